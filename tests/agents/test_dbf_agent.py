@@ -99,7 +99,7 @@ class TestAgent:
         agent = DBFAgent(policy_of(CONFIG), CONFIG)
         with pytest.raises(InvalidConfiguration, match="dbf is for 32 cores, the cluster has 64"):
             simulate(BatchCluster(JOBS, 64), agent)
-        with pytest.raises(InvalidConfiguration, match="a window of 0"):
+        with pytest.raises(InvalidConfiguration, match=r"window: got \(0, 0\)"):
             DBFConfig(0, 0)
 
 

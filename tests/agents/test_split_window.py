@@ -168,9 +168,9 @@ class TestConfig:
         ("wrong", "what"),
         [
             ({"network": "oracle"}, "network is 'oracle'"),
-            ({"head": 0, "tail": 0}, "a window of 0"),
-            ({"head": -1}, "a window of -1"),
-            ({"head": 0, "tail": 4, "reserve_after": 5.0}, "a slot for the oldest job"),
+            ({"head": 0, "tail": 0}, r"window: got \(0, 0\)"),
+            ({"head": -1}, r"window: got \(-1, "),
+            ({"head": 0, "tail": 4, "reserve_after": 5.0}, "at least one slot at the head for the oldest job"),
         ],
     )
     def test_what_makes_no_sense_is_refused(self, wrong: dict[str, Any], what: str) -> None:

@@ -40,7 +40,7 @@ def test_what_is_refused(desim: Desim, tmp_path: Path) -> None:
     assert "line 1: unknown column 'ram'" in outcome.err
     outcome = desim("run", "batch", "--jobs", 5, "--placement", "best-fit")
     assert outcome.status == 2
-    assert "without --nodes there are none" in outcome.err
+    assert "best-fit without nodes; give --nodes" in outcome.err
     outcome = desim("run", "batch", "--jobs", 5, "--nodes", "2x8", "--placement", "tightest")
     assert outcome.status == 2
     assert "placement" in outcome.err

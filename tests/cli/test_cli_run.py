@@ -148,7 +148,7 @@ def test_a_stream_that_nobody_keeps_leaves_nothing(
         (["--load", "0"], "load is 0.0"),
         (["--jobs", "5", "--until", "0"], "until is 0.0"),
         (["--jobs", "5", "--mean-time-to-repair", "1"], "--mean-time-to-failure"),
-        (["--jobs", "5", "--warm-up", "1e12"], "nothing is left"),
+        (["--jobs", "5", "--warm-up", "1e12"], "warm_up and cool_down leave no interval"),
     ],
 )
 def test_unusable_arguments(desim: Desim, arguments: list[str], message: str) -> None:

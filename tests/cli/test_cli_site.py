@@ -36,11 +36,11 @@ def test_all_that_is_in_force_is_told_and_valid(desim: Desim, log: Path, tmp_pat
     outcome = desim("run", "batch", "--trace", log, *site, "--dependencies", "keep", "--out", out)
     assert outcome.status == 0, outcome.err
     for sentence in (
-        "Limits: each user: at most 2 jobs at once, 20 cores at once; 3, 4: at most 90,000 s a job.",
-        "Not for jobs: 8 cores from 0 to 3,600 s; 32 cores from 86,400 to 90,000 s.",
-        "Jobs may run for 60 s beyond their requested time.",
-        "Jobs save what they have done every 600 s.",
-        "38 jobs are submitted when others have ended.",
+        "Limits: each user: at most 2 jobs at once, 20 cores at once; 3, 4: at most 90,000 s per job.",
+        "Reservations: 8 cores from 0 to 3,600 s; 32 cores from 86,400 to 90,000 s.",
+        "Jobs may exceed their requested time by 60 s.",
+        "Jobs have a checkpoint every 600 s of work.",
+        "38 jobs depend on the ends of other jobs.",
     ):
         assert sentence in " ".join(outcome.out.split())
     result = Result.load(out)
@@ -80,7 +80,7 @@ def test_windows_of_nodes(desim: Desim, tmp_path: Path) -> None:
     assert [outcome.status for outcome in outcomes] == [0, 0, 0], outcomes[0].err
     assert len({outcome.out.partition("\n")[2] for outcome in outcomes}) == 1
     told = (
-        "Not for jobs: nodes n0, n1 from 50 to 500 s; all nodes from 500 to 700 s but for user 0; node n2 from 900 to"
+        "Reservations: nodes n0, n1 from 50 to 500 s; all nodes from 500 to 700 s but for user 0; node n2 from 900 to"
     )
     assert told in " ".join(outcomes[0].out.split())
     compared = ("compare", *arguments[1:6], "--agents", "easy,conservative", "--workers", 1, "--json", "--windows")
@@ -106,44 +106,50 @@ def test_what_a_site_does_is_swept_on_one_workload(desim: Desim, log: Path) -> N
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--windows", "0:10"), "--windows is 0:10, want a file, or START:END:CORES"),
-        (("--windows", "9:3:4"), "--windows is 9:3:4, but windows: the end of a window is 3.0"),
-        (("--windows", "0:9:64"), "windows take 64 cores, the cluster has 32"),
+        (("--windows", "0:10"), "--windows: got 0:10, expected a file, or START:END:CORES"),
+        (("--windows", "9:3:4"), "--windows: got 9:3:4; windows: the end of a window: got 3.0"),
+        (("--windows", "0:9:64"), "windows reserve 64 cores, but the cluster has 32"),
         (("--windows", "none.csv"), "none.csv: cannot be read"),
-        (("--windows", "0:9:3:4"), "--windows is 0:9:3:4, want a file, or START:END:CORES"),
-        (("--windows", "0:9:node=n1"), "there is no 'node' (did you mean 'nodes'?)"),
-        (("--windows", "0:9:3:nodes=n1"), "a window takes cores, nodes or a partition"),
-        (("--windows", "0:9:nodes=n1"), "names nodes, but the cluster has none: say how many cores it takes"),
-        (("--windows", "0:9:4", "--nodes", "2x16"), "takes counted cores, but the cluster has nodes: say which"),
-        (("--windows", "0:9:nodes=n0|n7", "--nodes", "2x16"), "a window is of node 'n7'"),
-        (("--windows", "0:9:nodes=5", "--nodes", "2x16"), "a window is of node 5; they are numbered 0 to 1"),
-        (("--windows", "0:9:partition=gpu", "--nodes", "2x16"), "a window is of partition 'gpu'; there are none"),
-        (("--windows", "0:9:nodes=0:users=ann", "--nodes", "2x16"), "users is 'ann', want a number"),
-        (("--windows", "0:9:nodes=all+5:6:nodes=1", "--nodes", "2x16"), "at 5.0 s node 'n1' belongs to two windows"),
-        (("--limits", "usr:running_jobs=4"), "by is 'usr' (did you mean 'user'?)"),
-        (("--limits", "user:running=4"), "there is no 'running'"),
+        (("--windows", "0:9:3:4"), "--windows: got 0:9:3:4, expected a file, or START:END:CORES"),
+        (("--windows", "0:9:node=n1"), "unknown 'node' (did you mean 'nodes'?)"),
+        (("--windows", "0:9:3:nodes=n1"), "expected only one of cores, nodes and partition"),
+        (("--windows", "0:9:nodes=n1"), "names nodes, but the cluster has none; give its number of cores"),
+        (
+            ("--windows", "0:9:4", "--nodes", "2x16"),
+            "counted cores, but the cluster has nodes; name the nodes",
+        ),
+        (("--windows", "0:9:nodes=n0|n7", "--nodes", "2x16"), "window: unknown node 'n7'"),
+        (("--windows", "0:9:nodes=5", "--nodes", "2x16"), "window: got node 5, expected a number from 0 to 1"),
+        (("--windows", "0:9:partition=gpu", "--nodes", "2x16"), "window: unknown partition 'gpu'; there are none"),
+        (("--windows", "0:9:nodes=0:users=ann", "--nodes", "2x16"), "users: got 'ann', expected a number"),
+        (("--windows", "0:9:nodes=all+5:6:nodes=1", "--nodes", "2x16"), "at 5.0 s, node 'n1' belongs to two windows"),
+        (("--limits", "usr:running_jobs=4"), "by: got 'usr' (did you mean 'user'?)"),
+        (("--limits", "user:running=4"), "unknown 'running'"),
         (("--limits", "user:running_jobs=0"), "running_jobs is 0"),
-        (("--limits", "user"), "--limits is user, want a file, or such as user:running_jobs=4"),
-        (("--limits", "queue:running_jobs=4"), "nothing tells the queue of any job"),
+        (("--limits", "user"), "--limits: got user, expected a file, or e.g. user:running_jobs=4"),
+        (("--limits", "queue:running_jobs=4"), "limits are by queue, but the queue of jobs is unknown"),
         (
             ("--qualities", "urgent:preempts"),
-            "--qualities is urgent:preempts, want a file, or such as urgent:preempts=",
+            "--qualities: got urgent:preempts, expected a file, or e.g. urgent:preempts=",
         ),
-        (("--qualities", "a:prio=1"), "there is no 'prio' (did you mean 'priority'?)"),
-        (("--qualities", "a:priority=x"), "qualities: priority is 'x', want a number"),
+        (("--qualities", "a:prio=1"), "unknown 'prio' (did you mean 'priority'?)"),
+        (("--qualities", "a:priority=x"), "qualities: priority: got 'x', expected a number"),
         (("--qualities", "a:mode=stop:by=user"), "the mode of quality 'a' is 'stop'"),
         (("--qualities", "a:preempts=a:by=user"), "quality 'a' preempts itself"),
-        (("--qualities", "a:preempts=b:by=user", "--users", 2), "quality 'a' preempts 'b'; there are a"),
+        (
+            ("--qualities", "a:preempts=b:by=user", "--users", 2),
+            "quality 'a': preempts: got 'b', expected one of: a",
+        ),
         (
             ("--qualities", "a:preempts=b:by=user+b:preempts=a", "--users", 2),
-            "qualities preempt each other: a preempts b preempts a",
+            "QOS levels preempt each other: a preempts b preempts a",
         ),
-        (("--qualities", "a:by=usr"), "by is 'usr' (did you mean 'user'?), want one of user, partition, queue"),
-        (("--qualities", "a:by=queue"), "by is 'queue', but nothing tells the queue of any job"),
-        (("--qualities", "a:by=user"), "by is 'user', but nothing tells the user of any job"),
-        (("--qualities", "a:by=user", "--stream"), "by is 'user', but of a stream nobody knows who will come"),
-        (("--qualities", "a:priority=2"), "there are qualities of service (a), but nothing tells which jobs have one"),
-        (("--limits", "quality:running_jobs=4"), "limits are by quality, but nothing tells the quality of any job"),
+        (("--qualities", "a:by=usr"), "by: got 'usr' (did you mean 'user'?), expected one of user, partition, queue"),
+        (("--qualities", "a:by=queue"), "by=queue, but the queue of jobs is unknown"),
+        (("--qualities", "a:by=user"), "by=user, but the user of jobs is unknown"),
+        (("--qualities", "a:by=user", "--stream"), "by=user needs all jobs in advance; not possible with a stream"),
+        (("--qualities", "a:priority=2"), "qualities: got a, but no job has a QOS"),
+        (("--limits", "quality:running_jobs=4"), "limits are by quality, but the quality of jobs is unknown"),
         (("--grace", -1), "--grace is -1"),
         (("--checkpoint-interval", 0), "--checkpoint-interval is 0"),
         (("--dependencies", "keep"), "--dependencies is keep, but a generated workload says nothing"),
@@ -164,13 +170,13 @@ def test_what_makes_no_sense_is_named(desim: Desim, options: tuple[object, ...],
 
 def test_files_that_make_no_sense_are_named_with_line_and_column(desim: Desim, tmp_path: Path) -> None:
     for name, text, message in (
-        ("w.csv", "start,end,cores\n0,9,4\n5,x,4\n", "w.csv: line 3: end is 'x', want a number"),
+        ("w.csv", "start,end,cores\n0,9,4\n5,x,4\n", "w.csv: line 3: end: got 'x', expected a number"),
         ("w.csv", "start,end,core\n0,9,4\n", "w.csv: line 2: unknown 'core' (did you mean 'cores'?)"),
-        ("w.csv", "start,end,cores\n", "w.csv: holds no windows"),
-        ("w.yaml", "- {start: 0, end: 9, cores: 1.5}\n", "w.yaml: entry 1: the cores of a window is 1.5"),
-        ("w.yaml", "start: 0\n", "w.yaml: want a list of windows"),
-        ("w.yaml", "- 7\n", "w.yaml: entry 1 is 7, want names and values"),
-        ("w.yaml", "{\n", "w.yaml: is no YAML file"),
+        ("w.csv", "start,end,cores\n", "w.csv: got no windows, expected at least one"),
+        ("w.yaml", "- {start: 0, end: 9, cores: 1.5}\n", "w.yaml: entry 1: the cores of a window: got 1.5"),
+        ("w.yaml", "start: 0\n", "w.yaml: expected a list of windows"),
+        ("w.yaml", "- 7\n", "w.yaml: entry 1: got 7, expected names and values"),
+        ("w.yaml", "{\n", "w.yaml: invalid YAML"),
     ):
         path = tmp_path / name
         path.write_text(text)
@@ -187,7 +193,7 @@ def test_columns_of_a_job_table_are_in_force(desim: Desim, tmp_path: Path) -> No
     )
     limits = "queue=short:running_jobs=1+user=ann:running_jobs=1"
     arguments = ("run", "batch", "--trace", path, "--cores", 64, "--limits", limits, "--agent", "easy")
-    for more, makespan, said in (((), 140.0, "1 jobs are submitted"), (("--dependencies", "drop"), 110.0, "short: at")):
+    for more, makespan, said in (((), 140.0, "1 jobs depend"), (("--dependencies", "drop"), 110.0, "short: at")):
         outcome = desim(*arguments, *more)
         assert outcome.status == 0, outcome.err
         assert f"complete at {makespan:g} s" in outcome.out and said in outcome.out
@@ -199,7 +205,7 @@ def test_users_who_wait_for_their_jobs(desim: Desim, log: Path, tmp_path: Path) 
     for source in (("--trace", log), ("--jobs", 60, "--cores", 32, "--users", 4)):
         site = (*source, "--dependencies", "sequential", "--session-gap", 1e6)
         outcome = desim("run", "batch", *site, "--out", out, "--force")
-        assert outcome.status == 0 and "jobs are submitted when others have ended" in outcome.out
+        assert outcome.status == 0 and "jobs depend on the ends of other jobs" in outcome.out
         trace = () if "--trace" in source else ("--trace", "lublin")
         arguments = site[:2] + site[4:] if "--trace" not in source else site
         seen = desim("validate", out, *trace, *arguments, *(("--jobs", 60) if trace else ()))
@@ -217,8 +223,8 @@ def test_qualities_are_told_valid_and_the_same_in_files(desim: Desim, log: Path,
     outcome = desim(*arguments, "--qualities", QUALITIES, "--limits", limits, "--out", out)
     assert outcome.status == 0, outcome.err
     for sentence in (
-        "Qualities of service: urgent of priority 10, preempts standby, requeued when preempted; standby of priority "
-        "0, suspended when preempted.",
+        "Quality of service (QOS): urgent with priority 10, preempts standby, requeued when preempted; standby with "
+        "priority 0, suspended when preempted.",
         "Limits: standby: at most 2 jobs at once.",
     ):
         assert sentence in " ".join(outcome.out.split())
@@ -250,4 +256,4 @@ def test_the_column_of_a_job_table_tells_qualities(desim: Desim, tmp_path: Path)
         assert f"complete at {makespan:g} s" in outcome.out
     outcome = desim(*arguments, "--qualities", "urgent:priority=1")
     assert outcome.status == 2
-    assert "job 1 has the quality of service 'standby'; there are urgent" in outcome.err
+    assert "quality_of[1]: got 'standby', expected one of: urgent" in outcome.err

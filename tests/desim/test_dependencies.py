@@ -168,12 +168,12 @@ def test_who_comes_after_a_job_that_never_starts_never_comes() -> None:
 @pytest.mark.parametrize(
     ("after", "message"),
     [
-        ({1: After((7,))}, "job 1 comes after job 7, but there is no such job"),
-        ({7: After((1,))}, "job 7 comes after others, but there is no such job"),
-        ({1: After((2,)), 2: After((3,)), 3: After((2,))}, "jobs wait for each other: 2 after 3 after 2"),
-        ({1: After((1,))}, "jobs wait for each other: 1 after 1"),
-        ({1: After((2,), -1.0)}, "job 1: think_time is -1.0, want a finite time of at least 0"),
-        ({1: (2,)}, "job 1 comes after (2,), want an After"),
+        ({1: After((7,))}, "job 1 depends on job 7, which is not in the workload"),
+        ({7: After((1,))}, "after[7]: there is no job 7 in the workload"),
+        ({1: After((2,)), 2: After((3,)), 3: After((2,))}, "dependencies form a cycle: 2 after 3 after 2"),
+        ({1: After((1,))}, "dependencies form a cycle: 1 after 1"),
+        ({1: After((2,), -1.0)}, "job 1: think_time: got -1.0, expected a finite time >= 0 s"),
+        ({1: (2,)}, "after[1]: got (2,), expected an After"),
     ],
 )
 def test_dependencies_that_make_no_sense(after: Any, message: str) -> None:
@@ -185,5 +185,5 @@ def test_dependencies_that_make_no_sense(after: Any, message: str) -> None:
 
 def test_ids_that_come_back_cannot_be_told_apart() -> None:
     jobs = [Job(1, 0.0, 1, 5.0, 5.0), Job(1, 50.0, 1, 5.0, 5.0)]
-    with pytest.raises(WorkloadError, match="two jobs are named 1: with dependencies, ids must differ"):
+    with pytest.raises(WorkloadError, match="job_id 1 occurs twice; jobs with dependencies need unique ids"):
         BatchCluster(jobs, 2, after={1: After(())})

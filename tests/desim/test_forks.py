@@ -417,7 +417,7 @@ class TestChangedFutures:
             ),
             (
                 BatchCluster(make_jobs((0.0, 2, 9.0), (1.0, 1, 9.0), (2.0, 2, 1.0), (4.0, 1, 1.0)), 2),
-                r"what was answered before cannot be carried out \(time 1\.0: job 2 cannot start, it requests 1 cores",
+                r"what was answered before cannot be carried out \(time 1\.0: job 2 cannot start: it requests 1 cores",
             ),
         ],
     )

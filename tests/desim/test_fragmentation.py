@@ -103,10 +103,10 @@ def test_the_most_frequent_requests_are_typical() -> None:
     requests = [*[Request(cores=2, memory=n) for n in range(6)], *[Request(cores=3, gpus=0.5)] * 3, Request(cores=9)]
     assert typical_requests(requests, 0.9) == [(Request(cores=2), 6), (Request(cores=3, gpus=0.5), 3)]
     assert typical_requests(requests)[-1] == (Request(cores=9), 1)
-    with pytest.raises(InvalidConfiguration, match="none is typical"):
+    with pytest.raises(InvalidConfiguration, match="requests: got none"):
         typical_requests([])
 
 
 def test_a_resource_that_no_node_has() -> None:
-    with pytest.raises(InvalidConfiguration, match="no resource 'cpu'; there are cores, memory"):
+    with pytest.raises(InvalidConfiguration, match="resource: got 'cpu', expected one of cores, memory"):
         Fragmentation([(KINDS[0], 1)], NodeTable(NODES), "cpu")

@@ -17,31 +17,31 @@ JOBS = make_jobs((0.0, 2, 10.0), (4.0, 3, 10.0), (5.0, 1, 10.0))
 BEFORE = [[1], None]
 
 REFUSED: list[tuple[Any, str]] = [
-    (1, "job 1 cannot start, it is running already"),
-    (Start(1, 0b1100), "job 1 cannot start, it is running already"),
-    (2, "job 2 cannot start, it requests 3 cores and 2 are free"),
-    (Start(2, 0b111), "job 2 cannot start, it requests 3 cores and 2 are free"),
-    (77, "77 names no queued job"),
-    ("3", "'3' names no queued job"),
-    (Start(77, 1), "job_id=77.* names no queued job"),
-    (2.5, "2.5 names no queued job"),
-    (math.nan, "nan names no queued job"),
-    ({}, "{} names no queued job"),
-    ({3}, r"\{3\} names no queued job"),
-    (Start([3], 1), r"job_id=\[3\].* names no queued job"),  # type: ignore[arg-type]
-    (Start(3, 0b1), r"job 3 cannot start on cores \[0\].* 1 cores that are free"),
-    (Start(3, 0b1100), r"job 3 cannot start on cores \[2, 3\].* 1 cores"),
+    (1, "job 1 cannot start: it is already running"),
+    (Start(1, 0b1100), "job 1 cannot start: it is already running"),
+    (2, "job 2 cannot start: it requests 3 cores and 2 are free"),
+    (Start(2, 0b111), "job 2 cannot start: it requests 3 cores and 2 are free"),
+    (77, "77 is not the id of a queued job"),
+    ("3", "'3' is not the id of a queued job"),
+    (Start(77, 1), "job_id=77.* is not the id of a queued job"),
+    (2.5, "2.5 is not the id of a queued job"),
+    (math.nan, "nan is not the id of a queued job"),
+    ({}, "{} is not the id of a queued job"),
+    ({3}, r"\{3\} is not the id of a queued job"),
+    (Start([3], 1), r"job_id=\[3\].* is not the id of a queued job"),  # type: ignore[arg-type]
+    (Start(3, 0b1), r"job 3 cannot start on cores \[0\].* 1 free cores"),
+    (Start(3, 0b1100), r"job 3 cannot start on cores \[2, 3\].* 1 free cores"),
     (Start(3, 0b10000), r"job 3 cannot start on cores \[4\]"),
     (Start(3, 0), r"job 3 cannot start on cores \[\]"),
     (Start(3, -1), "job 3 cannot start on .*-1"),
     (Start(3, 4.0), "job 3 cannot start on .*4.0"),  # type: ignore[arg-type]
-    (WaitUntil(4.0), r"WaitUntil\(time=4.0\) does not lie in the future"),
-    (WaitUntil(5.0), "does not lie in the future"),
-    (WaitUntil(math.nan), "does not lie in the future"),
-    (WaitFor(5), r"WaitFor\(cores=5, arrivals=True\) asks for more cores than the 4 that there are"),
-    ([3, 3], "job 3 cannot start, it is running already"),
-    ([3, 2], "job 2 cannot start, it requests 3 cores and 1 are free"),
-    ([[3]], r"\[3\] names no queued job"),
+    (WaitUntil(4.0), r"WaitUntil\(time=4.0\) is not in the future"),
+    (WaitUntil(5.0), "is not in the future"),
+    (WaitUntil(math.nan), "is not in the future"),
+    (WaitFor(5), r"WaitFor\(cores=5, arrivals=True\) awaits more cores than the 4 of the cluster"),
+    ([3, 3], "job 3 cannot start: it is already running"),
+    ([3, 2], "job 2 cannot start: it requests 3 cores and 1 are free"),
+    ([[3]], r"\[3\] is not the id of a queued job"),
 ]
 
 

@@ -228,8 +228,8 @@ def test_a_job_that_is_held_back_cannot_start() -> None:
     jobs = [Job(1, 0.0, 2, 5.0, 5.0, 7), Job(2, 1.0, 3, 5.0, 5.0, 7)]
     with pytest.raises(InfeasibleAction) as error:
         simulate(BatchCluster(jobs, 9, limits=[Limit(running_cores=4)]), Answers([1, 2]))
-    message = "job 2 is held back: user 7 has 1 jobs with 2 cores that run or are in the queue, and may have 4 cores at"
-    assert "names no queued job" in str(error.value)  # it has not arrived yet
+    message = "job 2 is held back: user 7 has 1 jobs with 2 cores running or queued, and may have at most 4 cores at"
+    assert "is not the id of a queued job" in str(error.value)  # it has not arrived yet
     jobs[1] = jobs[1]._replace(submission_time=0.0)
     with pytest.raises(InfeasibleAction) as error:
         simulate(BatchCluster(jobs, 9, limits=[Limit(running_cores=4)]), Answers([1, 2]))
@@ -255,19 +255,21 @@ def test_sizes_of_moldable_jobs_count() -> None:
     limits = [Limit(running_cores=4)]
     result = simulate(BatchCluster([job], 9, limits=limits), Answers([StartAs(1, 1)]))
     assert result.jobs["finish_time"].to_list() == [5.0]
-    with pytest.raises(InfeasibleAction, match="cannot start in size 2: requests 5 cores, user 7 may have 4"):
+    with pytest.raises(
+        InfeasibleAction, match="cannot start in size 2: requests 5 cores, but user 7 may use at most 4"
+    ):
         simulate(BatchCluster([job], 9, limits=limits), Answers([StartAs(1, 2)]))
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (Limit, "a Limit limits nothing: give job_cores, job_time, running_jobs or running_cores"),
+        (Limit, "Limit: got no maximum; give job_cores, job_time, running_jobs or running_cores"),
         (lambda: Limit(by="queue", job_cores=1), "by"),  # type: ignore[arg-type]
         (lambda: Limit(running_jobs=0), "running_jobs"),
         (lambda: Limit(job_time=-1.0), "job_time"),
-        (lambda: Limit(of="debug", job_cores=1), r"of is 'debug', want a collection of names such as \('debug',\)"),
-        (lambda: BatchCluster([], 4, limits=[3]), "limits holds 3, want Limits"),  # type: ignore[list-item]
+        (lambda: Limit(of="debug", job_cores=1), r"of: got 'debug', expected a collection of names; try \('debug',\)"),
+        (lambda: BatchCluster([], 4, limits=[3]), "limits: got 3, expected Limit objects"),  # type: ignore[list-item]
     ],
 )
 def test_limits_that_make_no_sense(make: Any, message: str) -> None:

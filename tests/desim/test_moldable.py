@@ -77,11 +77,11 @@ class TestStarts:
     @pytest.mark.parametrize(
         ("answer", "what"),
         [
-            (StartAs(1, 3), "names no size of the job, which has 3 sizes"),
-            (StartAs(1, -1), "names no size of the job, which has 3 sizes"),
-            (StartAs(2, 0), "names no size of the job, which has no sizes to choose from"),
-            (StartAs(3, 0), "names no queued job"),
-            (StartAs(1, 2), "job 1 cannot start in size 2, it requests 4 cores and 3 are free"),
+            (StartAs(1, 3), "names a size that does not exist: the job has 3 sizes"),
+            (StartAs(1, -1), "names a size that does not exist: the job has 3 sizes"),
+            (StartAs(2, 0), "names a size that does not exist: the job has no sizes"),
+            (StartAs(3, 0), "is not the id of a queued job"),
+            (StartAs(1, 2), "job 1 cannot start in size 2: it requests 4 cores and 3 are free"),
         ],
     )
     def test_answers_that_make_no_sense(self, answer: StartAs, what: str) -> None:
@@ -108,11 +108,17 @@ class TestJobs:
     @pytest.mark.parametrize(
         ("sizes", "what"),
         [
-            ([], "at least one size"),
-            ([Job(1, 0.0, 1, 1.0, 1.0), Job(2, 0.0, 2, 1.0, 1.0)], "is no size of job 1"),
-            ([Job(1, 0.0, 1, 1.0, 1.0), Job(1, 1.0, 2, 1.0, 1.0)], "is no size of job 1"),
-            ([Job(1, 0.0, 0, 1.0, 1.0)], "job 1: requested_cores is 0"),
-            ([Job(1, 0.0, 1, 1.0, 1.0), (1, 0.0, 1, 1.0, 1.0)], "want a rigid Job"),
+            ([], "sizes: got none"),
+            (
+                [Job(1, 0.0, 1, 1.0, 1.0), Job(2, 0.0, 2, 1.0, 1.0)],
+                "expected the same id, submission time and user",
+            ),
+            (
+                [Job(1, 0.0, 1, 1.0, 1.0), Job(1, 1.0, 2, 1.0, 1.0)],
+                "expected the same id, submission time and user",
+            ),
+            ([Job(1, 0.0, 0, 1.0, 1.0)], "job 1: requested_cores: got 0"),
+            ([Job(1, 0.0, 1, 1.0, 1.0), (1, 0.0, 1, 1.0, 1.0)], "expected a rigid Job"),
         ],
     )
     def test_what_are_no_sizes_of_a_job(self, sizes: list[Any], what: str) -> None:

@@ -204,10 +204,10 @@ ONE = NodeJob.of(7, 0.0, Request(cores=4, memory=50, gpus=0.5), 10.0, 5.0)
     ("held", "message"),
     [
         ((Held(0, 1, (4, 50, 0), ((0, 400),)),), "GPUs"),
-        ((Held(0, 1, (4, 40, 0), ((0, 500),)),), "hold"),
+        ((Held(0, 1, (4, 40, 0), ((0, 500),)),), "amounts on node"),
         ((Held(3, 1, (4, 50, 0), ((0, 500),)),), "room for 0"),
         ((Held(9, 1, (4, 50, 0), ((0, 500),)),), "no node 9"),
-        ((), "1 tasks, not 0"),
+        ((), "1 tasks, got 0"),
         ((Held(0, 1, (4, 50, 0), ((0, 500),)), Held(0, 1, (4, 50, 0), ((1, 500),))), "twice"),
     ],
 )
@@ -225,12 +225,12 @@ def test_a_place_that_a_job_can_have_is_taken() -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"gpus": 1.5}, r"job 1: gpus is 1.5: a share lives on one GPU"),
-        ({"gpus": 0.12345}, "thousandths"),
-        ({"memory": -1}, "job 1: memory is -1, want a whole number of at least 0"),
-        ({"tasks": 0}, "job 1: tasks is 0"),
-        ({"cores": 2.5}, "job 1: cores is 2.5"),
-        ({"tasks_per_node": 0}, "job 1: tasks_per_node is 0"),
+        ({"gpus": 1.5}, "job 1: gpus: got 1.5, expected an integer or less than 1"),
+        ({"gpus": 0.12345}, "multiple of 0.001 below 1"),
+        ({"memory": -1}, "job 1: memory: got -1, expected an integer >= 0"),
+        ({"tasks": 0}, "job 1: tasks: got 0"),
+        ({"cores": 2.5}, "job 1: cores: got 2.5"),
+        ({"tasks_per_node": 0}, "job 1: tasks_per_node: got 0"),
     ],
 )
 def test_requests_that_make_no_sense(values: dict[str, Any], message: str) -> None:
@@ -241,13 +241,16 @@ def test_requests_that_make_no_sense(values: dict[str, Any], message: str) -> No
 @pytest.mark.parametrize(
     ("request_", "message"),
     [
-        (Request(cores=17), "job 1 fits on no nodes of the cluster"),
-        (Request(tasks=3, resources=(("licenses", 2),)), "job 1 fits on no nodes"),
-        (Request(partition="slow"), "job 1: there is no partition 'slow'; there are fast"),
-        (Request(gpus=1, gpu_models=("H100",)), "job 1: no node has a GPU of the models H100; there are A, B"),
+        (Request(cores=17), "job 1 does not fit on the nodes, even if all are free"),
+        (Request(tasks=3, resources=(("licenses", 2),)), "job 1 does not fit on the nodes"),
+        (Request(partition="slow"), "job 1: partition: got 'slow', expected one of: fast"),
+        (
+            Request(gpus=1, gpu_models=("H100",)),
+            "job 1: gpu_models: got H100, expected some of: A, B",
+        ),
         (
             Request(resources=(("tokens", 1),)),
-            "job 1: resource 'tokens' is on no node; there are cores, memory, licenses",
+            "job 1: resources: got 'tokens', expected some of: cores, memory, licenses",
         ),
     ],
 )
@@ -260,16 +263,16 @@ def test_jobs_that_can_never_start(request_: Request, message: str) -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Node("a", 0), "node 'a': cores is 0"),
-        (lambda: Node("a", 4, memory=-1), "node 'a': memory is -1"),
-        (lambda: Node("a", 4, resources={"x": 0.5}), "node 'a': x is 0.5"),  # type: ignore[dict-item]
-        (lambda: BatchCluster([], nodes=[]), "at least one node"),
-        (lambda: BatchCluster([], nodes=[Node("a", 1), Node("a", 2)]), "two nodes are named 'a'"),
-        (lambda: BatchCluster([], nodes=["a"]), "nodes holds 'a', want Nodes"),  # type: ignore[list-item]
-        (lambda: BatchCluster([], nodes=[Node("a", 1, resources={"memory": 2})]), "no name for a further resource"),
-        (lambda: BatchCluster([], 4, nodes=NODES), "num_cores or nodes, not both"),
-        (lambda: BatchCluster([]), "needs num_cores or nodes"),
-        (lambda: BatchCluster([], 4, placement="best-fit"), "give nodes, too"),
+        (lambda: Node("a", 0), "node 'a': cores: got 0"),
+        (lambda: Node("a", 4, memory=-1), "node 'a': memory: got -1"),
+        (lambda: Node("a", 4, resources={"x": 0.5}), "node 'a': x: got 0.5"),  # type: ignore[dict-item]
+        (lambda: BatchCluster([], nodes=[]), "nodes: got none"),
+        (lambda: BatchCluster([], nodes=[Node("a", 1), Node("a", 2)]), "the name 'a' occurs twice"),
+        (lambda: BatchCluster([], nodes=["a"]), "nodes: got 'a', expected Node objects"),  # type: ignore[list-item]
+        (lambda: BatchCluster([], nodes=[Node("a", 1, resources={"memory": 2})]), "'memory' is a built-in resource"),
+        (lambda: BatchCluster([], 4, nodes=NODES), "nodes: got num_cores as well"),
+        (lambda: BatchCluster([]), "give num_cores or nodes"),
+        (lambda: BatchCluster([], 4, placement="best-fit"), "placement: needs nodes"),
         (lambda: BatchCluster([], nodes=NODES, placement="tight"), "tight"),
     ],
 )
@@ -306,8 +309,8 @@ class Chosen(PlacementPolicy):
 @pytest.mark.parametrize(
     ("policy", "message"),
     [
-        (Chosen([1]), "names too few nodes, 2 of 6 tasks have none"),
-        (Chosen([]), "names too few nodes, 6 of 6 tasks have none"),
+        (Chosen([1]), "names too few nodes, 2 of 6 tasks have no node"),
+        (Chosen([]), "names too few nodes, 6 of 6 tasks have no node"),
         (Chosen([0, 0]), "names node 0 twice"),
         (Chosen([2, 0]), "names node 2, which has no room for a task"),
         (Chosen([-1, 0]), "names node -1, which has no room for a task"),
@@ -371,7 +374,7 @@ def test_derived_classes_are_of_nodes_as_well() -> None:
         assert result.info["num_nodes"] == 2
         assert validate(result, jobs).ok
     assert not isinstance(Derived(jobs, 4), NodeCluster)
-    with pytest.raises(InvalidConfiguration, match="a batch cluster has num_cores or nodes, not both"):
+    with pytest.raises(InvalidConfiguration, match="nodes: got num_cores as well"):
         Derived(jobs, 4, nodes=nodes)
-    with pytest.raises(InvalidConfiguration, match=r"within DerivedWithNodes.__init__: derive the class from NodeClu"):
+    with pytest.raises(InvalidConfiguration, match=r"by DerivedWithNodes.__init__; derive the class from NodeCluster"):
         DerivedWithNodes(jobs)

@@ -302,17 +302,17 @@ def test_lent_cores_count_once_on_nodes() -> None:
 @pytest.mark.parametrize(
     ("answers", "message"),
     [
-        ([1, 2, Preempt(3, (4,))], "time 10.0: job 3 cannot start: job 4, which it is to preempt, is not running"),
+        ([1, 2, Preempt(3, (4,))], "time 10.0: job 3 cannot start: job 4, which it would preempt, is not running"),
         (
             [1, 2, Preempt(3, (1, 1))],
-            r"job 3 cannot start: the jobs that it preempts are \(1, 1\), want a tuple of ids",
+            r"job 3 cannot start: victims: got \(1, 1\), expected a tuple of distinct job ids",
         ),
         (
             [1, 2, Preempt(3, (1,))],
-            r"job 3 cannot start: it requests 5 cores, and there is no room for it even without \(1,\)",
+            r"job 3 cannot start: it requests 5 cores, which would not be free even without jobs \(1,\)",
         ),
-        ([1, Preempt(2, (1,))], "its quality of service is 'standby', which does not preempt 'standby', that of job 1"),
-        ([Preempt(7, (1,))], "names no queued job"),
+        ([1, Preempt(2, (1,))], "its QOS is 'standby', which does not preempt 'standby', the QOS of job 1"),
+        ([Preempt(7, (1,))], "is not the id of a queued job"),
     ],
 )
 def test_what_is_refused(answers: list[Any], message: str) -> None:
@@ -322,9 +322,9 @@ def test_what_is_refused(answers: list[Any], message: str) -> None:
 
 
 def test_preemption_takes_qualities() -> None:
-    with pytest.raises(InfeasibleAction, match="it preempts others, but there are no qualities of service"):
+    with pytest.raises(InfeasibleAction, match="it preempts others, but the cluster has no qualities"):
         simulate(BatchCluster(JOBS, 8), Answers(Preempt(1, ())))
-    with pytest.raises(InfeasibleAction, match="its quality of service is 'urgent', which does not preempt none"):
+    with pytest.raises(InfeasibleAction, match="its QOS is 'urgent', which does not preempt none"):
         simulate(cluster(quality_of={3: "urgent"}), Answers(1, 2, Preempt(3, (1, 2))))
 
 
@@ -333,31 +333,31 @@ def test_preemption_takes_qualities() -> None:
     [
         (lambda: QualityOfService("a", mode="stop"), "the mode of quality 'a' is 'stop'"),  # type: ignore[arg-type]
         (lambda: QualityOfService("a", -1.0), "the priority of quality 'a' is -1.0"),
-        (lambda: QualityOfService(""), "a quality of service is named '', want a text that is not empty"),
+        (lambda: QualityOfService(""), "the name of a quality: got '', expected a nonempty string"),
         (
             lambda: QualityOfService("a", preempts="b"),
-            r"quality 'a' preempts 'b', want a tuple of names such as \('b',\)",
+            r"quality 'a': preempts: got 'b', expected a tuple; try \('b',\)",
         ),
         (lambda: QualityOfService("a", preempts=("a",)), "quality 'a' preempts itself"),
         (
             lambda: cluster(quality_of={1: "stand-by"}),
-            r"job 1 has the quality of service 'stand-by' \(did you mean 'standby'\?\); there are urgent, standby",
+            r"quality_of\[1\]: got 'stand-by' \(did you mean 'standby'\?\), expected one of: urgent, standby",
         ),
         (
             lambda: cluster(qualities=[QualityOfService("urgent", 1.0, ("x",))]),
-            "quality 'urgent' preempts 'x'; there are urgent",
+            "quality 'urgent': preempts: got 'x', expected one of: urgent",
         ),
-        (lambda: cluster(qualities=[*qualities(), *qualities()]), "two qualities of service are named 'urgent'"),
-        (lambda: cluster(qualities=["urgent"]), "qualities holds 'urgent', want QualityOfService objects"),
+        (lambda: cluster(qualities=[*qualities(), *qualities()]), "qualities: the name 'urgent' occurs twice"),
+        (lambda: cluster(qualities=["urgent"]), "qualities: got 'urgent', expected QualityOfService objects"),
         (
             lambda: cluster(
                 qualities=[
                     QualityOfService(*one) for one in (("a", 1.0, ("b",)), ("b", 1.0, ("c",)), ("c", 1.0, ("a",)))
                 ]
             ),
-            "qualities preempt each other: a preempts b preempts c preempts a",
+            "QOS levels preempt each other: a preempts b preempts c preempts a",
         ),
-        (lambda: cluster(qualities=[]), "job 1 has the quality of service 'standby'; there are none"),
+        (lambda: cluster(qualities=[]), r"quality_of\[1\]: got 'standby', expected one of: none"),
         (lambda: Preempting(Answers()), "follows no order"),
     ],
 )

@@ -289,7 +289,7 @@ def test_encoders_by_name() -> None:
         assert encoder.order == order
     other = Simulation(BatchCluster([Job(1, 0.0, 1, 1.0, 1.0)], 4)).advance()
     assert other is not None
-    with pytest.raises(InvalidConfiguration, match="has 4 cores, the encoder 8"):
+    with pytest.raises(InvalidConfiguration, match="num_cores: the cluster has 4, the encoder expects 8"):
         encoder.encode(other.observation)
 
 

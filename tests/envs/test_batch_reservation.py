@@ -154,17 +154,17 @@ def test_several_windows_share_the_slots_of_the_largest() -> None:
 
 
 def test_bad_arguments_are_named() -> None:
-    with pytest.raises(InvalidConfiguration, match="reserve_after is -1"):
+    with pytest.raises(InvalidConfiguration, match="reserve_after: got -1"):
         FeatureEncoder(SplitWindow(2, 1), reserve_after=-1.0)
-    with pytest.raises(InvalidConfiguration, match="a slot for the oldest job"):
+    with pytest.raises(InvalidConfiguration, match="at least one slot at the head for the oldest job"):
         FeatureEncoder(SplitWindow(0, 2), reserve_after=5.0)
-    with pytest.raises(InvalidConfiguration, match="does not fit into 2 slots"):
+    with pytest.raises(InvalidConfiguration, match="slots: got 2, expected at least the 3 slots"):
         FeatureEncoder(SplitWindow(2, 1), 2)
     with pytest.raises(InvalidConfiguration, match="power 0"):
         WaitingCost(1.0, 0.5)
     with pytest.raises(InvalidConfiguration, match="no window"):
         environment([Job(0, 0.0, 1, 1.0, 1.0)], window=[])
-    with pytest.raises(InvalidConfiguration, match="knows no reservation"):
+    with pytest.raises(InvalidConfiguration, match="supports neither extra slots nor reserve_after"):
         environment([Job(0, 0.0, 1, 1.0, 1.0)], observation="flat", reserve_after=3.0)
 
 

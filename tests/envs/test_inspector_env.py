@@ -184,9 +184,9 @@ def test_before_the_end_there_is_nothing_to_compare_with() -> None:
     with pytest.raises(DesimError, match="no episode yet"):
         env.result()
     env.reset(seed=1)
-    with pytest.raises(DesimError, match="go on to its end"):
+    with pytest.raises(DesimError, match="step until the sequence has ended"):
         env.base_result()
-    with pytest.raises(InvalidConfiguration, match="action 2 is none of 0 and 1"):
+    with pytest.raises(InvalidConfiguration, match="action: got 2, expected 0 or 1"):
         env.step(2)
 
 
@@ -197,7 +197,7 @@ def test_jobs_that_can_be_read_only_once_are_refused() -> None:
 
 
 def test_a_floor_that_forbids_all_losses() -> None:
-    with pytest.raises(InvalidConfiguration, match=r"the floor is 0\.0"):
+    with pytest.raises(InvalidConfiguration, match=r"floor: got 0\.0"):
         make(floor=0.0)
 
 

@@ -403,16 +403,16 @@ CORES = TraceEpisodes([[Job(1, 0.0, 1, 1.0, 1.0)]], 4, num_jobs=1)
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"num_cores": 4}, "num_cores or nodes, not both"),
-        ({"nodes": None, "jobs": None}, "placement is 'best-fit' and action 'job': give nodes"),
+        ({"num_cores": 4}, "nodes: got num_cores as well"),
+        ({"nodes": None, "jobs": None}, "placement='best-fit' and action='job' without nodes; give nodes"),
         ({"nodes": None, "jobs": None, "placement": None, "action": "job-on-node"}, "give nodes"),
         ({"nodes": None, "jobs": None, "placement": None, "observation": "node-classes"}, "give nodes"),
         ({"observation": "flat"}, "observation is 'flat', want one of 'features', 'node-classes'"),
-        ({"observation": "node-classes", "action": "job-on-node"}, "want one each"),
+        ({"observation": "node-classes", "action": "job-on-node"}, "needs one row per node"),
         ({"action": "node"}, "action is 'node'"),
-        ({"reserve_after": 5.0}, "reservations are of counted cores"),
+        ({"reserve_after": 5.0}, "nodes support no reservation"),
         ({"placement": "worst"}, "placement is 'worst'"),
-        pytest.param({"jobs": CORES}, "placement is for a trace", id="clusters of their own"),
+        pytest.param({"jobs": CORES}, "placement: needs a trace", id="clusters of their own"),
     ],
     ids=str,
 )
@@ -424,8 +424,8 @@ def test_wrong_settings_are_named(settings: dict[str, Any], message: str) -> Non
 @pytest.mark.parametrize(
     ("nodes", "message"),
     [
-        (Node.several(7, 8), "has 7 nodes, and 6 can be shown"),
-        ([Node("a", 8, gpus=1, gpu_model="C")], "GPU model 'C', which is not among"),
+        (Node.several(7, 8), "has 7 nodes, the encoder shows at most 6"),
+        ([Node("a", 8, gpus=1, gpu_model="C")], "GPU model 'C', unknown to the encoder"),
         ([Node("a", 8, partition="slow")], "partition 'slow'"),
         ([Node("a", 8, resources={"disk": 1})], "resource 'disk'"),
     ],
@@ -438,7 +438,7 @@ def test_nodes_that_cannot_be_shown_are_named(nodes: list[Node], message: str) -
 
 
 def test_nodes_and_counted_cores_are_told_apart() -> None:
-    with pytest.raises(InvalidConfiguration, match="an episode has counted cores"):
+    with pytest.raises(InvalidConfiguration, match="but the problem of this episode has none"):
         make("desim/Batch-v0", **node_settings(jobs=CORES, placement=None)).reset(seed=0)
     episodes = TraceEpisodes([fitting_jobs(0, 40)], nodes=NODES, num_jobs=5)
     with pytest.raises(InvalidConfiguration, match="give nodes to the environment"):

@@ -310,7 +310,7 @@ def test_warm_up_leaves_out_a_fraction_of_the_jobs(table):
     assert warm_up_of(table, 0.4) == 4.0
     check(batch_metrics(table, num_cores=4, end_time=20.0, warm_up=warm_up_of(table, 0.4)), jobs_submitted=3)
     assert warm_up_of(table.clear(), 0.5) == 0.0
-    with pytest.raises(InvalidConfiguration, match=r"fraction is 1\.0"):
+    with pytest.raises(InvalidConfiguration, match=r"fraction: got 1\.0"):
         warm_up_of(table, 1.0)
 
 
@@ -319,12 +319,12 @@ def test_warm_up_leaves_out_a_fraction_of_the_jobs(table):
     [
         ({"unfinished": "drop"}, "unfinished is 'drop'"),
         ({"bounded_slowdown_threshold": 0.0}, "bounded_slowdown_threshold is 0.0"),
-        ({"warm_up": -1.0}, "warm_up is -1.0"),
-        ({"cool_down": math.nan}, "cool_down nan"),
-        ({"warm_up": 15.0, "cool_down": 6.0}, "nothing is left between 15.0 s"),
-        ({"warm_up": 1.0, "window": (0.0, 5.0)}, "one or the other"),
-        ({"window": (8.0, 5.0)}, r"window is \(8\.0, 5\.0\)"),
-        ({"window": (0.0, 21.0)}, r"window is \(0\.0, 21\.0\)"),
+        ({"warm_up": -1.0}, "warm_up: got -1.0"),
+        ({"cool_down": math.nan}, "cool_down: got nan"),
+        ({"warm_up": 15.0, "cool_down": 6.0}, "would start at 15.0 s"),
+        ({"warm_up": 1.0, "window": (0.0, 5.0)}, "give either window or these"),
+        ({"window": (8.0, 5.0)}, r"window: got \(8\.0, 5\.0\)"),
+        ({"window": (0.0, 21.0)}, r"window: got \(0\.0, 21\.0\)"),
     ],
 )
 def test_options_out_of_range_are_refused(table, options, message):

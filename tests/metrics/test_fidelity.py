@@ -119,12 +119,12 @@ def test_waits_with_free_cores_as_by_hand(rows: list[tuple[int, float, int, int]
 
 
 def test_refusals() -> None:
-    with pytest.raises(InvalidConfiguration, match="4 jobs, but 1 waits: want one of each for every job"):
+    with pytest.raises(InvalidConfiguration, match="got 1 waits for 4 jobs, expected one value of each per job"):
         wait_log(JOBS, [1.0])
-    with pytest.raises(InvalidConfiguration, match="the log states no waits: nothing to compare with"):
+    with pytest.raises(InvalidConfiguration, match="got no known wait, so there is nothing to compare with"):
         wait_log(JOBS, [NAN] * 4)
     for draw in (draw_waits, draw_groups):
-        with pytest.raises(InvalidConfiguration, match="is an empty mapping"):
+        with pytest.raises(InvalidConfiguration, match="got an empty mapping"):
             draw({})
 
 

@@ -148,7 +148,7 @@ def test_waits_by_group() -> None:
     assert waits_by(result, "user").select("user", "jobs", "median").rows() == [(7, 2, 5.0), (8, 1, 0.0), (9, 1, 5.0)]
     assert waits_by(result, "user")["core_hours"].sum() == pytest.approx(4 * 10 / 3600)
     cores = simulate(BatchCluster([Job(0, 0.0, 1, 1.0, 1.0)], 2), create("fcfs"))
-    with pytest.raises(InvalidConfiguration, match="the cluster has no nodes; give user instead"):
+    with pytest.raises(InvalidConfiguration, match="'partition' needs a cluster of nodes; try 'user'"):
         waits_by(cores, "partition")
     assert waits_by(cores, "user")["jobs"].to_list() == [1]
 

@@ -120,7 +120,7 @@ def test_rules_on_cores_agree_with_loops_over_pairs(runs, down, pairs):
     assert ("core_exclusive" in report.counts) == shares_a_core(runs)
     assert ("capacity" in report.counts) == overloaded(runs, down)
     told = {
-        violation.message.split("serves job ")[1].split()[0]
+        violation.message.split("runs job ")[1].split()[0]
         for violation in report.violations
         if violation.rule == "core_down"
     }

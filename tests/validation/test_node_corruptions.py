@@ -151,7 +151,7 @@ def test_the_run_with_windows_is_valid_before(reserved: EditableRun) -> None:
 
 def test_messages_name_nodes_and_amounts(run: EditableRun) -> None:
     (violation,) = validate(of_node(run, 0, memory=99), JOBS).violations
-    message = "at 2.0 s, as job 12 starts, 100 memory of node 'n0' are held and 99 there"
+    message = "at 2.0 s, when job 12 starts, 100 memory of node 'n0' are held, but the node has 99"
     assert str(violation) == f"node_capacity: {message}"
 
 

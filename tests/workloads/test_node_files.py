@@ -67,13 +67,13 @@ def test_every_format_says_the_same(put: Put) -> None:
         ("a.yaml", "- {cores: 4}\n- {memory: 3}", "node 2: cores are missing"),
         ("a.yaml", "- {cores: 4, memory: -3}", "node 1: memory is -3, want at least 0 bytes"),
         ("a.yaml", "- {cores: 2.5}", "node 1: cores is 2.5, want a whole number"),
-        ("a.yaml", "- {cores: 0}", "node 1: node 'n0': cores is 0, want a whole number of at least 1"),
+        ("a.yaml", "- {cores: 0}", "node 1: node 'n0': cores: got 0, expected an integer >= 1"),
         ("a.yaml", "- {cores: 4, features: fast}", "node 1: want a list of features"),
         ("a.yaml", "- 4", "node 1 is 4, want names and values"),
         ("a.yaml", "cores: 4", "want a list of nodes, or one under 'nodes'"),
         ("a.yaml", "[", "is no YAML file"),
-        ("a.yaml", "[]", "a cluster needs at least one node"),
-        ("a.yaml", "- {name: a, cores: 4}\n- {name: a, cores: 4}", "two nodes are named 'a'"),
+        ("a.yaml", "[]", "nodes: got none, expected at least one"),
+        ("a.yaml", "- {name: a, cores: 4}\n- {name: a, cores: 4}", "the name 'a' occurs twice"),
         ("a.csv", "name,cores,licenses\na,4,2\n", "line 1: unknown column 'licenses', nodes have"),
         ("a.csv", "name,cores\na,4\nb,x\n", "line 3: cores is 'x', want a whole number"),
         ("a.csv", "name,cores\na,4,3\n", "line 2: want 2 cells"),
@@ -127,14 +127,22 @@ def test_dropped_rows_and_order_keep_requests_with_their_jobs() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("0.25", "1.5", "line 4: gpus is 1.5: a share lives on one GPU, want a whole number or less than 1"),
+        ("0.25", "1.5", "line 4: gpus: got 1.5, expected an integer or less than 1"),
         ("0.25", "x", "line 4: gpus is 'x', want a number"),
         ("100G", "-5", "line 3: memory is '-5', want at least 0 bytes"),
         ("100,2", "100,2.5", "line 2: tasks is '2.5', want a whole number of at least 0"),
-        ("100,2", "100,0", "line 2: tasks is 0, want a whole number of at least 1"),
-        (",big", ",huge", "line 3: job 2: there is no partition 'huge'; there are big, gpu"),
-        ("0.25,V100", "0.25,K80", "line 4: job 3: no node has a GPU of the models K80; there are V100"),
-        ("resource:licenses", "resource:tokens", "line 2: job 1: resource 'tokens' is on no node"),
+        ("100,2", "100,0", "line 2: tasks: got 0, expected an integer >= 1"),
+        (",big", ",huge", "line 3: job 2: partition: got 'huge', expected one of: big, gpu"),
+        (
+            "0.25,V100",
+            "0.25,K80",
+            "line 4: job 3: gpu_models: got K80, expected some of: V100",
+        ),
+        (
+            "resource:licenses",
+            "resource:tokens",
+            "line 2: job 1: resources: got 'tokens', expected some of",
+        ),
     ],
 )
 def test_requests_that_make_no_sense(put: Put, old: str, new: str, message: str) -> None:
@@ -149,13 +157,13 @@ def test_requests_that_make_no_sense(put: Put, old: str, new: str, message: str)
         (
             "1,16,100G",
             "1,17,100G",
-            "job 2 fits on no nodes of the cluster, even if it is empty: a task requests 17 cores",
+            "job 2 does not fit on the nodes, even if all are free: a task requests 17 cores",
         ),
-        ("1,16,100G", "3,16,100G", "nodes have room for 2 of its 3 tasks"),
+        ("1,16,100G", "3,16,100G", "nodes have room for only 2 of its 3 tasks"),
         (
             "fast|new",
             "fast|old",
-            "job 1 fits on no nodes of the cluster, even if it is empty: no node is what it asks for",
+            "job 1 does not fit on the nodes, even if all are free: no node has the requested",
         ),
     ],
 )

@@ -95,7 +95,7 @@ def test_run_times_by_model_and_sizes_on_nodes(tmp_path: Path) -> None:
     ("more", "message"),
     [
         ({"after": ["7", "", ""]}, "row 0: after names 7, but there is no such job"),
-        ({"after": ["1", "2", "1"]}, "table: after: jobs wait for each other: 1 after 2 after 1"),
+        ({"after": ["1", "2", "1"]}, "table: after: dependencies form a cycle: 1 after 2 after 1"),
         (
             {"after": ["1", "", ""], "think_time": [-1, 0, 0]},
             "row 0: think_time is -1, want a finite number",

@@ -1,4 +1,4 @@
-"""Small instances of ``batch`` that a search for bad cases changes: a handful of jobs on a handful of cores."""
+"""Small ``batch`` instances for worst-case search: a few jobs on a few cores."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from desim.problems.batch.job import Job
 
 __all__ = ["BatchInstance"]
 
-#: Cores of the machine; jobs at the beginning, at least and at most; latest submission, longest run time in seconds.
+#: Cores of the cluster; initial, minimum and maximum number of jobs; latest submission and longest run time in seconds.
 CORES, JOBS, FEWEST, MOST = 8, 8, 2, 16
 LATEST, LONGEST = 3_600, 3_600
-#: The largest factor between requested and run time.
+#: Largest ratio of requested time to run time.
 OVERESTIMATE = 4.0
 
 
 @dataclass(frozen=True)
 class BatchInstance:
-    """Some jobs.
+    """A small workload that the worst-case search mutates.
 
     Attributes
     ----------
     jobs : list of [submission_time, cores, requested_time, run_time]
-        In order of submission; times are whole seconds.
+        Jobs in order of submission; times are whole seconds.
     """
 
     at_the_end: ClassVar[Mapping[str, Callable[[Simulation], float]]] = {}
@@ -43,7 +43,7 @@ class BatchInstance:
         return cls(sorted(_drawn(rng) for _ in range(JOBS)))
 
     def changed(self, rng: Generator) -> Self:
-        """Return an instance with a number of a job changed, or a job more or less."""
+        """Return a copy with one property of a job changed, or with one job added or removed."""
         jobs = [job.copy() for job in self.jobs]
         at = int(rng.integers(len(jobs)))
         kind = ("submission", "cores", "request", "run", "add", "remove")[int(rng.integers(6))]
@@ -65,27 +65,27 @@ class BatchInstance:
         return type(self)(sorted(jobs))
 
     def workload(self) -> list[Job]:
-        """Return the jobs, numbered from 0."""
+        """Return the jobs, with ids from 0."""
         return [
             Job(number, float(submitted), cores, float(requested), float(run))
             for number, (submitted, cores, requested, run) in enumerate(self.jobs)
         ]
 
     def problem(self, agent: Agent) -> BatchCluster:
-        """Return the cluster, which is the same for all agents."""
+        """Return the problem, a cluster that is the same for all agents."""
         return BatchCluster(self.workload(), CORES)
 
     def plain(self) -> dict[str, Any]:
-        """Return plain values."""
+        """Return the instance as JSON-compatible values."""
         return {"jobs": self.jobs}
 
     @classmethod
     def of_plain(cls, values: Mapping[str, Any]) -> Self:
-        """Return the instance of plain values."""
+        """Return the instance that :meth:`plain` described."""
         return cls(**values)
 
     def write(self, path: Path) -> None:
-        """Write the jobs as Batsim does, for ``desim run batch --trace``."""
+        """Write the jobs as a Batsim workload, for ``desim run batch --trace``."""
         plugins.workload_provider("batch", str(path)).write(path, self.workload(), num_cores=CORES)
 
 

@@ -39,18 +39,20 @@ __all__ = ["BatchCluster"]
 
 
 class BatchCluster(FailingCluster, Problem):
-    """Identical cores and an unbounded queue of rigid jobs.
+    """Cluster of identical cores with an unbounded queue of rigid jobs.
 
-    A scheduling cycle opens at every arrival and at every completion, and when a job is expected to
-    end that runs on (see `corrected_end`). Jobs that arrive together
-    have one cycle each, so that each is once at the tail of the queue; completions, outages and
-    repairs of the same instant come before and share the first of these cycles, or have one of
-    their own. Within a cycle the agent is asked again and again: a job id, or a :class:`Start`,
-    starts that job and the cycle goes on, :class:`StartAs` does so in one of the sizes of a
-    :class:`MoldableJob`, :class:`Preempt` where others make room for it; None, a :class:`WaitUntil` or a
-    :class:`WaitFor` ends it.
-    A list of such actions is carried out in order and ends the cycle, which spares an agent that
-    knows them all at once the questions in between.
+    A scheduling cycle opens at every arrival, at every completion, and when a running job reaches its expected end
+    without ending (see `corrected_end`). If several jobs arrive at the same instant, each has a cycle of its own, so
+    that each is once the last job of the queue. Completions, outages and repairs at the same instant are processed
+    first. They share the first of these cycles, or have one of their own if no job arrives.
+
+    Within a cycle the agent is asked repeatedly:
+
+    * A job id or a :class:`Start` starts that job, and the cycle continues. So do :class:`StartAs`, which starts a
+      :class:`MoldableJob` in one of its sizes, and :class:`Preempt`, which starts a job by preempting others.
+    * None, a :class:`WaitUntil` or a :class:`WaitFor` ends the cycle.
+    * A list of such actions is carried out in order and ends the cycle. It saves an agent that has decided on several
+      actions at once the decisions in between.
 
     Events for listeners: ``arrival`` and ``rejection`` (the subject is the :class:`Job`);
     ``start``, ``completion`` and ``interruption`` (an :class:`Execution`); ``outage`` and
@@ -59,44 +61,46 @@ class BatchCluster(FailingCluster, Problem):
     Parameters
     ----------
     jobs : iterable of Job
-        In order of submission. An iterator is read once, one job ahead of the clock, so that
-        memory follows the jobs in the system; a list can be simulated again and again.
+        Jobs in order of submission. An iterator is read once, one job ahead of the clock, so that memory use grows
+        only with the jobs in the system. A list can be simulated repeatedly.
     num_cores : int, optional
-        Cores, at least 1. Not needed with `nodes`, whose cores they are then.
+        Number of cores, at least 1. Omit it with `nodes`, which determine the number of cores.
     nodes : iterable of Node, optional
-        Nodes with memory, GPUs and further resources; the cluster is then a :class:`NodeCluster`.
+        Nodes with memory, GPUs and other resources; the cluster is then a :class:`NodeCluster`.
     placement : str or PlacementPolicy, optional
-        Which nodes jobs get where an agent names none, see :class:`NodeCluster`.
+        Policy that chooses nodes for a job if the agent names none, see :class:`NodeCluster`.
     kill_at_request : bool
-        End a job that reaches its requested time, as real systems do.
+        Whether the requested time is a time limit at which a job is killed, as on real systems.
     grace : float
-        Seconds that a job may run beyond its requested time before it is ended.
+        Seconds that a job may exceed its requested time before it is killed.
     checkpoint_interval : float, optional
-        Seconds of work after which a job saves what it has done, again and again, so that it goes on from there if an
-        outage has sent it back to the queue. By default it starts afresh.
+        Seconds of work between checkpoints. After an outage, a requeued job resumes from its last checkpoint. By
+        default there are no checkpoints, and the job starts from the beginning.
     infeasible : {"raise", "forward"}
-        What an action that cannot be carried out means: an error, or the end of the cycle, as
-        in schedule cycling.
+        What an infeasible action does: raise :class:`~desim.exceptions.InfeasibleAction`, or end the cycle, as in the
+        model of schedule cycling.
     too_wide : {"error", "reject"}
-        What to do with a job that requests more cores than there are: raise
-        :class:`WorkloadError`, or record it as rejected.
+        What happens to a job that requests more cores than the cluster has: raise
+        :class:`~desim.exceptions.WorkloadError`, or record the job as rejected.
     on_outage : {"requeue", "lose"}
-        What becomes of a job whose core fails: it goes back to its place in the queue and later
-        starts afresh, or it is lost.
+        What happens to a running job when one of its cores fails: it returns to its position in the queue and starts
+        again later, or it is lost.
     ask_when_empty : bool
-        Ask for a decision even if no job is queued; the only feasible answer is then to wait.
+        Whether to request decisions even if no job is queued. The only feasible action is then to wait.
     after : mapping of int to After, optional
-        Jobs that come after others, by id: they are submitted when these have ended and their user has thought about
-        it, and not before their time in the workload. The workload is then read at once, and its ids must differ.
+        Job dependencies, by job id. A job with dependencies is submitted once its predecessors have ended and its
+        think time has passed, but not before its submission time in the workload. With dependencies, the workload is
+        read at once, and job ids must be unique.
     limits : iterable of Limit
-        What jobs may request, and what users, partitions or queues may have at once. Jobs that ask for too much are
-        treated as those that are too wide; others are held back, out of the queue, for as long as need be.
+        Limits on what a job may request, and on what a user, partition or queue may use at once. A job that requests
+        more than a limit allows is treated like one that is too wide. Other jobs are held outside the queue until
+        the limit permits them.
     windows : iterable of Window
-        When some cores or nodes are announced not to be for jobs: maintenance, or reservations of others.
+        Advance reservations of cores or nodes that jobs cannot use, such as maintenance windows.
     qualities : iterable of QualityOfService
-        The qualities of service that there are: whose jobs an agent may let preempt others.
+        QOS levels, which define whose jobs may preempt which others.
     quality_of : mapping of int to str, optional
-        The quality of jobs, by id; the others have none.
+        QOS name of each job, by job id. Other jobs have no QOS.
     processes : iterable of callables
         Extra SimPy processes, such as those of :mod:`desim.processes.outages`. Each is called with
         the bound cluster, whose ``observation`` (a :class:`BatchObservation`) shows its state.
@@ -106,7 +110,7 @@ class BatchCluster(FailingCluster, Problem):
     InvalidConfiguration
         If an argument is out of range.
     WorkloadError
-        If a job comes after one that does not exist, or jobs come after each other.
+        If a dependency names a job that does not exist, or dependencies form a cycle.
     """
 
     name: ClassVar[str] = "batch"
@@ -124,7 +128,7 @@ class BatchCluster(FailingCluster, Problem):
     )
 
     def __new__(cls, *arguments: Any, nodes: Any = None, **options: Any) -> Self:
-        """Return a cluster of nodes where there are any, which is of a derived class as well."""
+        """Return a cluster; with nodes, one whose class also derives from NodeCluster."""
         return super().__new__(cls if nodes is None else _of_nodes(cls))  # type: ignore[arg-type]  # classes have hashes
 
     def __init__(
@@ -149,22 +153,22 @@ class BatchCluster(FailingCluster, Problem):
         processes: Iterable[Process] = (),
     ) -> None:
         super().__init__(processes=processes)
-        if nodes is not None:  # nobody has told __new__
+        if nodes is not None:  # a subclass passes nodes that __new__ has not seen
             raise InvalidConfiguration(
-                f"nodes come from within {type(self).__name__}.__init__: derive the class from NodeCluster"
+                f"nodes: passed on by {type(self).__name__}.__init__; derive the class from NodeCluster instead"
             )
         jobs = items("jobs", jobs, "jobs", "submission_time")
         self.jobs = list(jobs) if after else jobs
         self.dependencies = Dependencies(self.jobs, after) if after else None  # type: ignore[arg-type]  # a list here
         self.limits = tuple(limits)
         if wrong := [limit for limit in self.limits if not isinstance(limit, Limit)]:
-            raise InvalidConfiguration(f"limits holds {wrong[0]!r}, want Limits")
+            raise InvalidConfiguration(f"limits: got {wrong[0]!r}, expected Limit objects")
         known = Qualities(qualities, quality_of or {})
         self.qualities = known if known.by_name else None
         if num_cores is None:
-            raise InvalidConfiguration("a batch cluster needs num_cores or nodes")
+            raise InvalidConfiguration("num_cores: got None without nodes; give num_cores or nodes")
         if placement is not None:
-            raise InvalidConfiguration("placement says which nodes jobs get: give nodes, too")
+            raise InvalidConfiguration("placement: needs nodes; a cluster given by num_cores has none")
         self.num_cores = whole("num_cores", num_cores, least=1)
         self.windows = windows_of(windows, self.num_cores)
         self.kill_at_request = kill_at_request
@@ -178,7 +182,7 @@ class BatchCluster(FailingCluster, Problem):
         self.ask_when_empty = ask_when_empty
 
     def describe(self) -> dict[str, Any]:
-        """Return the configuration, without the jobs, as plain values."""
+        """Return the configuration without the jobs, as JSON-compatible values."""
         description = {
             "problem": self.name,
             "num_cores": self.num_cores,
@@ -205,19 +209,19 @@ class BatchCluster(FailingCluster, Problem):
     # -- dynamics of one simulation, on the bound copy ------------------------------------------
 
     def begin(self) -> None:
-        """Set up the empty cluster and start the scheduler and the arrivals."""
+        """Set up the empty cluster, and start the scheduler and the arrivals."""
         self._state = BatchState(self.env, self.num_cores)
         self.failures = FailureCounts("core", self.num_cores)
-        self._inbox: deque[Job] = deque()  # what has arrived while a cycle was open
+        self._inbox: deque[Job] = deque()  # jobs that arrived while a cycle was open
         self._numbers: dict[int, int] = {}  # arrival numbers of the jobs in the system, by id
         self._arrived = 0
-        self._attempts: dict[int, int] = {}  # executions that outages have cut, by id
-        self._saved: dict[int, float] = {}  # seconds of work that checkpoints have kept, by id
+        self._attempts: dict[int, int] = {}  # interrupted executions, by id
+        self._saved: dict[int, float] = {}  # seconds of work saved by checkpoints, by id
         self._cycling = False
-        self._awaited_cores = 0  # no completion and no arrival opens a cycle before so many cores are free
-        self._hears_arrivals = True  # whether jobs that arrive in the meantime lower that to what they request
+        self._awaited_cores = 0  # completions and arrivals open no cycle while fewer cores are free
+        self._hears_arrivals = True  # whether an arrival lowers this threshold to the cores that it requests
         self._next_wake = math.inf
-        self._on_completion = self._complete  # bound once, not once a job
+        self._on_completion = self._complete  # bound once instead of once per job
         tables = self.simulation.records.tables
         self._record_job: Callable[[Any], None] = tables["jobs"].append
         self.observation = BatchObservation(self._state)
@@ -237,8 +241,8 @@ class BatchCluster(FailingCluster, Problem):
             for number, limit in enumerate(self.limits):
                 tables["limits"].append((number, limit))
         self._state.windows = self.windows
-        self._taken: dict[int, int] = {}  # the cores of windows that have begun, by the numbers of these
-        for number, window in enumerate(self.windows):  # first the ends, which make room for what begins just then
+        self._taken: dict[int, int] = {}  # cores of reservations in progress, by number of the reservation
+        for number, window in enumerate(self.windows):  # ends first, so that another can begin at the same instant
             at(self.env, window.end, Phase.CAPACITY, number).callbacks.append(self._close_window)
         for number, window in enumerate(self.windows):
             at(self.env, window.start, Phase.CAPACITY, number).callbacks.append(self._open_window)
@@ -252,35 +256,35 @@ class BatchCluster(FailingCluster, Problem):
         self.keep_running(Arrivals(self.env, self.jobs, _submission_time, deliver))
 
     def is_empty(self) -> bool:
-        """Tell whether no job is in the system."""
+        """Return whether no job is in the system."""
         state = self._state
         return not (state.running or state.queued or state.suspended or self._inbox or self._hides_jobs())
 
     def is_idle(self) -> bool:
-        """Tell whether no job runs, and neither the agent nor a user who thinks waits for a time."""
+        """Return whether no job is running and nothing is due: no reservation, no think time and no wake-up."""
         thinks = self._followers is not None and self._followers.is_thinking()
         return not (self._state.running or self._state.windows or thinks) and self._next_wake == math.inf
 
     def tables(self) -> dict[str, Table]:
-        """Return the tables ``jobs``, ``interruptions`` and ``outages``; those of large clusters in smaller chunks."""
+        """Return the tables ``jobs``, ``interruptions`` and ``outages``; large clusters use smaller chunks."""
         chunk_rows = min(16_384, max(1_024, (1 << 24) // self.num_cores))
         bound = super().tables()
         return bound | {"jobs": replace(bound["jobs"], chunk_rows=chunk_rows)}
 
-    # jobs come
+    # arrivals
 
     def submit(self, job: Job) -> None:
-        """Take a job now, as the arrival process does; a process of your own may call it, too.
+        """Submit a job now, as the arrival process does; custom processes may call it as well.
 
         Parameters
         ----------
         job : Job
-            Its submission time must not lie in the future.
+            Job whose submission time is not in the future.
 
         Raises
         ------
         WorkloadError
-            If the job makes no sense, is too wide, or has the id of a job that is in the system.
+            If the job is invalid or too wide, or has the id of a job in the system.
         """
         check_job(job)
         if job.submission_time > self.env.now:
@@ -288,14 +292,14 @@ class BatchCluster(FailingCluster, Problem):
         self._take(job)
 
     def _take(self, job: Job) -> None:
-        """Put a job that has arrived into the queue, or in line for it."""
+        """Put a job that has arrived into the queue, or into the inbox while a cycle is open."""
         job_id, _, requested_cores, requested_time, run_time, _ = job
         try:
             plausible = requested_cores > 0 <= requested_time < math.inf > run_time >= 0
             _NUMBERS.pack(*job)
         except (TypeError, struct.error) as error:
             check_job(job)
-            raise WorkloadError(f"{job!r} holds a value that is no number of the right kind: {error}") from error
+            raise WorkloadError(f"{job!r} holds a value of the wrong type: {error}") from error
         if not plausible:
             check_job(job)
         number = self._arrived
@@ -306,7 +310,7 @@ class BatchCluster(FailingCluster, Problem):
             self._turn_away(job, f"requests {requested_cores} cores, the cluster has {self.num_cores}")
             return
         if job_id in self._numbers:
-            raise WorkloadError(f"{job!r} arrives while another job {job_id} is in the system")
+            raise WorkloadError(f"{job!r} arrives while another job {job_id} is in the system; job ids must be unique")
         if self._admission is not None and not self._admits(job):
             return
         self._numbers[job_id] = number
@@ -317,15 +321,15 @@ class BatchCluster(FailingCluster, Problem):
         else:
             self._enqueue(job)
 
-    # jobs come after others, or are held back
+    # dependencies and limits
 
     def _hides_jobs(self) -> bool:
-        """Tell whether a job whose time has come waits for others to end, before it is in the queue."""
+        """Return whether jobs are outside the queue because of dependencies or limits."""
         hidden = self._followers is not None and self._followers.jobs
         return bool(hidden or (self._admission is not None and self._admission.held))
 
     def _arrive(self, job: Job) -> None:
-        """Take a job whose time in the workload has come, or let it wait for those that it comes after."""
+        """Submit a job at its time in the workload, or later if it has dependencies."""
         assert self._followers is not None
         ready = self._followers.arrive(job)
         if ready is None:
@@ -334,12 +338,12 @@ class BatchCluster(FailingCluster, Problem):
             self._submit_at(ready, job)
 
     def _submit_at(self, ready: float, job: Job) -> None:
-        """Let a job that comes after others be submitted, at once if its time is over."""
+        """Schedule the submission of a job with dependencies, now if its time has passed."""
         time = max(ready, self.env.now)
         at(self.env, time, Phase.ARRIVAL, job).callbacks.append(self._submit_follower)
 
     def _submit_follower(self, event: simpy.Event) -> None:
-        """Take a job that has waited for others to end; that is when it is submitted."""
+        """Submit a job whose dependencies are satisfied; the current time becomes its submission time."""
         assert self._followers is not None
         waiting: Any = event.value
         job = self._followers.jobs.pop(waiting.job_id)
@@ -352,22 +356,22 @@ class BatchCluster(FailingCluster, Problem):
         self._make_way(execution.job.job_id)
 
     def _make_way(self, job_id: int) -> None:
-        """Let the jobs come that have waited for the end of one."""
+        """Admit the jobs that were waiting for the end of a job."""
         self._release_followers(job_id)
         if self._admission is not None and (admitted := self._admission.leave(job_id)):
             for job in admitted:
                 self._state.admit(job, self._numbers)
-            self._awaited_cores = 0  # what the agent waited for was said without these jobs
+            self._awaited_cores = 0  # the agent chose its threshold without knowing these jobs
             self._open_cycle()
 
     def _release_followers(self, job_id: int) -> None:
-        """Let the jobs be submitted that have waited for the end of one and for nothing else."""
+        """Schedule the submission of jobs whose last predecessor has ended."""
         if self._followers is not None:
             for ready, job in self._followers.end(job_id, self.env.now):
                 self._submit_at(ready, job)
 
     def _admits(self, job: Job) -> bool:
-        """Tell whether a job may come into the queue; otherwise turn it away, or hold it back."""
+        """Return whether a job may enter the queue; otherwise reject it or hold it."""
         assert self._admission is not None
         for limit, group in self._admission.groups_of(job):
             self._record_group((job.job_id, limit, group, self._arrived - 1))
@@ -382,17 +386,17 @@ class BatchCluster(FailingCluster, Problem):
         return False
 
     def _turn_away(self, job: Job, why: str) -> None:
-        """Reject a job that has just been counted as arrived, or end the run because of it."""
+        """Reject a job that has just been counted as arrived, or raise, depending on ``too_wide``."""
         if self.too_wide == "error":
             raise WorkloadError(f"job {job.job_id} {why}; too_wide='reject' records such jobs as rejected")
         self._record_job((job, self._arrived - 1, None, None, None, 0, "rejected", 0))
         self.emit("rejection", job)
         self._release_followers(job.job_id)
 
-    # decisions are carried out, cycle after cycle
+    # scheduling cycles
 
     def _enqueue(self, job: Job) -> None:
-        """Put a job at the tail of the queue, and open its cycle unless the agent knows already that it would wait."""
+        """Append a job to the queue, and open a cycle unless the agent awaits more cores than are free."""
         self._state.enqueue(job)
         if self._hears_arrivals and job.requested_cores < self._awaited_cores:
             self._awaited_cores = job.requested_cores
@@ -406,8 +410,8 @@ class BatchCluster(FailingCluster, Problem):
         self._decision.request()
 
     def _act(self, decision: Decision) -> None:
-        """Carry an answer out; ask again if the cycle goes on, or else give the jobs that have arrived their turn."""
-        decision.callbacks = self._on_answer  # the same decision serves again
+        """Carry out an answer; then request the next decision, or end the cycle and enqueue jobs that have arrived."""
+        decision.callbacks = self._on_answer  # the decision object is reused
         action = decision._value
         if type(action) is list:
             for one in action:
@@ -428,16 +432,16 @@ class BatchCluster(FailingCluster, Problem):
             self._resume_soon()
 
     def _open_cycle(self) -> None:
-        """Ask for a decision, unless a cycle is open already: its next decision sees all of this instant."""
+        """Request a decision, unless a cycle is open: its next decision shows all changes of this instant."""
         if not self._cycling and (self._state.queued or self.ask_when_empty):
             self._ask()
 
     def _carry_out(self, action: Any) -> bool:
-        """Start the job that an action names, or note what to wait for; return whether that is possible."""
+        """Start the job that an action names, or store the wait condition; return whether the action is feasible."""
         state = self._state
         try:
             job = state.queued.get(action)
-        except TypeError:  # not hashable, so no job id
+        except TypeError:  # unhashable, so not a job id
             return self._refuse(action)
         if job is not None:
             if job.requested_cores > state.num_free:
@@ -453,7 +457,7 @@ class BatchCluster(FailingCluster, Problem):
         )
 
     def _wait(self, action: Any) -> bool:
-        """Note what to wait for; return whether the action says that, and what may happen."""
+        """Store the wait condition; return whether the action is a feasible wait."""
         if type(action) is WaitFor and action.cores <= self.num_cores:
             if action.cores > self._state.num_free:
                 self._awaited_cores, self._hears_arrivals = action.cores, action.arrivals
@@ -466,7 +470,7 @@ class BatchCluster(FailingCluster, Problem):
         return False
 
     def _place(self, action: Any) -> bool:
-        """Start a job on the cores that the action names; return whether it does, and may."""
+        """Start a job on the cores that the action names; return whether it is a feasible :class:`Start`."""
         if type(action) is not Start:
             return False
         job, cores = self._state.queued.get(action.job_id), action.cores
@@ -476,7 +480,7 @@ class BatchCluster(FailingCluster, Problem):
         return True
 
     def _mold(self, action: Any) -> bool:
-        """Start a job in the size that the action names; return whether it does, and may."""
+        """Start a moldable job in the given size; return whether the action is a feasible :class:`StartAs`."""
         if type(action) is not StartAs or (size := self._size(action)) is None or not self._has_room(size):
             return False
         if self._admission is not None and self._admission.resize(size):
@@ -485,12 +489,12 @@ class BatchCluster(FailingCluster, Problem):
         return self._carry_out(size.job_id)
 
     def _size(self, action: StartAs) -> Job | None:
-        """Return the job of the size that an action names; None if there is none."""
+        """Return the job in the size that an action names, or None if it has no such size."""
         sizes = getattr(self._state.queued.get(action.job_id), "sizes", ())
         return sizes[action.size] if action.size in range(len(sizes)) else None
 
     def _has_room(self, job: Job) -> bool:
-        """Tell whether a job could start now."""
+        """Return whether a job could start now."""
         return job.requested_cores <= self._state.num_free
 
     def _refuse(self, action: Any) -> bool:
@@ -507,7 +511,7 @@ class BatchCluster(FailingCluster, Problem):
         return self._explain_hold(action) or _explain(self._state, action)
 
     def _explain_hold(self, action: Any) -> str:
-        """Return why a job that an action names is held back; empty if it is not."""
+        """Return why the job that an action names is held, or an empty string if it is not."""
         job_id = python_scalar(getattr(action, "job_id", action))
         if self._admission is None or not isinstance(job_id, int) or job_id not in self._admission.held:
             return ""
@@ -519,7 +523,7 @@ class BatchCluster(FailingCluster, Problem):
             return f"job {action.job_id} cannot start in size {action.size}: {self._admission.refuses(size)}"
         if size is None:
             count = len(getattr(self._state.queued[action.job_id], "sizes", ())) or "no"
-            return f"{action!r} names no size of the job, which has {count} sizes to choose from"
+            return f"{action!r} names a size that does not exist: the job has {count} sizes"
         why = f"it requests {size.requested_cores} cores and {self._state.num_free} are free"
         return f"job {action.job_id} cannot start in size {action.size}, {why}"
 
@@ -541,16 +545,16 @@ class BatchCluster(FailingCluster, Problem):
             self.emit("start", execution)
 
     def _expire_later(self, execution: Execution) -> None:
-        """Let the agent be asked when an execution that goes on beyond it is expected to end."""
+        """Schedule a decision for the time when an execution reaches its expected end, if it runs longer."""
         time = corrected_end(execution.expected_end, self.env.now)
         if time < execution.starting_time + execution.duration:
             at(self.env, time, Phase.COMPLETION, execution).callbacks.append(self._expire)
 
     def _expire(self, event: simpy.Event) -> None:
-        """Ask for a decision: what was planned for now has to be planned anew."""
+        """Open a cycle because a job is still running at its expected end, so that plans must be revised."""
         execution: Any = event.value
         running = self._state.running.get(execution.job.job_id)
-        if running is not None and running is execution:  # else it was cut
+        if running is not None and running is execution:  # else it was interrupted
             self._expire_later(running)
             if self._state.num_free >= self._awaited_cores:
                 self._open_cycle()
@@ -590,50 +594,50 @@ class BatchCluster(FailingCluster, Problem):
             for job in self._followers.jobs.values():
                 self._record_dependency(self._followers.row(job, None))
 
-    # cores fail and come back
+    # outages
 
     def take_down(self, units: int, fresh: list[int]) -> None:
-        """Interrupt what runs on cores that fail."""
+        """Interrupt the jobs that run on cores that fail."""
         state, cores = self._state, core_set(fresh)
         hit = [execution for execution in state.running.values() if execution.cores & cores]
         state.change_cores(state.down | cores)
-        for execution in reversed(hit):  # each goes in front of the jobs that were submitted at the same time
+        for execution in reversed(hit):  # each is requeued before jobs submitted at the same time
             self._interrupt(execution)
-        for one in reversed(list(state.suspended.values())):  # as if they resumed, and were cut at once
+        for one in reversed(list(state.suspended.values())):  # as if they resumed and were interrupted at once
             if one.cores & cores:
                 self._interrupt(self._resumed(one, 0.0))
         self._change("down", cores)
         self.emit("outage", units)
 
     def bring_up(self, units: int, fresh: list[int]) -> None:
-        """Let cores be used again."""
+        """Return repaired cores to service."""
         cores = core_set(fresh)
         self._state.change_cores(self._state.down & ~cores)
         self._change("up", cores)
         self.emit("repair", units)
 
     def _change(self, event: str, cores: int) -> None:
-        """Record that cores went down or came back, and let the agent know."""
+        """Record that cores failed or were repaired, and open a cycle."""
         if cores:
             up = self.num_cores - self._state.down.bit_count()
             self.simulation.records.tables["outages"].append((self.env.now, event, cores, up))
             self._open_cycle()
 
     def _save(self, job: Job, now: float, work: float) -> None:
-        """Note how many more seconds of work of a job that is cut are saved."""
+        """Add saved seconds of work of an interrupted job, and record the checkpoint."""
         saved = self._saved.get(job.job_id, 0.0) + work
         if saved:
             self._saved[job.job_id] = saved
         self.simulation.records.tables["checkpoints"].append((job.job_id, now, saved, self._numbers[job.job_id]))
 
     def _cores_of(self, window: Window) -> int:
-        """Return how many cores a window takes."""
+        """Return the number of cores of a reservation."""
         return window.cores
 
     def _open_window(self, event: simpy.Event) -> None:
-        """Take the cores of a window down: the highest that are free, and others only if there are too few.
+        """Take the cores of a reservation out of service: the highest free cores first, then busy ones.
 
-        Cores that have failed are the last choice: they stay away, however soon they are repaired.
+        Failed cores are chosen last. They stay out of service until the reservation ends, even if repaired earlier.
         """
         number: Any = event.value
         window = self.windows[number]
@@ -645,14 +649,14 @@ class BatchCluster(FailingCluster, Problem):
         self.fail(cores)
 
     def _close_window(self, event: simpy.Event) -> None:
-        """Bring the cores of a window back."""
+        """Return the cores of a reservation to service."""
         number: Any = event.value
         window = self.windows[number]
         self._forget_window(window)
         self.repair(self._taken.pop(number))
 
     def _forget_window(self, window: Window) -> None:
-        """Let agents see no more of a window that is over."""
+        """Hide a reservation that has ended from observations."""
         self._state.windows = tuple(other for other in self._state.windows if other is not window)
 
     def _up(self) -> int:
@@ -660,7 +664,7 @@ class BatchCluster(FailingCluster, Problem):
         return ((1 << self.num_cores) - 1) & ~self._state.down
 
     def _interrupt(self, execution: Execution, outcome: str = "") -> None:
-        """End an execution before its time, because of an outage or with the outcome that is given."""
+        """End an execution early, because of an outage or with the given outcome."""
         execution.callbacks.clear()
         job, start, now, cores = execution.job, execution.starting_time, self.env.now, execution.cores
         if job.job_id in self._state.suspended:
@@ -678,7 +682,7 @@ class BatchCluster(FailingCluster, Problem):
             if self.checkpoint_interval is not None:
                 worked = execution.done + (now - start)
                 self._save(job, now, worked // self.checkpoint_interval * self.checkpoint_interval)
-            left = self._as_submitted(job)  # in the size in which it ran
+            left = self._as_submitted(job)  # restarts in the size in which it ran
             self._state.requeue(left.sizes[0] if isinstance(left, MoldableJob) else left)
         if self._state.lent:
             self._look_at_suspended()
@@ -686,7 +690,7 @@ class BatchCluster(FailingCluster, Problem):
         self.stop_if_done()
 
     def _note_cut(self, execution: Execution, outcome: str) -> int:
-        """Record that an execution ends before its time; return how many the job has had."""
+        """Record that an execution ended early; return the number of executions of the job so far."""
         job_id, start = execution.job.job_id, execution.starting_time
         self.simulation.records.tables["interruptions"].append(
             (job_id, self._numbers[job_id], start, self.env.now, execution.cores, outcome)
@@ -694,13 +698,13 @@ class BatchCluster(FailingCluster, Problem):
         return self._attempts.pop(job_id, 0) + 1
 
     def _as_submitted(self, job: Job) -> Job:
-        """Return a job that has been cut as it goes back to the queue."""
+        """Return the form in which an interrupted job returns to the queue."""
         return job
 
-    # jobs preempt others
+    # preemption
 
     def _preempt(self, action: Any) -> bool:
-        """Start a job where others are taken off; return whether the action says so, and may."""
+        """Start a job by preempting others; return whether the action is a feasible :class:`Preempt`."""
         if type(action) is not Preempt or action.job_id not in self._state.queued:
             return False
         fault, place = self._fault(action)
@@ -715,22 +719,22 @@ class BatchCluster(FailingCluster, Problem):
         return True
 
     def _fault(self, action: Preempt) -> tuple[str, Any]:
-        """Return why a queued job cannot preempt those that an action names, empty if it can, and where it starts."""
+        """Return why a queued job cannot preempt the jobs that an action names ("" if it can), and where it starts."""
         job_id, victims = action.job_id, action.victims
         if self.qualities is None:
-            return "it preempts others, but there are no qualities of service", None
+            return "it preempts others, but the cluster has no qualities (QOS levels)", None
         if not isinstance(victims, tuple) or len(set(victims)) < len(victims):
-            return f"the jobs that it preempts are {victims!r}, want a tuple of ids that differ", None
+            return f"victims: got {victims!r}, expected a tuple of distinct job ids", None
         for victim in victims:
             if victim not in self._state.running:
-                return f"job {victim}, which it is to preempt, is not running", None
+                return f"job {victim}, which it would preempt, is not running", None
             if not self.qualities.allows(job_id, victim):
                 mine, other = self._quality_named(job_id), self._quality_named(victim)
-                return f"its quality of service is {mine}, which does not preempt {other}, that of job {victim}", None
+                return f"its QOS is {mine}, which does not preempt {other}, the QOS of job {victim}", None
         job = self._state.queued[job_id]
         place = self._place_without(job, victims)
         if place is None:
-            return f"it requests {job.requested_cores} cores, and there is no room for it even without {victims}", None
+            return f"it requests {job.requested_cores} cores, which would not be free even without jobs {victims}", None
         return "", place
 
     def _quality_named(self, job_id: int) -> str:
@@ -738,7 +742,7 @@ class BatchCluster(FailingCluster, Problem):
         return "none" if quality is None else repr(quality.name)
 
     def _place_without(self, job: Job, victims: Sequence[int]) -> Any:
-        """Return where a queued job starts once others have been taken off; None if there is no room."""
+        """Return where a queued job could start once others are preempted, or None if too few cores would be free."""
         assert self.qualities is not None
         free, lent = self.qualities.open_to(self._state, job.job_id, victims)
         missing = job.requested_cores - free.bit_count()
@@ -747,11 +751,11 @@ class BatchCluster(FailingCluster, Problem):
         return lowest_cores(free, job.requested_cores) if missing <= 0 else free | lowest_cores(lent, missing)
 
     def _start_preempting(self, job: Job, place: Any) -> None:
-        """Start a job where :meth:`_place_without` has found room."""
+        """Start a job where :meth:`_place_without` has found free resources."""
         self._start(job, place)
 
     def _take_off(self, execution: Execution, by: Job) -> None:
-        """Let a job make room for another one."""
+        """Preempt a job: suspend it, or return it to the queue."""
         assert self.qualities is not None
         job_id = execution.job.job_id
         suspends = self.qualities.suspends(job_id)
@@ -766,32 +770,32 @@ class BatchCluster(FailingCluster, Problem):
             self._interrupt(execution, "preempted")
 
     def _suspend(self, execution: Execution) -> None:
-        """Let a job keep its cores, but not run on them."""
+        """Suspend a job, which keeps its cores."""
         execution.callbacks.clear()
         self._attempts[execution.job.job_id] = self._note_cut(execution, "suspended")
         self._state.suspend(execution)
         self.emit("interruption", execution)
 
     def _look_at_suspended(self) -> None:
-        """Note that a job has left its cores, which may be those of a suspended one: that resumes last of all."""
+        """React to freed cores: resume suspended jobs at the end of this instant if their cores are free."""
         self._tell_lent()
         self._resume_soon()
 
     def _resume_soon(self) -> None:
-        """Let suspended jobs go on when all else of this instant has happened and no cycle is open any more."""
+        """Schedule the resumption of suspended jobs after all other events of this instant and any open cycle."""
         if self._state.suspended and not self._cycling:
             at(self.env, self.env.now, Phase.SLOT).callbacks.append(self._resume_at_last)
 
     def _tell_lent(self) -> None:
-        """Let agents know when cores are expected to be free that are lent."""
+        """Update the expected release times of borrowed cores in the observation."""
         self._state.tell_lent()
 
     def _resume_at_last(self, event: simpy.Event) -> None:
-        if not self._cycling:  # else when the cycle ends
+        if not self._cycling:  # else the end of the cycle schedules it again
             self._resume_all()
 
     def _resume_all(self) -> None:
-        """Let suspended jobs run again that have all of their cores back; whoever lies on top of them comes first."""
+        """Resume suspended jobs whose cores are all free; jobs that borrowed their cores resume first."""
         state = self._state
         taken = reduce(or_, (one.cores for one in state.running.values()), state.down)
         back = []
@@ -808,10 +812,10 @@ class BatchCluster(FailingCluster, Problem):
                 self.emit("start", execution)
         if back:
             self._tell_lent()
-            self._open_cycle()  # others are expected to end at other times than before
+            self._open_cycle()  # expected ends have changed
 
     def _resumed(self, one: Suspended, work: float) -> Resumed:
-        """Return the execution of a job that goes on and would end by itself after some work."""
+        """Return the execution of a resumed job, with its remaining seconds of work."""
         job, duration = one.job, work
         if work > job.requested_time - one.done and self.kill_at_request:
             duration = min(work, max(job.requested_time + self.grace - one.done, 0.0))
@@ -822,12 +826,12 @@ class BatchCluster(FailingCluster, Problem):
     # forks
 
     def forget_future(self) -> None:
-        """Go on as far as an agent can know at the decision that is due: in forks without foresight.
+        """Remove future events that an agent cannot know at the current decision; for forks without foresight.
 
-        Queued and running jobs run for as long as they request, whatever they have saved, and a job that has been
-        running for longer, which takes ``kill_at_request=False`` or some grace, ends now. Nothing else arrives,
-        not even what has arrived at this instant and is not in the queue yet; cores that are down stay down, but
-        for those of windows; processes end. The wake-ups that agents have asked for remain, and so do windows.
+        Queued and running jobs run for exactly their requested time, regardless of checkpoints. A job that has run
+        longer, which is possible with ``kill_at_request=False`` or a grace time, ends now. No other jobs arrive, not
+        even those that arrived at this instant and are not in the queue yet. Cores that are down stay down, except
+        those of reservations. Processes end. Wake-ups requested by agents and reservations remain.
         """
         self.forget_sources()
         self._inbox.clear()
@@ -843,7 +847,7 @@ class BatchCluster(FailingCluster, Problem):
         now, known = self.env.now, {self._wake_up, self._open_window, self._close_window}
 
         def time_of(event: simpy.Event, time: float) -> float | None:
-            """Return when what is scheduled for a time will happen, if it will."""
+            """Return the new time of a scheduled event, or None to drop it."""
             if isinstance(event, Execution) and event.callbacks:
                 return event.expect(now)
             return time if event.callbacks and not known.isdisjoint(event.callbacks) else None
@@ -852,41 +856,41 @@ class BatchCluster(FailingCluster, Problem):
 
 
 def _are_free(cores: Any, count: int, free: int) -> bool:
-    """Tell whether a core set that an agent has chosen holds so many cores, all of them free."""
+    """Return whether a core set chosen by an agent has the given number of cores, all of them free."""
     return isinstance(cores, int) and not cores & ~free and cores.bit_count() == count
 
 
 def _explain(state: BatchState, action: Any) -> str:
     """Return why an action cannot be carried out, as a sentence that names the job."""
     if isinstance(action, WaitUntil):
-        return f"{action!r} does not lie in the future"
+        return f"{action!r} is not in the future"
     if isinstance(action, WaitFor):
-        return f"{action!r} asks for more cores than the {state.num_cores} that there are"
+        return f"{action!r} awaits more cores than the {state.num_cores} of the cluster"
     job_id = action.job_id if isinstance(action, Start | StartAs) else action
     try:
         job, running = state.queued.get(job_id), job_id in state.running
     except TypeError:
         job, running = None, False
     if running:
-        return f"job {job_id} cannot start, it is running already"
+        return f"job {job_id} cannot start: it is already running"
     if job is None:
-        return f"{action!r} names no queued job; answer with the id of one, or None to wait"
+        return f"{action!r} is not the id of a queued job; return the id of one, or None to wait"
     if job.requested_cores > state.num_free:
-        return f"job {job_id} cannot start, it requests {job.requested_cores} cores and {state.num_free} are free"
+        return f"job {job_id} cannot start: it requests {job.requested_cores} cores and {state.num_free} are free"
     cores = action.cores
     chosen = f"cores {to_core_ids(cores).tolist()}" if isinstance(cores, int) and cores >= 0 else f"{cores!r}"
-    return f"job {job_id} cannot start on {chosen}: want a bit set of {job.requested_cores} cores that are free"
+    return f"job {job_id} cannot start on {chosen}: expected a bit set of {job.requested_cores} free cores"
 
 
 _submission_time = attrgetter("submission_time")
 _WAITS = (WaitFor, WaitUntil)
-_NUMBERS = struct.Struct("qdqddq")  # what a Job must be made of: whole numbers and times
+_NUMBERS = struct.Struct("qdqddq")  # the field types of a Job: int64 and float64
 
 
 @cache
 def _of_nodes(cls: type[Any]) -> type[Any]:
-    """Return the class of nodes of a class of clusters, which is derived from both unless it is of nodes already."""
-    node_cluster: type[Any] = resolve_name("desim.problems.batch.node_cluster:NodeCluster")  # made of a class of here
+    """Return the node-cluster variant of a cluster class: it derives from both, unless it already has nodes."""
+    node_cluster: type[Any] = resolve_name("desim.problems.batch.node_cluster:NodeCluster")  # avoids a circular import
     if issubclass(cls, node_cluster):
         return cls
     if cls is BatchCluster:
@@ -896,5 +900,5 @@ def _of_nodes(cls: type[Any]) -> type[Any]:
 
 
 def _restored(cls: type[Any]) -> Any:
-    """Return an empty cluster of nodes of a class, for pickles, which do not find what is derived from both."""
+    """Return an empty cluster of nodes, for unpickling: pickle cannot find a class that is derived at run time."""
     return object.__new__(_of_nodes(cls))  # type: ignore[arg-type]  # classes have hashes

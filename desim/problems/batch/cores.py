@@ -1,4 +1,4 @@
-"""Sets of cores as integers: bit i stands for core i.
+"""Core sets as integers: bit i stands for core i.
 
 Python's integers make union, difference, intersection and counting single operations, whatever
 the number of cores.
@@ -22,17 +22,17 @@ __all__ = ["core_set", "format_core_sets", "lowest_cores", "parse_core_sets", "t
 
 
 def core_set(core_ids: Iterable[int]) -> int:
-    """Return the set that holds the given core ids.
+    """Return the core set with the given core ids.
 
     Parameters
     ----------
     core_ids : iterable of int
-        At least 0, in any order.
+        Core ids, at least 0, in any order.
 
     Returns
     -------
     int
-        Bit i is set if core i is in it.
+        Core set: bit i is set if core i is in it.
 
     Raises
     ------
@@ -42,65 +42,65 @@ def core_set(core_ids: Iterable[int]) -> int:
     result = 0
     for core in core_ids:
         if core < 0:
-            raise InvalidConfiguration(f"core id {core!r} is negative")
+            raise InvalidConfiguration(f"core id: got {core!r}, expected an integer >= 0")
         result |= 1 << core
     return result
 
 
 def to_core_ids(cores: int) -> NDArray[np.int64]:
-    """Return the ids in a core set.
+    """Return the core ids in a core set.
 
     Parameters
     ----------
     cores : int
-        The core set.
+        Core set.
 
     Returns
     -------
     array of int, shape (n,)
-        The n ids, ascending.
+        Ids of the n cores, ascending.
 
     Raises
     ------
     InvalidConfiguration
-        If it is negative.
+        If the integer is negative.
     """
     if cores < 0:
-        raise InvalidConfiguration(f"{cores!r} is no core set")
+        raise InvalidConfiguration(f"cores: got {cores!r}, expected a bit set >= 0")
     packed = np.frombuffer(cores.to_bytes((cores.bit_length() + 7) // 8, "little"), dtype=np.uint8)
     return np.flatnonzero(np.unpackbits(packed, bitorder="little"))
 
 
 def lowest_cores(cores: int, count: int) -> int:
-    """Return the ``count`` lowest cores of a set that holds at least that many.
+    """Return the ``count`` lowest cores of a core set.
 
     Parameters
     ----------
     cores : int
-        The core set to choose from.
+        Core set to choose from, with at least ``count`` cores.
     count : int
-        How many cores, at least 1.
+        Number of cores, at least 1.
 
     Returns
     -------
     int
-        The chosen core set.
+        Chosen core set.
     """
     if count == 1:
         return cores & -cores
     rest, chosen = cores, 0
-    count = int(count)  # numpy's whole numbers have 64 bits
-    for _ in range(4):  # few ranges hold the lowest cores, as a rule
+    count = int(count)  # numpy's integers overflow at 64 bits
+    for _ in range(4):  # the lowest cores usually lie in a few ranges
         lowest = rest & -rest
         run = (lowest << count) - lowest
         if run & rest == run:
             return chosen | run
-        run = rest & ~(rest + lowest)  # the whole of the lowest range, which is shorter
+        run = rest & ~(rest + lowest)  # the entire lowest range, which has fewer than count cores
         chosen |= run
         rest ^= run
         count -= run.bit_count()
     low, high = 0, rest.bit_length()
-    while high - low > 1:  # fewer than count cores below low, at least count below high
+    while high - low > 1:  # invariant: fewer than count cores below low, at least count below high
         middle = (low + high) >> 1
         if (rest & ((1 << middle) - 1)).bit_count() < count:
             low = middle
@@ -110,23 +110,23 @@ def lowest_cores(cores: int, count: int) -> int:
 
 
 def format_core_sets(core_sets: Sequence[int], num_cores: int) -> pl.Series:
-    """Return core sets as strings of ranges such as ``"0-3 7"``, the form that Batsim writes.
+    """Return core sets as strings of ranges such as ``"0-3 7"``, as Batsim writes them.
 
     Parameters
     ----------
     core_sets : sequence of int
-        The sets, n of them; 0 becomes null.
+        The n core sets; 0 becomes null.
     num_cores : int
-        No core id is this large.
+        Number of cores of the cluster, above every core id.
 
     Returns
     -------
     polars.Series
-        Strings, n of them.
+        Strings, one per set.
     """
     import polars as pl
 
-    distinct = dict.fromkeys(core_sets)  # machines hand out the same sets again and again
+    distinct = dict.fromkeys(core_sets)  # the same sets recur often
     distinct.pop(0, None)
     texts: dict[int, str | None] = dict(zip(distinct, _texts(list(distinct), num_cores), strict=True))
     texts[0] = None
@@ -134,11 +134,11 @@ def format_core_sets(core_sets: Sequence[int], num_cores: int) -> pl.Series:
 
 
 def _texts(core_sets: list[int], num_cores: int) -> list[str]:
-    """Return sets that are not empty as strings of ranges."""
+    """Return nonempty core sets as strings of ranges."""
     width = num_cores // 8 + 1
     edges = b"".join([(cores ^ cores << 1).to_bytes(width, "little") for cores in core_sets])
     packed = np.frombuffer(edges, dtype=np.uint8)
-    occupied = np.flatnonzero(packed)  # few bytes hold the beginning or end of a range
+    occupied = np.flatnonzero(packed)  # few bytes hold the start or end of a range
     bits = np.flatnonzero(np.unpackbits(packed[occupied], bitorder="little"))
     byte = occupied[bits >> 3]
     row = byte // width
@@ -150,17 +150,17 @@ def _texts(core_sets: list[int], num_cores: int) -> list[str]:
 
 
 def parse_core_sets(column: pl.Series) -> pl.DataFrame:
-    """Read strings of ranges back.
+    """Parse core sets written as strings of ranges.
 
     Parameters
     ----------
     column : polars.Series
-        Strings such as ``"0-3 7"``; null holds no core.
+        Strings such as ``"0-3 7"``; null is an empty set.
 
     Returns
     -------
     polars.DataFrame
-        One row a range: ``row`` (index into the column), ``first`` and ``last`` (core ids,
+        One row per range: ``row`` (index into the column), ``first`` and ``last`` (core ids,
         both included).
     """
     import polars as pl

@@ -1,9 +1,9 @@
-"""Jobs that come after others: not before these have ended, and their user has thought about what came out.
+"""Job dependencies: a job is submitted only after its predecessors have ended and a think time has passed.
 
-A log records when jobs were submitted on the machine that it is of. Where a user waits for one job before submitting
-the next, a simulation that takes these times as they are lets users be as fast, or as slow, as that machine was. With
-dependencies the loop is closed: Feitelson, "Workload Modeling for Computer Systems Performance Evaluation", Cambridge
-University Press 2015, chapter 8.
+A log records when jobs were submitted on the recorded machine. If users waited for one job before they submitted the
+next, a simulation that keeps these times ties its users to the speed of that machine. Dependencies close the loop
+between waiting times and submissions: Feitelson, "Workload Modeling for Computer Systems Performance Evaluation",
+Cambridge University Press 2015, chapter 8.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ __all__ = ["After", "Dependencies", "Followers"]
 
 @dataclass(frozen=True, slots=True)
 class After:
-    """What a job comes after.
+    """Dependency of a job on others.
 
     Attributes
     ----------
     jobs : tuple of int
-        Ids of the jobs that must have ended: by themselves, killed, lost or rejected.
+        Ids of the predecessors, which must have ended: completed, killed, lost or rejected.
     think_time : float
         Seconds from the last of these ends to the submission of the job.
     """
@@ -36,54 +36,54 @@ class After:
 
 
 class Dependencies:
-    """What the jobs of a workload come after; no run changes it.
+    """Dependencies of the jobs of a workload; runs do not change them.
 
     Parameters
     ----------
     jobs : sequence of Job
-        The workload, whose ids differ.
+        Workload, with unique job ids.
     after : mapping of int to After
-        By the id of the job that comes after others.
+        Dependency of each job that has one, by job id.
 
     Attributes
     ----------
     after : dict of int to After
-        The same, without jobs that come after none.
+        Dependency of each job with at least one predecessor, by job id.
     followers : dict of int to list of int
-        The jobs that come after a job, by its id.
+        Ids of the jobs that depend on a job, by its id.
 
     Raises
     ------
     WorkloadError
-        If a job or a predecessor does not exist, jobs wait for each other in a circle, or a think time is out of range.
+        If a job or a predecessor does not exist, dependencies form a cycle, or a think time is out of range.
     """
 
     def __init__(self, jobs: Sequence[Job], after: Mapping[int, After]) -> None:
         ids: set[int] = set()
         for job in jobs:
             if job.job_id in ids:
-                raise WorkloadError(f"two jobs are named {job.job_id}: with dependencies, ids must differ")
+                raise WorkloadError(f"job_id {job.job_id} occurs twice; jobs with dependencies need unique ids")
             ids.add(job.job_id)
         self.after: dict[int, After] = {}
         self.followers: dict[int, list[int]] = {}
         for job_id, one in after.items():
             if not isinstance(one, After):
-                raise WorkloadError(f"job {job_id} comes after {one!r}, want an After")
+                raise WorkloadError(f"after[{job_id}]: got {one!r}, expected an After")
             if job_id not in ids:
-                raise WorkloadError(f"job {job_id} comes after others, but there is no such job")
+                raise WorkloadError(f"after[{job_id}]: there is no job {job_id} in the workload")
             if not _is_time(one.think_time):
-                raise WorkloadError(f"job {job_id}: think_time is {one.think_time!r}, want a finite time of at least 0")
+                raise WorkloadError(f"job {job_id}: think_time: got {one.think_time!r}, expected a finite time >= 0 s")
             for other in dict.fromkeys(one.jobs):
                 if other not in ids:
-                    raise WorkloadError(f"job {job_id} comes after job {other}, but there is no such job")
+                    raise WorkloadError(f"job {job_id} depends on job {other}, which is not in the workload")
                 self.followers.setdefault(other, []).append(job_id)
             if one.jobs:
                 self.after[job_id] = After(tuple(dict.fromkeys(one.jobs)), one.think_time)
         if circle := self._circle():
-            raise WorkloadError(f"jobs wait for each other: {' after '.join(map(str, circle))}")
+            raise WorkloadError(f"dependencies form a cycle: {' after '.join(map(str, circle))}")
 
     def _circle(self) -> list[int]:
-        """Return jobs each of which comes after the next, the last being the first; empty if there are none."""
+        """Return a cycle of jobs, each depending on the next, that ends with its first job; empty if there is none."""
         missing = {job_id: len(one.jobs) for job_id, one in self.after.items()}
         ended = [job_id for job_id in self.followers if job_id not in missing]
         while ended:
@@ -95,43 +95,43 @@ class Dependencies:
         if not missing:
             return []
         path = [next(iter(missing))]
-        while path[-1] not in path[:-1]:  # each of those that are left comes after another one that is left
+        while path[-1] not in path[:-1]:  # every job that is left depends on another one that is left
             path.append(next(other for other in self.after[path[-1]].jobs if other in missing))
         return path[path.index(path[-1]) :]
 
 
 class Followers:
-    """Where the jobs that come after others stand in one run.
+    """State of the jobs with dependencies in one run.
 
     Parameters
     ----------
     dependencies : Dependencies
-        What they come after.
+        Dependencies of the workload.
 
     Attributes
     ----------
     jobs : dict of int to Job
-        Those whose time in the workload has come and that are not submitted yet, by id.
+        Jobs whose submission time in the workload has passed and that are not submitted yet, by id.
     """
 
     def __init__(self, dependencies: Dependencies) -> None:
         self._dependencies = dependencies
         self._missing = {job_id: len(one.jobs) for job_id, one in dependencies.after.items()}
-        self._ready: dict[int, float] = {}  # when the last predecessor's end has been thought about
+        self._ready: dict[int, float] = {}  # when the think time after the last predecessor ends
         self.jobs: dict[int, Job] = {}
 
     def arrive(self, job: Job) -> float | None:
-        """Take a job whose time in the workload has come; return from when on it may be submitted, if that is known.
+        """Take a job at its submission time in the workload; return the earliest time of its actual submission.
 
         Parameters
         ----------
         job : Job
-            Of the workload.
+            Job of the workload.
 
         Returns
         -------
         float or None
-            Seconds; infinite if one of its predecessors has not ended yet, None if it comes after no other job.
+            Seconds; infinite while a predecessor has not ended, None if the job has no dependency.
         """
         job_id = job.job_id
         if job_id not in self._dependencies.after:
@@ -140,19 +140,19 @@ class Followers:
         return math.inf if self._missing[job_id] else self._ready[job_id]
 
     def end(self, job_id: int, time: float) -> list[tuple[float, Job]]:
-        """Note that a job has ended; return the jobs that wait for nothing else any more, each with its time.
+        """Record the end of a job; return the waiting jobs whose last predecessor it was.
 
         Parameters
         ----------
         job_id : int
-            Which one.
+            Id of the job that ended.
         time : float
-            When, in seconds.
+            Current time in seconds.
 
         Returns
         -------
         list of (float, Job)
-            From when on each may be submitted, in seconds.
+            Earliest submission time in seconds and job, for each of them.
         """
         freed = []
         for follower in self._dependencies.followers.get(job_id, ()):
@@ -164,16 +164,16 @@ class Followers:
         return freed
 
     def is_thinking(self) -> bool:
-        """Tell whether a job waits for nothing but its think time."""
+        """Return whether a job waits only for its think time."""
         return not all(map(self._missing.__getitem__, self.jobs))
 
     def row(self, job: Job, submission: float | None) -> tuple[int, float, str, float, float | None]:
-        """Return what is recorded of a job: id, time in the workload, predecessors, think time and submission."""
+        """Return the record of a job: id, time in the workload, predecessors, think time and submission."""
         one = self._dependencies.after[job.job_id]
         return job.job_id, job.submission_time, " ".join(map(str, one.jobs)), one.think_time, submission
 
     def forget(self) -> None:
-        """Let nothing come any more."""
+        """Drop all jobs that are not submitted yet."""
         self.jobs = {}
         self._dependencies = Dependencies((), {})
 

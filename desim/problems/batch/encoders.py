@@ -1,8 +1,8 @@
-"""The split window, and its jobs as arrays: what a learner sees of a queue, and what its actions mean.
+"""Observation encoders of the split window: which queued jobs a learner sees, and what its actions mean.
 
 Source: Wang, Harwood and Rodriguez, "Deep Back-Filling", HPCC 2022, sections II-B and III-B. A reservation for the
-oldest queued job keeps a learned agent from starving anybody: as in EASY back-filling (Lifka, "The ANL/IBM SP
-scheduling system", JSSPP 1995), others may then start only where they do not delay that job, by requested times.
+oldest queued job prevents a learned agent from starving any job: as in EASY backfilling (Lifka, "The ANL/IBM SP
+scheduling system", JSSPP 1995), other jobs may then start only if, by requested times, they do not delay that job.
 """
 
 from __future__ import annotations
@@ -39,26 +39,26 @@ def allowed_beside_oldest(
     cores: NDArray[np.int64],
     times: NDArray[np.float64],
 ) -> NDArray[np.bool_]:
-    """Tell which jobs may start without delaying the first job of the queue, shape (n,).
+    """Return which jobs may start without delaying the first job of the queue.
 
     Parameters
     ----------
     observation : BatchObservation
-        A decision; its queue is not empty.
+        Observation of a decision; the queue is not empty.
     positions, cores : array of int, shape (n,)
-        Queue positions and requested cores of the jobs in question.
+        Queue positions and requested cores of the candidate jobs.
     times : array of float, shape (n,)
-        Their requested times in seconds.
+        Requested times of these jobs in seconds.
 
     Returns
     -------
     array of bool, shape (n,)
-        False for a job that does not fit into the free cores. Where the first job fits itself, nothing else may start
-        that would take its cores.
+        False for a job that requests more cores than are free. If the first job fits, no other job may start that
+        would take its cores.
     """
     fits = cores <= observation.free_cores
     start = earliest_start(observation, observation.queue.head_cores)
-    if start is None:  # nothing delays the job further
+    if start is None:  # the first job cannot be planned, so nothing can delay it
         return fits
     begin, spare = start
     allowed: NDArray[np.bool_] = (observation.time + times <= begin) | (cores <= spare) | (positions == 0)
@@ -66,25 +66,26 @@ def allowed_beside_oldest(
 
 
 def _refuse_nodes(observation: BatchObservation) -> None:
-    """Refuse a cluster of nodes, on which a job that finds enough cores may have no room."""
+    """Raise an error if the cluster has nodes, where enough free cores do not mean that a job fits."""
     if isinstance(observation, NodeObservation):
-        raise InvalidConfiguration("the cluster has nodes, and what is to be shown are counted cores")
+        raise InvalidConfiguration("observation: the cluster has nodes, but this encoder shows counted cores only")
 
 
 def earliest_start(observation: BatchObservation, cores: int) -> tuple[float, int] | None:
-    """Return when a job could start if nothing else did, and how many cores are then left beside it.
+    """Return when a job could start if no other job started before, and how many cores it would leave free then.
 
     Parameters
     ----------
     observation : BatchObservation
-        A decision.
+        Observation of a decision.
     cores : int
-        Requested cores of the job.
+        Number of cores that the job requests.
 
     Returns
     -------
     tuple of float and int, or None
-        The time in seconds, by requested times, and the cores; None if cores are down, and nobody knows for how long.
+        Start time in seconds, by requested times, and the cores left free; None if the job needs cores that are down,
+        whose time of repair is unknown.
     """
     free, running = observation.free_cores, observation.running
     if cores <= free:
@@ -98,27 +99,27 @@ def earliest_start(observation: BatchObservation, cores: int) -> tuple[float, in
 
 
 class SplitWindow:
-    """A window of M = head + tail slots onto a queue.
+    """Window of M = head + tail slots onto a queue.
 
-    Slots 0 to head - 1 show the first jobs, the following ones the last jobs, the very last first. A queue of up to M
-    jobs is shown in order, each job once, and the remaining slots are empty.
+    Slots 0 to head - 1 show the first jobs of the queue. The other slots show the last jobs, starting with the very
+    last. A queue of up to M jobs is shown in order, each job once; the remaining slots are empty.
 
     Parameters
     ----------
     head : int
-        Slots at the head of the queue, M_h.
+        Number of slots for the head of the queue, M_h.
     tail : int
-        Slots at its tail, M_t.
+        Number of slots for its tail, M_t.
 
     Raises
     ------
     InvalidConfiguration
-        If a number is negative, or both are 0.
+        If a number is negative or not an integer, or both are 0.
     """
 
     def __init__(self, head: int, tail: int = 0) -> None:
         if head < 0 or tail < 0 or head + tail < 1 or head != int(head) or tail != int(tail):
-            raise InvalidConfiguration(f"a window of {head!r} + {tail!r} slots, want whole numbers with a sum above 0")
+            raise InvalidConfiguration(f"window: got ({head!r}, {tail!r}), expected two integers >= 0, not both 0")
         self.head = int(head)
         self.tail = int(tail)
         self.size = self.head + self.tail
@@ -126,11 +127,11 @@ class SplitWindow:
         self._from_tail = -1 - np.arange(self.tail)
 
     def __repr__(self) -> str:
-        """Show the numbers of slots."""
+        """Return the constructor call with the numbers of slots."""
         return f"SplitWindow({self.head}, {self.tail})"
 
     def positions(self, length: int) -> NDArray[np.int64]:
-        """Return the queue positions of the jobs in the window, in the order of the slots, shape (min(L, M),).
+        """Return the queue positions of the jobs in the window in slot order, shape (min(L, M),).
 
         Parameters
         ----------
@@ -144,7 +145,7 @@ class SplitWindow:
         return positions
 
     def index(self, length: int) -> slice | NDArray[np.int64]:
-        """Return what picks the jobs in the window from a column of the queue: a slice, which is quicker, if it can.
+        """Return an index of the jobs in the window for columns of the queue: a slice if possible, which is faster.
 
         Parameters
         ----------
@@ -171,29 +172,29 @@ class SplitWindow:
 
 
 class WindowEncoder:
-    """What the encoders of a split window share: the actions.
+    """Base class of the encoders of a split window, which defines their actions.
 
-    Action i in 0 to S - 1 starts the job in slot i, action S is Fwd: it ends the scheduling cycle. So does an action
-    that is not possible.
+    Action i from 0 to S - 1 starts the job in slot i. Action S (Fwd in the paper) ends the scheduling cycle, and so
+    does an infeasible action.
 
     Parameters
     ----------
     window : SplitWindow
-        Which jobs are seen. Another one of up to S slots may be put in its place between episodes.
+        Window onto the queue. It may be replaced between episodes by another window of up to S slots.
     spaces : dict of str to gymnasium.Space
-        Of the arrays beside the mask.
+        Spaces of the arrays other than the action mask.
     slots : int
-        Slots of the arrays, S, at least those of the window; the rest are always empty.
+        Number of slots of the arrays, S, at least the number of slots of the window; the others are always empty.
     reserve_after : float
-        Once the oldest queued job has waited for so long, in seconds, jobs that would delay it are not possible. The
-        window then needs a slot at the head.
+        Seconds of waiting after which the oldest queued job gets a reservation: jobs that would delay it are then
+        infeasible. The window then needs a slot at the head.
     choices : int
-        Actions of each slot, for encoders that know more than one way to start a job.
+        Number of actions per slot, for encoders with several ways to start a job.
 
     Raises
     ------
     InvalidConfiguration
-        If the window does not fit, or shows no oldest job to reserve for.
+        If the window does not fit, or has no slot for the oldest job although a reservation is requested.
     """
 
     def __init__(
@@ -206,11 +207,11 @@ class WindowEncoder:
         choices: int = 1,
     ) -> None:
         if slots < window.size:
-            raise InvalidConfiguration(f"{window!r} does not fit into {slots} slots")
+            raise InvalidConfiguration(f"slots: got {slots}, expected at least the {window.size} slots of {window!r}")
         if not reserve_after >= 0 or (reserve_after < math.inf and not window.head):
             raise InvalidConfiguration(
-                f"reserve_after is {reserve_after!r} with {window.head} slots at the head: want a time of at least 0, "
-                "and a slot for the oldest job"
+                f"reserve_after: got {reserve_after!r} with {window.head} slots at the head, expected a time >= 0 s "
+                "and at least one slot at the head for the oldest job"
             )
         self.reserve_after = reserve_after
         self.window = window
@@ -220,16 +221,16 @@ class WindowEncoder:
         self.action_space: gymnasium.Space[Any] = gymnasium.spaces.Discrete(slots * choices + 1)
 
     def encode(self, observation: BatchObservation) -> Arrays:
-        """Return an observation as new arrays, with the mask of the actions that are possible."""
+        """Return an observation as new arrays, with the mask of feasible actions."""
         raise NotImplementedError
 
     def forced(self, observation: BatchObservation) -> bool:
-        """Tell whether no job in the window fits, so that there is no choice but to wait.
+        """Return whether no job in the window can start, so that waiting is the only choice.
 
         Parameters
         ----------
         observation : BatchObservation
-            A decision.
+            Observation of a decision.
         """
         queue = observation.queue
         length = len(queue)
@@ -242,12 +243,12 @@ class WindowEncoder:
         return not self.possible(observation, self.window.positions(length), cores, times).any()
 
     def awaited_cores(self, observation: BatchObservation) -> int:
-        """Return how many cores must be free before a job in the window fits; 0 if one does, or none is queued.
+        """Return how many cores must be free before a job in the window fits; 0 if one fits now or none is queued.
 
         Parameters
         ----------
         observation : BatchObservation
-            A decision.
+            Observation of a decision.
         """
         queue, window = observation.queue, self.window
         length = len(queue)
@@ -260,7 +261,7 @@ class WindowEncoder:
         return least if least > observation.free_cores else 0
 
     def _reserves(self, observation: BatchObservation) -> bool:
-        """Tell whether the oldest queued job has a reservation; the queue is not empty."""
+        """Return whether the oldest job of a nonempty queue has a reservation."""
         if self.reserve_after == math.inf:
             return False
         waited: float = observation.time - observation.queue.head_submission
@@ -273,28 +274,28 @@ class WindowEncoder:
         cores: NDArray[np.int64],
         times: NDArray[np.float64],
     ) -> NDArray[np.bool_]:
-        """Tell which jobs of the queue may start now, shape (n,).
+        """Return which queued jobs may start now, shape (n,).
 
         Parameters
         ----------
         observation : BatchObservation
-            A decision.
+            Observation of a decision.
         positions, cores : array of int, shape (n,)
-            Queue positions and requested cores of the jobs in question.
+            Queue positions and requested cores of the candidate jobs.
         times : array of float, shape (n,)
-            Their requested times in seconds.
+            Requested times of these jobs in seconds.
         """
         if len(positions) and self._reserves(observation):
             return allowed_beside_oldest(observation, positions, cores, times)
         return cores <= observation.free_cores
 
     def mask(self, possible: NDArray[np.bool_]) -> NDArray[np.int8]:
-        """Return the mask of possible actions, shape (S + 1,).
+        """Return the action mask, shape (S + 1,).
 
         Parameters
         ----------
         possible : array of bool, shape (min(L, M),)
-            Which jobs in the window may start.
+            Whether each job in the window may start.
         """
         mask = np.zeros(self.slots + 1, np.int8)
         mask[: len(possible)] = possible
@@ -302,28 +303,28 @@ class WindowEncoder:
         return mask
 
     def decode(self, observation: BatchObservation, action: Any) -> tuple[int | None, bool]:
-        """Return the job that an action starts, or None to wait, and whether the action is possible.
+        """Return the job that an action starts, or None to wait, and whether the action is feasible.
 
         Parameters
         ----------
         observation : BatchObservation
-            What was encoded.
+            Encoded observation.
         action : int
-            0 to S.
+            Action, 0 to S.
 
         Returns
         -------
         tuple of (int or None) and bool
-            An action that is not possible means waiting.
+            Job id or None, and feasibility; an infeasible action means waiting.
 
         Raises
         ------
         InvalidConfiguration
-            If there is no such action.
+            If the action is out of range.
         """
         slot = int(action)
         if not 0 <= slot <= self.slots:
-            raise InvalidConfiguration(f"action {action!r} is none of 0 to {self.slots}")
+            raise InvalidConfiguration(f"action: got {action!r}, expected an integer from 0 to {self.slots}")
         if slot == self.slots:
             return None, True
         queue = observation.queue
@@ -340,20 +341,20 @@ class WindowEncoder:
         return job_id, True
 
     def action_of(self, observation: BatchObservation, answer: Any) -> int | None:
-        """Return the action that comes next to what an agent answers.
+        """Return the action of this encoder that is closest to an agent's answer.
 
         Parameters
         ----------
         observation : BatchObservation
-            What the agent saw.
+            Observation that the agent answered.
         answer : object
-            Its answer; of a list the first job counts that the window shows.
+            Answer of the agent; in a list, the first job shown in the window counts.
 
         Returns
         -------
         int or None
-            S if the agent waits; None if it starts jobs only that the window does not show, or that the encoder takes
-            for impossible.
+            S if the agent waits. None if it starts only jobs that the window does not show, or a job that this
+            encoder considers infeasible.
         """
         ids = observation.queue.job_id[self.window.index(len(observation.queue))].tolist()
         starts = [
@@ -368,21 +369,21 @@ class WindowEncoder:
 
 
 class FeatureEncoder(WindowEncoder):
-    """Features of each job in the window, beside a summary of the cluster.
+    """Encoder that shows features of each job in the window and a summary of the cluster.
 
-    A network that scores every job with the same weights can use them for windows and clusters of any
-    size. "Reserved" is the shortest job in the window that does not fit: a longer job delays it if it would still
-    run, on cores that it needs, when it could start (as in EASY back-filling over the shortest first).
+    A network that scores all jobs with the same weights can use these features for windows and clusters of any
+    size. "Reserved" is the shortest job in the window that does not fit. A longer job delays it if it would still
+    run when that job could start, on cores that it needs (as in EASY backfilling with the shortest job first).
 
     Parameters
     ----------
     window : SplitWindow
-        Which jobs are seen.
+        Window onto the queue.
     slots : int, optional
-        Slots of the arrays, S; as many as the window has, M, if left out.
+        Number of slots of the arrays, S (default: the number of slots of the window, M).
     reserve_after : float
-        Once the oldest queued job has waited for so long, in seconds, jobs that would delay it are not possible; they
-        are shown as jobs that do not fit.
+        Seconds of waiting after which the oldest queued job gets a reservation: jobs that would delay it are then
+        infeasible and shown as jobs that do not fit.
     """
 
     def __init__(self, window: SplitWindow, slots: int | None = None, *, reserve_after: float = math.inf) -> None:
@@ -402,12 +403,12 @@ class FeatureEncoder(WindowEncoder):
         Parameters
         ----------
         observation : BatchObservation
-            A decision.
+            Observation of a decision.
 
         Returns
         -------
         dict of str to numpy.ndarray
-            The columns are :data:`~desim.problems.batch.features.JOB_FEATURES` and
+            Arrays with the columns :data:`~desim.problems.batch.features.JOB_FEATURES` and
             :data:`~desim.problems.batch.features.CLUSTER_FEATURES`; empty slots are 0.
 
         Raises
@@ -429,7 +430,7 @@ class FeatureEncoder(WindowEncoder):
         remaining = _remaining(ends, time)
         load = float(remaining[:-1] @ running.requested_cores)
         released += free
-        until = remaining[released.searchsorted(cores)]  # the time until each job would fit if nothing else started
+        until = remaining[released.searchsorted(cores)]  # time until each job fits if nothing else starts
         until[fits] = 0.0
         logs = np.empty((4, count))
         logs[0], logs[1], logs[2], logs[3] = times, cores, waits, until
@@ -478,14 +479,14 @@ class FeatureEncoder(WindowEncoder):
 
     @staticmethod
     def encode_many(asked: Sequence[tuple[FeatureEncoder, BatchObservation]], into: Arrays) -> None:
-        """Write observations into arrays, a row each.
+        """Write several observations into arrays, one row per observation.
 
         Parameters
         ----------
         asked : sequence of tuple of FeatureEncoder and BatchObservation
-            Encoders of as many slots, whatever their windows, and what is to be encoded.
+            Encoders with the same number of slots and the observations to encode; windows may differ.
         into : dict of str to numpy.ndarray
-            As :meth:`encode` returns them, with a leading axis of the number of observations.
+            Arrays as :meth:`encode` returns them, with a leading axis of the number of observations.
         """
         seen = [observation for _, observation in asked]
         windows = Windows([encoder.window for encoder, _ in asked], seen)
@@ -504,7 +505,7 @@ class FeatureEncoder(WindowEncoder):
 
 
 def _remaining(ends: NDArray[np.float64], time: float) -> NDArray[np.float64]:
-    """Return the time until each expected end, in seconds, and at last the time that stands for never."""
+    """Return the seconds until each expected end, followed by the value that stands for never."""
     remaining = np.empty(len(ends) + 1)
     remaining[-1] = NEVER
     np.maximum(np.subtract(ends, time, out=remaining[:-1]), 0.0, out=remaining[:-1])
@@ -512,25 +513,25 @@ def _remaining(ends: NDArray[np.float64], time: float) -> NDArray[np.float64]:
 
 
 class FlatEncoder(WindowEncoder):
-    """Remaining times of the cores, and cores, requested time and waiting time of each job in the window.
+    """Encoder that shows the remaining time of each core, and cores, requested and waiting time of jobs in the window.
 
-    Source: Wang, Harwood and Rodriguez, HPCC 2022, section III-A. Its formula has the time that a core has been busy,
-    its text the time until it is free; this is the latter, by requested times. All are divided by constants
-    and cut at 1.
+    Source: Wang, Harwood and Rodriguez, HPCC 2022, section III-A. The formula of the paper uses the time for which a
+    core has been busy, its text the time until the core is free. This class uses the latter, by requested times. All
+    values are divided by constants and clipped at 1.
 
     Parameters
     ----------
     window : SplitWindow
-        Which jobs are seen.
+        Window onto the queue.
     num_cores : int
-        Cores of the cluster.
+        Number of cores of the cluster.
     longest_time : float
-        Requested time that stands for 1, in seconds; by default the longest run time of the paper's workload.
+        Requested time that is scaled to 1, in seconds; by default the longest run time of the paper's workload.
     longest_wait : float
-        Waiting time that stands for 1, in seconds.
+        Waiting time that is scaled to 1, in seconds.
     order : {"by_core", "sorted"}
-        Whether the remaining times stand in the order of the cores, or ascending, which is cheaper and the same for
-        all clusters that differ in the numbers of their cores only.
+        Order of the remaining times: by core id, or ascending. The latter is cheaper, and equal for clusters that
+        differ only in the numbering of their cores.
 
     Raises
     ------
@@ -548,10 +549,10 @@ class FlatEncoder(WindowEncoder):
         order: Literal["by_core", "sorted"] = "by_core",
     ) -> None:
         if not (num_cores >= 1 and longest_time > 0 and longest_wait > 0):
-            given = f"num_cores {num_cores!r}, longest_time {longest_time!r}, longest_wait {longest_wait!r}"
-            raise InvalidConfiguration(f"{given}: want values above 0")
+            given = f"num_cores={num_cores!r}, longest_time={longest_time!r}, longest_wait={longest_wait!r}"
+            raise InvalidConfiguration(f"got {given}, expected num_cores >= 1 and times above 0 s")
         if order not in ("by_core", "sorted"):
-            raise InvalidConfiguration(f"order is {order!r}, want 'by_core' or 'sorted'")
+            raise InvalidConfiguration(f"order: got {order!r}, expected 'by_core' or 'sorted'")
         self.num_cores = num_cores
         self.longest_time = longest_time
         self.longest_wait = longest_wait
@@ -569,21 +570,23 @@ class FlatEncoder(WindowEncoder):
         Parameters
         ----------
         observation : BatchObservation
-            A decision of a cluster of N cores.
+            Observation of a decision in a cluster of N cores.
 
         Returns
         -------
         dict of str to numpy.ndarray
-            Empty slots are 0.
+            Arrays in which empty slots are 0.
 
         Raises
         ------
         InvalidConfiguration
-            If the cluster has nodes, or another number of cores.
+            If the cluster has nodes or a different number of cores.
         """
         _refuse_nodes(observation)
         if observation.num_cores != self.num_cores:
-            raise InvalidConfiguration(f"the cluster has {observation.num_cores} cores, the encoder {self.num_cores}")
+            raise InvalidConfiguration(
+                f"num_cores: the cluster has {observation.num_cores}, the encoder expects {self.num_cores}"
+            )
         queue = observation.queue
         positions = self.window.positions(len(queue))
         cores = queue.requested_cores[positions]
@@ -597,13 +600,13 @@ class FlatEncoder(WindowEncoder):
         return {"cores": self._cores(observation), "jobs": jobs, ACTION_MASK: mask}
 
     def _cores(self, observation: BatchObservation) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
-        """Return the remaining times of all cores, scaled, shape (N,)."""
+        """Return the scaled remaining times of all cores, shape (N,)."""
         if self.order == "by_core":
             remaining = observation.remaining_times()
         else:
             running = observation.running
             busy = np.repeat(running.expected_end - observation.time, running.requested_cores)
-            remaining = np.full(self.num_cores, np.inf)  # those that are down
+            remaining = np.full(self.num_cores, np.inf)  # what is not overwritten below belongs to cores that are down
             remaining[: observation.free_cores] = 0.0
             remaining[observation.free_cores : observation.free_cores + len(busy)] = np.maximum(busy, 0.0)
         return np.minimum(remaining / self.longest_time, 1.0).astype(np.float32)

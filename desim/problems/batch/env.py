@@ -1,8 +1,8 @@
-"""The batch cluster as a Gymnasium environment: episodes cut from traces, rewards, the environment.
+"""The batch cluster as a Gymnasium environment: episodes cut from traces, and rewards.
 
-With the reward of the DBF paper, a policy that lets the queue explode is forgiven, because queue length and waiting
-time are divided by their maxima so far; :class:`ScaledReward` divides by constants, and :class:`WaitingCost` is the
-very quantity that is to be small.
+The reward of the DBF paper hardly penalizes a policy whose queue grows without bound, because it divides queue length
+and waiting time by their maxima so far. :class:`ScaledReward` divides by constants instead. :class:`WaitingCost` is
+directly the quantity to minimize.
 """
 
 from __future__ import annotations
@@ -37,24 +37,24 @@ __all__ = [
 
 
 class TraceEpisodes:
-    """Episodes that begin at random points of traces, with an empty cluster.
+    """Generator of episodes that start at random positions of traces, with an empty cluster.
 
     Source: Wang, Harwood and Rodriguez, HPCC 2022: an episode ends when 1,000 jobs have been started, whether or not
-    jobs are queued.
+    other jobs are queued.
 
     Parameters
     ----------
     traces : sequence of sequences of Job
-        Each in order of submission; an episode comes from one of them.
+        Traces, each in order of submission; every episode comes from one of them.
     num_cores : int, optional
-        Cores of the cluster, unless it has ``nodes``.
+        Number of cores of the cluster; omit it with ``nodes``.
     num_jobs : int
-        Jobs of an episode, at least 1.
+        Number of jobs per episode, at least 1.
     arrivals : {"open", "closed"}
-        Open: the stream goes on, and the episode is cut short at the num_jobs-th start. Closed: exactly num_jobs jobs
-        arrive, and the episode ends with the last of them.
+        Open: jobs keep arriving, and the episode is truncated at the num_jobs-th start. Closed: exactly num_jobs jobs
+        arrive, and the episode ends when all of them have ended.
     **cluster
-        Further arguments of :class:`~desim.problems.batch.BatchCluster`, such as ``nodes``.
+        Other arguments of :class:`~desim.problems.batch.BatchCluster`, such as ``nodes``.
 
     Raises
     ------
@@ -72,92 +72,96 @@ class TraceEpisodes:
         **cluster: Any,
     ) -> None:
         if num_jobs < 1:
-            raise InvalidConfiguration(f"num_jobs is {num_jobs!r}, want at least 1")
+            raise InvalidConfiguration(f"num_jobs: got {num_jobs!r}, expected an integer >= 1")
         if arrivals not in ("open", "closed"):
-            raise InvalidConfiguration(f"arrivals is {arrivals!r}, want 'open' or 'closed'")
+            raise InvalidConfiguration(f"arrivals: got {arrivals!r}, expected 'open' or 'closed'")
         if not traces:
-            raise InvalidConfiguration("there is no trace to cut episodes from")
+            raise InvalidConfiguration("traces: got none, expected at least one")
         for number, trace in enumerate(traces):
             if len(trace) < num_jobs:
-                raise InvalidConfiguration(f"trace {number} has {len(trace)} jobs, an episode {num_jobs}")
+                raise InvalidConfiguration(
+                    f"traces[{number}]: got {len(trace)} jobs, expected at least num_jobs={num_jobs}"
+                )
         self.traces = traces
         self.num_cores = num_cores
         self.num_jobs = num_jobs
         self.arrivals = arrivals
         if cluster.get("nodes") is not None and not isinstance(cluster["nodes"], NodeTable):
-            cluster["nodes"] = NodeTable(cluster["nodes"])  # once for all episodes
+            cluster["nodes"] = NodeTable(cluster["nodes"])  # built once for all episodes
         self._cluster = cluster
         self._processes = (*cluster.pop("processes", ()),)
         if arrivals == "open":
             self._processes += (stop_after("start", num_jobs),)
 
     def starts(self, trace: int) -> int:
-        """Return at how many positions of a trace an episode can begin.
+        """Return the number of positions of a trace at which an episode can start.
 
-        Of a long trace, as many jobs as in two episodes stay behind the last position: in an open episode more
-        jobs arrive than are started.
+        In an open episode more jobs arrive than are started. Its start is therefore followed by at least as many
+        jobs as two episodes have, if the trace is long enough.
 
         Parameters
         ----------
         trace : int
-            Which trace.
+            Index of the trace.
         """
         length = len(self.traces[trace])
         behind = self.num_jobs if self.arrivals == "closed" else 2 * self.num_jobs
         return max(length - behind, 0) + 1
 
     def at(self, start: int, trace: int = 0) -> BatchCluster:
-        """Return the episode that begins with a given job, which arrives at time 0.
+        """Return the episode that starts with a given job, which arrives at time 0.
 
         Parameters
         ----------
         start : int
             Position of the first job in its trace.
         trace : int
-            Which trace.
+            Index of the trace.
 
         Returns
         -------
         BatchCluster
-            To be simulated.
+            Problem to simulate.
 
         Raises
         ------
         InvalidConfiguration
-            If there is no such trace or job.
+            If the trace or the job does not exist.
         """
         if not 0 <= trace < len(self.traces) or not 0 <= start < len(self.traces[trace]):
-            raise InvalidConfiguration(f"no job {start!r} in trace {trace!r} of {len(self.traces)}")
+            raise InvalidConfiguration(
+                f"start: there is no job {start!r} in trace {trace!r}; there are {len(self.traces)} traces"
+            )
         end = start + self.num_jobs if self.arrivals == "closed" else len(self.traces[trace])
         jobs = _Shifted(self.traces[trace], start, end)
         return BatchCluster(jobs, self.num_cores, processes=self._processes, **self._cluster)
 
     def fixed(self, count: int, seed: int) -> list[BatchCluster]:
-        """Return a number of episodes that are the same for everybody who asks with the same seed.
+        """Return a fixed list of episodes, the same for the same seed.
 
         Parameters
         ----------
         count : int
-            How many.
+            Number of episodes.
         seed : int
-            Of the positions.
+            Seed of the start positions.
 
         Returns
         -------
         list of BatchCluster
-            To be simulated with one agent after another.
+            Problems, for instance to compare agents on the same episodes.
         """
         rng = np.random.default_rng(seed)
         return [self(rng) for _ in range(count)]
 
     def __call__(self, rng: np.random.Generator) -> BatchCluster:
-        """Return an episode that begins at a random point of a random trace."""
+        """Return an episode that starts at a random position of a random trace."""
         trace = int(rng.integers(len(self.traces)))
         return self.at(int(rng.integers(self.starts(trace))), trace)
 
 
 class _Shifted:
-    """Jobs of a trace from one position to another, the first of them at time 0; made while they are read."""
+    """Part of a trace, shifted so that its first job arrives at time 0; jobs are created on iteration."""
 
     def __init__(self, trace: Sequence[Job], start: int, end: int) -> None:
         self._trace, self._start, self._end = trace, start, min(end, len(trace))
@@ -170,23 +174,23 @@ class _Shifted:
         for position in range(self._start, self._end):
             job = self._trace[position]
             job_id, submission, cores, requested_time, run_time, user_id = job
-            if isinstance(job, Job) and type(job) is not Job:  # it has more to it, such as what it requests of nodes
+            if isinstance(job, Job) and type(job) is not Job:  # a subclass has more fields, such as a node request
                 yield job._replace(submission_time=submission - origin)
             else:
                 yield Job(job_id, submission - origin, cores, requested_time, run_time, user_id)
 
 
 class PaperReward:
-    """The reward of the DBF paper, eq. (2): earned when a scheduling cycle is ended, at that time.
+    """Reward of the DBF paper, eq. (2), earned at the end of each scheduling cycle.
 
-    It is -w1 (1 - utilization) - w2 L / Lmax - w3 W / Wmax, with L the number of queued jobs, W the sum of their
-    waiting times in seconds, and the largest values of both so far in the episode; 0 / 0 counts as 0. A job's start
-    earns 0. A cycle whose last start empties the queue is over without a question, and earns nothing.
+    It is -w1 (1 - utilization) - w2 L / Lmax - w3 W / Wmax. L is the number of queued jobs, W the sum of their waiting
+    times in seconds, and Lmax and Wmax are the largest values so far in the episode; 0 / 0 counts as 0. Starting a job
+    earns 0. A cycle whose last start empties the queue ends without a decision and earns nothing.
 
     Parameters
     ----------
     weights : tuple of three floats
-        Of idle cores, queue length and waiting time.
+        Weights of idle cores, queue length and waiting time.
 
     Raises
     ------
@@ -196,17 +200,17 @@ class PaperReward:
 
     def __init__(self, weights: tuple[float, float, float] = (1 / 3, 1 / 3, 1 / 3)) -> None:
         if len(weights) != 3 or min(weights) < 0:
-            raise InvalidConfiguration(f"the weights are {weights!r}, want three numbers of at least 0")
+            raise InvalidConfiguration(f"weights: got {weights!r}, expected three numbers >= 0")
         self.weights = weights
 
     def reset(self, simulation: Simulation) -> None:
-        """Learn that an episode begins."""
+        """Start an episode."""
         self._observation: Any = simulation.problem.observation  # type: ignore[attr-defined]
         self._earned = 0.0
         self._longest = self._largest = 0.0
 
     def answered(self, answer: Any) -> None:
-        """Earn what the end of a cycle is worth, if the answer was to wait."""
+        """Add the reward of a cycle if the answer ends it."""
         if answer is None:
             seen = self._observation
             length = len(seen.queue)
@@ -224,27 +228,27 @@ class PaperReward:
         return cost
 
     def collect(self) -> float:
-        """Return what was earned since the last call."""
+        """Return the reward earned since the last call."""
         earned, self._earned = self._earned, 0.0
         return earned
 
 
 class ScaledReward(PaperReward):
-    """The same with constants in place of the largest values so far.
+    """Reward of the DBF paper with constants instead of the largest values so far.
 
     Parameters
     ----------
     weights : tuple of three floats
-        Of idle cores, queue length and waiting time.
+        Weights of idle cores, queue length and waiting time.
     queue_length : float
-        Number of queued jobs that stands for 1.
+        Number of queued jobs that is scaled to 1.
     waiting_time : float
-        Sum of their waiting times that stands for 1, in seconds.
+        Sum of their waiting times that is scaled to 1, in seconds.
 
     Raises
     ------
     InvalidConfiguration
-        If there are not three weights, one is negative, or a scale is not above 0.
+        If there are not three weights, a weight is negative, or a scale is not above 0.
     """
 
     def __init__(
@@ -255,7 +259,9 @@ class ScaledReward(PaperReward):
     ) -> None:
         super().__init__(weights)
         if not (queue_length > 0 and waiting_time > 0):
-            raise InvalidConfiguration(f"the scales are {queue_length!r} and {waiting_time!r}, want values above 0")
+            raise InvalidConfiguration(
+                f"queue_length: got {queue_length!r}, waiting_time: got {waiting_time!r}, expected values above 0"
+            )
         self.queue_length = queue_length
         self.waiting_time = waiting_time
 
@@ -266,23 +272,23 @@ class ScaledReward(PaperReward):
 
 
 class WaitingCost:
-    """Minus the waiting times of all jobs, as they are spent, over a scale and to a power.
+    """Negative waiting time of all jobs, charged while they wait, scaled and raised to a power.
 
-    The sum over an episode is minus the sum of (waiting time / scale) ** power over all its jobs, those still queued
-    included. Between decisions the queue does not change, so the sum is exact. A power above 1 tells long waits
-    from many short ones.
+    The sum over an episode is minus the sum of (waiting time / scale) ** power over all its jobs, including those
+    still queued. The queue does not change between decisions, so the sum is exact. A power above 1 penalizes one long
+    wait more than many short ones.
 
     Parameters
     ----------
     scale : float
-        Waiting time of a job that earns -1, in seconds.
+        Waiting time in seconds for which a job earns -1.
     power : float
-        At least 1.
+        Exponent, at least 1.
 
     Attributes
     ----------
     counts_arrivals : bool
-        Whether it need not be told of decisions without a choice, since it knows of itself who waits.
+        Whether the reward listens to arrivals, so that decisions without a choice may be skipped.
 
     Raises
     ------
@@ -294,12 +300,12 @@ class WaitingCost:
 
     def __init__(self, scale: float = 10_000.0, power: float = 1.0) -> None:
         if not scale > 0 or not power >= 1:
-            raise InvalidConfiguration(f"scale {scale!r}, power {power!r}: want a time above 0, at least 1")
+            raise InvalidConfiguration(f"got scale={scale!r}, power={power!r}, expected scale > 0 s and power >= 1")
         self.scale = scale
         self.power = power
 
     def reset(self, simulation: Simulation) -> None:
-        """Learn that an episode begins."""
+        """Start an episode."""
         self._simulation = simulation
         self._queue = simulation.problem.observation.queue  # type: ignore[attr-defined]
         self._length, self._time = 0, 0.0
@@ -308,14 +314,14 @@ class WaitingCost:
         simulation.problem.on("arrival", self._arrive)
 
     def _arrive(self, time: float, job: Job) -> None:
-        """Note that one more waits, should nobody be asked about it."""
+        """Count an arrival even if it triggers no decision."""
         self._count(time)
         self._length += 1
         if self.power > 1:
             self._submissions = np.append(self._submissions, job.submission_time)
 
     def answered(self, answer: Any) -> None:
-        """Note how many jobs wait from now on."""
+        """Charge the time since the last update and take over the current queue."""
         self._count(self._simulation.env.now)
         self._length = len(self._queue)
         if self.power > 1:
@@ -330,7 +336,7 @@ class WaitingCost:
         self._time = time
 
     def collect(self) -> float:
-        """Return what was earned since the last call."""
+        """Return the reward earned since the last call."""
         self._count(self._simulation.end_time)
         cost, self._cost = self._cost, 0.0
         return -cost
@@ -342,86 +348,88 @@ REWARDS: dict[str, Callable[[], Reward]] = {
     "waiting": WaitingCost,
     "long-waits": lambda: WaitingCost(100_000.0, 4.0),
 }
-"""The rewards by name; ``long-waits`` is the waiting cost to the fourth power."""
+"""Rewards by name; ``long-waits`` is the waiting cost to the fourth power."""
 
 
 def make_reward(reward: str | Reward) -> Reward:
-    """Return a reward by its name; one that is no name is returned as it is.
+    """Return the reward with a given name, or the given reward itself.
 
     Parameters
     ----------
     reward : str or Reward
-        One of :data:`REWARDS`, or a reward.
+        Name in :data:`REWARDS`, or a reward.
 
     Returns
     -------
     Reward
-        To be used by one environment.
+        Reward for use by a single environment.
 
     Raises
     ------
     InvalidConfiguration
-        If there is none of this name.
+        If the name is unknown.
     """
     if not isinstance(reward, str):
         return reward
     if reward not in REWARDS:
-        raise InvalidConfiguration(f"no reward {reward!r}; there are {', '.join(REWARDS)}")
+        raise InvalidConfiguration(f"reward: got {reward!r}, expected one of {', '.join(REWARDS)}")
     return REWARDS[reward]()
 
 
 class BatchEnv(SchedulingEnv):
-    """``desim/Batch-v0``: which job in a split window starts next, or none.
+    """``desim/Batch-v0``: environment in which each action starts a job of a split window, or ends the cycle.
 
-    The action space is Discrete(M + 1): a slot of the window, or M, which ends the scheduling cycle. With ``nodes`` the
-    jobs are put on nodes by the placement policy of the cluster; or the action names a node as well, and the space is
+    The action space is Discrete(M + 1): a slot of the window, or M, which ends the scheduling cycle. With ``nodes``,
+    the placement policy of the cluster chooses the nodes of a job. If the action chooses them instead, the space is
     Discrete(M N + 1), see :class:`~desim.problems.batch.node_encoder.NodeFeatureEncoder`.
 
     Parameters
     ----------
     jobs : sequence of Job, or callable, optional
-        A trace that episodes are cut from, or what makes the problem of an episode from a random generator. By
-        default, jobs of the Lublin-Feitelson model are drawn once for the environment, at an offered load of 1, see
-        :func:`desim.workloads.batch.registry.draw`; they request cores only.
+        Trace from which episodes are cut, or a function that creates the problem of an episode from a random
+        generator. By default, jobs of the Lublin-Feitelson model are sampled once per environment, at an offered load
+        of 1, see :func:`desim.workloads.batch.registry.draw`; they request cores only.
     num_cores : int, optional
-        Cores of the cluster, 256 by default, unless it has nodes.
+        Number of cores of the cluster (default: 256); omit it with ``nodes``.
     nodes : iterable of Node, optional
-        The cluster's. If a callable makes the problems, those that are shown: its clusters may have fewer.
+        Nodes of the cluster. If a function creates the problems, the nodes that are shown; its clusters may have
+        fewer.
     placement : str or PlacementPolicy, optional
-        Which nodes jobs of a trace get, see :class:`~desim.problems.batch.NodeCluster`.
+        Policy that chooses nodes for the jobs of a trace, see :class:`~desim.problems.batch.NodeCluster`.
     action : {"job", "job-on-node"}
-        What an action names, where there are nodes.
+        What an action chooses in a cluster of nodes: a job, or a job and its node.
     window : tuple of two ints, or sequence of such tuples
-        Slots at the head and at the tail of the queue. Of several windows, each episode has one, at random; the arrays
-        have as many slots as the largest.
+        Numbers of slots for the head and the tail of the queue. Of several windows, each episode uses one at random;
+        the arrays have as many slots as the largest.
     observation : {"features", "flat", "node-classes"} or Encoder
-        What is seen: features of jobs and cluster, or the observation of the DBF paper. Features of nodes have a row a
-        node, or, under ``"node-classes"``, one for all nodes that are alike, which keeps large clusters small.
-    reward : {"waiting", "paper", "scaled"} or Reward
-        What is earned.
+        What the agent observes: features of jobs and cluster, or the observation of the DBF paper. Features of nodes
+        have one row per node, or, with ``"node-classes"``, one row for all nodes that are alike, which keeps the
+        arrays of large clusters small.
+    reward : {"waiting", "paper", "scaled", "long-waits"} or Reward
+        Reward, or the name of one in :data:`REWARDS`.
     num_jobs : int
-        Jobs of an episode.
+        Number of jobs per episode.
     arrivals : {"open", "closed"}
-        Whether jobs go on arriving until num_jobs have been started, or num_jobs arrive and all are finished.
+        Whether jobs keep arriving until num_jobs have been started, or num_jobs arrive and all are run to the end.
     until : float
-        An episode is truncated at this time, in seconds.
+        Time in seconds at which an episode is truncated.
     max_decisions : int, optional
-        And after so many decisions; by default, 20 times num_jobs.
+        Number of decisions after which an episode is truncated (default: 20 times num_jobs).
     skip_forced : bool
-        Do not ask where no job in the window may start. If the reward ``counts_arrivals``, as that for waiting does,
-        the cluster itself does not ask either while none of them fits.
+        Whether to skip decisions in which no job of the window may start. If the reward ``counts_arrivals``, as
+        :class:`WaitingCost` does, the cluster then requests no decision while none of them fits.
     reserve_after : float
-        Once the oldest queued job has waited for so long, in seconds, jobs that would delay it are not possible; for
-        features.
+        Seconds of waiting after which the oldest queued job gets a reservation: jobs that would delay it are then
+        infeasible. For ``"features"`` only.
     workload_seed : int
-        Of the default jobs.
+        Seed of the default jobs.
 
     Raises
     ------
     InvalidConfiguration
         If an argument is out of range.
     MissingDependency
-        If there is no package that makes the default jobs.
+        If the package that generates the default jobs is not installed.
     """
 
     def __init__(
@@ -446,11 +454,11 @@ class BatchEnv(SchedulingEnv):
         machine: dict[str, Any] = {}
         if nodes is not None:
             if num_cores is not None:
-                raise InvalidConfiguration("a batch cluster has num_cores or nodes, not both")
+                raise InvalidConfiguration("nodes: got num_cores as well, expected only one of them")
             nodes = nodes if isinstance(nodes, NodeTable) else NodeTable(nodes)
             machine = {"nodes": nodes, "placement": placement}
         elif placement is not None or action != "job":
-            raise InvalidConfiguration(f"placement is {placement!r} and action {action!r}: give nodes, too")
+            raise InvalidConfiguration(f"got placement={placement!r} and action={action!r} without nodes; give nodes")
         elif num_cores is None:
             num_cores = 256
         if jobs is None:
@@ -461,7 +469,7 @@ class BatchEnv(SchedulingEnv):
         if not callable(jobs):
             jobs = TraceEpisodes([jobs], num_cores, num_jobs=num_jobs, arrivals=arrivals, **machine)
         elif placement is not None:
-            raise InvalidConfiguration("placement is for a trace: clusters that a callable makes have their own")
+            raise InvalidConfiguration("placement: needs a trace; a function in jobs chooses the placement itself")
         self._workload = jobs
         self.windows = _windows(window)
         slots = max(one.size for one in self.windows)
@@ -492,7 +500,7 @@ class BatchEnv(SchedulingEnv):
         )
 
     def _advance(self, simulation: Simulation) -> Decision | None:
-        """Run to the next decision that is shown."""
+        """Run to the next decision that the agent sees."""
         if not self._spares:
             return super()._advance(simulation)
         encoder = cast(WindowEncoder, self.encoder)
@@ -503,29 +511,29 @@ class BatchEnv(SchedulingEnv):
                 answer = WaitFor(cores)
             elif (encoder.reserve_after == math.inf and len(seen.queue)) or not encoder.forced(seen):
                 return decision
-            else:  # nothing is queued, or nothing may start beside the oldest job
+            else:  # nothing is queued, or nothing may start beside the reserved job
                 answer = None
             decision.answer(answer)
             self.reward.answered(answer)
         return None
 
     def _episode(self, rng: np.random.Generator) -> Problem:
-        """Choose a window, if there are several, and the jobs."""
+        """Return the problem of an episode; with several windows, choose one."""
         if len(self.windows) > 1:
             self.encoder.window = self.windows[int(rng.integers(len(self.windows)))]  # type: ignore[attr-defined]
         problem = self._workload(rng)
         if isinstance(problem, NodeCluster) != self._sees_nodes and isinstance(self.encoder, WindowEncoder):
             raise InvalidConfiguration(
-                "an episode has counted cores, but nodes are given to be shown"
+                "nodes: given to the environment, but the problem of this episode has none"
                 if self._sees_nodes
-                else "an episode has nodes, of which counted cores show nothing: give nodes to the environment, too"
+                else "nodes: the problem of this episode has nodes; give nodes to the environment as well"
             )
         return problem
 
 
 def _windows(window: tuple[int, int] | Sequence[tuple[int, int]]) -> list[SplitWindow]:
     if not len(window):
-        raise InvalidConfiguration("there is no window: want slots at the head and at the tail")
+        raise InvalidConfiguration("window: got none, expected (head, tail) numbers of slots")
     given = [window] if isinstance(window[0], int | np.integer) else window
     return [SplitWindow(*one) for one in given]  # type: ignore[misc]  # either is a sequence of pairs now
 
@@ -540,54 +548,54 @@ def make_encoder(
     nodes: NodeTable | None = None,
     action: Literal["job", "job-on-node"] = "job",
 ) -> WindowEncoder:
-    """Return an encoder by its name.
+    """Return the encoder with a given name.
 
     Parameters
     ----------
     observation : str
-        ``"features"``, ``"flat"`` or ``"flat-sorted"``; of nodes, ``"features"`` or ``"node-classes"``.
+        ``"features"``, ``"flat"`` or ``"flat-sorted"``; for nodes, ``"features"`` or ``"node-classes"``.
     window : SplitWindow
-        Which jobs are seen.
+        Window onto the queue.
     num_cores : int, optional
-        Cores of the cluster, for the flat ones.
+        Number of cores of the cluster, required by ``"flat"`` and ``"flat-sorted"``.
     slots : int, optional
-        Slots of the arrays, for features; as many as the window has if left out.
+        Number of slots of the arrays, for features (default: the number of slots of the window).
     reserve_after : float
-        When the oldest job gets a reservation, in seconds of waiting, for features of counted cores.
+        Seconds of waiting after which the oldest queued job gets a reservation, for features without nodes.
     nodes : NodeTable, optional
         Nodes that are shown.
     action : {"job", "job-on-node"}
-        What an action names, where there are nodes.
+        What an action chooses in a cluster of nodes: a job, or a job and its node.
 
     Returns
     -------
     WindowEncoder
-        To be used by any number of environments and agents.
+        Encoder for any number of environments and agents.
 
     Raises
     ------
     InvalidConfiguration
-        If there is none of this name, or it is bound to its window and more slots are wanted.
+        If the name is unknown, or the encoder does not support an argument.
     """
     if nodes is not None:
         if reserve_after < math.inf:
-            raise InvalidConfiguration(f"reserve_after is {reserve_after!r}, but reservations are of counted cores")
+            raise InvalidConfiguration(f"reserve_after: got {reserve_after!r}, but nodes support no reservation")
         rows = _ROWS[one_of("observation", observation, tuple(_ROWS))]
         return NodeFeatureEncoder(window, nodes, slots, rows=rows, action=action)
     if observation == "features":
         return FeatureEncoder(window, slots, reserve_after=reserve_after)
     if observation in _ROWS:
-        raise InvalidConfiguration(f"the observation {observation!r} shows nodes: give nodes, too")
+        raise InvalidConfiguration(f"observation: {observation!r} shows nodes; give nodes as well")
     if slots not in (None, window.size) or reserve_after < math.inf:
-        raise InvalidConfiguration(f"the observation {observation!r} is for one window, and knows no reservation")
+        raise InvalidConfiguration(f"observation: {observation!r} supports neither extra slots nor reserve_after")
     if observation in ("flat", "flat-sorted") and num_cores is None:
-        raise InvalidConfiguration(f"the observation {observation!r} needs num_cores")
+        raise InvalidConfiguration(f"num_cores: got None, but the observation {observation!r} needs it")
     if observation == "flat":
         return FlatEncoder(window, cast(int, num_cores))
     if observation == "flat-sorted":
         return FlatEncoder(window, cast(int, num_cores), order="sorted")
-    raise InvalidConfiguration(f"no observation {observation!r}; there are features, flat, flat-sorted")
+    raise InvalidConfiguration(f"observation: got {observation!r}, expected one of features, flat, flat-sorted")
 
 
 _ROWS: dict[str, Literal["each", "alike"]] = {"features": "each", "node-classes": "alike"}
-"""What rows of nodes show, by observations."""
+"""Rows of nodes of an encoder, by observation."""

@@ -1,8 +1,8 @@
-"""Features of the jobs in the windows of many clusters, computed for all of them at once.
+"""Features of the jobs in the windows of many clusters, computed for all clusters at once.
 
-An array operation on a few jobs costs as much as one on a few hundred, so what
-:class:`~desim.problems.batch.encoders.FeatureEncoder` shows is computed here with a row for each cluster. Rows are as
-long as the fullest window; what stands in their empty slots is never shown.
+An array operation on a few jobs takes as long as one on a few hundred. This module therefore computes the features of
+:class:`~desim.problems.batch.encoders.FeatureEncoder` with one row per cluster. Rows are as long as the fullest
+window; the values in their empty slots are never shown.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ JOB_FEATURES = (
     "delays_reservation",
     "from_tail",
 )
-"""The columns of ``jobs``: times and areas as logarithms, of 1 + seconds or core-seconds, over 4."""
+"""Columns of ``jobs``; times and areas are logarithms of 1 + seconds or core-seconds, divided by 4."""
 
 CLUSTER_FEATURES = (
     "free_cores",
@@ -56,37 +56,37 @@ CLUSTER_FEATURES = (
     "reserved_job_requested_time",
     "reserved_job_requested_cores",
 )
-"""The columns of ``cluster``; loads are in seconds of the whole machine."""
+"""Columns of ``cluster``; loads are in seconds of the entire cluster."""
 
 SCALE = 0.25
-"""What logarithms of times, areas and numbers are multiplied with."""
+"""Factor that scales logarithms of times, areas and numbers."""
 NEVER = 1e7
-"""Seconds until cores that are down come back, as nobody knows when."""
-_LONGEST = 1e300  # seconds; longer than any job
-_FAR = 2.0**40  # more cores than any cluster has, and whole numbers up to 4,096 times this are exact
+"""Seconds that stand for the unknown time until cores that are down are repaired."""
+_LONGEST = 1e300  # seconds, longer than any job
+_FAR = 2.0**40  # more cores than any cluster; floats represent integers exactly up to 4,096 times this value
 
 
 def scaled_log(value: float) -> float:
-    """Return the logarithm of 1 + a number, scaled."""
+    """Return the scaled logarithm of 1 + a number."""
     return SCALE * math.log1p(value)
 
 
 class Windows:
-    """The jobs in the windows of N clusters, up to W in each.
+    """Jobs in the windows of N clusters, up to W per window.
 
     Parameters
     ----------
     windows : sequence of SplitWindow
-        One for each cluster.
+        Window of each cluster.
     seen : sequence of BatchObservation
-        A decision of each.
+        Observation of a decision of each cluster.
 
     Attributes
     ----------
     counts : list of int
-        How many jobs each window shows.
+        Number of jobs in each window.
     cores, times : array of float, shape (N, W)
-        Requested cores, and times in seconds; empty slots request more than there is.
+        Requested cores and requested times in seconds; empty slots request more than any cluster has.
     """
 
     def __init__(self, windows: Sequence[SplitWindow], seen: Sequence[BatchObservation]) -> None:
@@ -118,15 +118,15 @@ class Windows:
         Parameters
         ----------
         fits : array of bool, shape (N, W)
-            Which jobs may start now.
+            Whether each job may start now.
         jobs : array of float, shape (N, S, 12)
-            For the :data:`JOB_FEATURES`; empty slots become 0.
+            Output for the :data:`JOB_FEATURES`; empty slots become 0.
         cluster : array of float, shape (N, 12)
-            For the :data:`CLUSTER_FEATURES`.
+            Output for the :data:`CLUSTER_FEATURES`.
         """
         running = _Running(self.seen, self._now)
         until = running.time_until(self.cores, self._free)
-        np.copyto(until, 0.0, where=fits)  # these need not wait
+        np.copyto(until, 0.0, where=fits)  # no waiting needed
         logs = np.empty((4, *fits.shape))
         logs[0], logs[1], logs[3] = self.times, self.cores, until
         np.subtract(self._now, self._submitted, out=logs[2])
@@ -139,7 +139,7 @@ class Windows:
         cluster[:, 8:] = reserved
 
     def _describe_jobs(self, fits: Truths, numbers: list[int], logs: Floats, bars: Floats, jobs: Singles) -> None:
-        """Write the features of jobs; where nothing fits, there is nothing to compare with, and zeros are left."""
+        """Write the features of jobs; comparisons with fitting jobs are 0 where no job fits."""
         width = fits.shape[1]
         shown = jobs[:, :width]
         shown[..., 0] = 1.0
@@ -165,13 +165,13 @@ class Windows:
     def _reserve(
         self, running: _Running, fits: Truths, numbers: list[int], until: Floats, logs: Floats
     ) -> tuple[Floats, list[list[float]]]:
-        """Reserve for the shortest job of each window that does not fit.
+        """Plan a reservation for the shortest job of each window that does not fit.
 
-        Returned are what a fitting job exceeds that delays it, (requested time, end, cores), shape (3, N, 1), and what
-        is shown of it.
+        Return two things: the bounds that a fitting job exceeds if it delays the reserved job (requested time, end and
+        cores, shape (3, N, 1)), and the features of the reservations.
         """
         places = np.arange(len(numbers))
-        blocked = np.where(fits, np.inf, self.times).argmin(axis=1)  # of equal ones the first
+        blocked = np.where(fits, np.inf, self.times).argmin(axis=1)  # the first of equal ones
         picked = np.array([self.times, self.cores, until, logs[3], logs[0]])[:, places, blocked].T.tolist()
         bars, shown = [], []
         for place, (time, cores, wait, wait_log, time_log) in enumerate(picked):
@@ -186,7 +186,7 @@ class Windows:
         return np.array(bars).T[:, :, None], shown
 
     def _describe_clusters(self, numbers: list[int], running: _Running, cluster: Singles) -> None:
-        """Write the features of clusters but for their reservations, given how many jobs in each window fit."""
+        """Write the features of clusters except those of reservations, given how many jobs in each window fit."""
         amounts: list[float] = []
         for place, (number, count, length) in enumerate(zip(numbers, self.counts, self._lengths, strict=True)):
             now, _, total = self._state[place]
@@ -194,16 +194,16 @@ class Windows:
             waited = now - self.seen[place].queue.head_submission if length else 0.0
             ahead = running.next_end(place), running.load(place) / total
             amounts += (length, length - count, number, *ahead, asked / total, waited)
-        logs = np.array(list(map(math.log1p, amounts)))  # a few numbers: quicker than an array, and as before
+        logs = np.array(list(map(math.log1p, amounts)))  # faster than an array operation, and the same bits as encode
         cluster[:, 0] = (self._free / self._total)[:, 0]
         cluster[:, 1:8] = SCALE * logs.reshape(len(numbers), -1)
 
 
 class _Running:
-    """The running jobs of N clusters in a row, by expected end, and behind those of each cluster one that never ends.
+    """Running jobs of N clusters by expected end, concatenated; a job that never ends follows those of each cluster.
 
-    Levels are how many cores have been released up to a job, in its cluster and in those before, each of which counts
-    as far more cores than it has: so one search answers for all clusters.
+    Levels are cumulative counts of the cores released. The job that never ends fills each cluster up to far more cores
+    than it has, so that a single search in the levels serves all clusters.
     """
 
     def __init__(self, seen: Sequence[BatchObservation], now: Floats) -> None:
@@ -226,14 +226,14 @@ class _Running:
         self.remaining[behind - 1] = NEVER
 
     def time_until(self, cores: Floats, free: Floats) -> Floats:
-        """Return the time until so many cores are free if nothing starts, in seconds, shape (N, W).
+        """Return the seconds until a given number of cores is free if nothing starts, shape (N, W).
 
         Parameters
         ----------
         cores : array of float, shape (N, W)
-            How many.
+            Numbers of cores.
         free : array of float, shape (N, 1)
-            Free ones now.
+            Free cores now.
         """
         wanted = cores + (np.arange(len(free))[:, None] * _FAR - free)
         places = np.maximum(self.levels.searchsorted(wanted), self.firsts)
@@ -246,16 +246,16 @@ class _Running:
         if first == last:
             return free
         behind = bisect_right(self.ends, time, first, last)
-        if behind == first:  # rounding has put the time just before the first end: all are then taken as released
+        if behind == first:  # rounding has put the time just before the first end: count all cores as released
             behind = last
         return free + float(self.levels[behind - 1]) - place * _FAR
 
     def next_end(self, place: int) -> float:
-        """Return the time until the first running job of a cluster ends, in seconds; 0 if none is running."""
+        """Return the seconds until the first running job of a cluster ends; 0 if none is running."""
         first, last = self.bounds[place : place + 2]
         return float(self.remaining[first]) if first < last - 1 else 0.0
 
     def load(self, place: int) -> float:
-        """Return the core-seconds that are left of the running jobs of a cluster."""
+        """Return the remaining core-seconds of the running jobs of a cluster."""
         part = slice(self.bounds[place], self.bounds[place + 1] - 1)
         return float(self.remaining[part].dot(self.cores[part]))

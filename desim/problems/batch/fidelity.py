@@ -1,7 +1,7 @@
-"""How near simulated waits come to those that a log recorded: shares, errors, groups of jobs, distributions.
+"""Accuracy of simulated waiting times against a log: shares, errors, groups of jobs and distributions.
 
-A wait is *near* if it is off by at most ten minutes, or by at most 20 % of what the log says. A job that the simulation
-never starts is not near, and is left out of errors and distributions.
+A simulated wait is *near* the recorded one if it differs by at most ten minutes, or by at most 20 % of the recorded
+wait. A job that the simulation never starts is not near, and does not enter errors and distributions.
 """
 
 from __future__ import annotations
@@ -35,29 +35,29 @@ __all__ = [
 ]
 
 NEAR_SECONDS = 600.0
-"""A wait is near if it is off by so many seconds,"""
+"""Absolute tolerance in seconds: a wait is near if it differs by at most this."""
 NEAR_SHARE = 0.2
-"""or by such a share of the recorded one."""
+"""Relative tolerance: a wait is also near if it differs by at most this share of the recorded wait."""
 
 Floats = NDArray[np.float64]
-#: Upper ends of the classes of cores, and of requested time in seconds with what they are called.
+#: Upper bounds of the classes of cores, and of the classes of requested time in seconds, with their names.
 _CORES = (1, 4, 16, 64)
 _TIMES = {"to 15 min": 900.0, "to 1 h": 3_600.0, "to 4 h": 14_400.0, "to 1 day": 86_400.0, "to 4 days": 345_600.0}
 _QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
-#: Curves of more waits are drawn through so many quantiles.
+#: Curves of more waits than this are drawn through this number of quantiles.
 _MOST_POINTS = 2_000
 
 
 @dataclass(frozen=True)
 class WaitLog:
-    """The waits that a log recorded, and groups of its jobs.
+    """Waiting times recorded in a log, and groups of its jobs.
 
     Parameters
     ----------
     waiting_time : array of float
-        Of each job, in seconds, nan where it is not known.
+        Wait of each job in seconds; nan if unknown.
     groups : mapping of str to (array of int, list of str)
-        By what jobs are told apart: the number of each job's group, and what groups are called.
+        Groupings by name: the group number of each job, and the names of the groups.
     """
 
     waiting_time: Floats
@@ -66,24 +66,26 @@ class WaitLog:
 
 @dataclass(frozen=True)
 class Nearness:
-    """How near predicted waits are to recorded ones; times are in seconds.
+    """Accuracy of predicted waits against recorded ones; times are in seconds.
 
     Attributes
     ----------
     jobs : int
-        Jobs whose wait is recorded.
+        Number of jobs with a recorded wait.
     started : int
-        Those of them that were started in the simulation, too.
+        Number of these jobs that the simulation started as well.
     near : float
-        Share of the jobs whose wait is near.
+        Share of the jobs with a recorded wait whose predicted wait is near it.
     mean_recorded, mean_predicted : float
-        Means of the waits, of the jobs that were started.
+        Mean waits of the started jobs.
     mean_absolute_error, median_absolute_error : float
-        Of the same jobs.
+        Mean and median absolute error of the started jobs.
     rank_correlation : float
-        Spearman's coefficient: 1 if the simulation knows which jobs wait longer; nan if all waits of a side are equal.
+        Spearman's rank correlation: 1 if predicted and recorded waits order the jobs alike; nan if all predicted or
+        all recorded waits are equal.
     distance : float
-        Largest difference of the two cumulative distributions of waits (Kolmogorov and Smirnov), from 0 to 1.
+        Kolmogorov-Smirnov distance of the two distributions of waits: largest difference of the cumulative
+        distribution functions, from 0 to 1.
     """
 
     jobs: int
@@ -98,7 +100,7 @@ class Nearness:
 
     @property
     def bias(self) -> float:
-        """Mean of predicted less recorded waits, in seconds."""
+        """Mean of the predicted minus the recorded waits, in seconds."""
         return self.mean_predicted - self.mean_recorded
 
 
@@ -110,25 +112,25 @@ def wait_log(
     clock_start: float = 0.0,
     zone: tzinfo = UTC,
 ) -> WaitLog:
-    """Put recorded waits into groups: by cores, requested time, hour of submission and, if known, queue.
+    """Return recorded waits grouped by cores, requested time, hour of submission and, if known, queue.
 
     Parameters
     ----------
     jobs : sequence of Job
-        Of the log, in the order of their submission.
+        Jobs of the log in order of submission.
     waiting_time : array_like
-        Of each job, in seconds, nan where it is not known.
+        Wait of each job in seconds; nan if unknown.
     queues : sequence of str, optional
-        The queue of each job, ``""`` where it is not known.
+        Queue of each job; ``""`` if unknown.
     clock_start : float
-        Time 0 of the jobs' clock in seconds since 1970, for the hours of the day.
+        Time 0 of the jobs' clock in seconds since 1970, to compute the hour of submission.
     zone : tzinfo
-        Where the machine stood.
+        Time zone of the machine.
 
     Returns
     -------
     WaitLog
-        Queues are sorted by their numbers of jobs, the largest first.
+        Waits and groups; queues are sorted by number of jobs, the largest first.
 
     Raises
     ------
@@ -137,9 +139,11 @@ def wait_log(
     """
     waits = np.array(waiting_time, dtype=np.float64)
     if len(waits) != len(jobs) or (queues is not None and len(queues) != len(jobs)):
-        raise InvalidConfiguration(f"{len(jobs)} jobs, but {len(waits)} waits: want one of each for every job")
+        raise InvalidConfiguration(
+            f"waiting_time and queues: got {len(waits)} waits for {len(jobs)} jobs, expected one value of each per job"
+        )
     if np.isnan(waits).all():
-        raise InvalidConfiguration("the log states no waits: nothing to compare with")
+        raise InvalidConfiguration("waiting_time: got no known wait, so there is nothing to compare with")
     cores = np.array([job.requested_cores for job in jobs])
     times = np.array([job.requested_time for job in jobs])
     hours = [datetime.fromtimestamp(clock_start + job.submission_time, zone).hour for job in jobs]
@@ -159,19 +163,19 @@ def wait_log(
 
 
 def nearness(predicted: ArrayLike, recorded: ArrayLike) -> Nearness:
-    """Compare waits job by job, and their distributions.
+    """Return how closely predicted waits match recorded ones, job by job and as distributions.
 
     Parameters
     ----------
     predicted : array_like
-        Waits in a simulation, in seconds, nan for jobs that were not started.
+        Waits in a simulation, in seconds; nan for jobs that were not started.
     recorded : array_like
-        Those of the log, nan where they are not known.
+        Waits in the log, in seconds; nan if unknown.
 
     Returns
     -------
     Nearness
-        Of the jobs whose wait is recorded; where there is none, all shares and times are nan.
+        Accuracy over the jobs with a recorded wait; without any, all shares and times are nan.
 
     Examples
     --------
@@ -183,7 +187,7 @@ def nearness(predicted: ArrayLike, recorded: ArrayLike) -> Nearness:
     known = ~np.isnan(real)
     ours, real = ours[known], real[known]
     started = ~np.isnan(ours)
-    near = np.abs(ours - real) <= np.maximum(NEAR_SECONDS, NEAR_SHARE * real)  # false for nan
+    near = np.abs(ours - real) <= np.maximum(NEAR_SECONDS, NEAR_SHARE * real)  # False for nan
     share = float(near.mean()) if len(real) else np.nan
     ours, real = ours[started], real[started]
     if not len(real):
@@ -206,26 +210,26 @@ def nearness(predicted: ArrayLike, recorded: ArrayLike) -> Nearness:
 
 
 def _ranks(values: Floats) -> Floats:
-    """Return the rank of each value; equal ones share the mean of theirs."""
+    """Return the rank of each value; equal values share their mean rank."""
     _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
     ranks: Floats = (np.cumsum(counts) - (counts - 1) / 2)[places]
     return ranks
 
 
 def group_nearness(predicted: ArrayLike, log: WaitLog) -> dict[str, dict[str, Nearness]]:
-    """Compare waits in each group of jobs that has a recorded wait.
+    """Return the accuracy of predicted waits in each group that contains a job with a recorded wait.
 
     Parameters
     ----------
     predicted : array_like
-        Waits in a simulation, in seconds, nan for jobs that were not started.
+        Waits in a simulation, in seconds; nan for jobs that were not started.
     log : WaitLog
-        The recorded ones.
+        Recorded waits and groups.
 
     Returns
     -------
     dict of str to dict of str to Nearness
-        By what jobs are told apart, and by group.
+        Accuracy by name of the grouping, then by name of the group.
     """
     waits = np.asarray(predicted, dtype=np.float64)
     known = ~np.isnan(log.waiting_time)
@@ -242,25 +246,25 @@ def group_nearness(predicted: ArrayLike, log: WaitLog) -> dict[str, dict[str, Ne
 def idle_waits(
     jobs: Sequence[Job], waiting_time: ArrayLike, num_cores: int, *, counted: ArrayLike | None = None
 ) -> tuple[int, int]:
-    """Count the long waits of a log, and those of them that no lack of cores explains.
+    """Count the long waits of a log, and those that occurred although enough cores were free.
 
     Parameters
     ----------
     jobs : sequence of Job
-        Of the log, in the order of their submission; they are taken to run for their run times.
+        Jobs of the log in order of submission; each is assumed to run for its run time.
     waiting_time : array_like
-        Of each job, in seconds, nan where it is not known; such a job holds no cores here.
+        Wait of each job in seconds; nan if unknown. A job of unknown wait occupies no cores here.
     num_cores : int
-        Cores of the machine.
+        Number of cores of the machine.
     counted : array_like of bool, optional
-        Which jobs' waits count; by default all that are known.
+        Whether to count the wait of each job (default: all known waits).
 
     Returns
     -------
     long : int
-        Waits of more than ten minutes.
+        Number of waits of more than ten minutes.
     idle : int
-        Those of them during which enough cores for the job were free all the time, in the recorded schedule.
+        Number of these during which enough cores for the job were always free in the recorded schedule.
 
     Examples
     --------
@@ -276,13 +280,13 @@ def idle_waits(
     ends = starts + np.array([job.run_time for job in jobs])
     times = np.concatenate([[-np.inf], starts[known], ends[known]])
     changes = np.concatenate([[0], cores[known], -cores[known]])
-    order = np.lexsort((changes, times))  # what is freed at an instant can be taken at it
+    order = np.lexsort((changes, times))  # releases first: their cores can be taken at the same instant
     times, most = times[order], changes[order].cumsum()
     is_long = known & (waits > NEAR_SECONDS) & (True if counted is None else np.asarray(counted, dtype=np.bool_))
     first = np.searchsorted(times, begins[is_long], side="right") - 1
     count = np.searchsorted(times, starts[is_long], side="left") - first
-    # The most busy cores within each wait, of all waits at once: in round k, most[i] is the maximum of 2**k instants
-    # from i on, and two such spans, which may overlap, cover a wait of less than twice as many
+    # The peak of busy cores within each wait, for all waits at once: in round k, most[i] is the maximum of the 2**k
+    # instants from i on. Two such spans, which may overlap, cover a wait of at least 2**k and under 2**(k + 1) instants
     levels, peaks = np.frexp(count)[1] - 1, np.zeros(len(count), dtype=np.int64)
     for level in range(int(levels.max(initial=-1)) + 1):
         here = levels == level
@@ -293,7 +297,7 @@ def idle_waits(
 
 
 def quantiles_of(waits: ArrayLike) -> dict[str, float]:
-    """Return quantiles of waits, such as ``p50``, and their mean, of those that are known."""
+    """Return quantiles of the known waits, such as ``p50``, and their mean."""
     values = np.asarray(waits, dtype=np.float64)
     values = values[~np.isnan(values)] if not np.isnan(values).all() else np.array([np.nan])
     found = {f"p{100 * share:g}": float(np.quantile(values, share)) for share in _QUANTILES}
@@ -301,32 +305,32 @@ def quantiles_of(waits: ArrayLike) -> dict[str, float]:
 
 
 def draw_waits(waits: Mapping[str, ArrayLike], *, recorded: str = "recorded", axes: Axes | None = None) -> Axes:
-    """Draw which share of the jobs waited for no longer than a time, for the log and for each agent.
+    """Draw the cumulative distribution of waits, for the log and for each agent.
 
     Parameters
     ----------
     waits : mapping of str to array_like
-        In seconds, by name; nan is left out.
+        Waits in seconds, by name of the curve; nan is omitted.
     recorded : str
-        The name of those of the log, which are drawn in black.
+        Name of the curve of the log, which is drawn in black.
     axes : Axes, optional
-        Where to draw; by default on a new figure.
+        Axes to draw into (default: a new figure).
 
     Returns
     -------
     Axes
-        Lines with gid ``curve``; the time axis is linear up to a minute, and logarithmic from there on.
+        Axes with lines of gid ``curve``. The time axis is linear up to one minute and logarithmic above.
 
     Raises
     ------
     InvalidConfiguration
-        If there is nothing to draw.
+        If there are no curves.
     """
     from desim.plotting.axes import add_legend, new_panels, plain
     from desim.plotting.colors import line_styles
 
     if not waits:
-        raise InvalidConfiguration("waits is an empty mapping, want the waits of at least one agent")
+        raise InvalidConfiguration("waits: got an empty mapping, expected the waits of at least one agent")
     styles = line_styles([name for name in waits if name != recorded])
     (panel,) = new_panels(axes, 1, height=3.6)
     entries = []
@@ -358,32 +362,32 @@ def draw_groups(
     value: Callable[[Nearness], float] = lambda one: 100.0 * one.near,
     label: str = "near (%)",
 ) -> list[Axes]:
-    """Draw how near agents come in each group of jobs, one panel for each way to tell jobs apart.
+    """Draw the accuracy of each agent per group of jobs, one panel per grouping.
 
     Parameters
     ----------
     found : mapping of str to mapping
-        By agent, what `group_nearness` returns.
+        Results of `group_nearness` by agent.
     value : callable
-        What is drawn of each group.
+        Function that returns the plotted value of a group (default: percentage of near waits).
     label : str
-        What it is called.
+        Axis label of that value.
 
     Returns
     -------
     list of Axes
-        Lines with gid ``curve``, one an agent.
+        Axes with lines of gid ``curve``, one line per agent.
 
     Raises
     ------
     InvalidConfiguration
-        If there is nothing to draw.
+        If there are no agents.
     """
     from desim.plotting.axes import add_legend, new_figure, plain
     from desim.plotting.colors import line_styles
 
     if not found:
-        raise InvalidConfiguration("found is an empty mapping, want the groups of at least one agent")
+        raise InvalidConfiguration("found: got an empty mapping, expected the groups of at least one agent")
     styles = line_styles(found)
     ways = list(next(iter(found.values())))
     figure = new_figure(9.0, 0.6 + 2.2 * len(ways))

@@ -1,4 +1,4 @@
-"""Figures of batch runs: which job held which cores when, utilization, the queue, and waiting times by size."""
+"""Figures of batch runs: Gantt charts, utilization, queue length, and waiting times by job size."""
 
 from __future__ import annotations
 
@@ -56,41 +56,41 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 
-#: What a chart shows besides executions, and how it is filled.
+#: Boxes of a chart other than executions, with their styles.
 MARKS = {"waiting": WAITING, "cut by an outage": CUT, "preempted": CUT, "cores down": DOWN}
-#: How an execution can have ended; each always has the same colour.
+#: Final states of executions; each always has the same colour.
 ENDINGS = ("completed", "killed", "lost", "running", "requeued", "preempted", "suspended")
 UNFINISHED = ("still running", "still queued", "rejected")
 DURATIONS = ("requested_time", "run_time", "execution_time", "waiting_time", "turnaround_time")
-#: With more executions than these, colours that tell neighbours apart would be confetti.
+#: Above this number of executions, colours that distinguish neighbours are no longer readable.
 MOST_JOB_COLORS = 1_000
-#: With more rows than these a line that is thinner than its row would be thinner than a pixel.
+#: Above this number of rows, a line thinner than its row would be thinner than a pixel.
 MOST_THIN_ROWS = 60
 QUANTILES = {"p5": 0.05, "p25": 0.25, "p50": 0.5, "p75": 0.75, "p95": 0.95}
-#: If waiting times reach so many seconds, the axis is logarithmic from its first mark on, and linear below.
+#: The axis is logarithmic if waiting times reach this many seconds; it is linear below its first mark.
 LOGARITHMIC_FROM, FIRST_MARK = 200.0, 10.0
-#: Width of a character in the name of a class, in pixels at 100 dots an inch.
+#: Width of a character of a class name, in pixels at 100 dots per inch.
 NAME_CHARACTER = 7.0
-#: Height of a line of such a name that is turned, in the same pixels.
+#: Height of a rotated line of a class name, in the same pixels.
 LABEL_LINES = 20.0
 
 
 def executions(jobs: pl.DataFrame, interruptions: pl.DataFrame, end: float) -> pl.DataFrame:
-    """Return all executions of a run, those that an outage or a preemption cut included.
+    """Return all executions of a run, including those interrupted by outages or preemption.
 
     Parameters
     ----------
     jobs, interruptions : polars.DataFrame
         Tables of a batch run.
     end : float
-        End of the run in seconds, which stands for the finish of jobs that are still running.
+        End of the run in seconds, used as the finish time of jobs that are still running.
 
     Returns
     -------
     polars.DataFrame
-        One row an execution, by start: the columns of ``jobs``, of the execution's own job also where it was cut and
-        the job ran again, and ``cut`` (bool). The status of an execution after which the job went back to the queue, or
-        was suspended, is that outcome; ``cut`` are those whose work may have been for nothing.
+        One row per execution, by start: the columns of ``jobs`` and ``cut`` (bool). After an interruption, the status
+        of the execution is its outcome, for instance ``requeued``, even if the job ran again later. ``cut`` marks
+        executions whose work may have been lost, which suspended executions do not.
     """
     own = ("starting_time", "finish_time", "allocated_resources")
     last = jobs.filter(pl.col("starting_time").is_not_null()).with_columns(
@@ -107,7 +107,7 @@ def _executions(run: Run) -> pl.DataFrame:
 
 
 def steps_of(run: Run) -> pl.DataFrame:
-    """Return as step functions of time: busy cores, cores that are up, and queued jobs."""
+    """Return busy cores, cores that are up and queued jobs as step functions of time."""
     ran, one, time = _executions(run), pl.lit(1, pl.Int64), pl.Series([0.0, run.end])
     cores = pl.col("requested_number_of_resources")
     up = pl.col("cores_up")
@@ -134,36 +134,36 @@ def gantt(
     labels: bool = True,
     axes: Axes | Iterable[Axes] | None = None,
 ) -> list[Axes]:
-    """Draw which job held which cores when.
+    """Draw a Gantt chart: which job held which cores when.
 
-    Every execution is a rectangle for each range of neighbouring cores that it held. Executions that an outage cut are
-    hatched, and so, in grey, are cores that were down. A chart of few jobs has edges and job ids; in one of many jobs
-    they would hide the data, and colours alone tell neighbours apart. Jobs that are still running end with the chart;
+    Every execution is one rectangle per range of adjacent cores. Executions interrupted by an outage are hatched; so
+    are, in grey, cores that were down. Charts with few jobs have edges and job ids. In charts with many jobs these
+    would hide the data, and neighbours differ by colour alone. Jobs that are still running end with the chart;
     queued and rejected jobs are only counted, above the chart on the right.
 
     Parameters
     ----------
     results : Result or mapping of str to Result
-        One run, or several by name, which are drawn one above the other over the same time axis.
+        One run, or several by name, which are drawn one above the other with the same time axis.
     by : {"core", "job"}
-        What stands on the y axis: core ids, or jobs in order of submission, with a thin line from a job's submission to
-        its start.
+        Rows of the chart: core ids, or jobs in order of submission with a thin line from a job's submission to its
+        start.
     color_by : str, optional
-        ``"job"``: neighbours differ, and an execution that was repeated keeps its colour. ``"user"`` and ``"status"``:
-        the eight with the most core-seconds have a colour each. Or a column of the job table with numbers, such as
-        ``"waiting_time"``. By default ``"job"`` where up to 1,000 executions are seen, and ``"waiting_time"`` where so
-        many are seen that none can be told from the next.
+        ``"job"``: neighbours differ, and repeated executions of a job have the same colour. ``"user"`` or
+        ``"status"``: the eight categories with the most core-seconds have a colour each. Or the name of a numeric
+        column of the job table, such as ``"waiting_time"``. By default ``"job"`` for up to 1,000 visible executions,
+        and ``"waiting_time"`` for more, which cannot be told apart.
     window : (float, float), optional
-        Show only this span of time, in seconds.
+        Time range to show, in seconds.
     labels : bool
-        Whether rectangles carry job ids, where they fit.
+        Whether rectangles show job ids where these fit.
     axes : Axes or iterable of Axes, optional
-        Where to draw, one a run; by default on a new figure.
+        Axes to draw into, one per run (default: a new figure).
 
     Returns
     -------
     Axes or list of Axes
-        One for a Result, a list for a mapping. Times are in seconds of simulated time, whatever
+        One Axes for a Result, a list for a mapping. Positions are in seconds of simulated time, whatever
         the unit that the ticks show.
 
     Raises
@@ -213,7 +213,7 @@ def _draw_cores(axes: Axes, run: Run, table: pl.DataFrame, faces: Floats, labels
     cores = run.info["num_cores"]
     axes.set_ylim(-0.5, max(cores, 1) - 0.5)
     axes.set_ylabel("core id")
-    powers = [1 << power for power in range(32)]  # where the cores are multiples of one
+    powers = [1 << power for power in range(32)]  # ticks at powers of two if the number of cores is a multiple of 8
     step = next(power for power in powers if cores / power <= 9) if cores % 8 == 0 else nice_count(cores / 9)
     axes.yaxis.set_major_locator(MultipleLocator(step))
     ranges = parse_core_sets(table["allocated_resources"])
@@ -224,7 +224,7 @@ def _draw_cores(axes: Axes, run: Run, table: pl.DataFrame, faces: Floats, labels
 
 
 def _draw_jobs(axes: Axes, run: Run, table: pl.DataFrame, faces: Floats, labels: bool) -> None:
-    """Draw executions over jobs, with thin lines from when they were submitted to their last start."""
+    """Draw executions over jobs, with thin lines from each job's submission to its last start."""
     jobs = run.jobs.with_columns(line=pl.int_range(pl.len()), until=pl.col("starting_time").fill_null(run.end))
     name_rows(axes, [str(job) for job in jobs["job_id"].to_list()], "job id, by submission")
     waits = jobs.filter(pl.col("status") != "rejected", pl.col("until") > pl.col("submission_time"))
@@ -244,16 +244,16 @@ def _draw_executions(axes: Axes, bars: pl.DataFrame, boxes: Floats, faces: Float
 
 
 def mark_cuts(axes: Axes, boxes: Floats, bars: pl.DataFrame) -> None:
-    """Hatch the executions that were cut.
+    """Hatch the executions that were interrupted.
 
     Parameters
     ----------
     axes : Axes
-        Where they are drawn.
+        Axes with the executions.
     boxes : array of float, shape (n, 4)
-        Their rectangles.
+        Rectangles of the executions.
     bars : polars.DataFrame
-        Of each ``cut`` and ``status``.
+        Executions with the columns ``cut`` and ``status``.
     """
     cut, preempted = bars["cut"].to_numpy().astype(np.bool_), (bars["status"] == "preempted").to_numpy()
     add_boxes(axes, boxes[cut & ~preempted], "cut by an outage", zorder=2.5, **CUT)
@@ -261,7 +261,7 @@ def mark_cuts(axes: Axes, boxes: Floats, bars: pl.DataFrame) -> None:
 
 
 def unavailable(run: Run) -> Floats:
-    """Return the rectangles of cores that were down; neighbours that were so together make one."""
+    """Return the rectangles of cores that were down; adjacent cores with the same outage share one."""
     outages = run.table("outages").with_columns(row=pl.int_range(pl.len()))
     cores = parse_core_sets(outages["resources"]).with_columns(core=pl.int_ranges("first", pl.col("last") + 1))
     spans = down_spans(cores.explode("core").join(outages, on="row").sort("row", "core"), "core", run.end)
@@ -272,16 +272,16 @@ def unavailable(run: Run) -> Floats:
 
 
 def color_executions(runs: Sequence[Run], tables: Sequence[pl.DataFrame], color_by: str) -> Coloring:
-    """Colour the executions of several runs alike.
+    """Return colours for the executions of several runs, consistent across the runs.
 
     Parameters
     ----------
     runs : sequence of Run
-        They are of ``batch``.
+        Runs of ``batch``.
     tables : sequence of polars.DataFrame
-        Their executions, see :func:`executions`.
+        Executions of each run, see :func:`executions`.
     color_by : str
-        As for :func:`gantt`.
+        Colouring, as for :func:`gantt`.
 
     Returns
     -------
@@ -303,29 +303,31 @@ def color_executions(runs: Sequence[Run], tables: Sequence[pl.DataFrame], color_
         parts = [table.select(category=category, weight=work) for table in tables]
         return color_categories(parts, ENDINGS if color_by == "status" else ())
     if not all(color_by in table.columns and table[color_by].dtype.is_numeric() for table in tables):
-        raise InvalidConfiguration(f"color_by is {color_by!r}, want 'job', 'user', 'status' or a column of numbers")
+        raise InvalidConfiguration(
+            f"color_by: got {color_by!r}, expected 'job', 'user', 'status' or a numeric column of the job table"
+        )
     return color_numbers([table[color_by] for table in tables], durations=color_by in DURATIONS)
 
 
 def utilization(
     results: Results, *, unit: Literal["percent", "cores"] = "percent", **options: Unpack[CurveOptions]
 ) -> Axes:
-    """Draw how many cores were busy over time.
+    """Draw the number or share of busy cores over time.
 
     Parameters
     ----------
     results : Result or mapping of str to Result
-        One run, or several by name; more than four have a panel each.
+        One run, or several by name; more than four have one panel each.
     unit : {"percent", "cores"}
-        Busy cores as a share of the cores that are up, or their number. Where no core is up there is no share, and a
-        gap. With numbers, a thin grey line shows the cores that are up.
+        Busy cores as a percentage of the cores that are up, or their number. While no core is up, the percentage is
+        undefined and the curve has a gap. With numbers, a thin grey line shows the cores that are up.
     **options
         ``bin_width``, ``window`` and ``axes``, see :class:`~desim.plotting.curves.CurveOptions`.
 
     Returns
     -------
     Axes
-        The panel, or the first of several. Times are in seconds, whatever the unit of the ticks.
+        The panel, or the first of several. Positions are in seconds, whatever the unit of the ticks.
 
     Raises
     ------
@@ -341,14 +343,14 @@ def queue_length(results: Results, **options: Unpack[CurveOptions]) -> Axes:
     Parameters
     ----------
     results : Result or mapping of str to Result
-        One run, or several by name; more than four have a panel each.
+        One run, or several by name; more than four have one panel each.
     **options
         ``bin_width``, ``window`` and ``axes``, see :class:`~desim.plotting.curves.CurveOptions`.
 
     Returns
     -------
     Axes
-        The panel, or the first of several. Times are in seconds, whatever the unit of the ticks.
+        The panel, or the first of several. Positions are in seconds, whatever the unit of the ticks.
 
     Raises
     ------
@@ -359,25 +361,25 @@ def queue_length(results: Results, **options: Unpack[CurveOptions]) -> Axes:
 
 
 def waiting_by_size(results: Results, *, axes: Axes | None = None) -> Axes:
-    """Draw how long jobs of different sizes waited.
+    """Draw waiting times by job size.
 
-    For each class of size and each run a thin line reaches from the 5th to the 95th percentile of
-    the waiting time, a bar from the 25th to the 75th, and a dot is the median. Jobs that have not
-    started have no waiting time yet; how many there are stands above the chart.
+    For each size class and each run, a thin line spans the 5th to the 95th percentile of the waiting time, a bar the
+    25th to the 75th, and a dot marks the median. Jobs that have not started have no waiting time; their number is
+    shown above the chart.
 
     Parameters
     ----------
     results : Result or mapping of str to Result
         One run, or several by name, side by side in each class.
     axes : Axes, optional
-        Where to draw; by default on a new figure.
+        Axes to draw into (default: a new figure).
 
     Returns
     -------
     Axes
-        Class i, of jobs that request more than 2 to the power of i - 1 and at most 2 to the power of i cores, stands at
-        x = i; waiting times are in seconds, whatever the unit of the ticks. The number of jobs of a class stands below
-        its name, unless the runs differ in it.
+        Class i is at x = i. It holds the jobs that request more than 2 to the power of i - 1 and at most 2 to the
+        power of i cores. Waiting times are in seconds, whatever the unit of the ticks. The number of jobs of a class
+        is shown below its name, unless the runs differ in it.
 
     Raises
     ------
@@ -431,7 +433,7 @@ def _waiting_axis(axes: Axes, longest: float) -> None:
 
 
 def _name_classes(axes: Axes, counts: list[list[int]]) -> None:
-    """Write names and, where all runs have the same, numbers of jobs below the classes."""
+    """Label the size classes, with their numbers of jobs if all runs have the same."""
     names = ["1", "2"] + [f"{2 ** (power - 1) + 1}-{2**power}" for power in range(2, len(counts[0]))]
     names = names[: len(counts[0])]
     axes.set_xlabel("cores requested")
@@ -441,14 +443,14 @@ def _name_classes(axes: Axes, counts: list[list[int]]) -> None:
     room = panel_pixels(axes)[0] / len(names) / NAME_CHARACTER
     crowded = max(len(line) for name in names for line in name.split("\n")) > room
     turned: dict[str, Any] = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"} if crowded else {}
-    if crowded and room * NAME_CHARACTER < 2 * LABEL_LINES:  # two turned lines would run into the next name
+    if crowded and room * NAME_CHARACTER < 2 * LABEL_LINES:  # two rotated lines would overlap the next name
         names = [name.partition("\n")[0] for name in names]
         axes.set_xlabel("cores requested")
     class_axis(axes, names, fontsize=8 if crowded else 9, **turned)
 
 
 def _workload(result: Result) -> dict[str, float]:
-    """Return numbers about the jobs of a run."""
+    """Return summary numbers of a run's workload."""
     cores, run_time, submission = map(pl.col, ("requested_number_of_resources", "run_time", "submission_time"))
     numbers = result.jobs.select(
         pl.len().alias("jobs"),
@@ -467,13 +469,13 @@ def _workload(result: Result) -> dict[str, float]:
 FIGURES = {
     "gantt": Figure(
         gantt,
-        "Gantt charts: which job held which cores when. Neighbouring jobs have different colours, which mean nothing "
-        "else; in a chart of more than 1,000 executions, colours tell how long a job waited. Executions that an outage "
-        "cut and cores that were down are hatched.",
+        "Gantt charts: which job held which cores when. Colours only distinguish neighbouring jobs, except in charts "
+        "of more than 1,000 executions, where they show waiting times. Hatched: executions interrupted by an outage, "
+        "and cores that were down.",
     ),
     "utilization": Figure(utilization, "Utilization over time: busy cores as a share of the cores that are up."),
     "queue": Figure(
-        queue_length, "Queue over time: jobs that have been submitted and are not running, rejected jobs excepted."
+        queue_length, "Queue over time: jobs that have been submitted and are not running, except rejected jobs."
     ),
     "waiting": Figure(
         waiting_by_size,
@@ -497,9 +499,9 @@ WORDS = ReportWords(
     ),
     all_finished="Every job that was not rejected had finished when its run ended, and is part of the metrics.",
     left_out="Waiting times are those of the jobs that had started, turnaround times and slowdowns those of the jobs "
-    "that had finished. The other jobs, which often wait longest, are missing from them. Utilization and queue length "
-    "are averages over the time of the run and count every job.",
+    "that had finished. They exclude the other jobs, which often wait longest. Utilization and queue length are "
+    "averages over the time of the run and count every job.",
     blind="waiting times and slowdowns",
-    below_workload="Run times are the actual ones. The offered load is the sum of cores x run time over the cores of "
-    "the cluster times the time from first to last submission. Rejected jobs are left out of that sum.",
+    below_workload="Run times are the actual ones. The offered load is the sum of cores x run time, divided by the "
+    "cores of the cluster times the time from first to last submission. Rejected jobs are excluded from that sum.",
 )

@@ -1,4 +1,4 @@
-"""Fragmentation of GPUs, and the placement that lets it grow least.
+"""GPU fragmentation, and a placement policy that minimizes its growth.
 
 Source: Weng, Yang, Yu, Wang, Tang, Yang and Zhang, "Beware of fragmentation: scheduling GPU-sharing workloads with
 fragmentation gradient descent", USENIX ATC 2023.
@@ -25,25 +25,25 @@ Floats = NDArray[np.float64]
 
 
 def typical_requests(requests: Iterable[Request], share: float = 0.95) -> list[tuple[Request, int]]:
-    """Return the most frequent requests of a workload, with how many jobs have them.
+    """Return the most frequent requests of a workload, with their numbers of jobs.
 
     Parameters
     ----------
     requests : iterable of Request
-        Of all jobs; memory does not count.
+        Requests of all jobs; memory is ignored.
     share : float
-        Kinds are kept, the most frequent first, until they make up this part of all jobs; among equally frequent ones
-        those that request more come first: cores, further resources, GPU share, GPUs, models.
+        Share of all jobs that the result must reach. Requests are kept, the most frequent first, until it is reached.
+        Among equally frequent ones, larger requests come first: by cores, other resources, GPU share, GPUs, models.
 
     Returns
     -------
     list of (Request, int)
-        The most frequent one first.
+        Requests and their numbers of jobs, the most frequent first.
 
     Raises
     ------
     InvalidConfiguration
-        If there is no request.
+        If there are no requests.
     """
     counts = Counter(
         Request(
@@ -55,10 +55,10 @@ def typical_requests(requests: Iterable[Request], share: float = 0.95) -> list[t
         for request in requests
     )
     if not counts:
-        raise InvalidConfiguration("no requests, so that none is typical")
+        raise InvalidConfiguration("requests: got none, expected at least one")
 
     def rank(item: tuple[Request, int]) -> tuple[Any, ...]:
-        """Return what comes first: many, then much."""
+        """Return the sort key: frequency first, then the amounts requested."""
         request, count = item
         return count, request.cores, request.resources, min(request.gpus, 1), request.gpus, request.gpu_models
 
@@ -72,21 +72,21 @@ def typical_requests(requests: Iterable[Request], share: float = 0.95) -> list[t
 
 
 def _but_memory(resources: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:
-    """Return all but what is a kind of memory."""
+    """Return all resources except kinds of memory."""
     return tuple((name, amount) for name, amount in resources if "memory" not in name)
 
 
 class Fragmentation:
-    """How much of the free GPUs of nodes the typical tasks of a workload could not use, on the mean.
+    """Expected amount of the free GPUs of nodes that a typical task of a workload could not use.
 
     Parameters
     ----------
     typical : sequence of (Request, int)
-        Requests and how many jobs have them, as of :func:`typical_requests`.
+        Requests and their numbers of jobs, as returned by :func:`typical_requests`.
     table : NodeTable
-        The nodes.
+        Nodes of the cluster.
     resource : str
-        What decides beside GPUs whether a task fits: cores, or a further resource.
+        Resource that, besides GPUs, determines whether a task fits: cores, or another resource.
 
     Raises
     ------
@@ -96,34 +96,34 @@ class Fragmentation:
 
     def __init__(self, typical: Sequence[tuple[Request, int]], table: NodeTable, resource: str = CORES) -> None:
         if resource not in table.resources:
-            raise InvalidConfiguration(f"no resource {resource!r}; there are {', '.join(table.resources)}")
+            raise InvalidConfiguration(f"resource: got {resource!r}, expected one of {', '.join(table.resources)}")
         self.column = table.resources.index(resource)
         shapes = [table.shape(request) for request, _ in typical]
-        self._weights = np.array([count for _, count in typical], np.float64)  # whole numbers, so that sums are exact
+        self._weights = np.array([count for _, count in typical], np.float64)  # integers, so that sums are exact
         self._amounts = np.array([shape.amounts[self.column] for shape in shapes])
         parts = np.array([GPU if shape.gpus else shape.share for shape in shapes])
-        self._parts, self._part = np.unique(parts, return_inverse=True)  # few differ
+        self._parts, self._part = np.unique(parts, return_inverse=True)  # few distinct values
         self._counts = np.array([shape.gpus or 1 for shape in shapes])
         self._suits = np.array([shape.eligible & (parts[n] > 0) for n, shape in enumerate(shapes)]).T
 
     def of(self, nodes: Whole, free: Whole, gpus: Whole) -> Floats:
-        """Return the fragmentation of some nodes in some states.
+        """Return the fragmentation of nodes in given states.
 
         Parameters
         ----------
         nodes : array of int, shape (n,)
-            Which.
+            Numbers of the nodes.
         free : array of int, shape (n,)
-            How much of the resource is free on each.
+            Free amount of the resource on each node.
         gpus : array of int, shape (n, G)
-            Free thousandths of its GPUs.
+            Free thousandths of each GPU of each node.
 
         Returns
         -------
         array of float, shape (n,)
             Thousandths of GPUs that typical tasks could not use, weighted by their frequency.
         """
-        numbers = gpus.astype(np.float64)  # products of matrices are faster than sums over so few GPUs
+        numbers = gpus.astype(np.float64)  # matrix products are faster than sums over so few GPUs
         left = numbers @ np.ones(gpus.shape[1])
         enough = (gpus[:, None, :] >= self._parts[:, None]).astype(np.float64)
         useful = (enough @ numbers[:, :, None])[:, self._part, 0]
@@ -139,16 +139,16 @@ class Fragmentation:
 
 
 class FragmentationGradient(PlacementPolicy):
-    """The node, and the GPU of it, on which a task lets fragmentation grow least, or fall most.
+    """Placement that chooses the node and GPU where a task increases fragmentation least, or reduces it most.
 
-    Scores are whole hundredths of a sigmoid, as published: how ties are broken matters for what comes out.
+    Scores are integer hundredths of a sigmoid, as published, because the way ties are broken affects the results.
 
     Parameters
     ----------
     typical : sequence of (Request, int)
-        Requests and how many jobs have them, as of :func:`typical_requests`.
+        Requests and their numbers of jobs, as returned by :func:`typical_requests`.
     resource : str
-        What decides beside GPUs whether a task fits: cores, or a further resource.
+        Resource that, besides GPUs, determines whether a task fits: cores, or another resource.
     """
 
     name: ClassVar[str] = "fgd"
@@ -159,19 +159,19 @@ class FragmentationGradient(PlacementPolicy):
         self._table: NodeTable | None = None
 
     def _begin(self, table: NodeTable) -> None:
-        """Forget what was computed of other nodes."""
+        """Reset the cache for the nodes of another cluster."""
         self._table = table
         self.fragmentation = Fragmentation(self.typical, table, self.resource)
         num_nodes = len(table)
-        self._free = np.full(num_nodes, -1, np.int64)  # the states that were seen last
+        self._free = np.full(num_nodes, -1, np.int64)  # node states of the last call
         self._gpus = np.full(table.gpus.shape, -1, np.int64)
-        self._changed = np.zeros(num_nodes, np.int64)  # when that was another state
+        self._changed = np.zeros(num_nodes, np.int64)  # clock of the last change of each node
         self._now = np.zeros(num_nodes)
         self._clock = 0
-        self._known: dict[Shape, tuple[Whole, Whole, Whole]] = {}  # scores, devices, and since when they are known
+        self._known: dict[Shape, tuple[Whole, Whole, Whole]] = {}  # scores, devices, and the clock of their computation
 
     def scores(self, room: Room, shape: Shape, nodes: Whole) -> Whole:
-        """Return the scores; those of nodes that have not changed since the last question are still known."""
+        """Return the scores of nodes; cached scores are reused for nodes that have not changed."""
         if self._table is not room.table:
             self._begin(room.table)
         self._look(room)
@@ -187,13 +187,13 @@ class FragmentationGradient(PlacementPolicy):
         return scores[nodes]
 
     def device(self, room: Room, shape: Shape, node: int, free: Whole) -> int:
-        """Return the GPU that lets fragmentation grow least."""
+        """Return the GPU on which a task increases fragmentation least."""
         fitting = (free >= shape.share).nonzero()[0]
         if len(fitting) == 1:
             return int(fitting[0])
         self._look(room)
         nodes = np.array([node])
-        other_tasks = int((room.gpus[node] - free).sum()) // shape.share  # of the same job, which nobody holds yet
+        other_tasks = int((room.gpus[node] - free).sum()) // shape.share  # of the same job, not allocated yet
         if not other_tasks:
             return int(self._judge(shape, nodes, self._free[nodes], self._gpus[nodes], self._now[nodes])[1][0])
         left = self._free[nodes] - other_tasks * shape.amounts[self.fragmentation.column]
@@ -201,7 +201,7 @@ class FragmentationGradient(PlacementPolicy):
         return int(self._judge(shape, nodes, left, free[None], now)[1][0])
 
     def _look(self, room: Room) -> None:
-        """Find out which nodes have changed since the last question, and how fragmented they are now."""
+        """Update the states and the fragmentation of nodes that changed since the last call."""
         free = room.free[:, self.fragmentation.column]
         of_gpus = (room.gpus != self._gpus).ravel().nonzero()[0] // room.gpus.shape[1]
         changed = np.union1d((free != self._free).nonzero()[0], of_gpus)
@@ -212,7 +212,7 @@ class FragmentationGradient(PlacementPolicy):
             self._now[changed] = self.fragmentation.of(changed, free[changed], room.gpus[changed])
 
     def _judge(self, shape: Shape, nodes: Whole, free: Whole, gpus: Whole, now: Floats) -> tuple[Whole, Whole]:
-        """Return scores and best GPUs of some nodes that have room for a task, in some states, as fragmented as now."""
+        """Return scores and best GPUs of nodes that have room for a task, given their states and fragmentation."""
         free = free - shape.amounts[self.fragmentation.column]
         if not shape.share:
             if shape.gpus:
@@ -230,5 +230,5 @@ class FragmentationGradient(PlacementPolicy):
 
     @staticmethod
     def _score(less: Floats) -> Whole:
-        """Return whole hundredths of a sigmoid of how much less fragmented nodes would be, in GPUs."""
+        """Return integer hundredths of a sigmoid of the reductions in fragmentation, in GPUs."""
         return (100.0 / (1.0 + np.exp(-less / GPU))).astype(np.int64)

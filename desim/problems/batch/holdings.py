@@ -1,4 +1,4 @@
-"""What executions hold of nodes, put together from the tables of a run: for metrics, figures and rules."""
+"""Resources of nodes that executions hold, derived from the tables of a run; for metrics, figures and rules."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _TEXT = r"^([0-9]{1,6}:[0-9]{1,4}( [0-9]{1,6}:[0-9]{1,4})*)?$"
 
 
 def placed(nodes: pl.DataFrame, requests: pl.DataFrame, placements: pl.DataFrame) -> pl.DataFrame:
-    """Put beside each placement what its job requests and what its node has.
+    """Join each placement with the request of its job and the resources of its node.
 
     Parameters
     ----------
     nodes, requests, placements : polars.DataFrame
-        The tables.
+        Tables of a run.
 
     Returns
     -------
     polars.DataFrame
-        Placements on nodes that there are; columns of requests begin with ``task_``, those of nodes with ``node_``.
+        Placements on existing nodes; columns of requests have the prefix ``task_``, those of nodes ``node_``.
     """
     of_jobs = requests.unique(KEY, keep="first", maintain_order=True)
     of_nodes = nodes.unique("node", keep="first", maintain_order=True)
@@ -38,22 +38,22 @@ def placed(nodes: pl.DataFrame, requests: pl.DataFrame, placements: pl.DataFrame
 
 
 def is_readable() -> pl.Expr:
-    """Tell whether the GPUs of a placement are written as they should be."""
+    """Return whether the GPUs of a placement are in the expected format."""
     return pl.col("gpus").str.contains(_TEXT)
 
 
 def devices(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return a row for each GPU that an execution holds something of.
+    """Return one row for each GPU that an execution holds, at least in part.
 
     Parameters
     ----------
     rows : polars.DataFrame
-        Of placements, the GPUs of which can be read.
+        Placements whose GPUs are readable, see :func:`is_readable`.
 
     Returns
     -------
     polars.DataFrame
-        With ``row`` in the frame that was given, ``gpu`` and ``share``, in thousandths.
+        Columns of `rows`, ``row`` (index into `rows`), ``gpu`` and ``share`` in thousandths.
     """
     parts = rows.with_row_index("row").with_columns(part=pl.col("gpus").str.split(" ")).explode("part")
     pair = pl.col("part").str.split_exact(":", 1).struct
@@ -62,30 +62,30 @@ def devices(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def amount_of(name: str, column: str) -> pl.Expr:
-    """Return the amount of a further resource in a text such as ``licenses=3 slots=8``; 0 if it is not there."""
+    """Return the amount of a named resource in a text such as ``licenses=3 slots=8``; 0 if it is not listed."""
     pairs = pl.col(column).str.split(" ").list.eval(pl.element().filter(pl.element().str.starts_with(f"{name}=")))
     return pairs.list.first().str.strip_prefix(f"{name}=").cast(pl.Int64, strict=False).fill_null(0)
 
 
 def further_resources(nodes: pl.DataFrame, requests: pl.DataFrame) -> Sequence[str]:
-    """Return the names of resources beside cores, memory and GPUs, sorted."""
+    """Return the sorted names of resources other than cores, memory and GPUs."""
     texts = [*nodes["resources"].unique(), *requests["resources"].unique()]
     return sorted({pair.partition("=")[0] for text in texts for pair in text.split()})
 
 
 def capacities(nodes: pl.DataFrame) -> pl.DataFrame:
-    """Return how much of each resource nodes have.
+    """Return the amount of each resource that nodes have.
 
     Parameters
     ----------
     nodes : polars.DataFrame
-        The table.
+        Table of nodes.
 
     Returns
     -------
     polars.DataFrame
-        ``node``, ``name``, ``gpu_model`` and a column for each resource that some node has: ``cores``, ``memory`` in
-        bytes, ``gpus``, and further ones.
+        ``node``, ``name``, ``gpu_model`` and one column for each resource that a node has: ``cores``, ``memory`` in
+        bytes, ``gpus``, and others.
     """
     further = [amount_of(name, "resources").alias(name) for name in further_resources(nodes, nodes)]
     frame = nodes.select("node", "name", "gpu_model", CORES, MEMORY, GPUS, *further)
@@ -93,17 +93,17 @@ def capacities(nodes: pl.DataFrame) -> pl.DataFrame:
 
 
 def holdings(nodes: pl.DataFrame, requests: pl.DataFrame, placements: pl.DataFrame) -> pl.DataFrame:
-    """Return what executions hold, from when to when; a job that is alone on a node holds all of it.
+    """Return the resources that executions hold over time; a job with exclusive nodes holds all of their resources.
 
     Parameters
     ----------
     nodes, requests, placements : polars.DataFrame
-        The tables.
+        Tables of a run.
 
     Returns
     -------
     polars.DataFrame
-        ``job_id``, ``node``, ``starting_time``, ``finish_time`` (null while a job runs) and a column for each resource
+        ``job_id``, ``node``, ``starting_time``, ``finish_time`` (null while a job runs) and one column per resource
         of :func:`capacities`.
     """
     rows, there = placed(nodes, requests, placements), capacities(nodes)

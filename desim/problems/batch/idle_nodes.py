@@ -1,4 +1,4 @@
-"""Of the long waits of a log that tells where its jobs ran: those that no lack of room on nodes explains."""
+"""Long waits in a log with known placements that occurred although nodes had enough free resources."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from desim.problems.batch.room import Room
 
 __all__ = ["LongWaits", "waits_on_nodes"]
 
-#: What happens at an instant, in this order: ends, submissions, looks, starts.
+#: Kinds of events in their order at the same instant: ends, submissions, sampled moments, starts.
 _END, _SUBMISSION, _LOOK, _START = range(4)
 
 
 class LongWaits(NamedTuple):
-    """Waits of more than ten minutes, and what was the case at every moment of them that was looked at.
+    """Counts of waits of more than ten minutes, by what held at all sampled moments of a wait.
 
     Attributes
     ----------
     jobs : int
-        How many.
+        Number of waits.
     with_room : int
-        Those during which the nodes had room for the job, all requested resources counted.
+        Number of waits during which the job would have fitted on the nodes, with all requested resources.
     behind_own : int
-        Those of them during which a job that the same user had submitted earlier waited as well.
+        Number of these during which an earlier job of the same user was waiting as well.
     alone : int
-        Those of them during which the same user had nothing running, and nothing earlier waiting.
+        Number of these during which the same user had no job running and no earlier job waiting.
     """
 
     jobs: int
@@ -50,35 +50,35 @@ def waits_on_nodes(
     counted: ArrayLike | None = None,
     moments: int = 20,
 ) -> LongWaits:
-    """Repeat a recorded schedule on its nodes, and look at evenly spaced moments of each long wait.
+    """Replay a recorded schedule on its nodes, and check evenly spaced moments of each long wait.
 
     Parameters
     ----------
     jobs : sequence of Job
-        Of the log, in the order of their submission, with what they request; they are taken to run for their run times.
+        Jobs of the log in order of submission, with their requests; each is assumed to run for its run time.
     waiting_time : array_like
-        Of each job, in seconds, nan where it is not known; such a job is nowhere here.
+        Wait of each job in seconds; nan if unknown. A job of unknown wait occupies no nodes here.
     nodes : sequence of Node
-        Of the machine.
+        Nodes of the machine.
     where : mapping of int to sequence of (str, int)
-        On which of the nodes, by name, each job ran, with how many tasks, by job number.
+        Names of the nodes that each job ran on and its number of tasks there, by job id.
     counted : array_like of bool, optional
-        Which jobs' waits count; by default all that are known.
+        Whether to count the wait of each job (default: all known waits).
     moments : int
-        How many of each wait; the more, the fewer gaps without room are overlooked.
+        Number of moments per wait. With more moments, fewer short times without free resources are missed.
 
     Returns
     -------
     LongWaits
-        Numbers of waits.
+        Counts of waits.
     """
     waits = np.asarray(waiting_time, dtype=np.float64)
     is_long = ~np.isnan(waits) & (waits > NEAR_SECONDS) & (True if counted is None else np.asarray(counted, np.bool_))
     table, placement = NodeTable(nodes), FirstFit()
     room, held = Room(table), dict[int, tuple[Held, ...]]()
     numbers = {node.name: number for number, node in enumerate(table.nodes)}
-    running: dict[int, int] = {}  # jobs of each user
-    waiting: dict[int, dict[int, None]] = {}  # positions of each user's jobs that wait, in order of submission
+    running: dict[int, int] = {}  # number of running jobs of each user
+    waiting: dict[int, dict[int, None]] = {}  # positions of each user's waiting jobs, in order of submission
     seen = {place: np.ones(3, np.bool_) for place in np.flatnonzero(is_long).tolist()}
     for kind, place in _events(jobs, waits, is_long, moments):
         job, user = jobs[place], jobs[place].user_id
@@ -88,7 +88,7 @@ def waits_on_nodes(
             del waiting[user][place]
             there = [(numbers[name], tasks) for name, tasks in where.get(job.job_id, ())]
             found = room.place_on(table.shape_of(job), there, placement) if there else None
-            if found:  # a machine that is too small has no room for all: it has less than it had
+            if found:  # else the nodes as described are too small for the recorded schedule: skip the job
                 room.take(found)
                 held[place] = found
             running[user] = running.get(user, 0) + 1
@@ -103,14 +103,14 @@ def waits_on_nodes(
 
 
 def _events(jobs: Sequence[Job], waits: np.ndarray, is_long: np.ndarray, moments: int) -> Iterator[tuple[int, int]]:
-    """Yield what happens to which job, by its position, in order of time."""
+    """Yield (kind, position of the job) of all events in order of time."""
     events: list[tuple[float, int, int]] = []
     for place, (job, wait) in enumerate(zip(jobs, waits.tolist(), strict=True)):
         if np.isnan(wait):
             continue
         begin = job.submission_time
         start = begin + wait
-        # a job that takes no time is gone before anybody looks
+        # a job of zero run time still needs an end after its start
         events += [(begin, _SUBMISSION, place), (start, _START, place)]
         events.append((max(start + job.run_time, np.nextafter(start, np.inf)), _END, place))
         if is_long[place]:

@@ -1,9 +1,9 @@
-"""Accepting or rejecting what a base policy chooses: questions, answers, and the environment in which that is learned.
+"""Inspection of a base policy: a learner accepts or rejects its choices; questions, answers and environment.
 
 Source: Zhang, Dai and Xie, "SchedInspector: a batch job scheduling inspector using reinforcement learning", HPDC 2022,
 as described by Wang, Harwood and Rodriguez, "Deep Back-Filling", HPCC 2022, sections II and IV-B. Agent and environment
-share this module, so that both mean the same. What differs in the program that was released with the paper has names of
-its own: :class:`ReleasedEncoder`, and improvements ``by_larger``.
+share this module and therefore the same rules. Features of the program released with the paper that differ from it have
+names of their own: :class:`ReleasedEncoder`, and improvements ``by_larger``.
 """
 
 from __future__ import annotations
@@ -39,38 +39,38 @@ __all__ = [
 ]
 
 Answer = int | list[int] | WaitUntil | None
-"""What the cluster is told."""
+"""Actions for the cluster."""
 
 
 class BasePolicy(Protocol):
-    """The policy that chooses, and whose choices are inspected.
+    """Interface of a policy whose choices are inspected.
 
     Attributes
     ----------
     name : str
-        For records and tables.
+        Name for records and tables.
     """
 
     name: str
 
     def first(self, queue: Queue, time: float) -> int:
-        """Return the position of the job to start next, in a queue that is not empty."""
+        """Return the position of the job to start next in a nonempty queue."""
 
     def backfill(self, observation: BatchObservation, blocked: int) -> list[int] | None:
-        """Return the jobs that may start beside the one at a position, which was chosen and does not fit."""
+        """Return ids of jobs that may be backfilled around the chosen job at a position, which does not fit."""
 
 
 class Question(NamedTuple):
-    """Whether the base policy's choice shall be accepted.
+    """Question whether to accept the base policy's choice.
 
     Attributes
     ----------
     position : int
-        Of the job in the queue.
+        Position of the chosen job in the queue.
     job_id : int
-        The job.
+        Id of the chosen job.
     rejections : int
-        How often it was rejected before.
+        Number of earlier rejections of this job.
     """
 
     position: int
@@ -79,27 +79,32 @@ class Question(NamedTuple):
 
 
 class Inspection:
-    """The rules of one run: give it every observation, and an answer to every question.
+    """Inspection rules of one run: pass every observation to `next`, and an answer to every question to `decide`.
 
-    When a scheduling cycle opens, the base policy chooses a job, and a question is asked. *Accepted*, the job
-    starts if it fits, and the next choice is asked about. If it does not fit, it waits for its cores, with a
-    reservation beside which others are back-filled at every arrival and completion; these are not asked about, nor is
-    anything else until it has started. *Rejected*, nothing starts before the next arrival or completion (or outage or
-    repair), and a question is asked again after ``interval`` at the latest. A job that was rejected ``max_rejections``
-    times is accepted without a question. What has started and is queued again, after an outage, is counted anew.
+    When a scheduling cycle opens, the base policy chooses a job, and a question is asked about it.
+
+    * *Accepted*: the job starts if it fits, and the next choice is asked about. If it does not fit, it gets a
+      reservation, around which other jobs are backfilled at every arrival and completion. No question is asked until
+      it has started.
+    * *Rejected*: nothing starts before the next arrival, completion, outage or repair. The next question is asked
+      then, or after ``interval`` if that is earlier.
+
+    A job that was rejected ``max_rejections`` times is accepted without a question. The count of a job restarts at 0
+    when it starts, so that it is 0 if an outage returns the job to the queue.
 
     Parameters
     ----------
     base : BasePolicy
-        Chooses.
+        Policy whose choices are inspected.
     max_rejections : int, optional
-        Most rejections of a job, at least 1; any number with None.
+        Maximum number of rejections per job, at least 1; None for no limit.
     interval : float
         Longest time from a rejection to the next question, in seconds.
     keeps_accepted : bool
-        Whether an accepted job that does not fit stays the chosen one until it has started, as with the paper's
-        SchedInspector. Otherwise the base policy chooses anew at each arrival and completion, so that accepting
-        everything is EASY back-filling over the base policy; a job is still asked about no more once it was accepted.
+        Whether an accepted job that does not fit remains the chosen one until it has started, as in the paper's
+        SchedInspector. Otherwise the base policy chooses again at each arrival and completion, so that accepting
+        every choice is EASY backfilling with the order of the base policy. Even then, no further question is asked
+        about a job that was accepted.
 
     Raises
     ------
@@ -118,7 +123,7 @@ class Inspection:
         if max_rejections is not None:
             whole("max_rejections", max_rejections, least=1)
         if not 0 < interval < math.inf:
-            raise InvalidConfiguration(f"the interval is {interval!r}, want a finite time above 0")
+            raise InvalidConfiguration(f"interval: got {interval!r}, expected a finite time above 0 s")
         self.base = base
         self.max_rejections = max_rejections
         self.interval = interval
@@ -126,7 +131,7 @@ class Inspection:
         self.reset()
 
     def reset(self) -> None:
-        """Forget the last run."""
+        """Reset the state for a new run."""
         self.question: Question | None = None
         self._rejections: dict[int, int] = {}
         self._accepted: set[int] = set()
@@ -135,24 +140,24 @@ class Inspection:
         self._until = math.inf
 
     def next(self, observation: BatchObservation) -> Question | Answer:
-        """Return the question that is due, or else what the cluster is to be told.
+        """Return the next question, or the action for the cluster if there is none.
 
         Parameters
         ----------
         observation : BatchObservation
-            A decision. It stays due as long as a question is open.
+            Observation of a decision, which remains pending while a question is open.
 
         Returns
         -------
         Question, int, list of int, WaitUntil or None
-            A question is to be followed by :meth:`decide`.
+            Question to answer with :meth:`decide`, or action for the cluster.
         """
         queue = observation.queue
         if not len(queue):
             return None
         if self._seen is not None:
             if observation.time < self._until and self._seen == _state(observation):
-                return self._wait()  # woken for a rejection that something else has ended since
+                return self._wait()  # woken for an earlier rejection, whose wait has already ended
             self._seen = None
         if self._head is not None:
             return self._accept(observation, int((queue.job_id == self._head).argmax()))
@@ -165,28 +170,28 @@ class Inspection:
         return self.question
 
     def decide(self, observation: BatchObservation, *, accept: bool) -> Answer:
-        """Answer the question that is open.
+        """Answer the open question and return the action for the cluster.
 
         Parameters
         ----------
         observation : BatchObservation
-            The decision at which it was asked.
+            Observation for which the question was asked.
         accept : bool
-            Whether the base policy's choice is followed.
+            Whether to follow the base policy's choice.
 
         Returns
         -------
         int, list of int, WaitUntil or None
-            What the cluster is to be told.
+            Action for the cluster.
 
         Raises
         ------
         DesimError
-            If there is no question.
+            If no question is open.
         """
         question, self.question = self.question, None
         if question is None:
-            raise DesimError("no question is open: ask for the next one first")
+            raise DesimError("no question is open; call next() first")
         if accept:
             return self._accept(observation, question.position)
         self._rejections[question.job_id] = question.rejections + 1
@@ -194,7 +199,7 @@ class Inspection:
         return self._wait()
 
     def _accept(self, observation: BatchObservation, position: int) -> Answer:
-        """Start a job, or let it wait for its cores while others are back-filled."""
+        """Return the action that starts a job, or that backfills others while it waits for its cores."""
         queue = observation.queue
         job_id = int(queue.job_id[position])
         if queue.requested_cores[position] <= observation.free_cores:
@@ -208,14 +213,14 @@ class Inspection:
         return started
 
     def _forget(self, job_id: int) -> None:
-        """Drop all that is known of a job, because it starts."""
+        """Remove a job that starts from all state."""
         self._rejections.pop(job_id, None)
         self._accepted.discard(job_id)
         if job_id == self._head:
             self._head = None
 
     def _end_cycle(self, observation: BatchObservation, started: list[int], until: float) -> None:
-        """Note what the cluster will look like when no more than the given jobs' starts has happened."""
+        """Store the expected cluster state if nothing happens except the starts of the given jobs."""
         for job_id in started:
             self._forget(job_id)
         changes, length, down = _state(observation)
@@ -227,12 +232,12 @@ class Inspection:
 
 
 class AcceptingAgent:
-    """Accepts every choice of the base policy: what an inspector is compared with.
+    """Agent that accepts every choice of the base policy: the baseline of an inspector.
 
     Parameters
     ----------
     inspection : Inspection
-        The rules; it is reset by each run.
+        Inspection rules; each run resets them.
     """
 
     def __init__(self, inspection: Inspection) -> None:
@@ -240,17 +245,17 @@ class AcceptingAgent:
         self.name = inspection.base.name
 
     def reset(self, simulation_info: dict[str, Any], rng: np.random.Generator) -> None:
-        """Forget the last run."""
+        """Reset the inspection for a new run."""
         self.inspection.reset()
 
     def act(self, observation: BatchObservation) -> Answer:
-        """Return what the base policy would do."""
+        """Return the action of the base policy."""
         found = self.inspection.next(observation)
         return self.inspection.decide(observation, accept=True) if isinstance(found, Question) else found
 
 
 def _state(observation: BatchObservation) -> tuple[int, int, int]:
-    """Return what no arrival, completion, outage or repair leaves as it is."""
+    """Return a state that every arrival, completion, outage or repair changes."""
     return observation.running.changes, len(observation.queue), observation.down_cores
 
 
@@ -263,32 +268,32 @@ INSPECTION_FEATURES = (
     "fits",
     "queue_delay",
 )
-"""The numbers of ``features``, all from 0 to 1. The first four are those of the job in question.
+"""Columns of ``features``, all from 0 to 1. The first four describe the job in question.
 
-``queue_delay`` is what a rejection may cost: the sum over all queued jobs of the interval over the requested time,
-which counts as 10 s if it is shorter. Times and the delay are logarithms, of 1 + the value; 1 stands for 10^6 s and for
-a delay of 10^4.
+``queue_delay`` is the potential cost of a rejection: the sum over all queued jobs of the interval divided by the
+requested time, or by 10 s if that is longer. Times and the delay are logarithms of 1 + the value, scaled so that 1
+stands for 10^6 s and for a delay of 10^4.
 """
 
 OBJECTIVES = {"bounded_slowdown": "bounded_slowdown_mean", "waiting_time": "waiting_time_mean"}
-"""What is to be improved, and the metric that says so; jobs that have not finished count with what they have so far."""
+"""Metric of each objective; jobs that have not finished count with their values so far."""
 
 _LONGEST_LOG = float(np.log1p(1e6))
 _DELAY_LOG = float(np.log1p(1e4))
 _SHORTEST = 10.0  # seconds, as in the bounded slowdown
-_USUAL_MOST = 72  # rejections, where a job may be rejected any number of times
+_USUAL_MOST = 72  # scale for the number of rejections if max_rejections is None
 _HALF_DAY = 43_200.0  # seconds
 _LONGEST_REQUEST = 124_707.0  # seconds, in the workload lublin_256
 _RELEASED_DELAY = 60.0 * 128
 
 
 class InspectionEncoder:
-    """Shows the job in question; action 1 accepts it, action 0 rejects it, and both are always possible.
+    """Encoder that shows the job in question; action 1 accepts it, action 0 rejects it, and both are always feasible.
 
     Parameters
     ----------
     inspection : Inspection
-        Whose questions are shown, and answered by :meth:`decode`.
+        Inspection whose questions are shown, and answered by :meth:`decode`.
     """
 
     MOST: ClassVar[float] = 1.0
@@ -306,12 +311,12 @@ class InspectionEncoder:
         Parameters
         ----------
         observation : BatchObservation
-            The decision at which the question is asked.
+            Observation for which the question was asked.
 
         Returns
         -------
         dict of str to numpy.ndarray
-            The features are :data:`INSPECTION_FEATURES`; 0 if there is no question.
+            Arrays with the columns :data:`INSPECTION_FEATURES`; 0 if no question is open.
         """
         question = self.inspection.question
         features = np.zeros(len(INSPECTION_FEATURES), np.float32)
@@ -327,51 +332,51 @@ class InspectionEncoder:
         return {"features": features, ACTION_MASK: np.ones(2, np.int8)}
 
     def _times(self, waiting: float, requested: float, rejections: int, delay: float) -> Sequence[float]:
-        """Return waiting time, requested time, rejections and the delay of the queue on scales of 1."""
+        """Return waiting time, requested time, rejections and queue delay, each scaled to about 1."""
         logarithms = np.log1p((waiting, requested, delay))
         most = self.inspection.max_rejections or _USUAL_MOST
         return logarithms[0] / _LONGEST_LOG, logarithms[1] / _LONGEST_LOG, rejections / most, logarithms[2] / _DELAY_LOG
 
     def decode(self, observation: BatchObservation, action: Any) -> tuple[Answer, bool]:
-        """Answer the question, and return what the cluster is to be told.
+        """Answer the question and return the action for the cluster.
 
         Parameters
         ----------
         observation : BatchObservation
-            The decision at which it was asked.
+            Observation for which the question was asked.
         action : int
-            1 accepts, 0 rejects.
+            Answer: 1 accepts, 0 rejects.
 
         Returns
         -------
         tuple of answer and bool
-            Every action is possible.
+            Action for the cluster, and True, because both answers are feasible.
 
         Raises
         ------
         InvalidConfiguration
-            If there is no such action.
+            If the action is neither 0 nor 1.
         """
         if int(action) not in (0, 1):
-            raise InvalidConfiguration(f"action {action!r} is none of 0 and 1")
+            raise InvalidConfiguration(f"action: got {action!r}, expected 0 or 1")
         return self.inspection.decide(observation, accept=bool(int(action))), True
 
     def forced(self, observation: BatchObservation) -> bool:
-        """Return False: where a question is asked, there is a choice."""
+        """Return False: every question leaves a choice."""
         return False
 
 
 class ReleasedEncoder(InspectionEncoder):
-    """The same numbers as the released program shows them: in proportion, and below 1.
+    """Encoder of the same features as the released program shows them: linear, and below 1.
 
-    Source: SchedInspector's public program, DIR-LAB/SchedInspector, 2022. A waiting time of 12 hours stands for 1, and
-    so do the rejections that would fill them, which count as a whole interval each, whatever time has passed. The
-    longest requested time is that of the workload ``lublin_256``.
+    Source: SchedInspector's public program, DIR-LAB/SchedInspector, 2022. The value 1 stands for a waiting time of 12
+    hours. It also stands for the number of rejections that would take 12 hours if each lasted a full interval, however
+    long they really took. The longest requested time is that of the workload ``lublin_256``.
 
     Parameters
     ----------
     inspection : Inspection
-        Whose questions are shown, and answered by :meth:`decode`.
+        Inspection whose questions are shown, and answered by :meth:`decode`.
     """
 
     MOST = 1.0 - 1e-5
@@ -382,33 +387,34 @@ class ReleasedEncoder(InspectionEncoder):
 
 
 class Improvement:
-    """The relative improvement over the base policy alone on the same sequence, earned at its end: (base - own) / base.
+    """Reward: relative improvement over the base policy on the same sequence, (base - own) / base, earned at its end.
 
-    The released program divides by the larger of the two, so that a sequence earns from -1 to 1.
+    The released program divides by the larger of the two means, so that the reward lies between -1 and 1.
 
     Parameters
     ----------
     agent : AcceptingAgent
-        The base policy alone.
+        Base policy without inspection.
     objective : {"bounded_slowdown", "waiting_time"}
-        Whose mean over all jobs is compared; a base's mean below 1 (a waiting time in seconds) counts as 1.
+        Quantity whose mean over all jobs is compared. A mean of the base policy below 1 (for waiting time: 1 s) counts
+        as 1.
     floor : float
-        A sequence that is worse earns this. Where the base policy hardly lets anybody wait, an inspector may be many
-        times worse, and a few such sequences outweigh the others in the mean.
+        Lower limit of the reward of a sequence. If jobs hardly wait under the base policy, an inspector may be many
+        times worse, and a few such sequences would dominate the mean.
     by_larger : bool
-        Whether the difference is divided by the larger of the two means, as in the released program.
+        Whether to divide the difference by the larger of the two means, as the released program does.
 
     Attributes
     ----------
     own, base : Result or None
-        The runs that were compared last; None as long as a sequence goes on.
+        Results of the last sequence; None while a sequence is running.
     metrics : list of dict
-        Of both runs, their unfinished jobs included.
+        Metrics of both runs, including unfinished jobs.
 
     Raises
     ------
     InvalidConfiguration
-        If there is no such objective, or the floor is not below 0.
+        If the objective is unknown, or the floor is not below 0.
     """
 
     def __init__(
@@ -420,9 +426,9 @@ class Improvement:
         by_larger: bool = False,
     ) -> None:
         if objective not in OBJECTIVES:
-            raise InvalidConfiguration(f"no objective {objective!r}; there are {', '.join(OBJECTIVES)}")
+            raise InvalidConfiguration(f"objective: got {objective!r}, expected one of {', '.join(OBJECTIVES)}")
         if not floor < 0:
-            raise InvalidConfiguration(f"the floor is {floor!r}, want a number below 0")
+            raise InvalidConfiguration(f"floor: got {floor!r}, expected a number below 0")
         self.agent = agent
         self.objective = objective
         self.floor = floor
@@ -433,22 +439,22 @@ class Improvement:
         self._earned = 0.0
 
     def reset(self, simulation: Simulation) -> None:
-        """Learn that a sequence begins."""
+        """Start a sequence."""
         self.own = self.base = None
         self._earned = 0.0
 
     def answered(self, answer: Any) -> None:
-        """Learn that a decision was answered, which earns nothing by itself."""
+        """Do nothing: single decisions earn no reward."""
 
     def ended(self, simulation: Simulation, problem: Problem) -> None:
-        """Learn that a sequence has ended: let the base policy face it, too.
+        """Compute the reward of a finished sequence by running the base policy on it.
 
         Parameters
         ----------
         simulation : Simulation
-            The inspector's.
+            Finished simulation of the inspector.
         problem : Problem
-            What was simulated.
+            Problem that was simulated.
         """
         self.own = simulation.finish(agent="gymnasium")
         self.base = simulate(problem, self.agent, seed=simulation.seed)
@@ -457,35 +463,36 @@ class Improvement:
         self._earned = max((base - own) / max(base, own if self.by_larger else 1.0, 1.0), self.floor)
 
     def collect(self) -> float:
-        """Return what was earned since the last call."""
+        """Return the reward earned since the last call."""
         earned, self._earned = self._earned, 0.0
         return earned
 
 
 class InspectorEnv(SchedulingEnv):
-    """Sequences of jobs in which a learner accepts or rejects what a base policy chooses.
+    """Environment in which a learner accepts or rejects the choices of a base policy on sequences of jobs.
 
-    A step is a question. All that needs no question (a job that waits for its cores, back-filling) is done in between.
+    Each step is a question. Everything without a question (jobs that wait for their cores, backfilling) happens between
+    steps.
 
     Parameters
     ----------
     base : BasePolicy
-        Chooses, and back-fills; for example :class:`desim.agents.batch.inspector.BackfilledPriority`.
+        Policy that chooses and backfills, for example :class:`desim.agents.batch.inspector.BackfilledPriority`.
     jobs : sequence of Job, or callable
-        A trace that sequences are cut from, or what makes the problem of a sequence from a random generator. Its jobs
-        must not be an iterator, because the base policy faces the same.
+        Trace from which sequences are cut, or a function that creates the problem of a sequence from a random
+        generator. The jobs of such a problem must not be an iterator, because the base policy runs on them as well.
     num_cores : int
-        Cores of the cluster.
+        Number of cores of the cluster.
     num_jobs : int
-        Jobs of a sequence that is cut from a trace. All of them are finished, and no others arrive.
+        Number of jobs of a sequence cut from a trace. All of them are run to the end, and no others arrive.
     reward : {"bounded_slowdown", "waiting_time"}
-        Whose relative improvement is earned, at the end of a sequence.
+        Quantity whose relative improvement is the reward at the end of a sequence.
     floor : float
-        The least that a sequence can earn.
+        Lower limit of the reward of a sequence.
     released : bool
-        Whether numbers are shown, and improvements earned, as in the released program.
+        Whether to use the features and the reward of the released program.
     **rules
-        Further arguments of :class:`~desim.problems.batch.inspection.Inspection`.
+        Other arguments of :class:`~desim.problems.batch.inspection.Inspection`.
 
     Raises
     ------
@@ -515,7 +522,7 @@ class InspectorEnv(SchedulingEnv):
         super().__init__(self._next_problem, encoder(self.inspection), self.improvement)
 
     def _next_problem(self, rng: np.random.Generator) -> Problem:
-        """Make the problem of a sequence, and keep it for the base policy."""
+        """Return the problem of a sequence, and keep it for the base policy."""
         self._problem = problem = self._sequences(rng)
         problem.check_replayable()
         self.inspection.reset()
@@ -534,22 +541,22 @@ class InspectorEnv(SchedulingEnv):
         return None
 
     def result(self) -> Result:
-        """End the sequence and return its records."""
+        """End the sequence and return its result."""
         return self.improvement.own or super().result()
 
     def base_result(self) -> Result:
-        """Return the records of the base policy alone.
+        """Return the result of the base policy on the same sequence.
 
         Returns
         -------
         Result
-            Of the same sequence.
+            Result of the base policy.
 
         Raises
         ------
         DesimError
-            If the sequence is not over.
+            If the sequence has not ended.
         """
         if self.improvement.base is None:
-            raise DesimError("the base policy faces a sequence when it is over: go on to its end")
+            raise DesimError("the base policy runs at the end of a sequence; step until the sequence has ended")
         return self.improvement.base

@@ -1,4 +1,4 @@
-"""What enters a batch cluster and what an agent may answer: jobs and actions."""
+"""Jobs of a batch cluster, and basic actions of an agent."""
 
 from __future__ import annotations
 
@@ -13,23 +13,22 @@ __all__ = ["Job", "Start", "WaitFor", "WaitUntil", "check_job"]
 
 
 class Job(NamedTuple):
-    """A rigid parallel job.
+    """Rigid parallel job.
 
     Attributes
     ----------
     job_id : int
-        Identifier, unique among the jobs that are in the system at the same time.
+        Identifier, unique among the jobs in the system at the same time.
     submission_time : float
-        When the job enters the queue, in seconds, at least 0.
+        Time at which the job enters the queue, in seconds, at least 0.
     requested_cores : int
-        Cores that the job holds from its start to its end, at least 1.
+        Number of cores that the job holds from its start to its end, at least 1.
     requested_time : float
-        The user's estimate of the run time, in seconds; the only duration that agents see.
+        The user's estimate of the run time, in seconds; the only duration visible to agents.
     run_time : float
-        The actual run time in seconds, at least 0. The cluster kills a job that reaches its
-        requested time, unless told otherwise.
+        Actual run time in seconds, at least 0. By default, the cluster kills a job that reaches its requested time.
     user_id : int
-        Who submitted the job, -1 where unknown.
+        Number of the user who submitted the job; -1 if unknown.
     """
 
     job_id: int
@@ -40,43 +39,42 @@ class Job(NamedTuple):
     user_id: int = -1
 
     def known(self) -> Self:
-        """Return the job as agents know it: it runs for as long as it requests."""
+        """Return the job as agents know it, with its requested time as run time."""
         return self._replace(run_time=self.requested_time)
 
 
 class Start(NamedTuple):
-    """The action that starts a queued job on chosen cores.
+    """Action that starts a queued job on given cores.
 
-    An agent that does not care about core ids answers with the plain job id instead, and the
-    cluster takes the lowest free cores.
+    If core ids do not matter, return just the job id instead: the cluster then takes the lowest free cores.
 
     Attributes
     ----------
     job_id : int
-        The queued job to start.
+        Id of the queued job.
     cores : int
-        The cores as a bit set: bit i stands for core i.
+        Cores as a bit set: bit i stands for core i.
     """
 
     job_id: int
     cores: int
 
 
-@dataclass(frozen=True, slots=True)  # no tuple, which numpy would take for numbers where job ids are compared
+@dataclass(frozen=True, slots=True)  # not a tuple, which numpy would treat as numbers when comparing job ids
 class WaitFor:
-    """The action that ends a scheduling cycle and spares the questions whose answer is known: to go on waiting.
+    """Action that ends a scheduling cycle, and skips decisions at which the agent would only wait.
 
-    The next cycle opens as soon as so many cores are free, or at what else may change the answer: an outage, a repair,
-    or the time of a :class:`WaitUntil`. Where so many cores are free already, nothing is spared.
+    The next cycle opens once the given number of cores is free, or at another event that may change the decision: an
+    outage, a repair, or the time of a :class:`WaitUntil`. If that many cores are already free, no decision is skipped.
 
     Attributes
     ----------
     cores : int
-        How many cores must be free, at most those of the cluster: what the narrowest of the jobs requests that could
-        start then.
+        Number of cores that must be free, at most those of the cluster. Give the smallest request of the jobs that
+        could start then.
     arrivals : bool
-        Whether jobs that arrive in the meantime could start, too: a cycle then opens as soon as one of them fits. Not
-        so under strict orders that no later job can come first in, such as first come, first served.
+        Whether jobs that arrive in the meantime could start as well: a cycle then opens as soon as one of them fits.
+        Set it to False for strict orders in which no later job can come first, such as first come, first served.
     """
 
     cores: int
@@ -84,25 +82,25 @@ class WaitFor:
 
 
 class WaitUntil(NamedTuple):
-    """The action that ends a scheduling cycle and asks for another one no later than a time.
+    """Action that ends a scheduling cycle and requests another one no later than a given time.
 
     Attributes
     ----------
     time : float
-        When to open a scheduling cycle if no arrival or completion has opened one before, in
-        seconds of simulated time.
+        Latest time of the next scheduling cycle, in seconds of simulated time; an arrival or completion may open one
+        earlier.
     """
 
     time: float
 
 
 def check_job(job: Job) -> None:
-    """Raise a clear error unless the fields of a job make sense.
+    """Raise an error if a field of a job is invalid.
 
     Parameters
     ----------
     job : Job
-        The job to look at.
+        Job to check.
 
     Raises
     ------
@@ -112,14 +110,14 @@ def check_job(job: Job) -> None:
     job_id = job.job_id
     cores = job.requested_cores
     if not _is_number(cores) or not 1 <= cores < math.inf or cores != int(cores):
-        raise WorkloadError(f"job {job_id}: requested_cores is {cores!r}, want a whole number of at least 1")
+        raise WorkloadError(f"job {job_id}: requested_cores: got {cores!r}, expected an integer >= 1")
     for field, value in (
         ("submission_time", job.submission_time),
         ("requested_time", job.requested_time),
         ("run_time", job.run_time),
     ):
         if not _is_number(value) or not 0 <= value < math.inf:
-            raise WorkloadError(f"job {job_id}: {field} is {value!r}, want a finite time of at least 0")
+            raise WorkloadError(f"job {job_id}: {field}: got {value!r}, expected a finite time >= 0 s")
 
 
 def _is_number(value: object) -> bool:

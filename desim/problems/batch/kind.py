@@ -1,4 +1,4 @@
-"""What desim knows of the problem ``batch``."""
+"""Descriptor of the problem ``batch``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["KIND"]
 
 KIND = Kind(
     name="batch",
-    description="A queue of rigid parallel jobs in front of identical cores.",
+    description="Queue of rigid parallel jobs on a cluster of identical cores, or of nodes with resources.",
     tables=TABLES,
     info=INFO,
     metrics_from="desim.problems.batch.metrics:METRICS",

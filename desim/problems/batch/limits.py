@@ -1,10 +1,9 @@
-"""Limits of a site: on what a job may request, and on what a user, a partition or a queue may have at once.
+"""Limits of a site: on what a job may request, and on what a user, a partition or a queue may use at once.
 
-A job that asks for more than it may is turned away. A job whose user or partition has as much as it may is held back,
-out of the queue: agents see only jobs all of which may run at once, and therefore need not know of limits. Jobs come
-into the queue in the order in which they have arrived, but for those of a group that was full for an earlier job when
-that was looked at last: they wait behind it, while jobs of other groups overtake. Who waits is looked at on arrival,
-and whenever a job of a full group has ended.
+A job that requests more than a limit allows is rejected. A job whose user or partition has reached a limit is held
+outside the queue. All jobs that agents see may therefore run at once, so agents need not know the limits. Jobs enter
+the queue in order of arrival, with one exception: if a group is full for a held job, later jobs of that group wait
+behind it, while jobs of other groups overtake it. Held jobs are checked again whenever a job of a full group has ended.
 """
 
 from __future__ import annotations
@@ -20,31 +19,31 @@ from desim.problems.batch.job import Job
 __all__ = ["Admission", "Limit"]
 
 Key = tuple[int, str]
-"""Number of a limit, and one of the groups that it is for."""
+"""Number of a limit, and name of one of its groups."""
 
 
 @dataclass(frozen=True)
 class Limit:
-    """What each of some groups of jobs may have.
+    """Limit on each of several groups of jobs.
 
     Attributes
     ----------
     by : {"user", "partition"} or mapping of int to str
-        Jobs of one user are a group, or those that request one partition, or those to which a mapping by job id gives
-        one name, such as that of a queue. Jobs without user, partition or name are not limited.
+        Scope of the limit: each user or each requested partition is a group. Or a mapping from job id to group name,
+        such as a queue. Jobs without user, partition or name are not limited.
     of : collection of str, optional
-        The groups that are limited, by default all: names, or users; kept as text.
+        Names of the limited groups, or user numbers, converted to text (default: all groups).
     job_cores : int, optional
-        Cores that one job may request, at most.
+        Maximum number of cores that a job may request.
     job_time : float, optional
-        Seconds that one job may request, at most.
+        Maximum requested time of a job, in seconds.
     running_jobs, running_cores : int, optional
-        Jobs of a group that may run at once, and cores that they may have together.
+        Maximum number of jobs of a group that may run at once, and maximum number of their cores.
 
     Raises
     ------
     InvalidConfiguration
-        If a value is out of range, or nothing is limited.
+        If a value is out of range, or no maximum is given.
     """
 
     by: Literal["user", "partition"] | Mapping[int, str] = "user"
@@ -59,21 +58,19 @@ class Limit:
         if not isinstance(self.by, Mapping):
             one_of("by", self.by, ("user", "partition"))
         if isinstance(self.of, str):
-            raise InvalidConfiguration(f"of is {self.of!r}, want a collection of names such as ({self.of!r},)")
+            raise InvalidConfiguration(f"of: got {self.of!r}, expected a collection of names; try ({self.of!r},)")
         if self.of is not None:
-            object.__setattr__(self, "of", tuple(map(str, self.of)))  # groups are text, whatever names them here
+            object.__setattr__(self, "of", tuple(map(str, self.of)))  # user numbers are compared as text
         for name in ("job_cores", "running_jobs", "running_cores"):
             if getattr(self, name) is not None:
                 whole(name, getattr(self, name), least=1)
         if self.job_time is not None:
             finite("job_time", self.job_time, least=0)
         if (self.job_cores, self.job_time, self.running_jobs, self.running_cores) == (None,) * 4:
-            raise InvalidConfiguration(
-                "a Limit limits nothing: give job_cores, job_time, running_jobs or running_cores"
-            )
+            raise InvalidConfiguration("Limit: got no maximum; give job_cores, job_time, running_jobs or running_cores")
 
     def group_of(self, job: Job) -> str | None:
-        """Return the group of a job; None if it is not limited."""
+        """Return the group of a job, or None if the job is not limited."""
         if isinstance(self.by, Mapping):
             found = self.by.get(job.job_id)
             group = None if found is None else str(found)
@@ -84,61 +81,61 @@ class Limit:
         return group if self.of is None or group in self.of else None
 
     def named(self, group: str) -> str:
-        """Return what a group is called in errors."""
+        """Return the description of a group in error messages."""
         return f"group {group!r}" if isinstance(self.by, Mapping) else f"{self.by} {group}"
 
     def fault(self, job: Job, group: str) -> str:
-        """Return why a job of a group can never run; empty if it can."""
+        """Return why a job of a group can never run, or an empty string if it can."""
         cores, time = job.requested_cores, job.requested_time
         for most in (self.job_cores, self.running_cores):
             if most is not None and cores > most:
-                return f"requests {cores} cores, {self.named(group)} may have {most}"
+                return f"requests {cores} cores, but {self.named(group)} may use at most {most}"
         if self.job_time is not None and time > self.job_time:
-            return f"requests {time} s, {self.named(group)} may have {self.job_time} s"
+            return f"requests {time} s, but {self.named(group)} may request at most {self.job_time} s"
         return ""
 
     def has_room(self, jobs: int, cores: int) -> bool:
-        """Tell whether a group may have so many jobs and cores at once."""
+        """Return whether a group may use the given numbers of jobs and cores at once."""
         return (self.running_jobs is None or jobs <= self.running_jobs) and (
             self.running_cores is None or cores <= self.running_cores
         )
 
 
 class Admission:
-    """Which jobs are in the queue and which are held back, in one run.
+    """Admission to the queue in one run: which jobs are queued and which are held.
 
     Parameters
     ----------
     limits : tuple of Limit
-        What is limited.
+        Limits of the cluster.
 
     Attributes
     ----------
     held : dict of int to Job
-        The jobs that are held back, by id, in order of arrival.
+        Held jobs by id, in order of arrival.
     """
 
     def __init__(self, limits: tuple[Limit, ...]) -> None:
         self.limits = limits
         self.held: dict[int, Job] = {}
-        self._keys: dict[int, list[Key]] = {}  # of jobs in the queue or running, and of those that are held back
-        self._cores: dict[int, int] = {}  # what the former count for, by id
-        self._used: dict[Key, tuple[int, int]] = {}  # their jobs and cores
-        self._closed: set[Key] = set()  # groups of which one job is held back because they have as much as they may
+        self._keys: dict[int, list[Key]] = {}  # limits and groups of queued, running and held jobs, by id
+        self._cores: dict[int, int] = {}  # cores counted for queued and running jobs, by id
+        self._used: dict[Key, tuple[int, int]] = {}  # jobs and cores in use
+        self._closed: set[Key] = set()  # groups that are full for a held job
 
     def groups_of(self, job: Job) -> Iterator[Key]:
-        """Yield number and group of the limits that hold for a job."""
+        """Yield (number of the limit, group) for each limit that applies to a job."""
         for number, limit in enumerate(self.limits):
             if (group := limit.group_of(job)) is not None:
                 yield number, group
 
     def fault(self, job: Job) -> str:
-        """Return why a job can never run; empty if it can."""
+        """Return why a job can never run, or an empty string if it can."""
         faults = (self.limits[number].fault(job, group) for number, group in self.groups_of(job))
         return next(filter(None, faults), "")
 
     def arrive(self, job: Job) -> bool:
-        """Take a job that has arrived; return whether it comes into the queue."""
+        """Take a job that has arrived; return whether it enters the queue."""
         self._keys[job.job_id] = list(self.groups_of(job))
         if self._admits(job, self._closed):
             return True
@@ -146,7 +143,7 @@ class Admission:
         return False
 
     def leave(self, job_id: int) -> list[Job]:
-        """Take a job out of the system; return those that now come into the queue, in order of arrival."""
+        """Remove a job that has ended; return the held jobs that now enter the queue, in order of arrival."""
         keys, cores = self._keys.pop(job_id), self._cores.pop(job_id)
         for key in keys:
             self._count(key, -1, -cores)
@@ -159,7 +156,7 @@ class Admission:
         return admitted
 
     def refuses(self, job: Job) -> str:
-        """Return why a queued job may not have another size now; empty if it may."""
+        """Return why a queued job may not change its size now, or an empty string if it may."""
         if fault := self.fault(job):
             return fault
         more = job.requested_cores - self._cores[job.job_id]
@@ -170,7 +167,7 @@ class Admission:
         return ""
 
     def resize(self, job: Job) -> str:
-        """Let a queued job have another size; return why it may not, empty if it may."""
+        """Change the size of a queued job if it may; return why not, or an empty string on success."""
         if why := self.refuses(job):
             return why
         more = job.requested_cores - self._cores[job.job_id]
@@ -180,7 +177,7 @@ class Admission:
         return ""
 
     def explain(self, job_id: int) -> str:
-        """Return why a job is held back."""
+        """Return why a job is held."""
         keys = self._keys[job_id]
         return self._has_too_much(next(key for key in keys if key in self._closed))
 
@@ -190,12 +187,12 @@ class Admission:
         most = [f"{limit.running_jobs} jobs"] if limit.running_jobs is not None else []
         most += [f"{limit.running_cores} cores"] if limit.running_cores is not None else []
         return (
-            f"{limit.named(group)} has {jobs} jobs with {cores} cores that run or are in the queue, and may have "
+            f"{limit.named(group)} has {jobs} jobs with {cores} cores running or queued, and may have at most "
             f"{' and '.join(most)} at once"
         )
 
     def _admits(self, job: Job, closed: set[Key]) -> bool:
-        """Count a job if its groups may have it; otherwise note those because of which it has to wait."""
+        """Count a job if its groups have room for it; otherwise add the full groups to `closed`."""
         keys, cores = self._keys[job.job_id], job.requested_cores
         if not closed.isdisjoint(keys):
             return False

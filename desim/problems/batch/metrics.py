@@ -1,29 +1,28 @@
-"""Metrics of a batch cluster, computed from its tables and from nothing else.
+"""Metrics of a batch cluster, computed only from its tables.
 
-`METRICS` describes every metric. Two kinds are kept apart.
+`METRICS` describes every metric. There are two kinds.
 
-Job statistics (waiting, turnaround, slowdown, fairness, counts) are taken over the jobs *submitted* within
-the observed interval. Time averages (utilization, queue length, throughput) are taken over the
-interval itself and count every job that is in the system then, whenever it was submitted.
+Job statistics (waiting, turnaround, slowdown, fairness, counts) cover the jobs *submitted* within the observed
+interval. Time averages (utilization, queue length, throughput) cover the interval itself and count every job that is
+in the system then, whenever it was submitted.
 
-What counts for jobs that have not finished when the run ends is a choice, ``unfinished``:
+The option ``unfinished`` determines how jobs that have not finished at the end of the run count:
 
-- ``"exclude"``: waiting time over the jobs that have started, turnaround time and slowdowns over those
-  that have finished. In an overloaded system the longest waits are then missing.
-- ``"include"``: jobs that are still queued count with their waiting time so far, and those queued or
-  running with their turnaround time so far, divided by their whole run time for a slowdown. These are
-  lower bounds of the final values.
+- ``"exclude"``: waiting time covers the jobs that have started; turnaround time and slowdowns cover those
+  that have finished. In an overloaded system, the longest waits are then missing.
+- ``"include"``: queued jobs count with their waiting time so far. Queued and running jobs count with their turnaround
+  time so far, divided by their full run time for a slowdown. These values are lower bounds of the final ones.
 
-A job counts as finished if it ended by itself or at its requested time. A job lost to an outage counts as
-started, not as finished; a rejected job is only counted. The waiting time of a job that an outage or another job put
-back into the queue lasts until its *last* start, and the cores were busy during its cut executions too,
-whose core-seconds are also reported as wasted.
+A job counts as finished if it completed or was killed at its requested time. A job lost to an outage counts as
+started, but not as finished; a rejected job only enters the counts. If an outage or a preemption returned a job to the
+queue, its waiting time lasts until its *last* start. Its interrupted executions count as busy core-seconds, and their
+core-seconds are also reported as wasted.
 
-Where jobs go on from what they have done, as there are checkpoints or jobs may be suspended, a job waits while it does
-not run, and what counts as its execution time are the seconds of all its executions that no later cut took away; only
-the others are wasted. So the same schedule has the same metrics, be it by suspension or by checkpoints.
+With checkpoints or suspension, jobs resume earlier work. A job then waits only while it does not run. Its execution
+time is the sum over all its executions, except seconds of work lost at an interruption; only the latter are wasted. The
+same schedule therefore has the same metrics, whether it is achieved by suspension or by checkpoints.
 
-Sources: slowdown bounded from below: Feitelson, Rudolph, Schwiegelshohn, Sevcik and Wong, "Theory and
+Sources: bounded slowdown: Feitelson, Rudolph, Schwiegelshohn, Sevcik and Wong, "Theory and
 practice in parallel job scheduling", JSSPP 1997. Fairness index: Jain, Chiu and Hawe, "A quantitative
 measure of fairness and discrimination for resource allocation in shared computer systems", DEC-TR-301, 1984.
 """
@@ -59,25 +58,25 @@ Unfinished = Literal["exclude", "include"]
 TIMES = ("submission_time", "requested_time", "run_time", "starting_time", "execution_time", "finish_time")
 WHOLE = ("requested_number_of_resources", "user_id")
 READ = (*TIMES, *WHOLE, "status")
-"""What metrics need of the job table: columns of times in seconds, of whole numbers, and the status."""
+"""Columns of the job table that metrics read: times in seconds, integers, and the status."""
 
 SUMMARIES = {"mean": "mean", "median": "median", "p95": "95th percentile", "p99": "99th percentile", "max": "maximum"}
-"""How a distribution is summed up: ending of the metric's name, and meaning."""
+"""Summary statistics of a distribution: suffix of the metric's name, and description."""
 
 
 class JobColumns(NamedTuple):
-    """What metrics need of a job table of n rows; times in seconds, NaN where unknown.
+    """Columns of a job table of n rows that metrics read; times are in seconds, NaN if unknown.
 
     Attributes
     ----------
     submission, requested_time, run_time, start, execution, finish : array of float, shape (n,)
-        When the job was submitted, requested and actual run time, start, length and end of its last execution.
+        Submission time, requested time, run time; start, duration and end of the last execution.
     cores, user : array of int, shape (n,)
-        Requested cores, and the user, -1 where unknown.
+        Requested cores, and user, -1 if unknown.
     status : dict of str to array of bool, shape (n,)
-        For each status which jobs have it.
+        Whether each job has a status, by status.
     before : array of float, shape (n,), or None
-        For how long before its last start a job had not waited; None if that is 0 for all.
+        Seconds before the last start during which the job was not waiting; None if 0 for all jobs.
     """
 
     submission: Floats
@@ -93,23 +92,23 @@ class JobColumns(NamedTuple):
 
     @property
     def finished(self) -> Mask:
-        """Which jobs completed or were killed."""
+        """Whether each job completed or was killed."""
         return self.status["completed"] | self.status["killed"]
 
 
 class CutExecutions(NamedTuple):
-    """The m executions that were cut and whose jobs went back to the queue, or were suspended.
+    """The m executions that were interrupted and whose jobs were requeued or suspended.
 
     Attributes
     ----------
     start, finish : array of float, shape (m,)
-        In seconds.
+        Start and end in seconds.
     cores, load : array of float, shape (m,)
         Requested cores of the job, and requested cores x requested time in core-seconds.
     preempted : array of bool, shape (m,)
-        Whether it was another job that cut it.
+        Whether another job preempted the execution.
     kept : array of float, shape (m,)
-        How many of its seconds, from its start on, the job need not run again: no cut took them away.
+        Seconds from the start of the execution whose work was not lost.
     """
 
     start: Floats
@@ -163,38 +162,37 @@ def batch_metrics(
     Parameters
     ----------
     jobs : polars.DataFrame, polars.LazyFrame or Parts
-        The job table, one row a job, in any order; if it lies in files, a portion after the other is read.
+        Job table, one row per job, in any order; a table in files is read in portions.
     num_cores : int
-        Cores of the cluster.
+        Number of cores of the cluster.
     end_time : float
-        When the run ended, in seconds.
+        End of the run in seconds.
     outages : polars.DataFrame or polars.LazyFrame, optional
-        Columns ``time`` and ``cores_up``, in the order of the events; None if all cores were always up.
+        Table with columns ``time`` and ``cores_up``, in the order of the events; None if all cores were always up.
     interruptions : polars.DataFrame or polars.LazyFrame, optional
-        The executions that were cut; None if no job was put back into the queue.
+        Table of interrupted executions; None if no job was returned to the queue.
     preempts : bool
-        Whether jobs may preempt others, and preemptions are counted.
+        Whether jobs may preempt others; if so, preemptions are counted.
     suspends : bool
-        Whether jobs may be suspended, so that no job waits while it runs.
+        Whether jobs may be suspended, so that a job waits only while it does not run.
     checkpoint_interval : float, optional
-        Seconds of work after which jobs save what they have done, if they do; then no job waits while it runs, either.
+        Seconds of work between checkpoints, if there are any; a job then also waits only while it does not run.
     warm_up : float
-        The observed interval begins this many seconds after the first submission (see `warm_up_of`).
+        Seconds from the first submission to the start of the observed interval (see `warm_up_of`).
     cool_down : float
-        It ends this many seconds before the end of the run.
+        Seconds from the end of the observed interval to the end of the run.
     window : tuple of float, optional
-        Begin and end of the observed interval in simulated seconds, instead of the two above. The
-        interval is half-open, except that what happens when the run ends belongs to it.
+        Start and end of the observed interval in simulated seconds, instead of `warm_up` and `cool_down`. The
+        interval is half-open, but includes events at the end of the run.
     unfinished : {"exclude", "include"}
-        Whether jobs that have not finished count with their times so far, see the module.
+        Whether jobs that have not finished count with their times so far, see the module docstring.
     bounded_slowdown_threshold : float
-        Shortest execution time that a bounded slowdown divides by, in seconds.
+        Lower limit of the execution time in the denominator of a bounded slowdown, in seconds.
 
     Returns
     -------
     dict of str to float
-        Every metric, NaN where the sample or the interval is empty. Percentiles are interpolated
-        linearly.
+        Value of every metric, NaN if the sample or the interval is empty. Percentiles are interpolated linearly.
 
     Raises
     ------
@@ -216,27 +214,27 @@ def batch_metrics(
         **_occupation(table, cuts, _available(outages, num_cores, observed), observed, end_time),
         **_queue(table, cuts, observed, end_time),
     }
-    found = {name: float(values[name]) for name in METRICS.names_for(())}  # those of resources of nodes come later
+    found = {name: float(values[name]) for name in METRICS.names_for(())}  # metrics of node resources are added later
     if preempts:
         found["preemptions"] = float(np.count_nonzero(_within(cuts.finish[cuts.preempted], observed, end_time)))
     return found
 
 
 def warm_up_of(jobs: pl.DataFrame | pl.LazyFrame, fraction: float) -> float:
-    """Return the warm-up that leaves a fraction of the jobs, the first to be submitted, out of the statistics.
+    """Return the warm-up that excludes a fraction of the jobs, those submitted first.
 
     Parameters
     ----------
     jobs : polars.DataFrame or polars.LazyFrame
-        The job table; only its column ``submission_time`` is read.
+        Job table; only its column ``submission_time`` is read.
     fraction : float
-        At least 0 and below 1. Of n jobs the first ``floor(fraction * n)`` are left out; jobs that are
-        submitted together with the first of the others stay in.
+        Fraction to exclude, at least 0 and below 1. Of n jobs, the first ``floor(fraction * n)`` are excluded, except
+        jobs submitted at the same time as the first included one.
 
     Returns
     -------
     float
-        Seconds from the first submission, to be passed as ``warm_up``; 0 if there are no jobs.
+        Seconds from the first submission, to pass as ``warm_up``; 0 if there are no jobs.
 
     Raises
     ------
@@ -244,7 +242,7 @@ def warm_up_of(jobs: pl.DataFrame | pl.LazyFrame, fraction: float) -> float:
         If the fraction is out of range.
     """
     if not 0 <= fraction < 1:
-        raise InvalidConfiguration(f"fraction is {fraction!r}, want a number of at least 0 and below 1")
+        raise InvalidConfiguration(f"fraction: got {fraction!r}, expected a number >= 0 and < 1")
     times = np.sort(jobs.lazy().select("submission_time").collect()["submission_time"].to_numpy())
     return float(times[int(fraction * len(times))] - times[0]) if len(times) else 0.0
 
@@ -253,20 +251,22 @@ def _observed_interval(
     submission: Floats, end_time: float, warm_up: float, cool_down: float, window: tuple[float, float] | None
 ) -> tuple[float, float]:
     if not (0 <= warm_up < math.inf and 0 <= cool_down < math.inf):
-        raise InvalidConfiguration(f"warm_up is {warm_up!r} and cool_down {cool_down!r}, want times of at least 0 s")
+        raise InvalidConfiguration(
+            f"warm_up: got {warm_up!r}, cool_down: got {cool_down!r}, expected finite times >= 0 s"
+        )
     if window is not None:
         if warm_up or cool_down:
-            raise InvalidConfiguration("a window takes the place of warm_up and cool_down: pass one or the other")
+            raise InvalidConfiguration("window: got warm_up or cool_down as well; give either window or these")
         begin, end = window
         if not 0 <= begin <= end <= end_time:
-            raise InvalidConfiguration(f"window is {window!r}, want two times in order between 0 and {end_time} s")
+            raise InvalidConfiguration(f"window: got {window!r}, expected two ascending times from 0 to {end_time} s")
         return float(begin), float(end)
     first = float(submission.min()) if len(submission) else 0.0
     begin, end = first + warm_up, float(end_time) - cool_down
     if begin > end:
         raise InvalidConfiguration(
-            f"nothing is left between {begin} s (first submission {first} s + warm_up {warm_up} s) "
-            f"and {end} s (end {end_time} s - cool_down {cool_down} s)"
+            f"warm_up and cool_down leave no interval: it would start at {begin} s (first submission {first} s + "
+            f"warm_up {warm_up} s) and end at {end} s (end of run {end_time} s - cool_down {cool_down} s)"
         )
     return begin, end
 
@@ -277,7 +277,7 @@ def _within(times: Floats, observed: tuple[float, float], end_time: float) -> Ma
 
 
 def _available(outages: pl.DataFrame | pl.LazyFrame | None, num_cores: int, observed: tuple[float, float]) -> float:
-    """Return the core-seconds during which cores were up."""
+    """Return the available core-seconds within the observed interval."""
     if outages is None:
         return num_cores * (observed[1] - observed[0])
     events = outages.lazy().select("time", "cores_up").collect()
@@ -288,7 +288,7 @@ def _available(outages: pl.DataFrame | pl.LazyFrame | None, num_cores: int, obse
 def _occupation(
     table: JobColumns, cuts: CutExecutions, available: float, observed: tuple[float, float], end_time: float
 ) -> dict[str, float]:
-    """Return what the cores did during the observed interval, and the rate of finished jobs."""
+    """Return core-seconds by use, interruptions and throughput within the observed interval."""
     running, lost = ~np.isnan(table.start), table.status["lost"]
     ends = np.where(np.isnan(table.finish), end_time, table.finish)
     cores = table.cores.astype(np.float64)
@@ -311,7 +311,7 @@ def _occupation(
 
 
 def _queue(table: JobColumns, cuts: CutExecutions, observed: tuple[float, float], end_time: float) -> dict[str, float]:
-    """Return time averages over the queue: a job is queued from submission to last start, unless it runs."""
+    """Return queue metrics; a job is queued from submission to its last start, except while it runs."""
     queued = ~table.status["rejected"]
     begins, starts = _of(table.submission, queued), _of(table.start, queued)
     ends = np.where(np.isnan(starts), end_time, starts)
@@ -330,15 +330,15 @@ def _queue(table: JobColumns, cuts: CutExecutions, observed: tuple[float, float]
 
 
 def _portions(jobs: pl.DataFrame | pl.LazyFrame | Parts, *columns: str) -> Iterable[pl.DataFrame]:
-    """Read columns of a job table, and no others."""
+    """Return the given columns of a job table, in portions if it is stored in files."""
     if not isinstance(jobs, Parts):
         return [JOBS.select(jobs, *columns)]
-    JOBS.select(jobs.scan().clear(), *columns)  # tells which is missing
+    JOBS.select(jobs.scan().clear(), *columns)  # raises an error that names a missing column
     return jobs.portions(columns)
 
 
 def _read_jobs(jobs: pl.DataFrame | pl.LazyFrame | Parts) -> JobColumns:
-    """Read the columns of a job table that metrics need."""
+    """Return the columns of a job table that metrics need."""
     import polars as pl
 
     portions = _portions(jobs, *TIMES, *WHOLE, "status")
@@ -359,11 +359,11 @@ def _read_jobs(jobs: pl.DataFrame | pl.LazyFrame | Parts) -> JobColumns:
 
 
 def _parts(interruptions: pl.DataFrame | pl.LazyFrame, interval: float | None) -> pl.DataFrame:
-    """Return the executions that were cut, with the ``length`` of each and how many seconds of it are ``kept``.
+    """Return the interrupted executions, with the ``length`` of each and the seconds of it that are ``kept``.
 
-    What a job does between two starts afresh or from a checkpoint may be parted by suspensions, and is where it was all
-    the time. The last cut of that keeps its whole intervals, the first seconds of all; nothing where there are no
-    checkpoints. Of a job that is lost nothing remains.
+    Suspensions may split the work between two starts from the beginning or from a checkpoint into several executions.
+    The interruption that ends such work keeps its full checkpoint intervals, counted from the beginning of the work;
+    without checkpoints it keeps nothing. A lost job keeps nothing.
     """
     import polars as pl
 
@@ -379,7 +379,7 @@ def _parts(interruptions: pl.DataFrame | pl.LazyFrame, interval: float | None) -
         goes_on=~ends.any().over(whole),
     )
     worked = cuts.select(pl.col("worked").last().over(whole))["worked"].to_numpy()
-    saved = np.zeros(len(cuts)) if interval is None else worked // interval * interval  # to the bit as the cluster does
+    saved = np.zeros(len(cuts)) if interval is None else worked // interval * interval  # same bits as in the cluster
     before = pl.col("worked").shift(fill_value=0.0).over(whole)
     left = pl.when("goes_on").then(np.inf).otherwise(pl.Series(saved, dtype=pl.Float64)) - before
     kept = pl.when("lost").then(0.0).otherwise(pl.min_horizontal(pl.max_horizontal(left, 0.0), "length"))
@@ -387,9 +387,9 @@ def _parts(interruptions: pl.DataFrame | pl.LazyFrame, interval: float | None) -
 
 
 def _read_cut_executions(jobs: pl.DataFrame | pl.LazyFrame | Parts, parts: pl.DataFrame | None) -> CutExecutions:
-    """Read the executions that were cut and after which the job ran again, in the order of their jobs.
+    """Return the interrupted executions after which the job ran again, ordered by job.
 
-    Those whose jobs were lost are left out: they are the executions of the job table.
+    Executions of lost jobs are excluded, because the job table contains them.
     """
     import polars as pl
 
@@ -400,7 +400,7 @@ def _read_cut_executions(jobs: pl.DataFrame | pl.LazyFrame | Parts, parts: pl.Da
         return CutExecutions(none, none, none, none, none > 0, none)
     cuts = cuts.with_columns(preempted=pl.col("outcome").is_in(("preempted", "suspended")))
     frame = pl.concat(
-        portion.join(cuts, on=key, maintain_order="left_right").select(  # sums depend on the order in the last digit
+        portion.join(cuts, on=key, maintain_order="left_right").select(  # the order affects the last digit of sums
             "starting_time",
             "finish_time",
             cores.cast(pl.Float64),
@@ -416,7 +416,7 @@ def _read_cut_executions(jobs: pl.DataFrame | pl.LazyFrame | Parts, parts: pl.Da
 def _with_parts(
     table: JobColumns, jobs: pl.DataFrame | pl.LazyFrame | Parts, parts: pl.DataFrame | None, *, goes_on: bool
 ) -> JobColumns:
-    """Let what a job has kept count as execution time, and that, or all that it ran if it goes on, not as waiting."""
+    """Add kept work to execution times, and exclude kept work (or all work of jobs that resume) from waiting times."""
     import polars as pl
 
     key = "arrival_number"
@@ -436,7 +436,7 @@ def _with_parts(
 
 
 def _counts(table: JobColumns, selected: Mask) -> dict[str, float]:
-    """Count the jobs that count, n of them by a mask, in all and by status."""
+    """Return the counts of the selected jobs, in total and by status."""
     counts = {f"jobs_{status}": float(np.count_nonzero(mask & selected)) for status, mask in table.status.items()}
     return counts | {
         "jobs_submitted": float(np.count_nonzero(selected)),
@@ -448,9 +448,9 @@ def _counts(table: JobColumns, selected: Mask) -> dict[str, float]:
 def _statistics(
     table: JobColumns, selected: Mask, end_time: float, include: bool, threshold: float
 ) -> dict[str, float]:
-    """Summarize waiting times, turnaround times and slowdowns of the selected jobs, and compare the users.
+    """Return summaries of waiting times, turnaround times and slowdowns of the selected jobs, and fairness metrics.
 
-    Arrays of a long run are let go of as soon as they have served.
+    Arrays are deleted as early as possible to save memory on long runs.
     """
     queued, left = table.status["queued"], table.status["queued"] | table.status["running"]
     waiting, waited = table.start - table.submission, ~np.isnan(table.start)
@@ -470,7 +470,7 @@ def _statistics(
     sample = selected & ended
     turnaround, duration = _of(turnaround, sample), _of(duration, sample)
     runs = duration > 0
-    slowdown = np.maximum(_of(turnaround, runs) / _of(duration, runs), 1.0)  # below 1 only for a job not finished
+    slowdown = np.maximum(_of(turnaround, runs) / _of(duration, runs), 1.0)  # only unfinished jobs can be below 1
     found |= _summary("slowdown", slowdown)
     del slowdown
     bounded = np.maximum(turnaround / np.maximum(duration, threshold), 1.0)
@@ -480,7 +480,7 @@ def _statistics(
 
 
 def _of(values: NDArray[Any], mask: Mask) -> NDArray[Any]:
-    """Return the values that a mask selects; of all of them no copy."""
+    """Return the values selected by a mask, without a copy if it selects all of them."""
     return values if mask.all() else values[mask]
 
 
@@ -492,7 +492,7 @@ def _summary(name: str, values: Floats) -> dict[str, float]:
 
 
 def _fairness(values: Floats, users: NDArray[np.int64]) -> dict[str, float]:
-    """Compare the users' means: Jain's index is (sum x)^2 / (n sum x^2)."""
+    """Return fairness across the users' means: Jain's index is (sum x)^2 / (n sum x^2)."""
     known = users >= 0
     _, index = np.unique(users[known], return_inverse=True)
     if not len(index):
@@ -520,25 +520,25 @@ def _extent(table: JobColumns, selected: Mask, num_cores: int) -> dict[str, floa
 
 def _described() -> tuple[Metric, ...]:
     counts: dict[str, tuple[str, Better | None]] = {
-        "submitted": ("jobs submitted within the observed interval; the other counts are parts of these", None),
-        "started": ("jobs whose last execution has begun (running, completed, killed or lost)", None),
+        "submitted": ("jobs submitted within the observed interval; the other counts are subsets of these", None),
+        "started": ("jobs whose last execution has started (running, completed, killed or lost)", None),
         "finished": ("jobs that completed or were killed", "higher"),
         "completed": ("jobs that ended by themselves", "higher"),
-        "killed": ("jobs ended at their requested time", None),
+        "killed": ("jobs killed at their requested time", None),
         "lost": ("jobs lost to an outage", "lower"),
         "running": ("jobs running when the run ended", None),
         "queued": ("jobs queued when the run ended", None),
-        "rejected": ("jobs wider than the cluster", None),
+        "rejected": ("jobs that request more than the cluster has or a limit allows", None),
     }
     distributions = {
         "waiting_time": (
-            "time from submission to the last start, less work kept from before, s",
+            "time from submission to the last start, except earlier work that was kept, s",
             "s",
         ),
         "turnaround_time": ("time from submission to the end, s", "s"),
-        "slowdown": ("turnaround time over execution time; jobs whose execution took 0 s are left out", ""),
+        "slowdown": ("turnaround time over execution time; jobs with an execution time of 0 s are excluded", ""),
         "bounded_slowdown": (
-            "turnaround time over execution time or the threshold if that is longer, at least 1",
+            "turnaround time over execution time or threshold, whichever is longer; at least 1",
             "",
         ),
     }
@@ -551,7 +551,7 @@ def _described() -> tuple[Metric, ...]:
         ),
         Metric(
             "fairness_jain",
-            "Jain's index of the users' mean bounded slowdowns: 1 if all equal, 1 / users at worst",
+            "Jain's index of the users' mean bounded slowdowns: 1 if all are equal, 1 / users at worst",
             better="higher",
         ),
         Metric(
@@ -561,7 +561,7 @@ def _described() -> tuple[Metric, ...]:
         ),
         Metric(
             "users",
-            "users with a job in the sample of bounded slowdowns; jobs of unknown users are left out of all three",
+            "users with a job in the sample of bounded slowdowns; the three fairness metrics exclude unknown users",
             "users",
         ),
         Metric("makespan", "last end of a finished job minus first submission, s", "s", "lower"),
@@ -570,27 +570,27 @@ def _described() -> tuple[Metric, ...]:
             "cores x run time of the jobs not rejected, over num_cores x time from first to last submission",
         ),
         Metric("utilization", "busy core-seconds over core-seconds up", better="higher"),
-        Metric("busy_core_seconds", "core-seconds spent on executions, those that were cut included", "core-s"),
+        Metric("busy_core_seconds", "core-seconds of all executions, including interrupted ones", "core-s"),
         Metric("available_core_seconds", "core-seconds up", "core-s"),
         Metric(
             "wasted_core_seconds",
-            "core-seconds of executions that an outage or another job cut, but for what their job did not do again",
+            "core-seconds of executions interrupted by an outage or preemption, except work that was kept",
             "core-s",
             "lower",
         ),
-        Metric("interruptions", "executions that an outage cut within the observed interval", "executions"),
+        Metric("interruptions", "executions interrupted by an outage within the observed interval", "executions"),
         Metric("queue_length_mean", "time average of the number of queued jobs", "jobs", "lower"),
-        Metric("queue_length_max", "largest number of queued jobs that lasted for any time", "jobs", "lower"),
+        Metric("queue_length_max", "largest number of queued jobs that lasted longer than an instant", "jobs", "lower"),
         Metric(
             "queued_load_mean",
             "time average of the sum of requested cores x requested time over queued jobs, core-seconds",
             "core-s",
             "lower",
         ),
-        Metric("throughput", "finished jobs an hour", "jobs/h", "higher"),
+        Metric("throughput", "finished jobs per hour", "jobs/h", "higher"),
         Metric(
             "preemptions",
-            "with qualities of service: executions that another job cut within the observed interval",
+            "with QOS levels: executions preempted by another job within the observed interval",
             "executions",
             "lower",
             only_with="qualities",
@@ -619,4 +619,4 @@ METRICS = Metrics(
         "makespan",
     ),
 )
-"""The metrics of a batch cluster, in the order in which they are returned."""
+"""Metrics of a batch cluster, in the order in which they are returned."""

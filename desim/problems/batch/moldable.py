@@ -1,4 +1,4 @@
-"""Moldable jobs: those that can run in several sizes, one of which an agent chooses when it starts them."""
+"""Moldable jobs, which can run in several sizes; the agent chooses one when it starts them."""
 
 from __future__ import annotations
 
@@ -12,49 +12,48 @@ __all__ = ["MoldableJob", "StartAs"]
 
 
 class MoldableJob(Job):
-    """A job in several sizes; its own fields are those of the first, in which it runs if nobody chooses.
+    """Job with several sizes; its own fields are those of the first, the default size.
 
-    Who does not know of sizes takes it for the rigid :class:`Job` of its first size. What an answer :class:`StartAs`
-    starts is the job of the chosen size, and it keeps that size, also if an outage sends it back to the queue; records
-    tell of that size alone.
+    Agents that do not support sizes see it as a rigid :class:`Job` of its first size. :class:`StartAs` starts it in a
+    chosen size. It keeps that size, even if an outage returns it to the queue, and records contain that size only.
 
     Attributes
     ----------
     sizes : tuple of Job
-        The sizes, as jobs that differ in cores, requests, and times only.
+        Sizes, as jobs that differ only in cores, requests and times.
     """
 
     sizes: tuple[Job, ...]
 
     @classmethod
     def of(cls, sizes: Iterable[Job]) -> Self:
-        """Return a job.
+        """Return the moldable job with the given sizes.
 
         Parameters
         ----------
         sizes : iterable of Job
-            At least one: rigid jobs of one id, submission time and user.
+            Sizes, at least one: rigid jobs with the same id, submission time and user.
 
         Returns
         -------
         MoldableJob
-            A new one.
+            New job.
 
         Raises
         ------
         WorkloadError
-            If there are none, or they are not sizes of one job.
+            If there are no sizes, or they do not belong to the same job.
         """
         sizes = tuple(sizes)
         if not sizes:
-            raise WorkloadError("a moldable job needs at least one size")
+            raise WorkloadError("sizes: got none, expected at least one")
         for size in sizes:
             if isinstance(size, MoldableJob) or not isinstance(size, Job):
-                raise WorkloadError(f"a size of job {sizes[0].job_id} is {size!r}, want a rigid Job")
+                raise WorkloadError(f"job {sizes[0].job_id}: sizes: got {size!r}, expected a rigid Job")
             check_job(size)
             if _identity(size) != _identity(sizes[0]):
                 raise WorkloadError(
-                    f"{size!r} is no size of job {sizes[0].job_id}: its id, submission time or user differ"
+                    f"job {sizes[0].job_id}: sizes: got {size!r}, expected the same id, submission time and user in all"
                 )
         job = cls(*sizes[0])
         job.sizes = sizes
@@ -62,42 +61,42 @@ class MoldableJob(Job):
 
     @property
     def request(self) -> Any:
-        """What the first size requests of nodes; None if that is cores alone."""
+        """Request of the first size for nodes; None if it requests cores only."""
         return getattr(self.sizes[0], "request", None)
 
     @property
     def run_times(self) -> Mapping[str, float]:
-        """How long the first size runs on nodes with GPUs of a model."""
+        """Run times of the first size, in seconds, by GPU model."""
         return getattr(self.sizes[0], "run_times", {})
 
     def known(self) -> Self:
-        """Return the job as agents know it: in each size it runs for as long as it requests."""
+        """Return the job as agents know it, with the requested time of each size as its run time."""
         return self.of(size.known() for size in self.sizes)
 
     def _replace(self, **values: Any) -> Self:
-        """Return a job with other values in all sizes."""
+        """Return a copy with the given values in all sizes."""
         return self.of(size._replace(**values) for size in self.sizes)
 
     def __eq__(self, other: object) -> bool:
-        """Tell whether two jobs have the same sizes."""
+        """Return whether two jobs are equal and have the same sizes."""
         return tuple.__eq__(self, other) and getattr(other, "sizes", None) == self.sizes
 
     def __ne__(self, other: object) -> bool:
-        """Tell whether they do not: tuples have an answer of their own."""
+        """Return whether two jobs differ; defined because tuples have their own comparison."""
         return not self == other
 
     __hash__ = Job.__hash__
 
 
 class StartAs(NamedTuple):
-    """The action that starts a queued moldable job in one of its sizes, on the cores or nodes that the cluster finds.
+    """Action that starts a queued moldable job in a chosen size, on cores or nodes that the cluster chooses.
 
     Attributes
     ----------
     job_id : int
-        The queued job to start.
+        Id of the queued job.
     size : int
-        Which of its sizes, from 0.
+        Index of the size, from 0.
     """
 
     job_id: int

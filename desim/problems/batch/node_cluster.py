@@ -1,4 +1,4 @@
-"""The batch cluster of nodes with resources: what jobs hold where, and what becomes of nodes."""
+"""Batch cluster of nodes with resources: allocation, preemption, outages and reservations of nodes."""
 
 from __future__ import annotations
 
@@ -24,26 +24,27 @@ __all__ = ["NodeCluster"]
 
 
 class NodeCluster(BatchCluster):
-    """A :class:`BatchCluster` of nodes; the same arguments, with ``nodes`` in the place of ``num_cores``.
+    """Batch cluster of nodes with resources: a :class:`BatchCluster` with ``nodes`` instead of ``num_cores``.
 
-    An answer is the id of a queued job, which the placement policy of the cluster then puts on nodes, or a
-    :class:`Place`, which names them; otherwise decisions are those of a :class:`BatchCluster`. A plain :class:`Job`
-    requests a task of one core for each of its cores. Cores are numbered node after node. A job runs for as long
-    as on the slowest of its nodes, by their speeds and by its run times on models of GPUs; what it requests is a limit
-    on all of them. What fails and is repaired, by the processes of :mod:`desim.processes.outages`, are nodes.
+    An agent answers with the id of a queued job, for which the cluster's placement policy chooses nodes, or with a
+    :class:`Place`, which names the nodes. Otherwise decisions are those of a :class:`BatchCluster`. A plain
+    :class:`Job` counts as one task per requested core, with one core each. Cores are numbered consecutively node by
+    node. The run time of a job is that on the slowest of its nodes, given their speeds and the job's run times by GPU
+    model. Its requested time is a limit on all nodes. The processes of :mod:`desim.processes.outages` let nodes fail
+    and repair them.
 
     Parameters
     ----------
     jobs : iterable of Job
-        With requests, if they are of the class :class:`NodeJob`.
+        Jobs in order of submission; those of class :class:`NodeJob` have requests.
     num_cores : None
-        The nodes say how many.
+        Not allowed: the nodes determine the number of cores.
     nodes : iterable of Node
-        At least one.
+        Nodes of the cluster, at least one.
     placement : str or PlacementPolicy, optional
-        Which nodes jobs get of those that have room, by default the first ones.
+        Policy that chooses among the nodes with room for a job (default: ``"first-fit"``, the first ones).
     **options : object
-        As of a :class:`BatchCluster`.
+        Other arguments of :class:`BatchCluster`.
 
     Raises
     ------
@@ -63,7 +64,7 @@ class NodeCluster(BatchCluster):
         **options: Any,
     ) -> None:
         if num_cores is not None:
-            raise InvalidConfiguration("a batch cluster has num_cores or nodes, not both")
+            raise InvalidConfiguration("nodes: got num_cores as well, expected only one of them")
         self.table = nodes if isinstance(nodes, NodeTable) else NodeTable(nodes)
         self.placement = placement_of(placement or "first-fit")
         if windows := tuple(options.pop("windows", ())):
@@ -72,7 +73,7 @@ class NodeCluster(BatchCluster):
         self.windows = self.table.windows
 
     def describe(self) -> dict[str, Any]:
-        """Return the configuration, without the jobs, as plain values."""
+        """Return the configuration without the jobs, as JSON-compatible values."""
         description = super().describe() | {"num_nodes": len(self.table), "placement": self.placement.name}
         if self.windows:
             description["node_windows"] = len(self.windows)
@@ -83,15 +84,15 @@ class NodeCluster(BatchCluster):
     # -- dynamics of one simulation, on the bound copy ------------------------------------------
 
     def begin(self) -> None:
-        """Set up the empty cluster and start the scheduler and the arrivals."""
+        """Set up the empty cluster, and start the scheduler and the arrivals."""
         self._room = Room(self.table)
         self._empty = Room(self.table)
-        self._held: dict[int, tuple[Held, ...]] = {}  # what running jobs hold, by id
-        self._elsewhere: dict[int, Job] = {}  # as submitted, the running jobs that run for another time where they are
-        self._saved_of: dict[int, float] = {}  # seconds that jobs which checkpoints have kept would have run there
-        self._is_possible: dict[Shape, bool] = {}  # whether the empty cluster has room
-        self._lending: dict[int, tuple[Held, ...]] = {}  # what suspended jobs and those on their cores hold in all
-        self._maintained: set[int] = set()  # nodes that are down for windows, whether they have failed or not
+        self._held: dict[int, tuple[Held, ...]] = {}  # node allocations of running jobs, by id
+        self._elsewhere: dict[int, Job] = {}  # running jobs as submitted, if their run time differs on their nodes
+        self._saved_of: dict[int, float] = {}  # run time, on the nodes of its last execution, of jobs with saved work
+        self._is_possible: dict[Shape, bool] = {}  # whether a request fits on the empty cluster
+        self._lending: dict[int, tuple[Held, ...]] = {}  # full allocations of suspended jobs and of borrowing jobs
+        self._maintained: set[int] = set()  # nodes that are down for reservations, whether or not they have failed
         super().begin()
         self.observation = self._decision.observation = NodeObservation(
             self._state, self._room, self.placement, self._held
@@ -111,15 +112,15 @@ class NodeCluster(BatchCluster):
                 tables["window_users"].append((number, user))
 
     def _record_with_request(self, row: tuple[Any, ...]) -> None:
-        """Record a job when nothing of it will change any more, its size included, and what it requests."""
+        """Record a job and its request once nothing of it, including its size, can change any more."""
         job, number = row[:2]
         self._record_request((number, job.job_id, self.table.shape_of(job).request))
         self._record_last(row)
 
-    # jobs come
+    # arrivals
 
     def _take(self, job: Job) -> None:
-        """Put a job that has arrived into the queue, unless the empty cluster has no room for it."""
+        """Put a job that has arrived into the queue, unless it does not fit on the empty cluster."""
         try:
             shape = self.table.shape_of(job)
         except WorkloadError as error:
@@ -131,15 +132,15 @@ class NodeCluster(BatchCluster):
             super()._take(job)
         else:
             self._arrived += 1
-            self._turn_away(job, f"fits on no nodes of the cluster, even if it is empty: {self._empty.misfit(shape)}")
+            self._turn_away(job, f"does not fit on the nodes, even if all are free: {self._empty.misfit(shape)}")
 
-    # decisions are carried out
+    # scheduling cycles
 
     def _carry_out(self, action: Any) -> bool:
-        """Start the job that an action names, or note what to wait for; return whether that is possible."""
+        """Start the job that an action names, or store the wait condition; return whether the action is feasible."""
         try:
             job = self._state.queued.get(action)
-        except TypeError:  # not hashable, so no job id
+        except TypeError:  # unhashable, so not a job id
             return self._refuse(action)
         if job is None:
             return (
@@ -156,14 +157,14 @@ class NodeCluster(BatchCluster):
         return True
 
     def _placed(self, job: Job, room: Room) -> tuple[Held, ...] | None:
-        """Return where the policy of the cluster would put a job; None if it has no room."""
+        """Return the allocation that the placement policy chooses for a job, or None if it does not fit."""
         try:
             return room.place(self.table.shape_of(job), self.placement)
         except InvalidConfiguration as error:
             raise InvalidConfiguration(f"time {self.env.now}: job {job.job_id}: {error}") from error
 
     def _place(self, action: Any) -> bool:
-        """Start a job on the nodes that the action names; return whether it does, and may."""
+        """Start a job on the nodes that the action names; return whether it is a feasible :class:`Place`."""
         if type(action) is not Place:
             return False
         job = self._state.queued.get(action.job_id)
@@ -177,28 +178,28 @@ class NodeCluster(BatchCluster):
         if isinstance(action, StartAs | Preempt):
             return super()._explain(action)
         if isinstance(action, Start):
-            return f"{action!r} names cores, want a Place that names nodes, or the id of a job"
+            return f"{action!r} names cores, but the cluster has nodes; try a Place, or return the id of the job"
         job = self._state.queued.get(action.job_id if isinstance(action, Place) else action)
         if job is None:
             return super()._explain(action)
         shape = self.table.shape_of(job)
         if isinstance(action, Place):
             return f"job {job.job_id} cannot start: {self._room.fault(shape, action.held)}"
-        return f"job {job.job_id} cannot start, no nodes have room for {shape.request} now"
+        return f"job {job.job_id} cannot start: {shape.request} does not fit on the nodes now"
 
     def _has_room(self, job: Job) -> bool:
-        """Tell whether a job could start now."""
+        """Return whether a job could start now."""
         return self._room.fits(self.table.shape_of(job))
 
     # jobs start and end
 
     def _start_on(self, job: Job, held: Sequence[Held]) -> None:
-        """Start a job on nodes that have room."""
+        """Start a job on nodes with enough free resources."""
         held = tuple(held)
         self._start_there(job, held, self._cores_on(job, held, self._state.free, 0))
 
     def _cores_on(self, job: Job, held: Sequence[Held], free: int, lent: int) -> int:
-        """Return the cores that a job gets on nodes: the lowest of those that are free, then of those that are lent."""
+        """Return the cores for a job on given nodes: the lowest free ones, then the lowest borrowed ones."""
         cores, each = 0, self.table.shape_of(job).amounts[0]
         for node, tasks, *_ in held:
             first, mask = self.table.first_core[node], (1 << self.table.nodes[node].cores) - 1
@@ -210,7 +211,7 @@ class NodeCluster(BatchCluster):
         return cores
 
     def _start_there(self, job: Job, held: tuple[Held, ...], cores: int) -> None:
-        """Start a job on nodes, on these of their cores."""
+        """Start a job on the given nodes and cores."""
         self._room.take(held)
         self._held[job.job_id] = held
         if self.table.has_speeds or getattr(job, "run_times", None):
@@ -218,7 +219,7 @@ class NodeCluster(BatchCluster):
             if time != job.run_time:
                 self._elsewhere[job.job_id] = job
                 job = job._replace(run_time=time)
-            if job.job_id in self._saved:  # the same share of the work takes another time here
+            if job.job_id in self._saved:  # the same share of the work takes a different time on these nodes
                 self._saved[job.job_id] = min(time, self._saved[job.job_id] * (time / self._saved_of[job.job_id]))
         self._start(job, cores)
 
@@ -236,17 +237,17 @@ class NodeCluster(BatchCluster):
             self._saved_of[execution.job.job_id] = execution.job.run_time
 
     def _as_submitted(self, job: Job) -> Job:
-        """Return a job that has been cut with the run time that it was submitted with."""
+        """Return an interrupted job with the run time with which it was submitted."""
         return self._elsewhere.get(job.job_id, job)
 
     def _vacate(self, execution: Execution, end: float) -> None:
-        """Give back what an execution held, and record where it was."""
+        """Release the nodes of an execution, and record its placement."""
         job_id = execution.job.job_id
         held = self._held.pop(job_id)
         self._room.give_back(held)
         self._record_placement((self._numbers[job_id], job_id, held, execution.starting_time, end))
 
-    # jobs preempt others
+    # preemption
 
     def _place_without(self, job: Job, victims: Sequence[int]) -> Any:
         assert self.qualities is not None
@@ -265,7 +266,7 @@ class NodeCluster(BatchCluster):
         super()._suspend(execution)
 
     def _tell_lent(self) -> None:
-        """Let each core of a node count once: for the suspended job whose it is, not for one that runs on it."""
+        """Count each core of a node once: for the suspended job that owns it, not for the job that borrows it."""
         super()._tell_lent()
         state = self._state
         for job_id in dict.fromkeys((*self._lending, *state.lent)):
@@ -288,7 +289,7 @@ class NodeCluster(BatchCluster):
                 self._held[job_id] = held
 
     def _count_on(self, node: int, cores: int) -> int:
-        """Return how many of some cores belong to a node."""
+        """Return how many of the given cores belong to a node."""
         return ((cores >> self.table.first_core[node]) & ((1 << self.table.nodes[node].cores) - 1)).bit_count()
 
     def close(self, time: float) -> None:
@@ -298,15 +299,15 @@ class NodeCluster(BatchCluster):
             self._record_placement((self._numbers[job_id], job_id, held, execution.starting_time, None))
         super().close(time)
 
-    # nodes fail and come back
+    # outages
 
     def take_down(self, units: int, fresh: list[int]) -> None:
-        """Interrupt what runs on nodes that fail."""
+        """Interrupt the jobs that run on nodes that fail."""
         self._room.down[fresh] = True
         self._lose(node for node in fresh if node not in self._maintained)
 
     def bring_up(self, units: int, fresh: list[int]) -> None:
-        """Let nodes be used again."""
+        """Return repaired nodes to service."""
         self._room.down[fresh] = False
         self._regain(node for node in fresh if node not in self._maintained)
 
@@ -319,11 +320,11 @@ class NodeCluster(BatchCluster):
         super().bring_up(core_set(cores), cores)
 
     def _cores_of(self, window: Window) -> int:
-        """Return how many cores the nodes of a window have."""
+        """Return the number of cores of the nodes of a reservation."""
         return sum(self.table.nodes[node].cores for node in self.table.nodes_of(self.windows.index(window)))
 
     def _open_window(self, event: simpy.Event) -> None:
-        """Take the nodes of a window down, or leave them to the users whom it admits; jobs of others are cut."""
+        """Take the nodes of a reservation out of service, or reserve them for its users; interrupt other jobs."""
         number: Any = event.value
         nodes, users = self.table.nodes_of(number), self.windows[number].users
         self._room.closed += (number,)
@@ -331,7 +332,7 @@ class NodeCluster(BatchCluster):
             self._maintained.update(nodes)
             self._lose(node for node in nodes if not self._room.down[node])
             return
-        running = reversed(self._state.running.values())  # as when nodes fail
+        running = reversed(self._state.running.values())  # same order as when nodes fail
         others = [execution for execution in running if execution.job.user_id not in users]
         for execution in others:
             if any(held.node in nodes for held in self._held[execution.job.job_id]):
@@ -342,7 +343,7 @@ class NodeCluster(BatchCluster):
         self._open_cycle()
 
     def _close_window(self, event: simpy.Event) -> None:
-        """Bring the nodes of a window back, or leave them to everybody."""
+        """End a reservation: return its nodes to service, or open them to all users."""
         number: Any = event.value
         nodes, window = self.table.nodes_of(number), self.windows[number]
         self._forget_window(window)

@@ -1,7 +1,7 @@
-"""The split window onto a queue of jobs that request nodes, and the nodes, as arrays for learners.
+"""Observation encoder of the split window for clusters of nodes.
 
-Which jobs are possible is asked of the cluster's own account of what is free. An action is a job, which the placement
-policy of the cluster then puts on nodes, or a job and the node that it is put on first.
+The cluster's own bookkeeping of free resources determines which jobs can start. An action is a job, for which the
+cluster's placement policy chooses nodes, or a job and its first node.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ CLUSTER_FEATURES = (
 
 
 def are_alike(table: NodeTable) -> Whole:
-    """Return the number of the class of each node, shape (N,); nodes of a class differ in their names only.
+    """Return the class number of each node, shape (N,); nodes of a class differ only in their names.
 
     Parameters
     ----------
     table : NodeTable
-        N nodes. Classes are numbered in the order of their first nodes.
+        Table of N nodes. Classes are numbered in the order of their first nodes.
     """
     classes: dict[Any, int] = {}
     return np.array([classes.setdefault(_kind_of(node), len(classes)) for node in table.nodes], np.int64)
@@ -71,55 +71,56 @@ def _kind_of(node: Node) -> tuple[Any, ...]:
 
 
 class NodeFeatureEncoder(WindowEncoder):
-    """Features of the jobs in the window, of the nodes, and of the cluster, and where jobs have room.
+    """Encoder that shows features of jobs, nodes and cluster, and on which nodes each job could start.
 
     ``jobs``, shape (S, J)
-        a row a slot, with the columns ``job_features``: ``present``; requested and waiting time; number of tasks;
-        whether nodes are to be exclusive; whether the job ``fits`` now; the shares of its tasks that have room now, of
-        the nodes that will do by what they are, and of those that have room for a task now; ``gpu_share``, below one;
-        ``from_tail``; of each resource ``NAME_per_task``, over the most that a node has, and ``NAME``, of all
-        tasks, over what the cluster has; the same of ``gpus``
+        one row per slot, with the columns ``job_features``: ``present``; requested and waiting time; number of tasks;
+        whether the job requests exclusive nodes; whether it ``fits`` now; the fraction of its tasks that fit now; the
+        fractions of nodes that are eligible for it, and of those on which a task fits now; ``gpu_share``, the
+        requested fraction of a GPU; ``from_tail``; for each resource, ``NAME_per_task`` relative to the largest node,
+        and ``NAME`` of all tasks relative to the cluster; the same for ``gpus``
     ``nodes``, shape (N, K)
-        a row a node, or a class of nodes that are alike, with the columns ``node_features``: ``present``; number of
-        ``nodes`` in the row; whether they are ``up``; ``speed`` over that of the fastest; ``jobs`` there; times to the
-        first and to the last expected end of those; of each resource ``free_NAME``, over what the node has, and
-        ``NAME``, over the most that a node has; ``free_gpus``, ``whole_gpus`` (free GPUs that nobody shares) and
-        ``gpus``, likewise; ``model:NAME`` and ``partition:NAME``, 1 or 0. Those of a class are means.
+        one row per node, or per class of nodes that are alike, with the columns ``node_features``: ``present``; number
+        of ``nodes`` in the row; whether they are ``up``; ``speed`` relative to the fastest node; ``jobs`` on the node;
+        times to the first and the last expected end of these; for each resource, ``free_NAME`` relative to the node,
+        and ``NAME`` relative to the largest node; likewise ``free_gpus``, ``whole_gpus`` (GPUs that are entirely
+        free) and ``gpus``; ``model:NAME`` and ``partition:NAME``, 1 or 0. Rows of classes contain means.
     ``eligible``, shape (S, N)
-        whether each row of ``nodes`` will do for each job by what they are: partition, GPU model, features
+        whether each row of ``nodes`` has the partition, GPU model and features that each job requests
     ``room``, shape (S, N)
-        share of the tasks of each job that each row of ``nodes`` could take now
+        fraction of the tasks of each job that fit on each row of ``nodes`` now
     ``cluster``, shape (C,)
-        with the columns ``cluster_features``: numbers of queued, not shown, fitting and running jobs; time to the next
-        expected end; waiting time of the oldest job; shares of nodes that are up, and of each resource and of GPUs that
-        is free on them
+        one value per column of ``cluster_features``: numbers of queued jobs, of those outside the window, of fitting
+        and of running jobs; time to the next expected end; waiting time of the oldest job; fraction of nodes that are
+        up, and free fractions of their resources and GPUs
 
-    Times and numbers are a quarter of the logarithm of 1 + themselves; empty slots and rows are 0.
+    Times and numbers are logarithms of 1 + the value, divided by 4; empty slots and rows are 0.
 
     Parameters
     ----------
     window : SplitWindow
-        Which jobs are seen.
+        Window onto the queue.
     nodes : NodeTable
-        N nodes, or so many classes. A cluster may have fewer of them, of the same resources, models and partitions.
+        Table of N nodes, or of nodes in N classes. A cluster may have fewer of them, but only with resources, models
+        and partitions that occur in the table.
     slots : int, optional
-        Slots of the arrays, S; as many as the window has if left out.
+        Number of slots of the arrays, S (default: the number of slots of the window).
     rows : {"each", "alike"}
-        Whether each node has a row, or nodes that are alike share one.
+        Rows of ``nodes``: one per node, or one per class of nodes that are alike.
     action : {"job", "job-on-node"}
-        Action i of S + 1 starts the job in slot i, and action S is to wait; or action i N + n of S N + 1 starts the job
-        in slot i on node n: as many of its tasks as that has room for, and the placement policy puts the others
-        elsewhere.
+        Meaning of actions. Of S + 1 actions, action i starts the job in slot i, and action S waits. Or, of S N + 1
+        actions, action i N + n starts the job in slot i with as many tasks on node n as fit; the placement policy
+        chooses nodes for its other tasks.
 
     Attributes
     ----------
     job_features, node_features, cluster_features : tuple of str
-        The names of the columns.
+        Names of the columns.
 
     Raises
     ------
     InvalidConfiguration
-        If the window does not fit, an option is not known, or nodes are to be named that have no row each.
+        If the window does not fit, an option is unknown, or actions name nodes that do not have a row each.
     """
 
     def __init__(
@@ -135,7 +136,7 @@ class NodeFeatureEncoder(WindowEncoder):
         self.rows = one_of("rows", rows, ("each", "alike"))
         self.names_nodes = one_of("action", action, ("job", "job-on-node")) == "job-on-node"
         if self.names_nodes and rows == "alike":
-            raise InvalidConfiguration("action is 'job-on-node', but rows are of nodes that are alike: want one each")
+            raise InvalidConfiguration("action: 'job-on-node' needs one row per node; got rows='alike', try 'each'")
         self.num_rows = len(nodes) if rows == "each" else int(are_alike(nodes).max()) + 1
         self.resources, self.gpu_models, self.partitions = nodes.resources, nodes.gpu_models, nodes.partitions
         self._most = nodes.capacity.max(axis=0).clip(1)
@@ -167,32 +168,32 @@ class NodeFeatureEncoder(WindowEncoder):
         super().__init__(window, spaces, slots, choices=self.num_rows if self.names_nodes else 1)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what it is made of, without what it has last been shown."""
+        """Return the state for pickling, without the cache."""
         return vars(self) | {"_known": None}
 
     def _nodes_of(self, table: NodeTable) -> _Nodes:
-        """Return what does not change of the nodes of a cluster."""
+        """Return the constant part of the features of a cluster's nodes."""
         if self._known is None or self._known.table is not table:
             self._known = _Nodes(self, table)
         return self._known
 
     def encode(self, observation: BatchObservation) -> Arrays:
-        """Return ``jobs``, ``nodes``, ``eligible``, ``room``, ``cluster``, and the mask, of S + 1 or S N + 1 actions.
+        """Return ``jobs``, ``nodes``, ``eligible``, ``room``, ``cluster``, and the mask of S + 1 or S N + 1 actions.
 
         Parameters
         ----------
         observation : NodeObservation
-            A decision.
+            Observation of a decision.
 
         Returns
         -------
         dict of str to numpy.ndarray
-            New arrays.
+            New arrays by name.
 
         Raises
         ------
         InvalidConfiguration
-            If the cluster has no nodes, or other ones than can be shown.
+            If the cluster has no nodes, or nodes that the encoder cannot show.
         """
         seen = self._seen(observation)
         nodes, room = self._nodes_of(seen.table), seen.room
@@ -223,11 +224,11 @@ class NodeFeatureEncoder(WindowEncoder):
 
     def _seen(self, observation: BatchObservation) -> NodeObservation:
         if not isinstance(observation, NodeObservation):
-            raise InvalidConfiguration("the cluster has counted cores, and what is to be shown are nodes")
+            raise InvalidConfiguration("observation: the cluster has counted cores, but this encoder shows nodes")
         return observation
 
     def _mask_of(self, shown: _Shown) -> NDArray[np.int8]:
-        """Return the mask of possible actions."""
+        """Return the mask of feasible actions."""
         if not self.names_nodes:
             return self.mask(shown.fits)
         mask = np.zeros(self.slots * self.num_rows + 1, np.int8)
@@ -265,44 +266,44 @@ class NodeFeatureEncoder(WindowEncoder):
         into[:, len(JOB_FEATURES) :] = np.minimum(np.concatenate(parts, axis=1), LARGEST)
 
     def forced(self, observation: BatchObservation) -> bool:
-        """Tell whether no job in the window has room, so that there is no choice but to wait.
+        """Return whether no job in the window can start, so that waiting is the only choice.
 
         Parameters
         ----------
         observation : NodeObservation
-            A decision.
+            Observation of a decision.
         """
         length = len(observation.queue)
         return not length or not self._seen(observation).fitting(self.window.positions(length)).any()
 
     def awaited_cores(self, observation: BatchObservation) -> int:
-        """Return 0: a number of cores does not tell when a job has room on nodes."""
+        """Return 0: on nodes, a number of cores does not determine when a job fits."""
         return 0
 
     def decode(self, observation: BatchObservation, action: Any) -> tuple[Any, bool]:
-        """Return the job that an action starts, or where it does so, or None to wait; and whether that is possible.
+        """Return the job that an action starts, or its placement, or None to wait; and whether the action is feasible.
 
         Parameters
         ----------
         observation : NodeObservation
-            What was encoded.
+            Encoded observation.
         action : int
-            0 to S, or to S N.
+            Action, 0 to S, or 0 to S N.
 
         Returns
         -------
         tuple of (int, Place or None) and bool
-            An action that is not possible means waiting.
+            Job id, placement or None, and feasibility; an infeasible action means waiting.
 
         Raises
         ------
         InvalidConfiguration
-            If there is no such action.
+            If the action is out of range.
         """
         seen, number = self._seen(observation), int(action)
         last = self.slots * (self.num_rows if self.names_nodes else 1)
         if not 0 <= number <= last:
-            raise InvalidConfiguration(f"action {action!r} is none of 0 to {last}")
+            raise InvalidConfiguration(f"action: got {action!r}, expected an integer from 0 to {last}")
         if number == last:
             return None, True
         slot, node = divmod(number, self.num_rows) if self.names_nodes else (number, 0)
@@ -321,20 +322,20 @@ class NodeFeatureEncoder(WindowEncoder):
         return Place(job_id, held), True
 
     def action_of(self, observation: BatchObservation, answer: Any) -> int | None:
-        """Return the action that comes next to what an agent answers.
+        """Return the action of this encoder that is closest to an agent's answer.
 
         Parameters
         ----------
         observation : NodeObservation
-            What the agent saw.
+            Observation that the agent answered.
         answer : object
-            Its answer; of a list the first job counts that the window shows. Of several nodes the first one counts.
+            Answer of the agent. Of a list, the first job shown in the window counts; of several nodes, the first one.
 
         Returns
         -------
         int or None
-            The last action if the agent waits; None if it starts jobs only that the window does not show, or that
-            cannot start.
+            The last action if the agent waits. None if it starts only jobs that the window does not show, or a job
+            that cannot start.
         """
         seen = self._seen(observation)
         ids = seen.queue.job_id[self.window.index(len(seen.queue))].tolist()
@@ -360,14 +361,14 @@ class NodeFeatureEncoder(WindowEncoder):
 
 
 class _Shown:
-    """The jobs in a window, n of them, and what has room of them on each of N nodes.
+    """The n jobs in a window, and how many of their tasks fit on each of N nodes.
 
     Parameters
     ----------
     seen : NodeObservation
-        A decision.
+        Observation of a decision.
     positions : array of int, shape (n,)
-        In the queue.
+        Queue positions of the jobs.
     """
 
     def __init__(self, seen: NodeObservation, positions: Whole) -> None:
@@ -381,11 +382,11 @@ class _Shown:
 
 
 def _ends(seen: NodeObservation) -> NDArray[np.float64]:
-    """Return the times to the first and to the last expected end on each node, in seconds, shape (2, N); 0 for none."""
+    """Return the seconds to the first and the last expected end on each node, shape (2, N); 0 on idle nodes."""
     ends = np.zeros((2, len(seen.table)))
     first, last = ends[0].tolist(), ends[1].tolist()
     known: set[int] = set()
-    for end, _, job_id in seen.running.releases():  # the first one comes first
+    for end, _, job_id in seen.running.releases():  # in order of expected end
         left = max(end - seen.time, 0.0)
         for held in seen.held_by(job_id):
             node = held.node
@@ -398,14 +399,14 @@ def _ends(seen: NodeObservation) -> NDArray[np.float64]:
 
 
 class _Nodes:
-    """What an encoder shows of the nodes of a cluster, and what of it does not change.
+    """Features of the nodes of a cluster, with their constant part.
 
     Parameters
     ----------
     encoder : NodeFeatureEncoder
-        Names resources, models and partitions.
+        Encoder that defines the resources, models and partitions shown.
     table : NodeTable
-        The nodes.
+        Nodes of the cluster.
     """
 
     def __init__(self, encoder: NodeFeatureEncoder, table: NodeTable) -> None:
@@ -416,19 +417,21 @@ class _Nodes:
             ("partition", table.partitions, encoder.partitions),
         ):
             if unknown := [name for name in there if name not in shown]:
-                raise InvalidConfiguration(f"the cluster has the {what} {unknown[0]!r}, which is not among those shown")
+                raise InvalidConfiguration(f"nodes: the cluster has the {what} {unknown[0]!r}, unknown to the encoder")
         self._classes = are_alike(table) if encoder.rows == "alike" else np.arange(len(table))
         self.num_rows = int(self._classes.max()) + 1
         if self.num_rows > encoder.num_rows:
             what = "nodes" if encoder.rows == "each" else "classes of nodes"
-            raise InvalidConfiguration(f"the cluster has {self.num_rows} {what}, and {encoder.num_rows} can be shown")
-        self.firsts = np.unique(self._classes, return_index=True)[1]  # a node of each row
+            raise InvalidConfiguration(
+                f"nodes: the cluster has {self.num_rows} {what}, the encoder shows at most {encoder.num_rows}"
+            )
+        self.firsts = np.unique(self._classes, return_index=True)[1]  # first node of each row
         self._sizes = np.bincount(self._classes)
         self._members: NDArray[np.float64] | None = None
         if encoder.rows == "alike":
             self._members = np.equal.outer(self._classes, np.arange(self.num_rows)).astype(np.float64)
         order = {name: place for place, name in enumerate(table.resources)}
-        self._columns = [order.get(name, -1) for name in encoder.resources]  # -1: none has it, see free_of()
+        self._columns = [order.get(name, -1) for name in encoder.resources]  # -1: no node has it, see free_of()
         self._same_columns = self._columns == list(range(len(table.resources)))
         self._capacity = self.free_of(table.capacity).clip(1)
         self.totals = self.free_of(table.capacity).sum(axis=0).clip(1)
@@ -452,18 +455,18 @@ class _Nodes:
         self._fixed = np.minimum(rows, LARGEST)
 
     def free_of(self, amounts: Whole) -> Whole:
-        """Return columns of the table's resources as those that are shown, shape (N, R)."""
+        """Return columns of the table's resources in the encoder's order, shape (N, R)."""
         if self._same_columns:
             return amounts
         nothing = np.zeros((len(amounts), 1), np.int64)
         return np.concatenate([amounts, nothing], axis=1)[:, self._columns]
 
     def amounts_of(self, shapes: Sequence[Shape]) -> Whole:
-        """Return what a task of each request needs of each resource that is shown, shape (n, R)."""
+        """Return what a task of each request needs of each shown resource, shape (n, R)."""
         return self.free_of(np.array([shape.amounts for shape in shapes]))
 
     def summed(self, counts: Whole) -> Whole:
-        """Return what the nodes of each row could take together, shape (n, rows)."""
+        """Return sums over the nodes of each row, shape (n, rows)."""
         return counts if self._members is None else (counts @ self._members).astype(np.int64)
 
     def describe(self, seen: NodeObservation, up: NDArray[np.bool_]) -> Floats:

@@ -1,4 +1,4 @@
-"""Figures of batch runs on nodes: which job held how much of which node when, and how full nodes were."""
+"""Figures of batch runs on nodes: Gantt charts by node, and maps of node utilization over time."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ __all__ = ["FIGURES", "node_gantt", "node_map"]
 
 Floats = NDArray[np.float64]
 
-#: At most so many rows and columns of a map.
+#: Maximum numbers of rows and columns of a map.
 MOST_ROWS, MOST_COLUMNS = 80, 160
-#: What a chart shows besides executions, and how it is filled.
+#: Boxes of a chart other than executions, with their styles.
 RESERVED = {"facecolor": "#F4F4F4", "edgecolor": DOWN_COLOR, "hatch": "..", "linewidth": 0.0}
 MARKS = {"cut by an outage": CUT, "preempted": CUT, "node down": DOWN, "reserved for users": RESERVED}
 KEY = ["arrival_number", "starting_time"]
@@ -67,37 +67,37 @@ def node_gantt(
     labels: bool = True,
     axes: Axes | Iterable[Axes] | None = None,
 ) -> list[Axes]:
-    """Draw which job held how much of each node when.
+    """Draw a Gantt chart by node: which job held how much of each node when.
 
-    A row is a node, as high as what it has of the resource, and an execution is as high as what it holds of that. On
-    GPUs it stands where it was; of other resources it takes the lowest part of the row that is free, in pieces if need
-    be. Nodes that have nothing of the resource have no row. Times in which a node is down, for maintenance too, or kept
-    for some users are marked.
+    Each row is a node, and its height stands for the node's capacity of the resource; the height of an execution stands
+    for what it holds of it. For GPUs, an execution is drawn on the GPUs that it held. For other resources it takes the
+    lowest free part of the row, in pieces if necessary. Nodes without the resource have no row. Times in which a node
+    is down (also for maintenance) or reserved for some users are marked.
 
     Parameters
     ----------
     results : Result or mapping of str to Result
-        One run on nodes, or several by name, which are drawn one above the other over the same time axis.
+        One run on nodes, or several by name, which are drawn one above the other with the same time axis.
     resource : str
-        ``"cores"``, ``"memory"``, ``"gpus"`` or a further resource.
+        Resource to show: ``"cores"``, ``"memory"``, ``"gpus"`` or another resource of the nodes.
     color_by : str, optional
-        As for :func:`~desim.problems.batch.figures.gantt`.
+        Colouring, as for :func:`~desim.problems.batch.figures.gantt`.
     window : (float, float), optional
-        Show only this span of time, in seconds.
+        Time range to show, in seconds.
     labels : bool
-        Whether rectangles carry job ids, where they fit.
+        Whether rectangles show job ids where these fit.
     axes : Axes or iterable of Axes, optional
-        Where to draw, one a run; by default on a new figure.
+        Axes to draw into, one per run (default: a new figure).
 
     Returns
     -------
     Axes or list of Axes
-        One for a Result, a list for a mapping. Row i reaches from i - 0.5 to i + 0.5.
+        One Axes for a Result, a list for a mapping. Row i extends from i - 0.5 to i + 0.5.
 
     Raises
     ------
     InvalidConfiguration
-        If an argument is out of range, or a run is not one of ``batch`` on nodes with such a resource.
+        If an argument is out of range, or a run is not one of ``batch`` on nodes with this resource.
     """
     runs = _load(results, resource)
     span = span_of(runs, window)
@@ -134,25 +134,27 @@ def node_gantt(
 
 
 def _load(results: Results, resource: str) -> list[Run]:
-    """Return the runs, all of which are on nodes that have some of a resource."""
+    """Return the runs; raise an error if one is not on nodes with the resource."""
     runs = load_runs(results, "batch")
     for run in runs:
         if "num_nodes" not in run.info:
-            raise InvalidConfiguration(f"results[{run.name!r}] is a run on cores that belong to no nodes")
+            raise InvalidConfiguration(
+                f"results: got a run on cores without nodes ({run.name!r}), expected runs on nodes"
+            )
         there = capacities(run.table("nodes")).columns[3:]
         if resource not in there:
-            raise InvalidConfiguration(f"resource is {resource!r}, the nodes have {', '.join(there)}")
+            raise InvalidConfiguration(f"resource: got {resource!r}, expected one of {', '.join(there)}")
     return runs
 
 
 def _rows(run: Run, resource: str) -> pl.DataFrame:
-    """Return the nodes that have some of a resource: ``node``, ``name``, ``capacity``, and their rows."""
+    """Return the nodes that have a resource: ``node``, ``name``, ``capacity`` and ``row``."""
     nodes = capacities(run.table("nodes")).select("node", "name", capacity=pl.col(resource).cast(pl.Float64))
     return nodes.filter(pl.col("capacity") > 0).with_row_index("row").with_columns(pl.col("row").cast(pl.Int64))
 
 
 def _down(run: Run, rows: pl.DataFrame) -> pl.DataFrame:
-    """Return from when to when nodes were down, with their rows."""
+    """Return the time spans in which nodes were down, with their rows."""
     outages, nodes = run.table("outages"), run.table("nodes")
     ranges = read_core_ranges(outages["resources"], run.info["num_cores"])
     first = nodes["first_core"].to_numpy()
@@ -163,7 +165,7 @@ def _down(run: Run, rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _reserved(run: Run, rows: pl.DataFrame) -> pl.DataFrame:
-    """Return from when to when nodes were kept for some users, with their rows."""
+    """Return the time spans in which nodes were reserved for some users, with their rows."""
     if "reservations" not in run.info:
         return rows.clear().with_columns(start=pl.lit(0.0), end=pl.lit(0.0))
     windows = run.table("windows").filter(pl.col("start") < run.end).join(run.table("window_users"), "window", "semi")
@@ -172,7 +174,7 @@ def _reserved(run: Run, rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _pieces(run: Run, resource: str, rows: pl.DataFrame) -> pl.DataFrame:
-    """Return what is drawn: key of an execution, ``job_id``, its end, and lower and upper edge on the y axis."""
+    """Return the pieces to draw: execution key, ``job_id``, its end, and lower and upper edge on the y axis."""
     tables = run.table("nodes"), run.table("requests"), run.table("placements")
     if resource == "gpus":
         held = devices(placed(*tables).filter(is_readable())).select(
@@ -187,7 +189,7 @@ def _pieces(run: Run, resource: str, rows: pl.DataFrame) -> pl.DataFrame:
     lasting = (pl.col("starting_time") < pl.col("finish_time")) & (pl.col("amount") > 0)
     held = held.filter(lasting).sort("starting_time", "arrival_number")
     index, low, high = _stack(held)
-    parts = pl.col("capacity") if resource == "gpus" else pl.lit(1.0)  # a row is as high as all GPUs of its node
+    parts = pl.col("capacity") if resource == "gpus" else pl.lit(1.0)  # the GPUs of a node share the height of its row
     bottom, lane = pl.col("row") - 0.5, pl.col("gpu")
     return (
         held[index]
@@ -200,8 +202,8 @@ def _pieces(run: Run, resource: str, rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _stack(held: pl.DataFrame) -> tuple[list[int], list[float], list[float]]:
-    """Give each holding, in order of begin, the lowest free parts of its lane: index, lower and upper edge of each."""
-    lanes: dict[tuple[int, int], list[tuple[float, float, float]]] = {}  # low, high and end of what is taken, ascending
+    """Assign the lowest free parts of its lane to each holding, by start: index, lower and upper edge of each piece."""
+    lanes: dict[tuple[int, int], list[tuple[float, float, float]]] = {}  # low, high and end of used parts, ascending
     found: tuple[list[int], list[float], list[float]] = ([], [], [])
     columns = held.select("node", "gpu", "starting_time", "finish_time", "amount", "size")
     for index, (node, gpu, begin, end, amount, size) in enumerate(columns.iter_rows()):
@@ -224,7 +226,7 @@ def _stack(held: pl.DataFrame) -> tuple[list[int], list[float], list[float]]:
 def _draw_pieces(
     axes: Axes, pieces: pl.DataFrame, table: pl.DataFrame, faces: Floats, *, rows: int, labels: bool
 ) -> None:
-    """Draw pieces in the colours of their executions, one rectangle each."""
+    """Draw each piece as a rectangle in the colour of its execution."""
     index = table.select(*KEY, "cut", "status", execution=pl.int_range(pl.len())).unique(KEY, keep="last")
     bars = pieces.join(index, on=KEY, maintain_order="left")
     middle, half = (bars["low"] + bars["high"]) / 2, ((bars["high"] - bars["low"]) / 2).to_numpy()
@@ -243,32 +245,32 @@ def node_map(
     window: Window = None,
     axes: Axes | Iterable[Axes] | None = None,
 ) -> list[Axes]:
-    """Draw how full each node was over time.
+    """Draw a map of how much of each node was used over time.
 
-    The darker a cell, the larger the share of the node that executions hold of the resource, on the mean over the time
-    of the cell in which the node was up; where it never was, or has nothing of the resource, the cell is grey. A job
-    that is alone on a node holds all of it. Of many nodes a row shows several.
+    The darker a cell, the larger the share of the node's capacity that executions hold, averaged over the time of the
+    cell in which the node was up. A cell is grey if the node was never up or does not have the resource. A job
+    with exclusive nodes holds their full capacity. With many nodes, each row shows several.
 
     Parameters
     ----------
     results : Result or mapping of str to Result
         One run on nodes, or several by name, which are drawn one above the other with the same colours.
     resource : str
-        ``"cores"``, ``"memory"``, ``"gpus"`` or a further resource.
+        Resource to show: ``"cores"``, ``"memory"``, ``"gpus"`` or another resource of the nodes.
     window : (float, float), optional
-        Show only this span of time, in seconds.
+        Time range to show, in seconds.
     axes : Axes or iterable of Axes, optional
-        Where to draw, one a run; by default on a new figure.
+        Axes to draw into, one per run (default: a new figure).
 
     Returns
     -------
     Axes or list of Axes
-        One for a Result, a list for a mapping. Row i reaches from i - 0.5 to i + 0.5.
+        One Axes for a Result, a list for a mapping. Row i extends from i - 0.5 to i + 0.5.
 
     Raises
     ------
     InvalidConfiguration
-        If an argument is out of range, or a run is not one of ``batch`` on nodes with such a resource.
+        If an argument is out of range, or a run is not one of ``batch`` on nodes with this resource.
     """
     runs = _load(results, resource)
     span = span_of(runs, window)
@@ -291,7 +293,7 @@ def node_map(
 
 
 def _grid(run: Run, resource: str, span: tuple[float, float], width: float) -> tuple[Floats, Floats, Sequence[str]]:
-    """Return edges of bins, the share of each row of nodes that is held in each bin, and names of rows."""
+    """Return bin edges, the used share of each row of nodes in each bin, and names of rows."""
     nodes = run.table("nodes")
     together = nice_count(len(nodes) / MOST_ROWS)
     end = min(span[1], run.end)
@@ -323,13 +325,15 @@ def _is_on_nodes(result: Result) -> bool:
 FIGURES = CORE_FIGURES | {
     "nodes": Figure(
         node_map,
-        "How full nodes were over time: the share of its cores that executions hold. Nodes that are down are grey.",
+        "Node utilization over time: the share of each node's cores that executions hold. Nodes that are down are "
+        "grey.",
         when=_is_on_nodes,
     ),
     "node-gantt": Figure(
         node_gantt,
-        "Which job held how many cores of each node when: a row is a node, as high as its cores.",
+        "Gantt chart by node: which job held how many cores of each node when. The height of a row stands for the "
+        "node's cores.",
         when=_is_on_nodes,
     ),
 }
-"""The figures of a batch run, those on nodes included."""
+"""Figures of a batch run, including those of runs on nodes."""

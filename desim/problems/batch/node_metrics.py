@@ -1,7 +1,7 @@
-"""Metrics of what a cluster of nodes has beside cores, and of groups of jobs.
+"""Metrics of a cluster of nodes: utilization of resources, GPU fragmentation, and waits of groups of jobs.
 
-Sources: fragmentation: Weng and others, "Beware of fragmentation", USENIX ATC 2023: free GPUs that a typical job of the
-workload could not use, weighted by how frequent each kind is.
+Source of the fragmentation metric: Weng and others, "Beware of fragmentation", USENIX ATC 2023. It is the amount of
+free GPUs that a typical job of the workload could not use, weighted by the frequency of each request.
 """
 
 from __future__ import annotations
@@ -31,38 +31,38 @@ __all__ = ["NODE_METRICS", "node_metrics", "waits_by"]
 Floats = NDArray[np.float64]
 
 AT_ONCE = 16_384
-"""States of nodes whose fragmentation is computed together, which takes some 50 MB."""
+"""Number of node states whose fragmentation is computed together, which takes about 50 MB."""
 
 NODE_METRICS = (
     Metric(
         "utilization_<resource>",
-        "on nodes: what executions hold of cores, memory, gpus, those of a model (gpus_MODEL) or a further resource, "
-        "over what nodes that are up have, as time averages",
+        "on nodes: time average of what executions hold over what nodes that are up have, for cores, memory, gpus, "
+        "GPUs of one model (gpus_MODEL) or another resource",
         better="higher",
     ),
     Metric(
         "fragmentation_<resource>",
-        "on nodes with GPUs: time average of the free GPUs that a typical job of the workload could not use, over all "
-        "GPUs",
+        "on nodes with GPUs: time average of the fraction of all GPUs that is free but unusable for a typical job of "
+        "the workload",
         better="lower",
     ),
 )
 
 
 def node_metrics(result: Result, observed: tuple[float, float]) -> dict[str, float]:
-    """Compute the metrics of a run on nodes.
+    """Return the metrics of a run on nodes.
 
     Parameters
     ----------
     result : Result
-        The run.
+        Result of the run.
     observed : tuple of float
-        Begin and end of the observed interval, in seconds.
+        Start and end of the observed interval, in seconds.
 
     Returns
     -------
     dict of str to float
-        Utilization of each resource and GPU model by ``utilization_NAME``; ``fragmentation_gpus`` where there are any.
+        ``utilization_NAME`` of each resource and GPU model; ``fragmentation_gpus`` if there are GPUs.
     """
     nodes = result.table("nodes")
     held = holdings(nodes, result.table("requests"), result.table("placements"))
@@ -87,7 +87,7 @@ def node_metrics(result: Result, observed: tuple[float, float]) -> dict[str, flo
 
 
 def _time_up(result: Result, nodes: pl.DataFrame, observed: tuple[float, float]) -> Floats:
-    """Return for how long each node was up, in seconds of the observed interval."""
+    """Return the seconds of the observed interval during which each node was up."""
     begin, end = observed
     up = np.full(len(nodes), end - begin)
     outages = result.table("outages")
@@ -95,7 +95,7 @@ def _time_up(result: Result, nodes: pl.DataFrame, observed: tuple[float, float])
         return up
     ranges = read_core_ranges(outages["resources"], result.info["num_cores"])
     sign = np.where(outages["event"].cast(str).to_numpy() == "down", -1.0, 1.0)
-    left = end - np.clip(outages["time"].to_numpy(), begin, end)  # how much of the interval lies behind each event
+    left = end - np.clip(outages["time"].to_numpy(), begin, end)  # seconds of the interval after each event
     for row, first, last in zip(ranges.row, ranges.first, ranges.last, strict=True):
         low, high = nodes["first_core"].search_sorted(first), nodes["first_core"].search_sorted(last, "right")
         up[low:high] += sign[row] * left[row]
@@ -103,7 +103,7 @@ def _time_up(result: Result, nodes: pl.DataFrame, observed: tuple[float, float])
 
 
 def _fragmentation(result: Result, nodes: pl.DataFrame, observed: tuple[float, float]) -> float:
-    """Return the time average of fragmentation: that of a node changes when something starts or ends there."""
+    """Return the time average of fragmentation; that of a node changes only when an execution starts or ends there."""
     requests, length = result.table("requests"), observed[1] - observed[0]
     if requests.is_empty() or not length:
         return math.nan
@@ -123,9 +123,9 @@ def _fragmentation(result: Result, nodes: pl.DataFrame, observed: tuple[float, f
 
 
 def _states(result: Result, nodes: pl.DataFrame, table: NodeTable) -> tuple[Any, Floats, Any, Any]:
-    """Return node, time, free cores and free thousandths of GPUs after each change, node by node, in order of time.
+    """Return node, time, free cores and free thousandths of GPUs after each change, by node and time.
 
-    Each node begins empty. Where several things happen at a time all but the last state last for no time.
+    Each node is initially empty. Of several changes at the same time, only the last state has a duration above 0.
     """
     import polars as pl
 
@@ -157,7 +157,7 @@ def _states(result: Result, nodes: pl.DataFrame, table: NodeTable) -> tuple[Any,
 
 
 def _nodes(nodes: pl.DataFrame) -> list[Node]:
-    """Return what a table of nodes says as far as fragmentation needs it."""
+    """Return the nodes of a table, with the values that fragmentation needs."""
     return [
         Node(
             row["name"],
@@ -171,7 +171,7 @@ def _nodes(nodes: pl.DataFrame) -> list[Node]:
 
 
 def _requests(requests: pl.DataFrame) -> list[Request]:
-    """Return what jobs request as far as fragmentation needs it."""
+    """Return the requests of a table, with the values that fragmentation needs."""
     return [
         Request(cores=cores, gpus=gpus, gpu_models=tuple(models), resources=_pairs(resources))
         for cores, gpus, models, resources in requests.select("cores", "gpus", "gpu_models", "resources").iter_rows()
@@ -183,26 +183,26 @@ def _pairs(text: str) -> tuple[tuple[str, int], ...]:
 
 
 def waits_by(result: Result, group: Literal["partition", "user"]) -> pl.DataFrame:
-    """Return how long the jobs of each partition or user waited.
+    """Return waiting times of the jobs of each partition or user.
 
     Parameters
     ----------
     result : Result
-        A run of a batch cluster.
+        Result of a run of a batch cluster.
     group : {"partition", "user"}
-        By the partition that jobs request, which takes nodes (empty for those that request none), or by user (-1 where
+        Grouping: by requested partition (empty if none is requested), which needs nodes, or by user (-1 if
         unknown).
 
     Returns
     -------
     polars.DataFrame
-        A row a group, sorted: its name, ``jobs`` that have started, ``core_hours`` of their executions, and of the
-        waits in seconds ``mean``, ``median``, ``p95`` and ``max``.
+        One row per group, sorted: its name, ``jobs`` that have started, ``core_hours`` of their executions, and
+        ``mean``, ``median``, ``p95`` and ``max`` of their waiting times in seconds.
 
     Raises
     ------
     InvalidConfiguration
-        If the cluster has no nodes, and thus no partitions.
+        If the grouping is by partition and the cluster has no nodes.
     """
     import polars as pl
 
@@ -210,7 +210,7 @@ def waits_by(result: Result, group: Literal["partition", "user"]) -> pl.DataFram
     jobs = result.table("jobs").filter(pl.col("starting_time").is_not_null()).rename({"user_id": "user"})
     if group == "partition":
         if "num_nodes" not in result.info:
-            raise InvalidConfiguration("waits by partition: the cluster has no nodes; give user instead")
+            raise InvalidConfiguration("group: 'partition' needs a cluster of nodes; try 'user'")
         key = ["arrival_number", "job_id"]
         jobs = jobs.join(result.table("requests").select(*key, "partition"), on=key, how="left", maintain_order="left")
     wait = pl.col("waiting_time")

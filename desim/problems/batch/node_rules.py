@@ -1,7 +1,7 @@
-"""Rules of a batch cluster of nodes, checked on the tables ``nodes``, ``requests`` and ``placements``.
+"""Validation rules of a batch cluster of nodes, on the tables ``nodes``, ``requests`` and ``placements``.
 
-What nodes hold is added up afresh from what jobs request and where they were; nothing is shared with the dynamics.
-Intervals are half-open, as those of cores: what is freed at t can be used at t.
+The rules recompute what is held on nodes from requests and placements; they share no code with the simulation.
+Time intervals are half-open, as for cores: resources released at time t may be used at time t.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["NODE_RULES", "has_other_times", "in_their_sizes", "is_uneven", "run_
 
 KEY = ["arrival_number", "job_id"]
 SPAN = ["arrival_number", "job_id", "starting_time", "finish_time"]
-"""What tells one execution of a job from another."""
+"""Columns that identify an execution of a job."""
 
 tasks, node = pl.col("tasks"), pl.col("node")
 
@@ -37,19 +37,20 @@ def _check(of: str, wrong: Callable[[Recorded], pl.DataFrame], message: str) -> 
 
 
 def run_where_they_were(run: Recorded) -> Iterator[tuple[Any, ...]]:
-    """Yield the jobs of the workload with the run times that they have on the nodes of their last execution.
+    """Yield the jobs of the workload, with their run times on the nodes of their last execution.
 
-    The slowest node counts: the job's run time on the model of its GPUs, or else its run time, over its speed.
+    On a node, the run time is that for the model of its GPUs, if given, or else the job's run time, divided by the
+    speed of the node. The slowest node determines the run time of the job.
 
     Parameters
     ----------
     run : Recorded
-        On nodes.
+        Run on nodes.
 
     Yields
     ------
     tuple
-        The fields of each job, in order of arrival.
+        Fields of each job, in order of arrival.
     """
     table = run["nodes"].select("node", "gpus", "gpu_model", "speed")
     nodes = {node: (model if gpus else "", speed) for node, gpus, model, speed in table.iter_rows()}
@@ -62,22 +63,22 @@ def run_where_they_were(run: Recorded) -> Iterator[tuple[Any, ...]]:
         if where is None:
             where = _where_they_were(run, nodes)
         times = getattr(job, "run_times", {})
-        there = next(where.get(job.job_id, iter(())), None) or {("", 1.0)}  # as submitted, if it never started
+        there = next(where.get(job.job_id, iter(())), None) or {("", 1.0)}  # never started: run time as submitted
         yield (*job[:4], max(times.get(model, job[4]) / speed for model, speed in there), *job[5:])
 
 
 def in_their_sizes(run: Recorded) -> Iterator[Job]:
-    """Yield the jobs of the workload; those in several sizes in the one that is recorded, if it is among them.
+    """Yield the jobs of the workload; moldable jobs in their recorded size, if it is one of theirs.
 
     Parameters
     ----------
     run : Recorded
-        Whose workload may be read once.
+        Run, whose workload may be an iterator.
 
     Yields
     ------
     Job
-        In order of arrival.
+        Jobs in order of arrival.
     """
     recorded: dict[int, set[tuple[Any, ...]]] | None = None
     for job in run.workload or ():
@@ -92,44 +93,44 @@ def in_their_sizes(run: Recorded) -> Iterator[Job]:
                 recorded.setdefault(job_id, set()).update((tuple(values), tuple(values[:2])))
         told = recorded.get(job.job_id, set())
         exact = (size for size in sizes if size[2:5] in told)
-        near = (size for size in sizes if size[2:4] in told)  # on nodes run times may be others
+        near = (size for size in sizes if size[2:4] in told)  # run times may differ between nodes
         yield next(exact, None) or next(near, sizes[0])
 
 
 def is_uneven(run: Recorded) -> bool:
-    """Tell whether jobs may run for another time on some nodes than on others.
+    """Return whether run times may differ between nodes.
 
     Parameters
     ----------
     run : Recorded
-        On nodes or cores.
+        Run on nodes or cores.
 
     Returns
     -------
     bool
-        Whether speeds, or models of GPUs, differ.
+        Whether nodes differ in speed or GPU model.
     """
     return _on_nodes(run) and run["nodes"].select("speed", "gpu_model").n_unique() > 1
 
 
 def has_other_times(run: Recorded) -> bool:
-    """Tell whether jobs may run for another time than the one with which they are submitted.
+    """Return whether run times may differ from the submitted ones.
 
     Parameters
     ----------
     run : Recorded
-        On nodes or cores.
+        Run on nodes or cores.
 
     Returns
     -------
     bool
-        Whether some node has a speed other than 1, or GPUs of a model.
+        Whether a node has a speed other than 1, or GPUs with a model name.
     """
     return _on_nodes(run) and not run["nodes"].filter((pl.col("speed") != 1) | (pl.col("gpu_model") != "")).is_empty()
 
 
 def _where_they_were(run: Recorded, nodes: dict[int, tuple[str, float]]) -> dict[int, Iterator[set[tuple[str, float]]]]:
-    """Return what the nodes of last executions are, by job id, in order of arrival: ids may come back."""
+    """Return (GPU model, speed) of the nodes of last executions, by job id, in order of arrival; ids may recur."""
     last = run["jobs"].select(SPAN).sort("arrival_number")
     placed = run["placements"].join(last, on=SPAN, how="semi", nulls_equal=True)
     at_once = run["jobs"].filter(pl.col("starting_time") == pl.col("finish_time"))
@@ -142,7 +143,7 @@ def _where_they_were(run: Recorded, nodes: dict[int, tuple[str, float]]) -> dict
     for number, node in placed.select("arrival_number", "node").iter_rows():
         begin, end = of_node[node]
         if number in cores and not any(first < end and begin <= last for first, last in cores[number]):
-            continue  # where it was cut at the same moment, as soon as it had started
+            continue  # an interrupted execution of zero length that started at the same instant
         there.setdefault(number, set()).add(nodes[node])
     where: dict[int, list[set[tuple[str, float]]]] = {}
     for number, job_id in last.select("arrival_number", "job_id").iter_rows():
@@ -150,18 +151,18 @@ def _where_they_were(run: Recorded, nodes: dict[int, tuple[str, float]]) -> dict
     return {job_id: iter(sets) for job_id, sets in where.items()}
 
 
-# -- what is held, put together ------------------------------------------------------------------
+# -- holdings -------------------------------------------------------------------------------------
 
 
 def _executions(run: Recorded) -> pl.DataFrame:
-    """Return all executions with the cores they held: the last of each job, and those after which it ran again."""
+    """Return all executions with the cores they held: the last one of each job, and those that were interrupted."""
     columns = [*SPAN, pl.col("allocated_resources").alias("cores_held")]
     cut = run.where("interruptions", pl.col("outcome") != "lost").select(columns)
     return pl.concat([run.where("jobs", pl.col("starting_time").is_not_null()).select(columns), cut])
 
 
 def _placed(run: Recorded) -> pl.DataFrame:
-    """Return the placements on nodes that there are, with what their jobs request and what their nodes have."""
+    """Return the placements on existing nodes, with the requests of their jobs and the resources of their nodes."""
     return placed(run["nodes"], run["requests"], run["placements"])
 
 
@@ -177,7 +178,7 @@ def _devices(run: Recorded) -> pl.DataFrame:
 
 
 def _misnumbered(run: Recorded) -> pl.DataFrame:
-    """Return the nodes whose number or first core does not follow from those before."""
+    """Return the nodes whose number or first core does not follow from the preceding nodes."""
     nodes = run["nodes"]
     first = [0, *accumulate(nodes["cores"].to_list())]
     want = nodes.with_columns(want=pl.int_range(pl.len()), want_core=pl.Series(first[:-1], dtype=pl.Int64))
@@ -190,7 +191,7 @@ def _miscounted_nodes(run: Recorded) -> pl.DataFrame:
 
 
 def _misrequested(run: Recorded) -> pl.DataFrame:
-    """Return jobs without one request, and requests without a job: a run that fails may leave the request behind."""
+    """Return jobs without exactly one request, and requests without a job, which only a failed run may leave behind."""
     jobs = run["jobs"].select(*KEY, requested="requested_number_of_resources")
     both = jobs.join(run["requests"], on=KEY, how="full", coalesce=True, maintain_order="left_right")
     unasked = pl.col("requested").is_null() & pl.lit(run.info["status"] != "failed")
@@ -199,13 +200,13 @@ def _misrequested(run: Recorded) -> pl.DataFrame:
 
 
 def _changed_requests(run: Recorded) -> pl.DataFrame:
-    """Return what is requested otherwise than in the workload, which must be a sequence to be read once more."""
+    """Return requests that differ from the workload, which must be a sequence because it is read again."""
     if not isinstance(run.workload, Sequence):
         return pl.DataFrame()
     names = [name for name in run["requests"].columns if name not in KEY]
     given = [(job.job_id, *_values(job)) for job in run.workload if isinstance(job, NodeJob)]
     schema = {name: run["requests"].schema[name] for name in ("job_id", *names)}
-    workload = pl.DataFrame(given, schema, orient="row").unique("job_id", keep="none")  # those whose id comes again
+    workload = pl.DataFrame(given, schema, orient="row").unique("job_id", keep="none")  # ids that recur are skipped
     both = run["requests"].join(workload, on="job_id", suffix="_given", maintain_order="left")
     wrong = [(name, pl.col(name).ne_missing(pl.col(f"{name}_given"))) for name in names]
     what = pl.concat_str([pl.when(other).then(pl.lit(f"{name} ")).otherwise(pl.lit("")) for name, other in wrong])
@@ -213,7 +214,7 @@ def _changed_requests(run: Recorded) -> pl.DataFrame:
 
 
 def _values(job: NodeJob) -> tuple[Any, ...]:
-    """Return what a job requests in the order of the table."""
+    """Return the request of a job in the column order of the table."""
     one: Request = job.request
     further = " ".join(f"{name}={amount}" for name, amount in one.resources)
     amounts = one.tasks, one.cores, one.memory, float(one.gpus), list(one.gpu_models), further
@@ -239,7 +240,7 @@ def _unexecuted(run: Recorded) -> pl.DataFrame:
 
 
 def _lasts() -> pl.Expr:
-    """Tell which executions take time: one that is cut as it starts may start again at once."""
+    """Return whether executions take time: one that is interrupted as it starts may start again at once."""
     return pl.col("starting_time").ne_missing(pl.col("finish_time"))
 
 
@@ -266,7 +267,7 @@ def _unsuitable(run: Recorded) -> pl.DataFrame:
 
 
 def _wrong_gpus(run: Recorded) -> pl.DataFrame:
-    """Return the placements that do not hold the GPUs that their tasks request, or all where they are alone."""
+    """Return the placements that do not hold the requested GPUs, or, with exclusive nodes, all GPUs."""
     unreadable = run.once(_placed).filter(~is_readable())
     share, each = pl.col("share"), (pl.col("task_gpus") * GPU).round().cast(pl.Int64)
     devices = run.once(_devices).with_columns(each=each)
@@ -285,7 +286,7 @@ def _wrong_gpus(run: Recorded) -> pl.DataFrame:
 
 
 def _wrong_cores(run: Recorded) -> pl.DataFrame:
-    """Return where the cores of executions do not lie on their nodes, as many as the tasks there request."""
+    """Return nodes where the cores of an execution differ in number from what its tasks there request."""
     executions, nodes = run.once(_executions), run["nodes"]
     ranges = read_core_ranges(executions["cores_held"], run.info["num_cores"])
     first = nodes["first_core"].to_numpy()
@@ -306,13 +307,13 @@ def _wrong_cores(run: Recorded) -> pl.DataFrame:
     return both.filter(pl.col("held") != pl.col("want"))
 
 
-# -- what nodes have ------------------------------------------------------------------------------
+# -- capacity of nodes ----------------------------------------------------------------------------
 
 
 def _held(run: Recorded) -> pl.DataFrame:
-    """Return how much each execution holds of each resource of a node, and how much of it there is.
+    """Return the amount of each resource of a node that each execution holds, and the capacity.
 
-    A suspended job goes on holding all but its cores until it runs again.
+    A suspended job holds everything except its cores until it resumes.
     """
     placed, devices = run.once(_placed), run.once(_devices)
     cores = _holding(placed, pl.lit(CORES), tasks * pl.col("task_cores"), pl.col("node_cores"))
@@ -328,14 +329,14 @@ def _held(run: Recorded) -> pl.DataFrame:
 
 
 def _until_resumed(run: Recorded, rows: pl.DataFrame) -> pl.DataFrame:
-    """Return placements, those of executions after which their job was suspended until it ran again."""
+    """Return rows of executions; those of suspended jobs are extended until the job resumes."""
     suspended = run.where("interruptions", pl.col("outcome") == "suspended").select(SPAN).unique()
     ran = run.once(_executions).select(SPAN).sort(SPAN, nulls_last=True)
     following = ran.with_columns(until=pl.col("starting_time").shift(-1).over("arrival_number"), suspended=True)
     following = following.join(suspended, on=SPAN, how="semi").unique(SPAN, keep="last", maintain_order=True)
     both = rows.join(following, on=SPAN, how="left", maintain_order="left")
     each = [name for name in (*SPAN, "node", "gpu") if name in rows.columns]
-    last = pl.struct(each).is_last_distinct()  # of executions that took no time, one after the other at one moment
+    last = pl.struct(each).is_last_distinct()  # among executions of zero length at the same instant
     until = pl.when(pl.col("suspended") & last).then("until").otherwise("finish_time")
     return both.with_columns(finish_time=until).drop("until", "suspended")
 
@@ -350,19 +351,19 @@ def _overcommitted(run: Recorded) -> pl.DataFrame:
 
 
 def _above_capacity(held: pl.DataFrame) -> pl.DataFrame:
-    """Return the starts after which more is held of a resource of a node than there is."""
+    """Return the starts after which more of a node's resource is held than it has."""
     lasting = held.with_columns(pl.col("finish_time").fill_null(np.inf))
     lasting = lasting.filter(pl.col("starting_time") < pl.col("finish_time"))
     ends = lasting.with_columns(starting_time="finish_time", amount=-pl.col("amount"))
-    changes = pl.concat([lasting, ends]).sort("node", "resource", "starting_time", "amount")  # at a time, ends first
+    changes = pl.concat([lasting, ends]).sort("node", "resource", "starting_time", "amount")  # ends before starts
     held_then = changes.with_columns(used=pl.col("amount").cum_sum().over("node", "resource"))
     return held_then.filter((pl.col("amount") > 0) & (pl.col("used") > pl.col("capacity")))
 
 
 def _not_alone(run: Recorded) -> pl.DataFrame:
-    """Return the starts after which a job that wants to be alone on a node is not.
+    """Return the starts after which a job that requests exclusive nodes shares one.
 
-    Such a job is counted as more jobs than there are, others as one.
+    Such a job counts as more jobs than there can be, other jobs as one.
     """
     many = run.height("placements") + 1
     amount = pl.when("task_exclusive").then(many).otherwise(1).cast(pl.Int64)
@@ -375,119 +376,124 @@ _SPAN = "in [{starting_time}, {finish_time}) s"
 NODE_RULES = (
     Rule(
         "nodes",
-        "nodes are numbered, and so are their cores, node after node (this and the following: on nodes)",
+        "nodes and cores are numbered consecutively (this and the following rules: on nodes)",
         (
             _check(
-                "nodes", _misnumbered, "node {node} from core {first_core} on: want {want} from core {want_core} on"
+                "nodes",
+                _misnumbered,
+                "node {node} with first core {first_core}: expected node {want} with first core {want_core}",
             ),
             _check(
                 "nodes",
                 _miscounted_nodes,
-                "there are {count} nodes of {cores} cores, want {run.info[num_nodes]} of {run.info[num_cores]}",
+                "got {count} nodes with {cores} cores, expected {run.info[num_nodes]} with {run.info[num_cores]}",
             ),
         ),
     ),
     Rule(
         "requests",
-        "every job has one request, for as many cores as its row says",
+        "every job has exactly one request, whose cores match the job table",
         (
             _check(
                 "requests",
                 _misrequested,
-                "job {job_id} of {requested} cores requests {tasks} tasks of {cores} cores, or more than once",
+                "job {job_id} with {requested} cores: its request is {tasks} tasks of {cores} cores, or occurs twice",
             ),
         ),
     ),
     Rule(
         "placements",
-        "every execution has its nodes, each once, and nothing else is on nodes",
+        "every execution has placements on nodes, each node once, and every placement has an execution",
         (
-            _check("placements", _nowhere, "job {job_id} runs " + _SPAN + " on no node"),
+            _check("placements", _nowhere, "job {job_id} runs " + _SPAN + ", but has no placement on a node"),
             _check(
                 "placements",
                 _unexecuted,
-                "job {job_id} is on node {node} " + _SPAN + ": it does not run then, or is there twice, or there is "
-                "no such node",
+                "job {job_id} is placed on node {node} " + _SPAN + ", but it does not run then, is placed there twice, "
+                "or the node does not exist",
             ),
         ),
     ),
     Rule(
         "placed_tasks",
-        "the tasks of an execution are those that its job requests, no more on a node than it allows",
+        "an execution has the number of tasks that its job requests, and no node has more of them than allowed",
         (
-            _check("placements", _misplaced_tasks, "job {job_id} has {task_tasks} tasks and {tasks} " + _SPAN),
+            _check(
+                "placements", _misplaced_tasks, "job {job_id} requests {task_tasks} tasks, but has {tasks} " + _SPAN
+            ),
             _check(
                 "placements",
                 _crowded,
-                "job {job_id} has {tasks} tasks on node {node_name!r} " + _SPAN + ", at most {task_tasks_per_node} of "
-                "which may be on a node",
+                "job {job_id} has {tasks} tasks on node {node_name!r} " + _SPAN + ", but allows at most "
+                "{task_tasks_per_node} per node",
             ),
         ),
     ),
     Rule(
         "suitable_nodes",
-        "jobs are on nodes of the partition, the GPU model and the features that they request",
+        "jobs run on nodes with the partition, GPU model and features that they request",
         (
             _check(
                 "placements",
                 _unsuitable,
                 "job {job_id} is on node {node_name!r} (partition {node_partition!r}, GPU model {node_gpu_model!r}, "
-                "features {node_features}): it wants partition {task_partition!r}, GPU models {task_gpu_models}, "
+                "features {node_features}), but requests partition {task_partition!r}, GPU models {task_gpu_models}, "
                 "features {task_features} and none of {task_without}",
             ),
         ),
     ),
     Rule(
         "held_gpus",
-        "tasks hold the GPUs that they request: whole ones, or a share of a single one",
+        "tasks hold the GPUs that they request: entire GPUs, or a share of a single one",
         (
             _check(
                 "placements",
                 _wrong_gpus,
-                "job {job_id} holds GPUs {gpus!r} of node {node_name!r}, which has {node_gpus}; {tasks} tasks request "
-                "{task_gpus} each, exclusive {task_exclusive}",
+                "job {job_id} holds GPUs {gpus!r} of node {node_name!r}, which has {node_gpus}, but each of its "
+                "{tasks} tasks requests {task_gpus} (exclusive: {task_exclusive})",
             ),
         ),
     ),
     Rule(
         "cores_on_nodes",
-        "the cores of an execution lie on its nodes, as many as its tasks there request",
+        "the cores of an execution are on its nodes, and match in number what its tasks there request",
         (
             _check(
                 "placements",
                 _wrong_cores,
-                "job {job_id} has {held} cores on node {node} " + _SPAN + ", its tasks there request {want}",
+                "job {job_id} has {held} cores on node {node} " + _SPAN + ", but its tasks there request {want}",
             ),
         ),
     ),
     Rule(
         "node_capacity",
-        "at no time is more held of a resource or a GPU of a node than there is",
+        "executions never hold more of a resource or a GPU of a node than the node has",
         (
             _check(
                 "placements",
                 _overcommitted,
-                "at {starting_time} s, as job {job_id} starts, {used} {resource} of node {node_name!r} are held and "
-                "{capacity} there",
+                "at {starting_time} s, when job {job_id} starts, {used} {resource} of node {node_name!r} are held, but "
+                "the node has {capacity}",
             ),
         ),
     ),
     Rule(
         "exclusive_nodes",
-        "a job that requests to be alone is alone on its nodes",
+        "a job that requests exclusive nodes shares none with other jobs",
         (
             _check(
                 "placements",
                 _not_alone,
-                "at {starting_time} s, as job {job_id} starts, a job on node {node_name!r} that is to be alone is not",
+                "at {starting_time} s, when job {job_id} starts, node {node_name!r} is shared although a job requests "
+                "it exclusively",
             ),
         ),
     ),
     Rule(
         "request_conservation",
-        "jobs request what they do in the workload (needs it as a sequence)",
-        (_check("requests", _changed_requests, "job {job_id} requests otherwise than in the workload: {what}"),),
+        "requests are those of the workload (which must be a sequence)",
+        (_check("requests", _changed_requests, "job {job_id}: the request differs from the workload in {what}"),),
         needs_workload=True,
     ),
 )
-"""What holds of a run on nodes, in the order of checking."""
+"""Validation rules of a run on nodes, in the order of checking."""

@@ -1,8 +1,8 @@
-"""Nodes with resources, and what jobs request of them.
+"""Nodes with resources, and requests of jobs for them.
 
-A cluster of nodes is still a row of cores, numbered node after node, so that records, pictures and metrics of cores
-hold for it as well. What a node has beside cores is counted in whole numbers: memory in bytes, GPUs in thousandths, and
-whatever else the user names.
+A cluster of nodes is also a sequence of cores, numbered node by node, so that records, figures and metrics of cores
+apply to it as well. Other resources of a node are counted in integers: memory in bytes, GPUs in thousandths, and any
+other resource in a unit of the user's choice.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from desim.problems.batch.windows import Window, windows_on_nodes
 __all__ = ["GPU", "Held", "Node", "NodeJob", "NodeTable", "Request", "Shape", "run_time_on"]
 
 GPU = 1000
-"""Parts of a GPU: shares are counted in thousandths."""
+"""Number of parts per GPU: shares are counted in thousandths."""
 
 CORES, MEMORY = "cores", "memory"
-"""The resources that every node has, in the order of columns; those that users name come after them."""
+"""Resources that every node has, in column order; resources named by users follow."""
 
 Mask = NDArray[np.bool_]
 Whole = NDArray[np.int64]
@@ -35,28 +35,28 @@ Whole = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Node:
-    """One machine of a cluster.
+    """Node of a cluster.
 
     Attributes
     ----------
     name : str
-        Unique in the cluster.
+        Name, unique in the cluster.
     cores : int
-        At least 1.
+        Number of cores, at least 1.
     memory : int
-        Bytes.
+        Memory in bytes.
     gpus : int
-        How many.
+        Number of GPUs.
     gpu_model : str
-        Of all its GPUs.
+        Model of all its GPUs.
     resources : mapping of str to int
-        Amounts of further resources by name.
+        Amounts of other resources by name.
     partition : str
-        Jobs may ask for it.
+        Name of the partition, which jobs may request.
     features : frozenset of str
-        Jobs may ask for some, or for nodes without some.
+        Names of features, which jobs may request or exclude.
     speed : float
-        Jobs run for so many times less than their run time, above 0; the slowest of a job's nodes counts.
+        Speed factor, above 0: run times are divided by it. The slowest node of a job determines its run time.
 
     Raises
     ------
@@ -84,53 +84,53 @@ class Node:
 
     @classmethod
     def several(cls, count: int, cores: int, *, name: str = "n", **options: Any) -> list[Self]:
-        """Return equal nodes.
+        """Return a number of equal nodes.
 
         Parameters
         ----------
         count : int
-            How many.
+            Number of nodes.
         cores : int
-            Of each.
+            Number of cores of each node.
         name : str
-            What their names begin with; a number follows.
+            Prefix of the names, which is followed by a number.
         **options : object
-            As for one node.
+            Other arguments of the nodes.
 
         Returns
         -------
         list of Node
-            Named ``n0``, ``n1`` and so on.
+            Nodes named ``n0``, ``n1`` and so on.
         """
         return [cls(f"{name}{number}", cores, **options) for number in range(count)]
 
 
 @dataclass(frozen=True)
 class Request:
-    """What a job requests: a number of equal tasks, each of which lives on one node.
+    """Resource request of a job: a number of equal tasks, each of which runs on one node.
 
     Attributes
     ----------
     tasks : int
-        At least 1.
+        Number of tasks, at least 1.
     cores : int
-        Of each task, at least 1.
+        Number of cores per task, at least 1.
     memory : int
-        Bytes of each task.
+        Memory per task in bytes.
     gpus : float
-        Of each task: a whole number, or a share below one in thousandths, which lives on one GPU.
+        GPUs per task: an integer, or a multiple of 0.001 below 1, which is a share of a single GPU.
     gpu_models : tuple of str
-        Models that will do; none if all will.
+        Acceptable GPU models; empty for any.
     resources : tuple of (str, int)
-        Amounts of further resources of each task.
+        Names and amounts of other resources per task.
     partition : str
-        The only one that will do; empty if all will.
+        Required partition; empty for any.
     features, without : tuple of str
-        What nodes must have, and must not have.
+        Features that nodes must have, and features that they must not have.
     exclusive : bool
-        Whether no other job may be on its nodes.
+        Whether the job needs its nodes for itself.
     tasks_per_node : int or None
-        At most so many on one node.
+        Maximum number of tasks per node; None for no limit.
     """
 
     tasks: int = 1
@@ -146,7 +146,7 @@ class Request:
     tasks_per_node: int | None = None
 
     def fault(self) -> str:
-        """Return what is wrong with it; empty if nothing is."""
+        """Return the first fault of the request, or an empty string if it is valid."""
         least: dict[str, tuple[Any, int]] = {"tasks": (self.tasks, 1), "cores": (self.cores, 1)}
         least |= {"memory": (self.memory, 0)} | {name: (amount, 0) for name, amount in self.resources}
         if self.tasks_per_node is not None:
@@ -155,21 +155,21 @@ class Request:
             return fault
         share = self.gpus * GPU
         if not 0 <= share < float("inf") or abs(share - round(share)) > 1e-6:
-            return f"gpus is {self.gpus!r}, want a whole number or a share below one in thousandths"
+            return f"gpus: got {self.gpus!r}, expected an integer >= 0, or a multiple of 0.001 below 1"
         if self.gpus > 1 and self.gpus != int(self.gpus):
-            return f"gpus is {self.gpus!r}: a share lives on one GPU, want a whole number or less than 1"
+            return f"gpus: got {self.gpus!r}, expected an integer or less than 1, because a share is of a single GPU"
         return ""
 
 
 class NodeJob(Job):
-    """A job that requests tasks on nodes: a :class:`Job` for all who look at cores and times only.
+    """Job that requests tasks on nodes; in all other respects a :class:`Job`.
 
     Attributes
     ----------
     request : Request
-        What it requests; equal jobs share one.
+        Resource request; equal jobs share one object.
     run_times : mapping of str to float
-        How long it runs on nodes with GPUs of a model, in seconds; its ``run_time`` elsewhere. Agents see none of it.
+        Run time in seconds by GPU model; on nodes without these models, ``run_time`` applies. Agents do not see it.
     """
 
     request: Request
@@ -187,40 +187,38 @@ class NodeJob(Job):
         *,
         run_times: Mapping[str, float] | None = None,
     ) -> Self:
-        """Return a job.
+        """Return a job with a request.
 
         Parameters
         ----------
         job_id : int
             Identifier.
         submission_time : float
-            Seconds.
+            Submission time in seconds.
         request : Request
-            Of nodes; the requested cores are those of all tasks.
+            Resource request; the requested cores are the sum over all tasks.
         requested_time, run_time : float
-            Seconds, as of a :class:`Job`.
+            Times in seconds, as for :class:`Job`.
         user_id : int
-            Who submitted it, -1 where unknown.
+            Number of the user who submitted the job; -1 if unknown.
         run_times : mapping of str to float, optional
-            Run times in seconds by models of GPUs.
+            Run times in seconds by GPU model.
 
         Returns
         -------
         NodeJob
-            A new one.
+            New job.
 
         Raises
         ------
         WorkloadError
-            If the request makes no sense, or a run time does not.
+            If the request or a run time is invalid.
         """
         if fault := request.fault():
             raise WorkloadError(f"job {job_id}: {fault}")
         for model, time in (run_times or {}).items():
             if not 0 <= time < float("inf"):
-                raise WorkloadError(
-                    f"job {job_id}: the run time on {model} is {time!r}, want a finite time of at least 0"
-                )
+                raise WorkloadError(f"job {job_id}: run_times[{model!r}]: got {time!r}, expected a finite time >= 0 s")
         job = cls(job_id, submission_time, request.tasks * request.cores, requested_time, run_time, user_id)
         job.request = request
         if run_times:
@@ -229,13 +227,13 @@ class NodeJob(Job):
 
     @classmethod
     def requesting(cls, job: Job, request: Request) -> Self:
-        """Return a job of which everything but the request is known, and right."""
+        """Return a job with the given request and the fields of a valid job, without checks."""
         made = cls(*job)
         made.request = request
         return made
 
     def _replace(self, **values: Any) -> Self:
-        """Return a job with other values."""
+        """Return a copy with the given values."""
         job = super()._replace(**values)
         job.request = self.request
         if "run_times" in vars(self):
@@ -243,68 +241,68 @@ class NodeJob(Job):
         return job
 
     def known(self) -> Self:
-        """Return the job as agents know it: it runs for as long as it requests, on whatever nodes."""
+        """Return the job as agents know it, with its requested time as run time on all nodes."""
         job = super().known()
         vars(job).pop("run_times", None)
         return job
 
     def __eq__(self, other: object) -> bool:
-        """Tell whether two jobs are and request the same."""
+        """Return whether two jobs are equal and have the same requests and run times."""
         mine = self.request, self.run_times
         return tuple.__eq__(self, other) and mine == (getattr(other, "request", None), getattr(other, "run_times", {}))
 
     def __ne__(self, other: object) -> bool:
-        """Tell whether they do not: tuples have an answer of their own."""
+        """Return whether two jobs differ; defined because tuples have their own comparison."""
         return not self == other
 
     __hash__ = Job.__hash__
 
 
 def run_time_on(job: Job, nodes: Iterable[Node]) -> float:
-    """Return how long a job runs on some nodes: as long as on the slowest of them.
+    """Return the run time of a job on given nodes: that on the slowest of them.
 
     Parameters
     ----------
     job : Job
-        With run times by models of GPUs, if it is a :class:`NodeJob` that has some.
+        Job, which has run times by GPU model if it is a :class:`NodeJob` with ``run_times``.
     nodes : iterable of Node
-        At least one.
+        Nodes of the job, at least one.
 
     Returns
     -------
     float
-        Seconds.
+        Run time in seconds.
     """
     times: Mapping[str, float] = getattr(job, "run_times", {})
     return max(times.get(node.gpu_model if node.gpus else "", job.run_time) / node.speed for node in nodes)
 
 
 class Shape:
-    """A request as arrays of a cluster; made once for all jobs that request the same.
+    """Request compiled to arrays for the nodes of a cluster; created once for all jobs with the same request.
 
     Parameters
     ----------
     request : Request
-        What is requested.
+        Request to compile.
     table : NodeTable
-        The nodes.
+        Nodes of the cluster.
     passes : tuple of int
-        Numbers of the windows that admit its user.
+        Numbers of the reservations that admit the user of the job.
 
     Attributes
     ----------
     tasks : int
-        How many.
+        Number of tasks.
     amounts : tuple of int
-        Of each task, for each resource.
+        Amount of each resource per task.
     needed : list of (int, int)
-        Column and amount of the resources that a task needs some of.
+        Column and amount per task of the resources of which a task needs more than 0.
     gpus, share : int
-        Whole GPUs of a task, and thousandths of one GPU; at most one of them is not 0.
+        Entire GPUs per task, and thousandths of one GPU per task; at most one of the two is not 0.
     eligible : array of bool, shape (N,)
-        The nodes that will do, by what they are.
+        Whether each node has the requested partition, GPU model and features.
     most : int
-        Tasks on one node, at most.
+        Maximum number of tasks per node.
     """
 
     def __init__(self, request: Request, table: NodeTable, passes: tuple[int, ...] = ()) -> None:
@@ -312,16 +310,16 @@ class Shape:
         self.tasks = request.tasks
         amounts = dict.fromkeys(table.resources, 0) | {CORES: request.cores, MEMORY: request.memory}
         if unknown := [name for name, _ in request.resources if name not in amounts]:
-            raise WorkloadError(f"resource {unknown[0]!r} is on no node; there are {', '.join(table.resources)}")
+            raise WorkloadError(f"resources: got {unknown[0]!r}, expected some of: {', '.join(table.resources)}")
         amounts |= dict(request.resources)
         self.amounts = tuple(amounts.values())
         self.needed = [(column, amount) for column, amount in enumerate(self.amounts) if amount]
         if request.partition and request.partition not in table.partitions:
             there = ", ".join(table.partitions) or "none"
-            raise WorkloadError(f"there is no partition {request.partition!r}; there are {there}")
+            raise WorkloadError(f"partition: got {request.partition!r}, expected one of: {there}")
         if request.gpu_models and not set(request.gpu_models) & set(table.gpu_models):
             models, there = ", ".join(request.gpu_models), ", ".join(table.gpu_models) or "none"
-            raise WorkloadError(f"no node has a GPU of the models {models}; there are {there}")
+            raise WorkloadError(f"gpu_models: got {models}, expected some of: {there}")
         whole = request.gpus >= 1
         self.gpus = int(request.gpus) if whole else 0
         self.share = 0 if whole else round(request.gpus * GPU)
@@ -331,18 +329,18 @@ class Shape:
 
 
 class Held(NamedTuple):
-    """What a job holds of one node.
+    """Allocation of a job on one node.
 
     Attributes
     ----------
     node : int
-        Which.
+        Number of the node.
     tasks : int
-        How many tasks are there.
+        Number of tasks on the node.
     amounts : tuple of int
-        For each resource; those of a whole node where the job is alone.
+        Allocated amount of each resource; all of the node's if the job requests exclusive nodes.
     gpus : tuple of (int, int)
-        Number of a GPU and the thousandths that are held of it.
+        Number of each allocated GPU, and its allocated thousandths.
     """
 
     node: int
@@ -352,54 +350,54 @@ class Held(NamedTuple):
 
 
 class NodeTable:
-    """The nodes of a cluster as arrays; they do not change.
+    """Nodes of a cluster as arrays, which do not change.
 
     Parameters
     ----------
     nodes : sequence of Node
-        At least one; their names differ.
+        Nodes with distinct names, at least one.
     windows : iterable of Window
-        When some of them are not for jobs, or for those of some users only.
+        Advance reservations, during which some nodes are unavailable, or available to some users only.
 
     Attributes
     ----------
     nodes : tuple of Node
-        In order; N of them.
+        The N nodes in order.
     windows : tuple of Window
-        By their starts; their nodes are numbers.
+        Reservations by start time; their nodes are given by number.
     resources : tuple of str
-        Cores, memory, and those that some node names, R of them.
+        Names of the R resources: cores, memory, and others that a node has.
     capacity : array of int, shape (N, R)
-        How much of each a node has.
+        Amount of each resource of each node.
     gpus : array of int, shape (N, G)
-        Thousandths of each GPU: 1,000 if the node has so many, 0 otherwise.
+        Thousandths of each GPU: 1,000 if the node has that GPU, 0 otherwise.
     partitions, gpu_models : tuple of str
-        Those that nodes have, sorted.
+        Sorted names that occur among the nodes.
     first_core : list of int
         Number of each node's first core in the cluster.
     has_speeds : bool
-        Whether the speed of some node is not 1.
+        Whether any node has a speed other than 1.
 
     Raises
     ------
     InvalidConfiguration
-        If there is none, or two have one name, or a window makes no sense.
+        If there are no nodes, two nodes have the same name, or a reservation is invalid.
     """
 
     def __init__(self, nodes: Iterable[Node], windows: Iterable[Window] = ()) -> None:
         self.nodes = tuple(nodes)
         if not self.nodes:
-            raise InvalidConfiguration("a cluster needs at least one node")
+            raise InvalidConfiguration("nodes: got none, expected at least one")
         names: set[str] = set()
         for node in self.nodes:
             if not isinstance(node, Node):
-                raise InvalidConfiguration(f"nodes holds {node!r}, want Nodes")
+                raise InvalidConfiguration(f"nodes: got {node!r}, expected Node objects")
             if node.name in names:
-                raise InvalidConfiguration(f"two nodes are named {node.name!r}")
+                raise InvalidConfiguration(f"nodes: the name {node.name!r} occurs twice; names must be unique")
             names.add(node.name)
         further = sorted({name for node in self.nodes for name in node.resources})
         if taken := {CORES, MEMORY, "gpus"} & set(further):
-            raise InvalidConfiguration(f"{taken.pop()!r} is no name for a further resource, nodes have it as it is")
+            raise InvalidConfiguration(f"resources: {taken.pop()!r} is a built-in resource; choose another name")
         self.resources = (CORES, MEMORY, *further)
         rows = [[node.cores, node.memory, *(node.resources.get(name, 0) for name in further)] for node in self.nodes]
         self.capacity: Whole = np.array(rows, np.int64)
@@ -409,7 +407,7 @@ class NodeTable:
         self.partitions = tuple(sorted({node.partition for node in self.nodes if node.partition}))
         self.gpu_models = tuple(sorted({node.gpu_model for node in self.nodes if node.gpus and node.gpu_model}))
         self.has_speeds = any(node.speed != 1 for node in self.nodes)
-        self._shapes: dict[object, Shape] = {}  # by request, and by windows that admit the user if there are any
+        self._shapes: dict[object, Shape] = {}  # by request, and by the reservations that admit the user if any
         self.windows = windows_on_nodes(windows, [node.name for node in self.nodes], self._of_partitions())
         self._outside = np.ones((len(self.windows), len(self.nodes)), np.bool_)
         passes: dict[int, list[int]] = {}
@@ -433,16 +431,16 @@ class NodeTable:
 
     @property
     def num_cores(self) -> int:
-        """Cores of all nodes."""
+        """Total number of cores."""
         return int(self.capacity[:, 0].sum())
 
     @cached_property
     def num_gpus(self) -> int:
-        """GPUs of all nodes."""
+        """Total number of GPUs."""
         return sum(node.gpus for node in self.nodes)
 
     def eligible(self, request: Request) -> Mask:
-        """Return which nodes will do by what they are, shape (N,)."""
+        """Return whether each node has the requested partition, GPU model and features, shape (N,)."""
         return np.array(
             [
                 (not request.partition or node.partition == request.partition)
@@ -455,7 +453,7 @@ class NodeTable:
         )
 
     def closed_between(self, start: float, end: float) -> tuple[int, ...]:
-        """Return the numbers of the windows that are there at some time from ``start`` to ``end``, in seconds."""
+        """Return the numbers of the reservations in force at some time from ``start`` to ``end``, in seconds."""
         return tuple(
             number
             for number, window in enumerate(self.windows)
@@ -463,36 +461,36 @@ class NodeTable:
         )
 
     def nodes_of(self, window: int) -> list[int]:
-        """Return the nodes of a window of a number, ascending."""
+        """Return the nodes of a reservation, ascending."""
         return (~self._outside[window]).nonzero()[0].tolist()  # type: ignore[no-any-return]
 
     def open_to(self, shape: Shape, closed: Iterable[int]) -> Mask:
-        """Return the nodes that belong to none of some windows, or only to those that admit a user, shape (N,)."""
+        """Return whether each node is open to a job under the reservations in force, shape (N,)."""
         return self.outside(number for number in closed if number not in shape.passes)
 
     def outside(self, windows: Iterable[int]) -> Mask:
-        """Return the nodes that belong to none of some windows, shape (N,)."""
+        """Return whether each node belongs to none of the given reservations, shape (N,)."""
         return np.asarray(self._outside[list(windows)].all(axis=0))
 
     def shape(self, request: Request, passes: tuple[int, ...] = ()) -> Shape:
-        """Return the arrays of a request.
+        """Return a compiled request.
 
         Parameters
         ----------
         request : Request
-            Of a job.
+            Request of a job.
         passes : tuple of int
-            Numbers of the windows that admit its user.
+            Numbers of the reservations that admit the user of the job.
 
         Returns
         -------
         Shape
-            The same object for equal requests.
+            Compiled request, the same object for equal requests.
 
         Raises
         ------
         WorkloadError
-            If no node has a resource that it names.
+            If the request names a resource, partition or GPU model that no node has.
         """
         key = (request, passes) if passes else request
         shape = self._shapes.get(key)
@@ -501,34 +499,34 @@ class NodeTable:
         return shape
 
     def shape_of(self, job: Job) -> Shape:
-        """Return what a job requests, as arrays.
+        """Return the compiled request of a job.
 
         Parameters
         ----------
         job : Job
-            A plain one requests a task of one core for each of its cores.
+            Job; without a request, it counts as one task per requested core, with one core each.
 
         Returns
         -------
         Shape
-            The same object for equal requests.
+            Compiled request, the same object for equal requests.
 
         Raises
         ------
         WorkloadError
-            If no node has a resource that it names.
+            If the request names a resource, partition or GPU model that no node has.
         """
         request = getattr(job, "request", None) or Request(tasks=job.requested_cores)
         return self.shape(request, self._passes.get(job.user_id, ()) if self._passes else ())
 
     def core_ids(self, nodes: Sequence[int]) -> list[int]:
-        """Return the cores of some nodes, ascending within each."""
+        """Return the core ids of the given nodes, ascending within each node."""
         return [self.first_core[node] + core for node in nodes for core in range(self.nodes[node].cores)]
 
 
 def _fault(least: Mapping[str, tuple[Any, int]]) -> str:
-    """Return which of some values is no whole number of at least what is given with it; empty if all are."""
+    """Return why a value is not an integer of at least its minimum, or an empty string if all are."""
     for name, (value, smallest) in least.items():
         if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < smallest:
-            return f"{name} is {value!r}, want a whole number of at least {smallest}"
+            return f"{name}: got {value!r}, expected an integer >= {smallest}"
     return ""

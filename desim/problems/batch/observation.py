@@ -1,6 +1,6 @@
-"""The state of a batch cluster, and what an agent sees of it: live, read-only views backed by arrays.
+"""State of a batch cluster, and observations of it: live, read-only views backed by arrays.
 
-Views are valid until the decision is answered; copy what must last longer.
+Views are valid until the decision is answered; copy arrays that you need for longer.
 """
 
 from __future__ import annotations
@@ -27,26 +27,27 @@ from desim.problems.batch.windows import Window
 __all__ = ["BatchObservation", "BatchState", "Execution", "Queue", "Resumed", "Running", "Suspended", "corrected_end"]
 
 OVERRUN_PATIENCE = 60.0
-"""Seconds that a job which has just passed its requested time is expected to go on."""
+"""Seconds that a job is expected to continue when it has just passed its requested time."""
 
 
 def corrected_end(expected: float, now: float) -> float:
-    """Return when a running job is expected to end, also after it has run for longer than it requests.
+    """Return the expected end of a running job, even if it has exceeded its requested time.
 
-    It is then expected to go on for a minute, and whenever that has passed for as long again as it has overrun: until
-    1, 2, 4, 8, ... minutes after the expected end. So what is expected does not depend on when anybody looks.
+    A job that exceeds its requested time is expected to end 1 minute later. Whenever it exceeds the expected end as
+    well, its overrun is expected to double: to 1, 2, 4, 8, ... minutes in all. The expectation therefore does not
+    depend on when this function is called.
 
     Parameters
     ----------
     expected : float
-        The end by the requested time, in seconds.
+        End by the requested time, in seconds.
     now : float
-        Seconds.
+        Current time in seconds.
 
     Returns
     -------
     float
-        Always above `now`; a cluster asks for a decision then unless the job ends by then.
+        Expected end in seconds, always after `now`; the cluster requests a decision then unless the job has ended.
     """
     if expected > now:
         return expected
@@ -57,9 +58,9 @@ def corrected_end(expected: float, now: float) -> float:
 
 
 class _Rows:
-    """Rows of numbers between two ends of a growing buffer, whose views show its columns.
+    """Rows of numbers in a growing buffer; views show its columns.
 
-    All numbers lie in one block, whatever their type, so that rows move at once.
+    All numbers share one block, whatever their type, so that rows are moved in one operation.
     """
 
     def __init__(self, num_integers: int, num_floats: int) -> None:
@@ -70,7 +71,7 @@ class _Rows:
     def _allocate(self, block: NDArray[np.int64]) -> None:
         self._block = block
         integers, floats = block[: self._num_integers], block[self._num_integers :].view(np.float64)
-        self._integer_items: list[Any] = [memoryview(row) for row in integers]  # for single items twice as fast
+        self._integer_items: list[Any] = [memoryview(row) for row in integers]  # twice as fast for single items
         self._float_items: list[Any] = [memoryview(row) for row in floats]
         self._integer_views: list[NDArray[np.int64]] = [row.view() for row in integers]
         self._float_views: list[NDArray[np.float64]] = [row.view() for row in floats]
@@ -82,11 +83,11 @@ class _Rows:
         return self._end - self._begin
 
     def __getstate__(self) -> tuple[int, NDArray[np.int64]]:
-        """Return what the buffer holds, for a fork."""
+        """Return the rows, for a fork."""
         return self._num_integers, self._block[:, self._begin : self._end]
 
     def __setstate__(self, state: tuple[int, NDArray[np.int64]]) -> None:
-        """Fill a buffer of its own."""
+        """Copy the rows to a new buffer."""
         self._num_integers, rows = state
         width, length = rows.shape
         block = np.empty((width, max(256, 2 * length)), np.int64)
@@ -95,7 +96,7 @@ class _Rows:
         self._allocate(block)
 
     def _make_room(self) -> None:
-        """Move the rows to the front of the buffer, which grows when it is half full."""
+        """Move the rows to the front of the buffer, which doubles its size when it is more than half full."""
         begin, end = self._begin, self._end
         length = end - begin
         capacity = self._block.shape[1]
@@ -105,7 +106,7 @@ class _Rows:
         self._begin, self._end = 0, length
 
     def _open(self, position: int) -> int:
-        """Open a gap at a position, counted from the first row; return its place in the buffer."""
+        """Open a gap at a position, counted from the first row; return its index in the buffer."""
         if self._end == self._block.shape[1]:
             self._make_room()
         place, end = self._begin + position, self._end
@@ -115,7 +116,7 @@ class _Rows:
         return place
 
     def _close(self, position: int) -> None:
-        """Remove the row at a position, moving the shorter side."""
+        """Remove the row at a position by moving the shorter side."""
         begin, end = self._begin, self._end
         place = begin + position
         if place - begin <= end - place:
@@ -127,12 +128,12 @@ class _Rows:
             self._end = end - 1
 
     def _position(self, number: int) -> int:
-        """Return the position of the row whose first column holds a number."""
+        """Return the position of the row whose first column equals a number."""
         return int((self._integer_views[0][self._begin : self._end] == number).argmax())
 
 
 class Queue(_Rows):
-    """The queued jobs, in order of arrival; every column is an array of the queue's length L."""
+    """Queued jobs in order of arrival; every column is an array of length L, the number of queued jobs."""
 
     def __init__(self) -> None:
         super().__init__(3, 2)
@@ -149,7 +150,7 @@ class Queue(_Rows):
 
     @property
     def user_id(self) -> NDArray[np.int64]:
-        """Users, -1 where unknown, shape (L,)."""
+        """User numbers, -1 if unknown, shape (L,)."""
         return self._integer_views[2][self._begin : self._end]
 
     @property
@@ -159,33 +160,33 @@ class Queue(_Rows):
 
     @property
     def requested_time(self) -> NDArray[np.float64]:
-        """Requested run times in seconds, shape (L,)."""
+        """Requested times in seconds, shape (L,)."""
         return self._float_views[1][self._begin : self._end]
 
     @property
     def head_cores(self) -> int:
-        """Requested cores of the job at the head; cheaper than the first item of the array."""
+        """Requested cores of the first job; faster than the first item of the array."""
         cores: int = self._integer_items[1][self._begin]
         return cores
 
     @property
     def head_submission(self) -> float:
-        """Submission time of the job at the head; cheaper than the first item of the array."""
+        """Submission time of the first job in seconds; faster than the first item of the array."""
         time: float = self._float_items[0][self._begin]
         return time
 
     def job_at(self, position: int) -> tuple[int, int, float]:
-        """Return id, requested cores and requested time of the job at a position, cheaper than from arrays."""
+        """Return id, requested cores and requested time of the job at a position; faster than items of the arrays."""
         place = self._begin + position
         return self._integer_items[0][place], self._integer_items[1][place], self._float_items[1][place]
 
     def least_cores(self, end: int) -> int:
-        """Return the least requested cores of the jobs at the positions 0 to end - 1; cheaper than of the array."""
+        """Return the smallest core request of the first `end` jobs; faster than the array."""
         cores: int = min(self._integer_items[1][self._begin : self._begin + end])
         return cores
 
     def numbers(self, index: slice | NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return some columns at once: cores, users, and the bits of submission and requested times, shape (4, n)."""
+        """Return four columns at once: cores, users, and the bits of submission and requested times, shape (4, n)."""
         return self._block[1:, self._begin : self._end][:, index]
 
     def _add(self, job: Job, position: int | None = None) -> None:
@@ -202,18 +203,18 @@ class Queue(_Rows):
 
 
 class Running:
-    """The running jobs by expected end; every column is an array of their number R.
+    """Running jobs by expected end; every column is an array of length R, the number of running jobs.
 
-    The expected end is the start plus the requested time. A job that is allowed to run longer
-    keeps its expected end, which then lies in the past; `corrected_end` tells what to expect of it.
+    The expected end is the start plus the requested time. A job that exceeds its requested time
+    keeps this value, which is then in the past; `corrected_end` returns a revised expectation.
     """
 
     changes: int
-    """How often a job has started or ended so far: what is derived from the table holds until this changes."""
+    """Number of starts and ends so far; anything derived from the table is valid until it changes."""
 
     def __init__(self) -> None:
         self.changes = 0
-        self._ends: list[float] = []  # few jobs run, as a rule: lists are then faster than arrays
+        self._ends: list[float] = []  # usually few jobs are running, for which lists are faster than arrays
         self._starts: list[float] = []
         self._cores: list[int] = []
         self._ids: list[int] = []
@@ -245,24 +246,24 @@ class Running:
 
     @property
     def first_end(self) -> float:
-        """When the first running job is expected to end, in seconds; infinite if none is running."""
+        """Earliest expected end of a running job, in seconds; infinite if none is running."""
         return self._ends[0] if self._ends else np.inf
 
     def releases(self) -> Iterator[tuple[float, int, int]]:
-        """Return expected ends, cores and job ids, first to last, which costs less than arrays if few are looked at."""
+        """Return an iterator of (expected end, cores, job id) by expected end; faster than arrays for the first few."""
         return zip(self._ends, self._cores, self._ids, strict=True)
 
     def list_into(self, ends: list[float], cores: list[float]) -> None:
-        """Append expected ends and cores, first to last, to two lists."""
+        """Append expected ends and cores, by expected end, to two lists."""
         ends += self._ends
         cores += self._cores
 
     def ids(self) -> Iterator[int]:
-        """Return the job ids by expected end, which costs less than the array."""
+        """Return the job ids by expected end; faster than the array."""
         return iter(self._ids)
 
     def _array(self, name: str, values: list[Any], dtype: type) -> NDArray[Any]:
-        """Return a column as an array, which serves until a job starts or ends."""
+        """Return a column as an array, cached until a job starts or ends."""
         array = self._arrays.get(name)
         if array is None:
             array = self._arrays[name] = np.array(values, dtype)
@@ -279,7 +280,7 @@ class Running:
         self._ids.insert(place, job_id)
 
     def _fill(self, rows: Iterable[tuple[int, int, float, float]]) -> None:
-        """Hold these rows and no others."""
+        """Replace all rows."""
         self.changes += 1
         self._ends, self._starts, self._cores, self._ids = [], [], [], []
         for row in rows:
@@ -293,27 +294,27 @@ class Running:
 
 
 class Execution(simpy.Event):
-    """One execution of a job, and at once the SimPy event that is its end.
+    """Execution of a job, which is also the SimPy event of its end.
 
     Parameters
     ----------
     env : simpy.Environment
-        The environment, whose clock says when the execution begins.
+        Environment, whose current time is the start of the execution.
     job : Job
-        The job.
+        Job that runs.
     duration : float
-        How long it will run unless an outage cuts it, in seconds.
+        Duration in seconds, unless the execution is interrupted.
     cores : int
-        The cores it holds, as a bit set.
+        Allocated cores as a bit set.
     end : callable
-        Called with the execution when it has ended.
+        Function that is called with the execution when it has ended.
 
     Attributes
     ----------
     starting_time : float
-        When the job started, in seconds.
+        Start in seconds.
     done : float
-        Seconds that the job had run before, up to when it was suspended; 0 if it begins here.
+        Seconds that the job had run before it was suspended; 0 if this execution is not a resumption.
     """
 
     _ok = True
@@ -329,7 +330,7 @@ class Execution(simpy.Event):
         self.duration = duration
         self.cores = cores
         self.starting_time = env._now
-        heappush(env._queue, (env._now + duration, Phase.COMPLETION, next(env._eid), self))  # as env.schedule() does
+        heappush(env._queue, (env._now + duration, Phase.COMPLETION, next(env._eid), self))  # like env.schedule()
 
     @property
     def expected_end(self) -> float:
@@ -337,17 +338,17 @@ class Execution(simpy.Event):
         return self.starting_time + self.job.requested_time
 
     def expect(self, now: float) -> float:
-        """Let the job take as long as it requests, or until now if it has taken longer, and return its end in seconds.
+        """Set the run time to the requested time, or until now if that is longer, and return the end in seconds.
 
         Parameters
         ----------
         now : float
-            Seconds.
+            Current time in seconds.
 
         Returns
         -------
         float
-            When it ends, not before now.
+            New end in seconds, not before `now`.
         """
         end = max(self.expected_end, now)
         overdue = end > self.expected_end
@@ -357,16 +358,16 @@ class Execution(simpy.Event):
 
 
 class Resumed(Execution):
-    """The execution of a job that goes on after it was suspended; the same arguments, and what it has done.
+    """Execution of a job that resumes after it was suspended.
 
     Parameters
     ----------
     *arguments : object
-        Of an :class:`Execution`.
+        Arguments of :class:`Execution`.
     done : float
         Seconds that the job has run before.
     work : float
-        Seconds after which it would end by itself.
+        Seconds of work that remain.
     """
 
     def __init__(self, *arguments: Any, done: float, work: float) -> None:
@@ -376,21 +377,21 @@ class Resumed(Execution):
 
     @property
     def expected_end(self) -> float:
-        """End by what is left of the requested time, in seconds."""
+        """End by the rest of the requested time, in seconds."""
         return self.starting_time + max(self.job.requested_time - self.done, 0.0)
 
     def expect(self, now: float) -> float:
-        """Let the job take as long as it requests, or until now if it has taken longer, and return its end in seconds.
+        """Set the run time to the requested time, or until now if that is longer, and return the end in seconds.
 
         Parameters
         ----------
         now : float
-            Seconds.
+            Current time in seconds.
 
         Returns
         -------
         float
-            When it ends, not before now.
+            New end in seconds, not before `now`.
         """
         until = max(self.expected_end, now)
         self.duration = self.work = until - self.starting_time
@@ -398,18 +399,18 @@ class Resumed(Execution):
 
 
 class Suspended(NamedTuple):
-    """A job that has been suspended.
+    """Suspended job.
 
     Attributes
     ----------
     job : Job
-        Which one.
+        Job that is suspended.
     cores : int
-        Those that it has and lends, as a bit set.
+        Cores that it owns and others may borrow, as a bit set.
     done : float
-        Seconds that it has run since it last began afresh.
+        Seconds of work since it last started from the beginning or from a checkpoint.
     starting_time : float
-        When it last started, in seconds.
+        Last start in seconds.
     """
 
     job: Job
@@ -419,45 +420,45 @@ class Suspended(NamedTuple):
 
     @property
     def left(self) -> float:
-        """What is left of its requested time, in seconds."""
+        """Rest of the requested time, in seconds."""
         return max(self.job.requested_time - self.done, 0.0)
 
 
 class BatchState:
-    """What a batch cluster knows of the moment; only the cluster changes it.
+    """Current state of a batch cluster, which only the cluster changes.
 
     Parameters
     ----------
     env : simpy.Environment
-        Whose clock counts.
+        Environment, which provides the current time.
     num_cores : int
-        Cores of the cluster.
+        Number of cores of the cluster.
 
     Attributes
     ----------
     queued : dict of int to Job
-        The queued jobs by id, in order of arrival.
+        Queued jobs by id, in order of arrival.
     running : dict of int to Execution
-        The running jobs by id.
+        Running jobs by id.
     free, down : int
-        The cores that are up and idle, and those that are down, as bit sets.
+        Cores that are up and idle, and cores that are down, as bit sets.
     num_free : int
-        How many are up and idle.
+        Number of cores that are up and idle.
     windows : tuple of Window
-        Those that are not over, by their starts.
+        Reservations that have not ended, by start.
     qualities : Qualities or None
-        The qualities of service, if there are any.
+        QOS levels, if there are any.
     admission : Admission or None
-        What the limits of the site let into the queue, if there are any.
+        Admission to the queue by the limits of the site, if there are any.
     suspended : dict of int to Suspended
-        The suspended jobs by id, first to last.
+        Suspended jobs by id, in order of suspension.
     closed : int
-        The cores that are nobody's when a job leaves them: those that are down, and those of suspended jobs.
+        Cores that do not become free when a job releases them: those that are down or belong to suspended jobs.
     lent : dict of int to (int, float)
-        Of each suspended job, and of each that runs on its cores, the cores that are free when it ends, and when that
-        is expected.
+        For each suspended job and each job that runs on its cores: the cores that become free when it ends, and its
+        expected end.
     preemptions : int
-        How often preemption has changed who runs, or what is expected of those who do.
+        Number of times that preemption has changed the running jobs or their expected ends.
     """
 
     __slots__ = (
@@ -485,7 +486,7 @@ class BatchState:
         self.num_cores = num_cores
         self.queued: dict[int, Job] = {}
         self.running: dict[int, Execution] = {}
-        self.queue_table: Queue | None = None  # tables are kept only once somebody has asked for them
+        self.queue_table: Queue | None = None  # tables are maintained only after their first use
         self.running_table: Running | None = None
         self.usages: dict[float, Usage] = {}  # by half-life
         self.free = (1 << num_cores) - 1
@@ -499,18 +500,18 @@ class BatchState:
         self.preemptions = 0
 
     def enqueue(self, job: Job) -> None:
-        """Put a job at the end of the queue."""
+        """Append a job to the queue."""
         self.queued[job.job_id] = job
         if self.queue_table is not None:
             self.queue_table._add(job)
 
     def requeue(self, job: Job) -> None:
-        """Put a job that was interrupted back to its place: in front of those that were submitted when it was."""
+        """Return an interrupted job to its position in the queue, before jobs submitted at the same time."""
         jobs = list(self.queued.values())
         self._insert(job, bisect_left(jobs, job.submission_time, key=_submission_time), jobs)
 
     def admit(self, job: Job, numbers: Mapping[int, int]) -> None:
-        """Put a job that was held back to its place, behind those that arrived before it, by their numbers."""
+        """Insert an admitted job into the queue by its arrival number."""
         jobs, number = list(self.queued.values()), numbers[job.job_id]
         place = len(jobs)
         while place and numbers[jobs[place - 1].job_id] > number:
@@ -525,13 +526,13 @@ class BatchState:
             self.queue_table._add(job, place)
 
     def start(self, execution: Execution) -> None:
-        """Take a job from the queue onto its cores."""
+        """Move a job from the queue to its cores."""
         job = execution.job
         job_id = job.job_id
         del self.queued[job_id]
         if self.queue_table is not None:
             self.queue_table._remove(job_id)
-        if self.suspended:  # who preempts may have cores that were not free
+        if self.suspended:  # a preempting job may also have cores that were not free
             self.free &= ~execution.cores
             self.num_free = self.free.bit_count()
         else:
@@ -544,7 +545,7 @@ class BatchState:
             usage.change(job.user_id, job.requested_cores, execution.starting_time)
 
     def leave(self, execution: Execution) -> None:
-        """Take an execution off its cores."""
+        """Remove an execution from its cores."""
         job_id = execution.job.job_id
         del self.running[job_id]
         if self.running_table is not None:
@@ -555,7 +556,7 @@ class BatchState:
             usage.change(execution.job.user_id, -execution.job.requested_cores, self.env.now)
 
     def suspend(self, execution: Execution) -> None:
-        """Let a running job keep its cores without running on them."""
+        """Suspend a running job, which keeps its cores."""
         job, now = execution.job, self.env.now
         del self.running[job.job_id]
         done = execution.done + (now - execution.starting_time)
@@ -565,7 +566,7 @@ class BatchState:
             usage.change(job.user_id, -job.requested_cores, now)
 
     def resume(self, execution: Execution) -> None:
-        """Let a suspended job run again, on cores that are all back."""
+        """Resume a suspended job, whose cores are all free."""
         job = execution.job
         self._end_suspension(job.job_id)
         self.running[job.job_id] = execution
@@ -573,7 +574,7 @@ class BatchState:
             usage.change(job.user_id, job.requested_cores, self.env.now)
 
     def give_up(self, job_id: int) -> None:
-        """Let a suspended job have its cores no longer; those that nobody runs on are free."""
+        """Release a suspended job's cores, except those another job is using."""
         cores = self._end_suspension(job_id)
         self.free |= cores & ~self.closed & ~reduce(or_, (one.cores for one in self.running.values()), 0)
         self.num_free = self.free.bit_count()
@@ -584,10 +585,10 @@ class BatchState:
         return cores
 
     def tell_lent(self) -> None:
-        """Let the table of running jobs say what is expected of suspended jobs, and of those that run on their cores.
+        """Update the expected ends of suspended jobs, and of the jobs that borrow their cores.
 
-        A core counts for the job that has had it longest: for the suspended one at the bottom, if there is one. That
-        goes on when the last job on its cores is expected to end.
+        Each core counts for the job that has held it longest: the suspended job at the bottom, if there is one. A
+        suspended job is expected to resume when the last job on its cores is expected to end.
         """
         lent: dict[int, tuple[int, float]] = {}
         below = 0
@@ -595,7 +596,7 @@ class BatchState:
             lent[job_id] = one.cores & ~below, 0.0
             below |= one.cores
         above = [(one.cores, one.expected_end) for one in self.running.values() if one.cores & below]
-        for job_id, one in reversed(self.suspended.items()):  # those that were suspended last lie on top
+        for job_id, one in reversed(self.suspended.items()):  # jobs suspended later borrow from earlier ones
             ends = [end for cores, end in above if cores & one.cores]
             end = max(ends, default=self.env.now) + one.left
             lent[job_id] = lent[job_id][0], end
@@ -610,7 +611,7 @@ class BatchState:
                 self.running_table._fill(self.rows())
 
     def rows(self) -> Iterator[tuple[int, int, float, float]]:
-        """Yield id, cores, expected end and start of the jobs that run, then of those that are suspended."""
+        """Yield id, cores, expected end and start of the running jobs, then of the suspended ones."""
         for job_id, execution in self.running.items():
             cores = self.lent[job_id][0].bit_count() if job_id in self.lent else execution.job.requested_cores
             yield job_id, cores, execution.expected_end, execution.starting_time
@@ -619,7 +620,7 @@ class BatchState:
             yield job_id, cores.bit_count(), end, one.starting_time
 
     def change_cores(self, down: int) -> None:
-        """Let these cores be down, and all others up."""
+        """Set the cores that are down; all others are up."""
         back = self.down & ~down
         self.free = (self.free | back) & ~down
         self.num_free = self.free.bit_count()
@@ -627,7 +628,7 @@ class BatchState:
         self.down = down
 
     def usage(self, half_life: float) -> Usage:
-        """Return what users have used since somebody first asked, what runs then included."""
+        """Return the usage of each user since the first call, including jobs that were running then."""
         if half_life not in self.usages:
             usage = Usage(half_life)
             for execution in self.running.values():
@@ -652,148 +653,148 @@ class BatchState:
 
 
 class BatchObservation:
-    """The queue, the running jobs and the free cores at a decision.
+    """Observation at a decision: the queue, the running jobs and the free cores.
 
-    Nothing here tells the actual run times or the future.
+    It contains neither actual run times nor future events.
 
     Parameters
     ----------
     state : BatchState
-        The state that is seen.
+        State of the cluster to observe.
     """
 
     __slots__ = ("_state", "num_cores")
 
     num_cores: int
-    """Cores of the cluster, those that are down included."""
+    """Number of cores of the cluster, including those that are down."""
 
     def __init__(self, state: BatchState) -> None:
         self._state = state
         self.num_cores = state.num_cores
 
     def __repr__(self) -> str:
-        """Sum the state up."""
+        """Return a summary of the state."""
         return f"BatchObservation(time={self.time}, queued={len(self._state.queued)}, free_cores={self.free_cores})"
 
     @property
     def time(self) -> float:
-        """The time now, in seconds."""
+        """Current time in seconds."""
         return self._state.env.now
 
     @property
     def free_cores(self) -> int:
-        """How many cores are up and idle."""
+        """Number of cores that are up and idle."""
         return self._state.num_free
 
     @property
     def free_core_set(self) -> int:
-        """The cores that are up and idle, as a bit set."""
+        """Cores that are up and idle, as a bit set."""
         return self._state.free
 
     @property
     def down_cores(self) -> int:
-        """How many cores are down."""
+        """Number of cores that are down."""
         return self._state.down.bit_count()
 
     @property
     def windows(self) -> tuple[Window, ...]:
-        """When cores are announced to be away, now or later, by their starts."""
+        """Advance reservations in progress and in the future, by start."""
         return self._state.windows
 
     @property
     def queue(self) -> Queue:
-        """The queued jobs, in order of arrival."""
+        """Queued jobs in order of arrival."""
         return self._state.table_of_queue()
 
     def heads(self) -> Iterator[tuple[int, int]]:
-        """Return ids and requested cores of the queued jobs, from the head of the queue on.
+        """Return an iterator of (id, requested cores) of the queued jobs, from the first on.
 
-        Who looks at few of them spares the cluster the table of them all.
+        If only the first few are needed, this saves building the table of all queued jobs.
         """
         return map(_id_and_cores, self._state.queued.values())
 
     @property
     def running(self) -> Running:
-        """The running jobs, by expected end.
+        """Running jobs by expected end.
 
-        A suspended job stands among them, with its cores and when it is expected to end after it has resumed; a job
-        that runs on cores of suspended ones has only those that are free when it ends.
+        Suspended jobs are included, with their cores and the expected end after they have resumed. A job that
+        borrows their cores is listed only with the cores that become free when it ends.
         """
         return self._state.table_of_running()
 
     def sizes_of(self, job_id: int) -> list[tuple[int, float]]:
-        """Return cores and requested time, in seconds, of each size of a queued job; one if it is rigid."""
+        """Return (cores, requested time in seconds) of each size of a queued job; a rigid job has one size."""
         job = self._state.queued[job_id]
         return [(size.requested_cores, size.requested_time) for size in getattr(job, "sizes", (job,))]
 
     def allows_size(self, job_id: int, size: int) -> bool:
-        """Tell whether the limits of the site let a queued job start in one of its sizes now.
+        """Return whether the limits of the site allow a queued job to start in a given size now.
 
-        Starts change what others may have: a job that grows may leave no room for another one to do so.
+        The result may change with every start: if one job grows, another may no longer be able to.
 
         Parameters
         ----------
         job_id : int
-            The queued job.
+            Id of the queued job.
         size : int
-            Which of its sizes, from 0.
+            Index of the size, from 0.
         """
         job, admission = self._state.queued[job_id], self._state.admission
         return admission is None or not admission.refuses(getattr(job, "sizes", (job,))[size])
 
     @property
     def has_limits(self) -> bool:
-        """Whether the site limits what users, partitions or queues may have."""
+        """Whether the site limits what users, partitions or queues may use."""
         return self._state.admission is not None
 
     def usage(self, half_life: float) -> Usage:
-        """Return what users have used since an agent first asked for it, what ran then included.
+        """Return the usage of each user since the first call of an agent, including jobs that were running then.
 
         Parameters
         ----------
         half_life : float
-            In which half of it is forgotten, in seconds, above 0.
+            Seconds in which usage decays to one half, above 0.
         """
         return self._state.usage(half_life)
 
     def partition_of(self, job_id: int) -> str:
-        """Return the partition that a queued job requests; empty if none."""
+        """Return the partition that a queued job requests, or an empty string."""
         request = getattr(self._state.queued[job_id], "request", None)
         return request.partition if request is not None else ""
 
     @property
     def qualities(self) -> Mapping[str, QualityOfService]:
-        """The qualities of service by name; none if the site has none."""
+        """QOS levels by name; empty if the site has none."""
         return self._state.qualities.by_name if self._state.qualities is not None else {}
 
     def quality_of(self, job_id: int) -> QualityOfService | None:
-        """Return the quality of service of a job; None if it has none."""
+        """Return the QOS of a job, or None if it has none."""
         return self._state.qualities.of(job_id) if self._state.qualities is not None else None
 
     def quality_factor(self, job_id: int) -> float:
-        """Return the priority of a job's quality of service as a share of the largest one, from 0 to 1."""
+        """Return the priority of a job's QOS relative to the highest one, from 0 to 1."""
         return self._state.qualities.factor(job_id) if self._state.qualities is not None else 0.0
 
     @property
     def preemptions(self) -> int:
-        """How often preemption has changed who runs, or what is expected of those who do.
+        """Number of times that preemption has changed the running jobs or their expected ends.
 
-        What was planned from the running jobs holds until this changes.
+        Plans based on the running jobs are valid until it changes.
         """
         return self._state.preemptions
 
     @property
     def suspended(self) -> tuple[int, ...]:
-        """The suspended jobs, first to last; they stand among the running ones, too."""
+        """Suspended jobs in order of suspension; they are also among the running ones."""
         return tuple(self._state.suspended)
 
     def preemptible_by(self, job_id: int) -> list[tuple[int, float]]:
-        """Return the running jobs that a queued job may preempt and when they last started, in seconds, first to last.
+        """Return (id, last start in seconds) of the running jobs that a queued job may preempt, in order of start.
 
         Parameters
         ----------
         job_id : int
-            The queued job.
+            Id of the queued job.
         """
         qualities = self._state.qualities
         if qualities is None:
@@ -802,14 +803,14 @@ class BatchObservation:
         return [(each, one.starting_time) for each, one in running if qualities.allows(job_id, each)]
 
     def has_room_without(self, job_id: int, victims: Collection[int]) -> bool:
-        """Tell whether a queued job could start if jobs that it may preempt were taken off.
+        """Return whether a queued job could start if running jobs that it may preempt were preempted.
 
         Parameters
         ----------
         job_id : int
-            The queued job.
+            Id of the queued job.
         victims : collection of int
-            The running jobs that are taken off.
+            Ids of the running jobs to preempt.
         """
         job, qualities = self._state.queued[job_id], self._state.qualities
         if qualities is None:
@@ -818,14 +819,14 @@ class BatchObservation:
         return job.requested_cores <= (free | lent).bit_count()
 
     def core_set_of(self, job_id: int) -> int:
-        """Return the cores that are free when a running job ends, as a bit set."""
+        """Return the cores that become free when a running job ends, as a bit set."""
         lent = self._state.lent
         return lent[job_id][0] if job_id in lent else self._state.running[job_id].cores
 
     def remaining_times(self) -> NDArray[np.float64]:
-        """Return the time until each core is expected to be free, in seconds, shape (num_cores,).
+        """Return the seconds until each core is expected to be free, by requested times, shape (num_cores,).
 
-        It is 0 for a free core, infinite for a core that is down, and by requested times.
+        The value is 0 for a free core and infinite for a core that is down.
         """
         remaining = np.zeros(self.num_cores)
         for job in self._state.running.values():
@@ -837,8 +838,8 @@ class BatchObservation:
         return remaining
 
     def __getstate__(self) -> Any:
-        """Refuse to be pickled: a live view means nothing elsewhere."""
-        raise TypeError("an observation is a live view; copy the arrays that you need")
+        """Raise TypeError: a live view cannot be pickled."""
+        raise TypeError("an observation is a live view and cannot be pickled; copy the arrays that you need")
 
 
 _submission_time = attrgetter("submission_time")

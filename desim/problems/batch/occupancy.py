@@ -1,6 +1,6 @@
-"""Who holds which core when, read from the core ranges of the tables: for the rules on cores.
+"""Occupancy of cores over time, read from the core ranges of the tables; for the validation rules on cores.
 
-Arrays are worked on group by group of cores, so that a run of a million jobs needs no more memory than its tables.
+Arrays are processed in groups of cores, so that a run of a million jobs needs no more memory than its tables.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
 
 PAIRS = 1 << 19
-"""Pairs of an interval and a core that are looked at together, which takes some 40 MB."""
+"""Number of (interval, core) pairs processed together, which takes about 40 MB."""
 
 CHUNK_ROWS = 65_536
 _FORMAT = r"^[0-9]{1,9}(-[0-9]{1,9})?( [0-9]{1,9}(-[0-9]{1,9})?)*$"
@@ -28,15 +28,15 @@ _LINE_END, _HYPHEN = ord("\n"), ord("-")
 
 
 class CoreRanges(NamedTuple):
-    """The ranges of a column of strings.
+    """Core ranges of a column of strings.
 
     Attributes
     ----------
     row, first, last : array of int, shape (r,)
-        For each range its row in the column and its ends, both included; ordered by row.
+        Row of each range in the column, and its first and last core, both included; ordered by row.
     malformed : array of bool, shape (n,)
-        Rows that could not be read, or whose ranges are out of order or leave the cores of the
-        cluster; they have no range here.
+        Whether a row could not be read, or its ranges are out of order or exceed the cores of the
+        cluster; such rows have no ranges here.
     counts : array of int, shape (n,)
         Number of cores in each row.
     """
@@ -49,19 +49,19 @@ class CoreRanges(NamedTuple):
 
 
 def read_core_ranges(column: pl.Series, num_cores: int) -> CoreRanges:
-    """Read a column of core ranges.
+    """Return the core ranges of a column.
 
     Parameters
     ----------
     column : polars.Series
-        n strings of ranges, ascending and without overlap; null holds no core.
+        The n strings of ranges, ascending and without overlap; null is an empty set.
     num_cores : int
-        Core ids lie below this number.
+        Number of cores of the cluster, above every core id.
 
     Returns
     -------
     CoreRanges
-        The ranges of all rows that are well-formed.
+        Ranges of all well-formed rows.
     """
     readable = column.is_null() | column.str.contains(_FORMAT)
     malformed = ~readable.to_numpy()
@@ -84,7 +84,7 @@ def read_core_ranges(column: pl.Series, num_cores: int) -> CoreRanges:
 
 
 def _read_chunk(column: pl.Series, begin: int, malformed: NDArray[np.bool_]) -> tuple[Whole, Whole, Whole]:
-    """Read the well-formed strings of a chunk whose rows begin at a given one."""
+    """Return row, first and last core of the ranges in a chunk that starts at a given row."""
     rows = begin + np.flatnonzero(~malformed[begin : begin + CHUNK_ROWS])
     held = ~column.is_null().to_numpy()
     rows, text = rows[held], "\n".join(column.drop_nulls())
@@ -98,21 +98,21 @@ def _read_chunk(column: pl.Series, begin: int, malformed: NDArray[np.bool_]) -> 
 
 
 def _groups_of_cores(first: Whole, last: Whole, num_cores: int, pairs: int) -> Iterator[tuple[int, int]]:
-    """Split the cores into groups that few ranges touch, so that each fits into memory.
+    """Split the cores into groups, each with few enough ranges to fit into memory.
 
     Parameters
     ----------
     first, last : array of int, shape (r,)
-        The ranges.
+        First and last core of each range.
     num_cores : int
         Number of cores.
     pairs : int
-        A group of more than one core holds at most this many pairs of a range and a core.
+        Maximum number of (range, core) pairs in a group of more than one core.
 
     Yields
     ------
     tuple of int
-        First core of a group, and the first core after it; at most 65,536 cores lie between.
+        First core of a group, and the first core after it; a group has at most 65,536 cores.
     """
     change = np.bincount(first, minlength=num_cores + 1) - np.bincount(last + 1, minlength=num_cores + 1)
     total = np.concatenate(([0], np.cumsum(np.cumsum(change[:num_cores]))))
@@ -130,12 +130,12 @@ def spread(first: Whole, last: Whole) -> tuple[Whole, Whole]:
     Parameters
     ----------
     first, last : array of int, shape (r,)
-        The ranges, none empty.
+        First and last core of each nonempty range.
 
     Returns
     -------
     index, core : array of int
-        Index of the range, ascending, and the core.
+        Index of the range, ascending, and core.
     """
     lengths = last - first + 1
     index = np.repeat(np.arange(len(first)), lengths)
@@ -144,14 +144,14 @@ def spread(first: Whole, last: Whole) -> tuple[Whole, Whole]:
 
 
 class Conflicts(NamedTuple):
-    """Intervals that overlap on a core.
+    """Pairs of intervals that overlap on a core.
 
     Attributes
     ----------
     earlier, later : array of int, shape (k,)
-        Indices of the two intervals, each pair once.
+        Indices of the two intervals; each pair occurs once.
     core : array of int, shape (k,)
-        The lowest core that they share at the same time.
+        Lowest core on which they overlap.
     """
 
     earlier: Whole
@@ -162,36 +162,36 @@ class Conflicts(NamedTuple):
 def conflicts(
     begins: Floats, ends: Floats, ranges: CoreRanges, num_cores: int, num_downtimes: int
 ) -> tuple[Conflicts, Conflicts]:
-    """Find executions that overlap on a core, and executions on a core that is down.
+    """Return executions that overlap on a core, and executions on a core that is down.
 
     Parameters
     ----------
     begins, ends : array of float, shape (n,)
-        Half-open intervals, in seconds: first the downtimes, which do not overlap on any core, then
-        the executions. An execution of length 0 overlaps with nothing; a downtime of length 0 does
-        with an execution that it falls into.
+        Half-open intervals in seconds: first the downtimes, which do not overlap on any core, then
+        the executions. An execution of length 0 overlaps with nothing; a downtime of length 0
+        overlaps with an execution around it.
     ranges : CoreRanges
-        The cores of each interval.
+        Cores of each interval.
     num_cores : int
         Number of cores.
     num_downtimes : int
-        How many of the intervals are downtimes.
+        Number of intervals that are downtimes.
 
     Returns
     -------
     tuple of Conflicts
-        Pairs of executions next to each other in time (at least one pair for every core that serves two
-        jobs at once), and pairs of downtime and execution, in either order.
+        Pairs of executions that follow each other on a core (at least one pair for every core that runs two
+        jobs at the same time), and pairs of a downtime and an execution, in either order.
     """
     exists = (ranges.row < num_downtimes) | (begins[ranges.row] < ends[ranges.row])
     row, first, last = ranges.row[exists], ranges.first[exists], ranges.last[exists]
-    order = np.lexsort((row, begins[row]))  # at the same instant downtimes come first
+    order = np.lexsort((row, begins[row]))  # downtimes first at the same instant
     row, first, last = row[order], first[order], last[order]
     shared, down = [_empty()], [_empty()]
     for low, high in _groups_of_cores(first, last, num_cores, PAIRS):
         inside = (first < high) & (last >= low)
         index, core = spread(np.maximum(first[inside], low), np.minimum(last[inside], high - 1))
-        by_core = np.argsort((core - low).astype(np.uint16), kind="stable")  # radix sort, keeps the order in time
+        by_core = np.argsort((core - low).astype(np.uint16), kind="stable")  # radix sort, keeps the order of time
         index, core = row[inside][index[by_core]], core[by_core]
         is_execution = index >= num_downtimes
         shared.append(_successive(index[is_execution], core[is_execution], begins, ends))
@@ -205,13 +205,13 @@ def _empty() -> Conflicts:
 
 
 def _successive(index: Whole, core: Whole, begins: Floats, ends: Floats) -> Conflicts:
-    """Find overlaps of neighbours: if any two intervals of a core overlap, so do two neighbours."""
+    """Return overlaps of successive intervals; if any two intervals of a core overlap, so do two successive ones."""
     wrong = np.flatnonzero((core[1:] == core[:-1]) & (begins[index[1:]] < ends[index[:-1]]))
     return Conflicts(index[wrong], index[wrong + 1], core[wrong])
 
 
 def _across(index: Whole, core: Whole, is_execution: NDArray[np.bool_], begins: Floats, ends: Floats) -> Conflicts:
-    """Find executions that overlap with the downtime before or after them on the same core."""
+    """Return executions that overlap with the downtime before or after them on the same core."""
     places = np.arange(len(index))
     before = np.maximum.accumulate(np.where(is_execution, -1, places))
     after = np.minimum.accumulate(np.where(is_execution, len(index), places)[::-1])[::-1]
@@ -237,25 +237,25 @@ def _unique(parts: list[Conflicts]) -> Conflicts:
 def overloads(
     begins: Floats, ends: Floats, cores: Whole, *, limit_times: Floats, limits: Whole, num_cores: int
 ) -> tuple[Floats, Whole, Whole]:
-    """Find the moments at which more cores are in use than are up.
+    """Return the moments at which more cores are in use than are up.
 
     Parameters
     ----------
     begins, ends : array of float, shape (n,)
-        Executions, in seconds.
+        Start and end of each execution in seconds.
     cores : array of int, shape (n,)
-        Cores that each of them uses.
+        Number of cores of each execution.
     limit_times : array of float, shape (m,)
-        When the number of cores that are up changes, ascending.
+        Times in seconds at which the number of cores that are up changes, ascending.
     limits : array of int, shape (m,)
-        Cores up from then on.
+        Number of cores that are up from then on.
     num_cores : int
-        Cores up before.
+        Number of cores that are up before the first change.
 
     Returns
     -------
     times, used, up : array, shape (k,)
-        The moments, cores in use and cores up.
+        Moments in seconds, cores in use and cores up.
     """
     moments = np.concatenate((begins, ends, limit_times))
     changes = np.concatenate((cores, -cores, np.zeros(len(limit_times), np.int64)))

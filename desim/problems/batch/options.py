@@ -1,4 +1,4 @@
-"""``batch`` on the command line: jobs of a log or of a model, cores, failures."""
+"""Options of ``batch`` on the command line: workload, cluster, site policies and metrics."""
 
 from __future__ import annotations
 
@@ -33,105 +33,107 @@ __all__ = [
 
 @dataclass(frozen=True)
 class WorkloadOptions:
-    """The jobs and the machine."""
+    """Workload and machine."""
 
     trace: Annotated[str, arg(metavar="FILE|lublin", aliases=["--workload"])] = "lublin"
-    """A file (.swf, .swf.gz, Batsim .json, job table .csv or .parquet), or lublin: jobs generated from a seed."""
-    cores: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: as the file states, else 256)")] = None
-    """Cores of the machine."""
-    jobs: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: 10000, of a file all)")] = None
-    """How many jobs to generate, or the most to read."""
+    """Workload file (.swf, .swf.gz, Batsim .json, job table .csv or .parquet), or lublin to generate jobs."""
+    cores: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: stated in the file, else 256)")] = None
+    """Number of cores of the machine."""
+    jobs: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: 10000, or the whole file)")] = None
+    """Number of jobs to generate, or maximum number to read."""
     seed: Annotated[int, arg(metavar="N")] = 0
-    """Seed of everything random: generated jobs, outages."""
-    load: Annotated[float | None, arg(metavar="X", help_behavior_hint="(default: as it is)")] = None
-    """Stretch the times between submissions so that the offered load is X, such as 0.9."""
+    """Random seed of generated jobs and outages."""
+    load: Annotated[float | None, arg(metavar="X", help_behavior_hint="(default: unchanged)")] = None
+    """Offered load to reach by scaling the times between submissions, e.g. 0.9."""
     overestimate: Annotated[float, arg(metavar="X")] = 1.0
-    """Generated jobs request between 1 and X times their actual run time."""
+    """Largest ratio of requested to actual run time of generated jobs, sampled from 1 to X."""
     nodes: Annotated[
-        str | None, arg(metavar="FILE|COUNTxCORES,...|log", help_behavior_hint="(default: a row of cores)")
+        str | None, arg(metavar="FILE|COUNTxCORES,...|log", help_behavior_hint="(default: cores without nodes)")
     ] = None
-    """Nodes: .yaml or .csv, counts (18x80,26x12), or what the log tells. Job tables tell requests then."""
+    """Nodes: a .yaml or .csv file, counts (18x80,26x12), or log to use those in the log. Job tables then state
+    requests."""
 
 
 @dataclass(frozen=True)
 class SystemOptions:
-    """How the cluster behaves."""
+    """Behaviour of the cluster."""
 
-    until: Annotated[float | None, arg(metavar="S", help_behavior_hint="(default: the last job)")] = None
-    """End the run at this time, in seconds."""
+    until: Annotated[float | None, arg(metavar="S", help_behavior_hint="(default: end of the last job)")] = None
+    """Time at which the run ends, in seconds."""
     too_wide: Literal["error", "reject"] = "error"
-    """What to do with a job that requests more cores than there are."""
+    """What happens to a job that requests more cores than the cluster has."""
     kill_at_request: Annotated[bool, arg(help_behavior_hint="(default: they are killed)")] = True
-    """Let jobs run on beyond their requested time instead of killing them."""
+    """Let jobs exceed their requested time instead of killing them."""
     on_outage: Literal["requeue", "lose"] = "requeue"
-    """What becomes of a job whose core fails."""
-    mean_time_to_failure: Annotated[float | None, arg(metavar="S", help_behavior_hint="(default: none fail)")] = None
-    """Cores fail at random, each after this time on average, in seconds."""
-    mean_time_to_repair: Annotated[float | None, arg(metavar="S", help_behavior_hint="(with failures)")] = None
-    """They are repaired after this time on average, in seconds."""
+    """What happens to a running job when one of its cores fails."""
+    mean_time_to_failure: Annotated[float | None, arg(metavar="S", help_behavior_hint="(default: no failures)")] = None
+    """Mean time to a random failure of each core, in seconds."""
+    mean_time_to_repair: Annotated[float | None, arg(metavar="S", help_behavior_hint="(required for failures)")] = None
+    """Mean time to repair, in seconds."""
     cores_per_failure: Annotated[int, arg(metavar="N")] = 1
-    """Cores that fail together, as those of a node; on --nodes, so many nodes."""
+    """Number of cores that fail together, e.g. those of a node; with --nodes, number of nodes."""
     placement: Annotated[str, arg(metavar="NAME")] = "first-fit"
-    """Which nodes jobs get: first-fit, best-fit, worst-fit, dot-product or gpu-packing."""
+    """Placement policy on nodes: first-fit, best-fit, worst-fit, dot-product or gpu-packing."""
 
 
 @dataclass(frozen=True)
 class SiteOptions:
-    """What the site and its users do."""
+    """Policies of the site and behaviour of its users."""
 
     windows: Annotated[str | None, arg(metavar="FILE|START:END:WHAT+...", help_behavior_hint="(default: none)")] = None
-    """Announced times, in seconds, in which so many cores are not for jobs; on nodes nodes=n1|n2, nodes=all or
-    partition=gpu, with :users=3|4 but for their jobs."""
+    """Advance reservations, in seconds, in which a number of cores is unavailable. On nodes, WHAT is nodes=n1|n2,
+    nodes=all or partition=gpu; append :users=3|4 to admit the jobs of these users."""
     limits: Annotated[str | None, arg(metavar="FILE|GROUPS:WHAT=NUMBER+...", help_behavior_hint="(default: none)")] = (
         None
     )
-    """What jobs, users, queues may have: user:running_jobs=4:running_cores=64+queue=debug:job_time=600."""
+    """Limits on jobs, users or queues, e.g. user:running_jobs=4:running_cores=64+queue=debug:job_time=600."""
     qualities: Annotated[str | None, arg(metavar="FILE|NAME:WHAT=VALUE+...", help_behavior_hint="(default: none)")] = (
         None
     )
-    """Qualities of service, for agents preempting-...: urgent:preempts=standby:by=user:of=1+standby:mode=suspend."""
+    """QOS levels for preempting-... agents, e.g. urgent:preempts=standby:by=user:of=1+standby:mode=suspend."""
     grace: Annotated[float, arg(metavar="S")] = 0.0
-    """Jobs may run for so long beyond their requested time before they are killed, in seconds."""
+    """Seconds that a job may exceed its requested time before it is killed."""
     checkpoint_interval: Annotated[float | None, arg(metavar="S", help_behavior_hint="(default: none)")] = None
-    """Jobs that are cut go on from what they have saved every S seconds of work."""
+    """Seconds of work between checkpoints, from which interrupted jobs resume."""
     dependencies: Annotated[
         Literal["drop", "keep", "users", "sequential"] | None,
-        arg(help_behavior_hint="(default: those of a job table are kept)"),
+        arg(help_behavior_hint="(default: keep those of a job table)"),
     ] = None
-    """Submit jobs when others have ended: those that the log says (keep); or those of the same user, with think times,
-    in sessions of batches (users) or of one job after the other (sequential)."""
+    """Job dependencies: as recorded in the log (keep), or each user's jobs with their think times, in sessions of
+    batches (users) or one job after the other (sequential)."""
     session_gap: Annotated[float, arg(metavar="S")] = 1_200.0
-    """Of users: think times of more than S seconds end a session."""
-    users: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: to nobody)")] = None
-    """Deal generated jobs to N users at random."""
-    moldable: Annotated[float | None, arg(metavar="SIGMA", help_behavior_hint="(default: jobs are rigid)")] = None
-    """Let jobs run on 1/4 to 4 times their cores, by Downey's model; SIGMA is 0 for a linear speedup."""
+    """Think time in seconds above which a new session of a user starts; for --dependencies users and sequential."""
+    users: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: no user ids)")] = None
+    """Number of users to whom generated jobs are assigned at random."""
+    moldable: Annotated[float | None, arg(metavar="SIGMA", help_behavior_hint="(default: rigid jobs)")] = None
+    """Variance of parallelism in Downey's speedup model, by which jobs run on 1/4 to 4 times their cores; 0 is a
+    linear speedup."""
 
 
 @dataclass(frozen=True)
 class MetricOptions:
-    """What the metrics cover."""
+    """Scope of the metrics."""
 
     warm_up: Annotated[float, arg(metavar="S")] = 0.0
-    """Leave out what happens in the first seconds after the first submission."""
+    """Seconds after the first submission to exclude from the metrics."""
     unfinished: Literal["exclude", "include"] = "exclude"
     """Whether jobs that have not finished count with their times so far."""
 
 
 @dataclass(frozen=True)
 class BatchOptions:
-    """Jobs, machine, metrics."""
+    """Workload, cluster, site policies and metrics."""
 
     workload: WorkloadOptions = field(default_factory=WorkloadOptions)
     system: SystemOptions = field(default_factory=SystemOptions)
     site: SiteOptions = field(default_factory=SiteOptions)
     metrics: MetricOptions = field(default_factory=MetricOptions)
     stream: bool = False
-    """Take the jobs one by one from the file or generator, and keep records in files: for millions of jobs."""
+    """Read or generate the jobs one by one and write records to files, for millions of jobs."""
 
 
 class BatchSystem(SeededSystem):
-    """The jobs come from a log (--trace FILE), or are drawn from the Lublin-Feitelson model for each seed."""
+    """Jobs from a log (--trace FILE), or sampled from the Lublin-Feitelson model for each seed."""
 
     name = "batch"
     description = KIND.description
@@ -139,9 +141,9 @@ class BatchSystem(SeededSystem):
     options = BatchOptions
 
     def instance(self, options: BatchOptions) -> Instance:
-        """Return what is simulated."""
+        """Return the instance to simulate."""
         workload = load_workload(options.workload, options.site, stream=options.stream)
-        cluster(workload, options.system, options.site)  # so that unusable options are found here
+        cluster(workload, options.system, options.site)  # raises an error early if options are invalid
         report = workload.report
         known = replace(options.workload, cores=workload.num_cores)
         if report is None:
@@ -171,22 +173,22 @@ class BatchSystem(SeededSystem):
         return options.workload.seed
 
     def with_seed(self, options: BatchOptions, seed: int) -> BatchOptions:
-        """Return the same options with another seed."""
+        """Return a copy of the options with another seed."""
         return replace(options, workload=replace(options.workload, seed=seed))
 
     def metric_options(self, options: BatchOptions) -> dict[str, Any]:
-        """Return what the metrics cover."""
+        """Return the options of the metrics."""
         return asdict(options.metrics)
 
     def identity(self, options: BatchOptions) -> dict[str, Any]:
-        """Return what tells runs apart: a path stands for the content of its file."""
+        """Return the values that identify a run; a path stands for the content of its file."""
         trace = options.workload.trace
         is_drawn = trace in plugins.describe_workloads(self.name)
         workload = asdict(options.workload) | {"trace": trace if is_drawn else Path(trace)}
         system = asdict(options.system)
         nodes = workload.pop("nodes")
         if nodes is None:
-            del system["placement"]  # as if there were no such option: stored runs remain known
+            del system["placement"]  # has no effect without nodes, and stored runs keep their identity
         else:
             workload["nodes"] = Path(nodes) if Path(nodes).exists() else nodes
         plain = asdict(SiteOptions())
@@ -196,7 +198,7 @@ class BatchSystem(SeededSystem):
 
 
 _FILES = ("windows", "limits", "qualities")
-"""Options of the site that may name a file."""
+"""Site options that may be the name of a file."""
 
 SYSTEM = BatchSystem()
 
@@ -204,28 +206,29 @@ SYSTEM = BatchSystem()
 def load_workload(
     options: WorkloadOptions, site: SiteOptions | None = None, *, stream: bool = False
 ) -> plugins.Workload:
-    """Draw or read the jobs.
+    """Return the workload that the options describe, generated or read.
 
     Parameters
     ----------
     options : WorkloadOptions
-        Which jobs.
+        Options of the workload.
     site : SiteOptions, optional
-        Whether they come after others, and can run in several sizes.
+        Options of the site that concern jobs: dependencies, users and sizes.
     stream : bool
-        Take them one by one while they are used.
+        Whether to generate or read jobs one by one during the run.
 
     Returns
     -------
     Workload
+        Workload with a known number of cores.
         Its number of cores is known.
 
     Raises
     ------
     InvalidConfiguration
-        If an option is out of range, or the cores of the machine are not known.
+        If an option is out of range, or the number of cores of the machine is unknown.
     WorkloadError
-        If there is no such file, it cannot be read, or its content is broken.
+        If the file does not exist, cannot be read, or has invalid content.
     """
     provider = plugins.workload_provider("batch", options.trace)
     machine: dict[str, Any] = {} if options.nodes is None else {"nodes": options.nodes}
@@ -244,7 +247,7 @@ def load_workload(
     )
     if workload.num_cores is None:
         raise InvalidConfiguration(
-            f"{options.trace} does not state the cores of the machine as a whole number: give them with --cores"
+            f"cores: unknown, because {options.trace} does not state them as an integer; give --cores N"
         )
     return workload
 
@@ -255,30 +258,28 @@ def cluster(workload: plugins.Workload, options: SystemOptions, site: SiteOption
     Parameters
     ----------
     workload : Workload
-        Jobs and cores.
+        Jobs, number of cores, and nodes if there are any.
     options : SystemOptions
-        Behaviour.
+        Options of the cluster.
     site : SiteOptions, optional
-        What the site does.
+        Options of the site.
 
     Returns
     -------
     BatchCluster
-        To be simulated.
+        Problem to simulate.
 
     Raises
     ------
     InvalidConfiguration
-        If an option is out of range, or only one of the two times of outages is given.
+        If an option is out of range, or only one of the two mean times of outages is given.
     """
     assert workload.num_cores is not None
     site = SiteOptions() if site is None else site
     outages = failures(options.mean_time_to_failure, options.mean_time_to_repair, options.cores_per_failure)
     nodes = getattr(workload, "nodes", ())
     if not nodes and options.placement != SystemOptions.placement:
-        raise InvalidConfiguration(
-            f"placement is {options.placement}, but without --nodes there are none to choose from"
-        )
+        raise InvalidConfiguration(f"placement: got {options.placement!r} without nodes; give --nodes as well")
     groups: dict[str, dict[int, str]] = dict(getattr(workload, "groups", {}))
     service: dict[str, Any] = {}
     if site.qualities is not None:
@@ -302,7 +303,7 @@ def cluster(workload: plugins.Workload, options: SystemOptions, site: SiteOption
 
 
 def _user_ids(workload: plugins.Workload) -> dict[str, int]:
-    """Return the ids of users that have names."""
+    """Return the ids of users by name, if they have names."""
     names = getattr(workload, "groups", {}).get("user") or {}
     return {names[job.job_id]: job.user_id for job in workload.jobs if job.job_id in names} if names else {}
 
@@ -312,7 +313,7 @@ def _made(workload: plugins.Workload, options: SystemOptions, site: SiteOptions,
 
 
 def _decided(workload: plugins.Workload, site: SiteOptions) -> tuple[str, ...]:
-    """Return what of the jobs depends on who decides: when some are submitted, in which size others run."""
+    """Return the job columns that depend on the agent: submission times with dependencies, sizes of moldable jobs."""
     times = ("submission_time",) if getattr(workload, "after", None) else ()
     sizes = ("requested_number_of_resources", "requested_time", "run_time") if site.moldable is not None else ()
     return times + sizes

@@ -1,9 +1,10 @@
-"""Placement: which nodes a job gets, of those that have room for it.
+"""Placement policies: which nodes a job gets among those with enough free resources.
 
-Each policy gives every node that has room a score; the greatest comes first, and among equals the lowest number, so
-that equally good nodes are filled one after another. Sources: first, best and worst fit for several resources:
-Panigrahy and others, "Heuristics for vector bin packing", 2011; dot product: Grandl and others, "Multi-resource packing
-for cluster schedulers", SIGCOMM 2014; packing of GPUs: Weng and others, "Beware of fragmentation", USENIX ATC 2023.
+A policy scores every node with room for a task. Nodes are chosen by descending score and, for equal scores, by
+ascending number, so that equally good nodes are filled one after another. Sources: first, best and worst fit for
+several resources: Panigrahy and others, "Heuristics for vector bin packing", 2011; dot product: Grandl and others,
+"Multi-resource packing for cluster schedulers", SIGCOMM 2014; GPU packing: Weng and others, "Beware of fragmentation",
+USENIX ATC 2023.
 """
 
 from __future__ import annotations
@@ -38,21 +39,21 @@ Floats = NDArray[np.float64]
 
 
 class PlacementPolicy:
-    """Puts the nodes that have room for a job in order; this one by their numbers."""
+    """Placement policy; this base class orders the nodes on which a job fits by number."""
 
     name: ClassVar[str] = "first-fit"
 
     def scores(self, room: Room, shape: Shape, nodes: Whole) -> Floats | Whole | None:
-        """Return a score for each of some nodes; the greatest comes first. None if their numbers decide.
+        """Return a score for each of the given nodes, or None to order them by number. The highest score is best.
 
         Parameters
         ----------
         room : Room
-            What is free.
+            Free resources of the nodes.
         shape : Shape
-            What is requested.
+            Compiled request of the job.
         nodes : array of int, shape (n,)
-            Those that have room for a task, ascending.
+            Nodes with room for a task, ascending.
 
         Returns
         -------
@@ -62,7 +63,7 @@ class PlacementPolicy:
         return None
 
     def order(self, room: Room, shape: Shape, nodes: Whole) -> Iterator[int]:
-        """Return the nodes from the first choice on."""
+        """Yield the nodes in order of preference."""
         scores = self.scores(room, shape, nodes)
         if scores is None:
             return iter(nodes.tolist())
@@ -71,84 +72,84 @@ class PlacementPolicy:
         return iter(nodes[(-scores).argsort(kind="stable")].tolist())
 
     def device(self, room: Room, shape: Shape, node: int, free: Whole) -> int:
-        """Return which GPU of a node a task shares: by default the fullest one that has room.
+        """Return the GPU of a node on which to place a task that requests a share: by default the fullest that fits.
 
         Parameters
         ----------
         room : Room
-            What is free.
+            Free resources of the nodes.
         shape : Shape
-            Requests a share.
+            Compiled request of a share.
         node : int
-            Which node.
+            Number of the node.
         free : array of int, shape (G,)
-            Free thousandths of its GPUs, less what other tasks of the job get.
+            Free thousandths of its GPUs, not counting those given to other tasks of the job.
 
         Returns
         -------
         int
-            Its number.
+            Number of the GPU.
         """
         fitting = (free >= shape.share).nonzero()[0]
         return int(fitting[free[fitting].argmin()])
 
 
 class FirstFit(PlacementPolicy):
-    """The first nodes that have room."""
+    """First fit: the nodes with the lowest numbers."""
 
 
 def _shares(room: Room, shape: Shape, nodes: Whole) -> tuple[Floats, Floats]:
-    """Return what is free and what a task requests, as parts of the most that any node has.
+    """Return free and requested resources relative to the largest capacity of any node.
 
-    Shapes (n, R + 1) and (R + 1,); the last column stands for the GPUs.
+    The shapes are (n, R + 1) and (R + 1,); the last column stands for the GPUs.
     """
     table = room.table
     most = np.append(table.capacity.max(axis=0), table.gpus.sum(axis=1).max()).astype(np.float64)
-    most[most == 0] = np.inf  # nobody has any
+    most[most == 0] = np.inf  # no node has this resource
     free = np.column_stack([room.free[nodes], room.gpus[nodes].sum(axis=1)])
     return free / most, np.array([*shape.amounts, shape.gpus * GPU or shape.share]) / most
 
 
 class BestFit(PlacementPolicy):
-    """The nodes on which least is left, on the mean over resources."""
+    """Best fit: the nodes with the least resources left after placement, averaged over resources."""
 
     name = "best-fit"
 
     def scores(self, room: Room, shape: Shape, nodes: Whole) -> Floats:
-        """Return minus the mean part that would be left."""
+        """Return the negative mean fraction of resources that would be left."""
         free, requested = _shares(room, shape, nodes)
         return -np.asarray((free - requested).mean(axis=1))
 
 
 class WorstFit(PlacementPolicy):
-    """The nodes on which most is left."""
+    """Worst fit: the nodes with the most resources left after placement, averaged over resources."""
 
     name = "worst-fit"
 
     def scores(self, room: Room, shape: Shape, nodes: Whole) -> Floats:
-        """Return the mean part that would be left."""
+        """Return the mean fraction of resources that would be left."""
         free, requested = _shares(room, shape, nodes)
         return np.asarray((free - requested).mean(axis=1))
 
 
 class DotProduct(PlacementPolicy):
-    """The nodes whose free resources are most like what is requested, as in Tetris."""
+    """Dot product of free and requested resources, as in Tetris: the best aligned nodes come first."""
 
     name = "dot-product"
 
     def scores(self, room: Room, shape: Shape, nodes: Whole) -> Floats:
-        """Return the dot product of free and requested parts."""
+        """Return the dot product of the free and requested fractions."""
         free, requested = _shares(room, shape, nodes)
         return np.asarray(free @ requested)
 
 
 class GPUPacking(PlacementPolicy):
-    """First the nodes whose used GPUs have room, then those with the fewest free GPUs."""
+    """GPU packing: first nodes whose GPUs in use have room, then nodes with the fewest free GPUs."""
 
     name = "gpu-packing"
 
     def scores(self, room: Room, shape: Shape, nodes: Whole) -> Floats | None:
-        """Return scores: shares of used GPUs come before free GPUs of used nodes, and those before empty nodes."""
+        """Return scores: room on GPUs in use is best, then free GPUs of nodes in use, then empty nodes."""
         if not (shape.gpus or shape.share):
             return None
         free = room.gpus[nodes]
@@ -160,14 +161,14 @@ class GPUPacking(PlacementPolicy):
 
 
 class NodeFirst(PlacementPolicy):
-    """A chosen node before all others, which another policy puts in order.
+    """Policy that puts a given node first and leaves the order of the others to another policy.
 
     Parameters
     ----------
     policy : PlacementPolicy
-        The other one; it also says which GPUs are shared.
+        Policy that orders the other nodes and chooses GPUs for shares.
     node : int
-        Which.
+        Number of the first node.
     """
 
     name = "node-first"
@@ -177,8 +178,8 @@ class NodeFirst(PlacementPolicy):
         self.node = node
 
     def order(self, room: Room, shape: Shape, nodes: Whole) -> Iterator[int]:
-        """Return the nodes from the first choice on; those that have no room are left out, the chosen one as well."""
-        others = self.policy.order(room, shape, nodes)  # asked for one task, too: policies may look at the room here
+        """Yield the nodes in order of preference; nodes without room, even the given one, are omitted."""
+        others = self.policy.order(room, shape, nodes)  # always called, because policies may update their state here
         if self.node not in nodes:
             return others
         if shape.tasks == 1:
@@ -186,33 +187,33 @@ class NodeFirst(PlacementPolicy):
         return chain([self.node], (node for node in others if node != self.node))
 
     def device(self, room: Room, shape: Shape, node: int, free: Whole) -> int:
-        """Return the GPU that the other policy takes."""
+        """Return the GPU that the other policy chooses."""
         return self.policy.device(room, shape, node, free)
 
 
 PLACEMENTS: dict[str, type[PlacementPolicy]] = {
     policy.name: policy for policy in (FirstFit, BestFit, WorstFit, DotProduct, GPUPacking)
 }
-"""The policies by name."""
+"""Placement policies by name."""
 
 
 def placement_of(policy: str | PlacementPolicy) -> PlacementPolicy:
-    """Return the policy of a name, or the one that is given.
+    """Return the policy with a given name, or the given policy itself.
 
     Parameters
     ----------
     policy : str or PlacementPolicy
-        Such as ``"best-fit"``.
+        Policy, or its name such as ``"best-fit"``.
 
     Returns
     -------
     PlacementPolicy
-        An instance.
+        Placement policy.
 
     Raises
     ------
     InvalidConfiguration
-        If there is no such policy.
+        If the name is unknown.
     """
     if isinstance(policy, PlacementPolicy):
         return policy

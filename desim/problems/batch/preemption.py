@@ -1,13 +1,13 @@
-"""Quality of service: which queued jobs may take running jobs off, and what becomes of these.
+"""Preemption by quality of service (QOS): which queued jobs may preempt running jobs, and what happens to these.
 
-A job belongs to at most one quality of service, which says whose jobs it preempts. Preempting is up to the agent: its
-answer is a :class:`Preempt`. A job that is preempted goes back to the queue, as one that an outage has cut, or it is
-suspended. What is suspended keeps what it has done, and lends its cores and nothing else to the job that preempts it:
-memory, GPUs and further resources stay with it, and so do the cores that are not needed, for no other job but those
-that may preempt it, too. Once all of its cores are back it resumes on them, after the decisions of that instant.
+A job has at most one QOS level, which defines whose jobs it may preempt. Agents decide about preemption, with the
+action :class:`Preempt`. A preempted job is requeued, like one interrupted by an outage, or suspended. A suspended job
+keeps its work and lends only its cores to the preempting job. Its memory, GPUs and other resources remain allocated
+to it, and so do cores that the preempting job does not need; only jobs that may preempt it can use these. It resumes on
+the same cores once all of them are free again, after the decisions of that instant.
 
-The words are those of Slurm: a quality has a priority, a list of those that it preempts, and a mode in which its own
-jobs are preempted. See Yoo, Jette and Grondona, "SLURM: Simple Linux Utility for Resource Management", JSSPP 2003.
+The terms are those of Slurm: a QOS has a priority, a list of QOS that it preempts, and a mode in which its own jobs are
+preempted. See Yoo, Jette and Grondona, "SLURM: Simple Linux Utility for Resource Management", JSSPP 2003.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ __all__ = ["Preempt", "Qualities", "QualityOfService"]
 
 @dataclass(frozen=True, slots=True)
 class QualityOfService:
-    """What the jobs of one quality may do to others, and others to them.
+    """QOS level: whose jobs its jobs may preempt, and how its own jobs are preempted.
 
     Attributes
     ----------
     name : str
-        Not empty.
+        Name, not empty.
     priority : float
-        At least 0; the larger, the more important.
+        Priority, at least 0; larger is more important.
     preempts : sequence of str
-        The qualities whose jobs its jobs may take off.
+        Names of the QOS levels whose jobs its jobs may preempt.
     mode : {"requeue", "suspend"}
-        What becomes of its own jobs when they are preempted.
+        What happens to its own jobs when they are preempted.
 
     Raises
     ------
     InvalidConfiguration
-        If a value is out of range, or the quality preempts itself.
+        If a value is out of range, or the level preempts itself.
     """
 
     name: str
@@ -56,12 +56,12 @@ class QualityOfService:
     def __post_init__(self) -> None:
         """Check the values."""
         if not isinstance(self.name, str) or not self.name:
-            raise InvalidConfiguration(f"a quality of service is named {self.name!r}, want a text that is not empty")
+            raise InvalidConfiguration(f"the name of a quality: got {self.name!r}, expected a nonempty string")
         finite(f"the priority of quality {self.name!r}", self.priority, least=0)
         one_of(f"the mode of quality {self.name!r}", self.mode, ("requeue", "suspend"))
         if isinstance(self.preempts, str):
             raise InvalidConfiguration(
-                f"quality {self.name!r} preempts {self.preempts!r}, want a tuple of names such as ({self.preempts!r},)"
+                f"quality {self.name!r}: preempts: got {self.preempts!r}, expected a tuple; try ({self.preempts!r},)"
             )
         object.__setattr__(self, "preempts", tuple(self.preempts))
         if self.name in self.preempts:
@@ -69,14 +69,14 @@ class QualityOfService:
 
 
 class Preempt(NamedTuple):
-    """The action that starts a queued job where others are taken off, on the cores or nodes that the cluster finds.
+    """Action that starts a queued job by preempting others, on cores or nodes that the cluster chooses.
 
     Attributes
     ----------
     job_id : int
-        The queued job to start.
+        Id of the queued job.
     victims : tuple of int
-        The running jobs that are taken off first; none if suspended jobs have enough cores to lend.
+        Ids of the running jobs to preempt first; empty if suspended jobs have enough cores to lend.
     """
 
     job_id: int
@@ -84,52 +84,52 @@ class Preempt(NamedTuple):
 
 
 class Qualities:
-    """The qualities of service of a site, and which of them jobs have; no run changes them.
+    """QOS levels of a site and the QOS of each job; runs do not change them.
 
     Parameters
     ----------
     qualities : iterable of QualityOfService
-        Those that exist; their names differ.
+        QOS levels with unique names.
     quality_of : mapping of int to str
-        The quality of jobs, by id; others have none, preempt nobody and are not preempted.
+        QOS name of each job, by id. Jobs without a QOS neither preempt nor are preempted.
 
     Attributes
     ----------
     by_name : dict of str to QualityOfService
-        In the order in which they were given.
+        QOS levels by name, in the given order.
 
     Raises
     ------
     InvalidConfiguration
-        If a quality is none, is named twice, or is not known; or if qualities preempt each other in a circle.
+        If a level has the wrong type, occurs twice or is unknown; or if levels preempt each other in a cycle.
     """
 
     def __init__(self, qualities: Iterable[QualityOfService], quality_of: Mapping[int, str]) -> None:
         self.by_name: dict[str, QualityOfService] = {}
         for one in qualities:
             if not isinstance(one, QualityOfService):
-                raise InvalidConfiguration(f"qualities holds {one!r}, want QualityOfService objects")
+                raise InvalidConfiguration(f"qualities: got {one!r}, expected QualityOfService objects")
             if one.name in self.by_name:
-                raise InvalidConfiguration(f"two qualities of service are named {one.name!r}")
+                raise InvalidConfiguration(f"qualities: the name {one.name!r} occurs twice; names must be unique")
             self.by_name[one.name] = one
         for one in self.by_name.values():
             for other in one.preempts:
                 if other not in self.by_name:
-                    raise InvalidConfiguration(f"quality {one.name!r} preempts {self._unknown(other)}")
+                    raise InvalidConfiguration(f"quality {one.name!r}: preempts: got {self._unknown(other)}")
         if circle := self._circle():
-            raise InvalidConfiguration(f"qualities preempt each other: {' preempts '.join(circle)}")
+            raise InvalidConfiguration(f"QOS levels preempt each other: {' preempts '.join(circle)}")
         for job_id, name in quality_of.items():
             if name not in self.by_name:
-                raise InvalidConfiguration(f"job {job_id} has the quality of service {self._unknown(name)}")
+                raise InvalidConfiguration(f"quality_of[{job_id}]: got {self._unknown(name)}")
         self._of = {job_id: self.by_name[name] for job_id, name in quality_of.items()}
         self._most = max((one.priority for one in self.by_name.values()), default=0.0)
 
     def _unknown(self, name: str) -> str:
         there = ", ".join(self.by_name) or "none"
-        return f"{name!r}{did_you_mean(name, self.by_name)}; there are {there}"
+        return f"{name!r}{did_you_mean(name, self.by_name)}, expected one of: {there}"
 
     def _circle(self) -> list[str]:
-        """Return qualities each of which preempts the next, the last being the first; empty if there are none."""
+        """Return a cycle of QOS levels, each preempting the next, that ends with its first; empty if there is none."""
         for name in self.by_name:
             paths = [[name]]
             seen: set[str] = set()
@@ -144,40 +144,40 @@ class Qualities:
         return []
 
     def of(self, job_id: int) -> QualityOfService | None:
-        """Return the quality of a job; None if it has none."""
+        """Return the QOS of a job, or None if it has none."""
         return self._of.get(job_id)
 
     def factor(self, job_id: int) -> float:
-        """Return the priority of a job's quality as a share of the largest one, from 0 to 1."""
+        """Return the priority of a job's QOS relative to the highest one, from 0 to 1."""
         quality = self._of.get(job_id)
         return quality.priority / self._most if quality is not None and self._most else 0.0
 
     def allows(self, job_id: int, victim: int) -> bool:
-        """Tell whether a job may take another one off."""
+        """Return whether a job may preempt another."""
         one, other = self._of.get(job_id), self._of.get(victim)
         return one is not None and other is not None and other.name in one.preempts
 
     def suspends(self, job_id: int) -> bool:
-        """Tell whether a job is suspended when it is preempted."""
+        """Return whether a job is suspended when it is preempted."""
         quality = self._of.get(job_id)
         return quality is not None and quality.mode == "suspend"
 
     def open_to(self, state: BatchState, job_id: int, victims: Collection[int]) -> tuple[int, int]:
-        """Return which cores a queued job could have if others were taken off.
+        """Return the cores that a queued job could use if running jobs were preempted.
 
         Parameters
         ----------
         state : BatchState
-            The moment.
+            Current state of the cluster.
         job_id : int
-            The queued job.
+            Id of the queued job.
         victims : collection of int
-            The running jobs that would be taken off; it may preempt them.
+            Ids of the running jobs to preempt; the queued job must be allowed to preempt them.
 
         Returns
         -------
         (int, int)
-            As bit sets the cores that would be nobody's, and those that suspended jobs would lend.
+            Bit sets of the cores that would be free, and of those that suspended jobs would lend.
         """
         suspended = state.suspended
         running = (one.cores for each, one in state.running.items() if each not in victims)
@@ -188,7 +188,7 @@ class Qualities:
         return usable & ~lent, usable & lent
 
     def rows(self) -> Iterator[tuple[Any, ...]]:
-        """Yield what is recorded of each quality."""
+        """Yield the record of each QOS level."""
         for one in self.by_name.values():
             yield one.name, one.priority, list(one.preempts), one.mode
 

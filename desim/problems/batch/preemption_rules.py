@@ -1,6 +1,6 @@
-"""Rules of preemption by quality of service, checked on ``qualities``, ``job_qualities`` and ``preemptions``.
+"""Validation rules of preemption by QOS, on the tables ``qualities``, ``job_qualities`` and ``preemptions``.
 
-Who may preempt whom is looked up afresh in the tables; nothing is shared with the dynamics.
+The rules look up in the tables which jobs may preempt which; they share no code with the simulation.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ def _check(of: str, wrong: Callable[[Recorded], pl.DataFrame], message: str) -> 
 
 
 def worked_before(run: Recorded) -> pl.Expr:
-    """Return how long a job had run before its last start since it last began afresh: up to its suspensions.
+    """Return the seconds of work before a job's last start since it last started from the beginning or a checkpoint.
 
     Parameters
     ----------
     run : Recorded
-        With qualities of service.
+        Run with QOS levels.
 
     Returns
     -------
     polars.Expr
-        Of the job table, in seconds; 0 for most.
+        Expression for the job table, in seconds; 0 for jobs that were not suspended.
     """
     done = run.once(_worked_before)
     return pl.col(NUMBER).replace_strict(done[NUMBER], done["done"], default=0.0, return_dtype=pl.Float64)
@@ -43,13 +43,13 @@ def worked_before(run: Recorded) -> pl.Expr:
 
 def _worked_before(run: Recorded) -> pl.DataFrame:
     cuts = run["interruptions"].sort("finish_time", maintain_order=True)
-    ends = outcome != "suspended"  # what the job did before, unless a checkpoint has saved it
+    ends = outcome != "suspended"  # earlier work is lost, except what checkpoints have saved
     gone = ends.reverse().cum_sum().reverse().over(NUMBER) > 0
     return cuts.filter(~gone).group_by(NUMBER, maintain_order=True).agg(done=length.sum())
 
 
 def _executions(run: Recorded) -> pl.DataFrame:
-    """Return all executions by job and start: those that were cut, and the last of each job."""
+    """Return all executions by job and start: the interrupted ones, and the last one of each job."""
     columns = [NUMBER, "job_id", "starting_time", "finish_time", "allocated_resources"]
     cut = run.where("interruptions", outcome != "lost").select(*columns, outcome.cast(pl.String))
     last = run.where("jobs", pl.col("starting_time").is_not_null()).select(*columns, outcome=pl.lit("last"))
@@ -59,13 +59,13 @@ def _executions(run: Recorded) -> pl.DataFrame:
 
 
 def _quality_of(run: Recorded) -> pl.DataFrame:
-    """Return the quality of each job that has one, with what it says."""
+    """Return the QOS of each job that has one, with its properties."""
     jobs = run["job_qualities"].select(NUMBER, "quality").unique(NUMBER, keep="first", maintain_order=True)
     return jobs.join(run["qualities"], on="quality", how="inner", maintain_order="left")
 
 
 def _unknown(run: Recorded) -> pl.DataFrame:
-    """Return jobs whose quality there is not, or that have two, or that there are not."""
+    """Return jobs with an unknown QOS or with two, and QOS records of unknown jobs."""
     jobs = run["job_qualities"]
     known = jobs.join(run["qualities"], on="quality", how="semi").join(run["jobs"], on=[NUMBER, "job_id"], how="semi")
     wrong = jobs.join(known, on=[NUMBER, "job_id", "quality"], how="anti")
@@ -73,7 +73,7 @@ def _unknown(run: Recorded) -> pl.DataFrame:
 
 
 def _circular(run: Recorded) -> pl.DataFrame:
-    """Return the qualities that preempt one that there is not or, over others, themselves."""
+    """Return the QOS levels that preempt an unknown one or, possibly via others, themselves."""
     preempts: dict[str, list[str]] = dict(run["qualities"].select("quality", "preempts").iter_rows())
     left = dict(preempts)
     while free := [name for name, others in left.items() if not any(other in left for other in others)]:
@@ -84,7 +84,7 @@ def _circular(run: Recorded) -> pl.DataFrame:
 
 
 def _not_allowed(run: Recorded) -> pl.DataFrame:
-    """Return the preemptions by a job that may not, or in a way that is not that of the other's quality."""
+    """Return the preemptions that the QOS levels do not allow, or in another mode than that of the preempted job."""
     victims = run.once(_quality_of).select(NUMBER, "quality", wanted="mode")
     others = run.once(_quality_of).select("preempts", number_preempted_by=NUMBER, quality_preempting="quality")
     both = run["preemptions"].join(victims, on=NUMBER, how="left", maintain_order="left")
@@ -95,7 +95,7 @@ def _not_allowed(run: Recorded) -> pl.DataFrame:
 
 
 def _unexplained(run: Recorded) -> pl.DataFrame:
-    """Return cuts without the one preemption that belongs to them, and preemptions without a cut."""
+    """Return interruptions by preemption that do not match the preemption table, and vice versa."""
     mode = pl.when(outcome == "preempted").then(pl.lit("requeue")).otherwise(pl.lit("suspend"))
     cuts = run.where("interruptions", outcome.is_in(["preempted", "suspended"]))
     cuts = cuts.select(NUMBER, "job_id", time="finish_time", mode=mode).group_by(pl.all()).len("cuts")
@@ -107,13 +107,13 @@ def _unexplained(run: Recorded) -> pl.DataFrame:
 
 
 def _late(run: Recorded) -> pl.DataFrame:
-    """Return the preemptions whose job does not start at that moment."""
+    """Return the preemptions whose preempting job does not start at that time."""
     starts = run.once(_executions).select(preempted_by="job_id", number_preempted_by=NUMBER, time="starting_time")
     return run["preemptions"].join(starts, on=starts.columns, how="anti", maintain_order="left")
 
 
 def _suspensions(run: Recorded) -> pl.DataFrame:
-    """Return when jobs were suspended, until when, and on which cores they were before and afterwards."""
+    """Return start and end of each suspension, and the cores of the job before and after it."""
     following = [
         pl.col(name).shift(-1).over(NUMBER).alias(alias)
         for name, alias in (("starting_time", "until"), ("allocated_resources", "afterwards"))
@@ -123,7 +123,7 @@ def _suspensions(run: Recorded) -> pl.DataFrame:
 
 
 def _moved(run: Recorded) -> pl.DataFrame:
-    """Return the jobs that went on elsewhere than where they were suspended, or not at all."""
+    """Return the suspended jobs that resumed on other cores, or ended without resuming."""
     there = pl.col("afterwards") == pl.col("allocated_resources")
     finished = run.where("jobs", pl.col("status").is_in(["completed", "killed", "lost", "running"])).select(NUMBER)
     found = run.once(_suspensions)
@@ -132,7 +132,7 @@ def _moved(run: Recorded) -> pl.DataFrame:
 
 
 def _intruders(run: Recorded) -> pl.DataFrame:
-    """Return who ran on cores of a suspended job and may not preempt it."""
+    """Return jobs that ran on cores of a suspended job without being allowed to preempt it."""
     gaps, ran, num_cores = run.once(_suspensions), run.once(_executions), run.info["num_cores"]
     ran = ran.filter(pl.col("starting_time") < pl.col("finish_time"))
     begins, ends = ran["starting_time"].to_numpy(), ran["finish_time"].to_numpy()
@@ -157,52 +157,53 @@ def _intruders(run: Recorded) -> pl.DataFrame:
 PREEMPTION_RULES = (
     Rule(
         "qualities",
-        "jobs have qualities of service that there are, none of which preempts itself (this and the following two: "
-        "with qualities of service)",
+        "jobs have known QOS levels, which do not preempt themselves (this and the following two rules: with QOS "
+        "levels)",
         (
-            _check("job_qualities", _unknown, "job {job_id} has the quality {quality!r}, which is not known, or two"),
-            _check("qualities", _circular, "quality {quality!r} preempts {preempts}: one is not known, or preempts it"),
+            _check("job_qualities", _unknown, "job {job_id} has the QOS {quality!r}, which is unknown, or two of them"),
+            _check("qualities", _circular, "QOS {quality!r} preempts {preempts}: one is unknown, or preempts it back"),
         ),
     ),
     Rule(
         "preemptions",
-        "nobody is taken off but by a job whose quality preempts his and that starts at that moment",
+        "jobs are only preempted by jobs whose QOS preempts theirs and that start at that time",
         (
             _check(
                 "preemptions",
                 _not_allowed,
-                "at {time} s job {job_id} of quality {quality!r} is taken off ({mode}) for job {preempted_by} of "
-                "quality {quality_preempting!r}, which preempts {preempts}",
+                "at {time} s, job {job_id} with QOS {quality!r} is preempted ({mode}) by job {preempted_by} with "
+                "QOS {quality_preempting!r}, which preempts {preempts}",
             ),
             _check(
                 "preemptions",
                 _unexplained,
-                "job {job_id} was cut {cuts} times at {time} s to {mode} it, and preempted {told} times",
+                "job {job_id} was interrupted {cuts} times at {time} s by preemption (mode {mode}), but preempted "
+                "{told} times",
             ),
             _check(
                 "preemptions",
                 _late,
-                "job {preempted_by}, for which job {job_id} is taken off at {time} s, does not start then",
+                "job {preempted_by} preempts job {job_id} at {time} s, but does not start then",
             ),
         ),
     ),
     Rule(
         "suspended",
-        "a suspended job goes on where it was, and meanwhile nobody is on its cores who may not preempt it",
+        "a suspended job resumes on its cores, which only jobs that may preempt it use in the meantime",
         (
             _check(
                 "interruptions",
                 _moved,
-                "job {job_id}, suspended at {finish_time} s on cores {allocated_resources}, goes on at {until} s on "
-                "{afterwards}",
+                "job {job_id} was suspended at {finish_time} s on cores {allocated_resources}, but resumes at {until} "
+                "s on {afterwards}",
             ),
             _check(
                 "interruptions",
                 _intruders,
-                "job {other} starts at {start} s on cores of job {job_id}, suspended in [{begin}, {end}) s, which it "
-                "may not preempt",
+                "job {other} starts at {start} s on cores of job {job_id}, which is suspended in [{begin}, {end}) s, "
+                "without being allowed to preempt it",
             ),
         ),
     ),
 )
-"""What holds of a run with qualities of service, in the order of checking."""
+"""Validation rules of a run with QOS levels, in the order of checking."""

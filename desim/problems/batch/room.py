@@ -1,4 +1,4 @@
-"""What is free on the nodes of a cluster, and where jobs could go: live, or as somebody supposes it."""
+"""Free resources on the nodes of a cluster, and possible allocations: current or hypothetical."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ Whole = NDArray[np.int64]
 
 
 class Place(NamedTuple):
-    """The action that starts a queued job on chosen nodes.
+    """Action that starts a queued job on given nodes.
 
     Attributes
     ----------
     job_id : int
-        The queued job.
+        Id of the queued job.
     held : tuple of Held
-        What it gets of each of its nodes.
+        Allocation on each of its nodes.
     """
 
     job_id: int
@@ -37,28 +37,28 @@ class Place(NamedTuple):
 
 
 class Room:
-    """Free resources of nodes; a copy is somebody's supposition.
+    """Free resources per node. Copy it to explore hypothetical allocations.
 
     Parameters
     ----------
     table : NodeTable
-        The nodes, all of which are empty.
+        Nodes, initially all empty.
 
     Attributes
     ----------
     free : array of int, shape (N, R)
-        What is free of each resource.
+        Free amount of each resource.
     gpus : array of int, shape (N, G)
         Free thousandths of each GPU.
     whole, largest : array of int, shape (N,)
-        How many GPUs of a node are wholly free, and the free thousandths of the freest one.
+        Number of entirely free GPUs per node, and free thousandths of its GPU with the most.
     jobs : array of int, shape (N,)
-        How many jobs are on each node.
+        Number of jobs on each node.
     down : array of bool, shape (N,)
-        Nodes that have failed.
+        Whether each node has failed.
     closed : tuple of int
-        Numbers of the windows whose nodes cannot be used, but by users whom they admit. A supposition of some time to
-        come has those of that time, see ``NodeTable.closed_between``.
+        Numbers of the reservations in force, whose nodes only the admitted users can use. For a hypothetical
+        allocation in the future, those in force then, see ``NodeTable.closed_between``.
     """
 
     __slots__ = ("closed", "down", "free", "gpus", "jobs", "largest", "table", "whole")
@@ -74,7 +74,7 @@ class Room:
 
     @classmethod
     def of(cls, table: NodeTable, free: Whole, gpus: Whole, jobs: Whole, down: NDArray[np.bool_]) -> Self:
-        """Return a supposition of arrays, which it keeps; see the attributes."""
+        """Return free resources with the given arrays, which are not copied; see the attributes."""
         room = object.__new__(cls)
         room.table, room.free, room.gpus, room.jobs, room.down, room.closed = table, free, gpus, jobs, down, ()
         room._count_gpus()
@@ -85,7 +85,7 @@ class Room:
         self.largest = self.gpus.max(axis=1)
 
     def copy(self) -> Self:
-        """Return a supposition that begins with what is so."""
+        """Return a copy for hypothetical allocations."""
         other = object.__new__(type(self))
         other.table, other.closed = self.table, self.closed
         other.free, other.gpus = self.free.copy(), self.gpus.copy()
@@ -94,7 +94,7 @@ class Room:
         return other
 
     def least_of(self, other: Room) -> Self:
-        """Return what is free both here and in another supposition."""
+        """Return the resources that are free both here and in another object."""
         least = self.copy()
         np.minimum(self.free, other.free, out=least.free)
         np.minimum(self.gpus, other.gpus, out=least.gpus)
@@ -107,15 +107,15 @@ class Room:
 
     @property
     def up(self) -> NDArray[np.bool_]:
-        """Which nodes are up, shape (N,): neither failed nor in a window that admits nobody."""
+        """Whether each node is up, shape (N,): neither failed nor in a reservation without users."""
         return ~self.down & self.table.outside(number for number in self.closed if not self.table.windows[number].users)
 
     def counts(self, shape: Shape) -> Whole:
-        """Return how many tasks of a request each node could take now, shape (N,)."""
+        """Return how many tasks of a request fit on each node now, shape (N,)."""
         return self.counts_on(shape, slice(None))
 
     def counts_on(self, shape: Shape, nodes: slice | Whole) -> Whole:
-        """Return the same for some nodes, shape (n,)."""
+        """Return how many tasks of a request fit on each of some nodes now, shape (n,)."""
         free = self.free[nodes]
         counts: Whole | None = None
         for column, amount in shape.needed:
@@ -134,7 +134,7 @@ class Room:
         return np.where(usable, np.minimum(counts, shape.most), 0)
 
     def takes_one(self, shape: Shape) -> NDArray[np.bool_]:
-        """Tell which nodes could take a task of a request now, shape (N,); costs less than to count."""
+        """Return whether a task of a request fits on each node now, shape (N,); faster than counting tasks."""
         usable = shape.eligible & ~self.down
         if self.closed:
             usable &= self.table.open_to(shape, self.closed)
@@ -149,17 +149,17 @@ class Room:
         return usable
 
     def take_one(self, shapes: Sequence[Shape]) -> NDArray[np.bool_]:
-        """Tell of each request whether some node could take one of its tasks now.
+        """Return, for each request, whether one of its tasks fits on some node now.
 
         Parameters
         ----------
         shapes : sequence of Shape
-            The requests, n of them, at least one: a look at all costs hardly more than one at a single request.
+            The n compiled requests, at least one; checking all takes hardly longer than checking one.
 
         Returns
         -------
         array of bool, shape (n,)
-            Whether some node could.
+            Whether a task of each request fits.
         """
         usable = np.array([shape.eligible for shape in shapes]) & ~self.down
         amounts = np.array([shape.amounts for shape in shapes])
@@ -177,43 +177,43 @@ class Room:
         return np.asarray(usable.any(axis=1))
 
     def fits(self, shape: Shape) -> bool:
-        """Tell whether all tasks of a request have room now."""
+        """Return whether all tasks of a request fit now."""
         if shape.tasks == 1:
             return bool(self.takes_one(shape).any())
         return int(np.minimum(self.counts(shape), shape.tasks).sum()) >= shape.tasks
 
     def misfit(self, shape: Shape) -> str:
-        """Return why a request has no room here, in words."""
+        """Return why a request does not fit here."""
         if not shape.eligible.any():
-            return f"no node is what it asks for: {shape.request}"
+            return f"no node has the requested partition, GPU model and features: {shape.request}"
         free, gpus = self.free[shape.eligible], self.whole[shape.eligible]
         most = [(self.table.resources[column], amount, int(free[:, column].max())) for column, amount in shape.needed]
         most.append(("GPUs", shape.gpus, int(gpus.max())))
         for what, amount, there in most:
             if amount > there:
-                return f"a task requests {amount:,} {what}, and no node that will do has more than {there:,}"
+                return f"a task requests {amount:,} {what}, but eligible nodes have at most {there:,}"
         room = int(np.minimum(self.counts(shape), shape.tasks).sum())
-        return f"nodes have room for {room:,} of its {shape.tasks:,} tasks: {shape.request}"
+        return f"nodes have room for only {room:,} of its {shape.tasks:,} tasks: {shape.request}"
 
     def place(self, shape: Shape, policy: PlacementPolicy) -> tuple[Held, ...] | None:
-        """Return where a policy would put all tasks of a request; nothing is taken.
+        """Return the allocation that a policy chooses for all tasks of a request, without allocating it.
 
         Parameters
         ----------
         shape : Shape
-            The request.
+            Compiled request.
         policy : PlacementPolicy
-            Puts nodes in order: from the first one on, each takes as many tasks as it can.
+            Policy that orders the nodes; from the first one on, each gets as many tasks as fit.
 
         Returns
         -------
         tuple of Held, or None
-            None if they do not fit.
+            Allocation; None if the tasks do not fit.
 
         Raises
         ------
         InvalidConfiguration
-            If the policy names too few nodes, one twice or one that has no room, or a GPU without room for a share.
+            If the policy names too few nodes, a node twice, a node without room, or a GPU without room for a share.
         """
         counts = self.takes_one(shape) if shape.tasks == 1 else self.counts(shape)
         nodes = counts.nonzero()[0]
@@ -231,27 +231,27 @@ class Room:
             left -= tasks
             if not left:
                 return tuple(held)
-        missing = f"{left:,} of {shape.tasks:,} tasks have none: {shape.request}"
+        missing = f"{left:,} of {shape.tasks:,} tasks have no node: {shape.request}"
         raise InvalidConfiguration(f"placement {policy.name!r} names too few nodes, {missing}")
 
     def place_on(
         self, shape: Shape, where: Sequence[tuple[int, int]], policy: PlacementPolicy
     ) -> tuple[Held, ...] | None:
-        """Return what a request gets of chosen nodes; nothing is taken.
+        """Return the allocation of a request on given nodes, without allocating it.
 
         Parameters
         ----------
         shape : Shape
-            The request.
+            Compiled request.
         where : sequence of (int, int)
-            Nodes, and how many tasks each gets.
+            Numbers of the nodes, and number of tasks on each.
         policy : PlacementPolicy
-            Chooses the GPUs that are shared.
+            Policy that chooses GPUs for shares.
 
         Returns
         -------
         tuple of Held, or None
-            None if they do not fit there.
+            Allocation; None if the tasks do not fit there.
         """
         counts = self.counts_on(shape, np.array([node for node, _ in where]))
         if any(count < tasks for count, (_, tasks) in zip(counts.tolist(), where, strict=True)):
@@ -259,7 +259,7 @@ class Room:
         return tuple(self._hold(shape, node, tasks, policy) for node, tasks in where)
 
     def _hold(self, shape: Shape, node: int, tasks: int, policy: PlacementPolicy) -> Held:
-        """Return what some tasks hold of a node that has room for them."""
+        """Return the allocation of some tasks on a node that has room for them."""
         if shape.exclusive:
             devices = [(gpu, GPU) for gpu, free in enumerate(self.gpus[node].tolist()) if free]
             return Held(node, tasks, tuple(self.free[node].tolist()), tuple(devices))
@@ -281,7 +281,7 @@ class Room:
         return Held(node, tasks, amounts, tuple(sorted(shares.items())))
 
     def take(self, held: Iterable[Held]) -> None:
-        """Account for what a job holds from now on."""
+        """Allocate resources to a job."""
         for node, _, amounts, gpus in held:
             self.free[node] -= amounts
             if gpus:
@@ -289,7 +289,7 @@ class Room:
             self.jobs[node] += 1
 
     def give_back(self, held: Iterable[Held]) -> None:
-        """Account for what a job held until now."""
+        """Release the resources of a job."""
         for node, _, amounts, gpus in held:
             self.free[node] += amounts
             if gpus:
@@ -299,21 +299,21 @@ class Room:
     def give_back_until(
         self, shape: Shape, releases: Iterable[tuple[float, tuple[Held, ...]]], requested: float = 0.0
     ) -> float:
-        """Account for the ends of jobs, until a request that has no room yet has room.
+        """Release the resources of jobs in order of their ends until a request fits, and return when it does.
 
         Parameters
         ----------
         shape : Shape
-            The request.
+            Compiled request, which does not fit yet.
         releases : iterable of (float, tuple of Held)
-            When jobs end, ascending, and what they hold; when windows end, nothing is held.
+            Ends of jobs in seconds, ascending, and their allocations; ends of reservations have empty allocations.
         requested : float
-            For how long, in seconds, it must have room where nodes have windows.
+            Seconds for which the request must fit, if nodes have reservations.
 
         Returns
         -------
         float
-            When it has room: all that ends by then has been given back. Infinite if it never has.
+            Time in seconds at which it fits: everything that ends by then has been released. Infinite if it never fits.
         """
         windows = self.table.windows
         if shape.tasks == 1 and not (shape.gpus or shape.share or windows):
@@ -328,9 +328,9 @@ class Room:
         return np.inf
 
     def _give_back_until_one(self, shape: Shape, releases: Iterable[tuple[float, tuple[Held, ...]]]) -> float:
-        """Do so for a single task without GPUs, which can only have room on a node where a job ends.
+        """Do the same for a single task without GPUs, which can only fit on a node where a job ends.
 
-        So a look at that node is enough, and with plain numbers it costs less than with arrays.
+        It is therefore enough to check that node, which is faster with plain numbers than with arrays.
         """
         usable = (shape.eligible & ~self.down).tolist()
         free, jobs = self.free.tolist(), self.jobs.tolist()
@@ -359,17 +359,17 @@ class Room:
         self.whole[node], self.largest[node] = free.count(GPU), max(free)
 
     def fault(self, shape: Shape, held: Sequence[Held]) -> str:
-        """Return why a job cannot have what somebody chose for it; empty if it can."""
+        """Return why a job cannot have a given allocation, or an empty string if it can."""
         num_nodes, tasks = len(self.table), 0
         if len({one.node for one in held}) < len(held):
-            return "a node is named twice"
+            return "held names a node twice"
         for node, here, amounts, gpus in held:
             if not 0 <= node < num_nodes:
                 return f"there is no node {node}"
             name = self.table.nodes[node].name
             room = int(self.counts_on(shape, np.array([node]))[0])
             if not 0 < here <= room:
-                return f"node {name!r} has room for {room} of its tasks, not {here}"
+                return f"node {name!r} has room for {room} of its tasks, got {here}"
             if shape.exclusive:
                 wanted = tuple(self.free[node].tolist())
                 right = sorted(gpus) == [(gpu, GPU) for gpu, free in enumerate(self.gpus[node].tolist()) if free]
@@ -377,14 +377,14 @@ class Room:
                 wanted = tuple(amount * here for amount in shape.amounts)
                 right = self._are_right(shape, node, here, gpus)
             if tuple(amounts) != wanted:
-                return f"{here} of its tasks hold {wanted} of node {name!r}, not {tuple(amounts)}"
+                return f"amounts on node {name!r}: got {tuple(amounts)}, expected {wanted} for {here} of its tasks"
             if not right:
-                return f"GPUs {gpus!r} of node {name!r} are not free, or not what its tasks hold"
+                return f"GPUs {gpus!r} of node {name!r} are not free, or are not what its tasks request"
             tasks += here
-        return "" if tasks == shape.tasks else f"it has {shape.tasks} tasks, not {tasks}"
+        return "" if tasks == shape.tasks else f"it has {shape.tasks} tasks, got {tasks}"
 
     def _are_right(self, shape: Shape, node: int, tasks: int, gpus: Sequence[tuple[int, int]]) -> bool:
-        """Tell whether GPUs are free and what tasks on a node hold."""
+        """Return whether GPUs are free and match what the tasks on a node request."""
         free = self.gpus[node].tolist()
         each = GPU if shape.gpus else shape.share
         if not each:
@@ -397,27 +397,27 @@ class Room:
 
 
 class NodeObservation(BatchObservation):
-    """The queue, the running jobs and what is free on the nodes at a decision.
+    """Observation at a decision: the queue, the running jobs and the free resources of the nodes.
 
     Parameters
     ----------
     state : BatchState
-        The state that is seen.
+        State of the cluster to observe.
     room : Room
-        What is free.
+        Free resources of the nodes.
     policy : PlacementPolicy
-        The cluster's own.
+        Placement policy of the cluster.
     held : mapping of int to tuple of Held
-        What the running jobs hold, by id.
+        Allocations of the running jobs, by id.
 
     Attributes
     ----------
     room : Room
-        What is free now; copy it to suppose something.
+        Free resources now; copy it to explore hypothetical allocations.
     table : NodeTable
-        The nodes.
+        Nodes of the cluster.
     policy : PlacementPolicy
-        Which nodes a job gets where an answer names none.
+        Policy that chooses nodes for a job if an answer names none.
     """
 
     __slots__ = ("_held", "_shapes", "policy", "room", "table")
@@ -428,10 +428,10 @@ class NodeObservation(BatchObservation):
         super().__init__(state)
         self.room, self.table, self.policy = room, room.table, policy
         self._held = held
-        self._shapes: dict[int, tuple[Job, Shape]] = {}  # of queued jobs, and some that have left
+        self._shapes: dict[int, tuple[Job, Shape]] = {}  # cache for queued jobs, and some that have started
 
     def shapes(self) -> list[Shape]:
-        """Return what the queued jobs request, in order of arrival."""
+        """Return the compiled requests of the queued jobs, in order of arrival."""
         queued, known = self._state.queued, self._shapes
         if len(known) > 2 * len(queued) + 100:
             known.clear()
@@ -444,24 +444,24 @@ class NodeObservation(BatchObservation):
         return found
 
     def shape_of(self, job_id: int) -> Shape:
-        """Return what a queued job requests."""
+        """Return the compiled request of a queued job."""
         return self.table.shape_of(self._state.queued[job_id])
 
     def held_by(self, job_id: int) -> tuple[Held, ...]:
-        """Return what a running job holds."""
+        """Return the allocation of a running job."""
         return self._held[job_id]
 
     def room_without(self, job_id: int, victims: Collection[int]) -> Room:
-        """Return what would be free for a queued job if jobs that it may preempt were taken off.
+        """Return what would be free for a queued job if running jobs that it may preempt were preempted.
 
-        Suspended jobs lend their cores and nothing else, and a job that is alone on its nodes not even these.
+        Suspended jobs lend only their cores; a job with exclusive nodes does not even lend these.
 
         Parameters
         ----------
         job_id : int
-            The queued job.
+            Id of the queued job.
         victims : collection of int
-            The running jobs that are taken off.
+            Ids of the running jobs to preempt.
         """
         state, room, qualities = self._state, self.room.copy(), self._state.qualities
         if qualities is None:
@@ -482,29 +482,29 @@ class NodeObservation(BatchObservation):
         return room
 
     def has_room_without(self, job_id: int, victims: Collection[int]) -> bool:
-        """Tell whether a queued job could start if jobs that it may preempt were taken off.
+        """Return whether a queued job could start if running jobs that it may preempt were preempted.
 
         Parameters
         ----------
         job_id : int
-            The queued job.
+            Id of the queued job.
         victims : collection of int
-            The running jobs that are taken off.
+            Ids of the running jobs to preempt.
         """
         return self.room_without(job_id, victims).fits(self.shape_of(job_id))
 
     def fitting(self, positions: Whole | None = None) -> NDArray[np.bool_]:
-        """Tell of queued jobs whether they have room now.
+        """Return whether queued jobs fit now.
 
         Parameters
         ----------
         positions : array of int, shape (n,), optional
-            In the queue; by default all of it.
+            Positions in the queue (default: all).
 
         Returns
         -------
         array of bool, shape (n,)
-            In the order of the positions.
+            Whether each job fits, in the order of the positions.
         """
         shapes = self.shapes()
         if positions is not None:

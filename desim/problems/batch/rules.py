@@ -1,9 +1,9 @@
-"""Rules of the batch cluster, checked on the tables ``jobs``, ``interruptions`` and ``outages``.
+"""Validation rules of the batch cluster, on the tables ``jobs``, ``interruptions`` and ``outages``.
 
-Times are compared exactly where the simulator has no reason to round (the order of ends and starts on a core, say) and
-up to four units in the last place where a time is the sum or difference of others. Intervals are half-open: a core
-that is freed at t can be used at t, and an execution that takes no time overlaps with nothing. A job that is running
-when the run ends holds its cores until then.
+Times are compared exactly where the simulator does not round (for example ends and starts on a core), and with a
+tolerance of four units in the last place where a time is a sum or difference of others. Intervals are half-open: a core
+that is released at time t may be used at time t, and an execution of zero length overlaps with nothing. A job that is
+running when the run ends holds its cores until then.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from desim.validation import (
 __all__ = ["RULES"]
 
 KEY = ["arrival_number", "job_id"]
-"""What a row says of its job, and both have to be right."""
+"""Columns that identify a job; both must match."""
 
 status = pl.col("status").cast(pl.String)
 submission, start, finish = pl.col("submission_time"), pl.col("starting_time"), pl.col("finish_time")
@@ -61,19 +61,19 @@ def _has_left(run: Recorded) -> pl.Expr:
 
 
 def _whole(run: Recorded) -> pl.Expr:
-    """Return how long the last execution of a job lasts if nothing cuts it."""
+    """Return the duration of a job's last execution if it is not interrupted."""
     left = _left(run)
     whole = pl.min_horizontal(left, _allowed(run)) if run.info["kill_at_request"] else left
     return whole - worked_before(run) if "qualities" in run.info else whole
 
 
 def _allowed(run: Recorded) -> pl.Expr:
-    """Return how long a job may run."""
+    """Return the time limit of a job."""
     return requested + run.info["grace"] if "grace" in run.info else requested
 
 
 def _left(run: Recorded) -> pl.Expr:
-    """Return the work of a job that no checkpoint has saved; all of it where nobody knows what that is elsewhere."""
+    """Return the work of a job that is not saved; all of it if nodes differ, where saved work has no fixed length."""
     if "checkpoint_interval" not in run.info or run["checkpoints"].is_empty() or run.once(is_uneven):
         return run_time
     last = run["checkpoints"].group_by("arrival_number").agg(pl.col("saved").max())
@@ -84,7 +84,7 @@ def _execution_time(run: Recorded) -> pl.Expr:
     left, allowed, kills = _left(run), _allowed(run), pl.lit(run.info["kill_at_request"])
     too_long = (left > allowed) & kills
     is_other, is_too_long, is_unlimited = execution != left, too_long, execution != allowed
-    if "qualities" in run.info:  # what a job did before it was suspended is a sum of differences
+    if "qualities" in run.info:  # work before a suspension is a sum of differences, and rounded
         before = worked_before(run)
         is_other, is_unlimited = (
             pl.when(before > 0)
@@ -92,7 +92,7 @@ def _execution_time(run: Recorded) -> pl.Expr:
             .otherwise(execution != whole)
             for whole in (left, allowed)
         )
-    if "checkpoint_interval" in run.info and run.once(is_uneven):  # of what is saved only the seconds there are known
+    if "checkpoint_interval" in run.info and run.once(is_uneven):  # saved work is known only in seconds on other nodes
         saved = pl.col("arrival_number").is_in(run["checkpoints"]["arrival_number"].implode())
         is_other = pl.when(saved).then(execution > left).otherwise(is_other)
         is_too_long = pl.when(saved).then((execution > allowed) & kills).otherwise(too_long)
@@ -116,7 +116,7 @@ def _rejected(run: Recorded) -> pl.Expr:
         impossible = (cores > pl.lit(run.info["num_cores"])) | beyond
         unfounded = rejected & ~impossible & pl.lit("num_nodes" not in run.info)
         return (impossible & ~rejected) | unfounded | (rejected & pl.lit(run.info["too_wide"] != "reject"))
-    if "num_nodes" in run.info:  # where even a narrow job may fit on no node
+    if "num_nodes" in run.info:  # a job with few cores may not fit on the nodes, either
         return ((cores > pl.lit(run.info["num_cores"])) & ~rejected) | (
             rejected & pl.lit(run.info["too_wide"] != "reject")
         )
@@ -150,14 +150,14 @@ _THERE = pl.col("begin").is_not_null() & pl.col("end").is_not_null()
 
 
 def _last_executions(jobs: pl.DataFrame, run: Recorded) -> pl.DataFrame:
-    """Return the last execution of each job, with its cores; without begin and end if there is none."""
+    """Return the last execution of each job, with its cores; begin and end are null if there is none."""
     ended = pl.when(status == "running").then(run.end_time).otherwise(finish)
     number, held = pl.col("arrival_number"), pl.col("allocated_resources")
     return jobs.select(number, "job_id", requested=cores, begin=start, end=ended, cores=held, final=True)
 
 
 def _cut_executions(run: Recorded) -> pl.DataFrame:
-    """Return the executions after which the job ran again; that of a job that is lost stands in the job table."""
+    """Return the interrupted executions after which the job ran again; those of lost jobs are in the job table."""
     return (
         run["interruptions"]
         .filter(pl.col("outcome") != "lost")
@@ -167,20 +167,20 @@ def _cut_executions(run: Recorded) -> pl.DataFrame:
 
 
 def _executions(run: Recorded) -> pl.DataFrame:
-    """Return all executions: those of the job table, then those that were cut and repeated."""
+    """Return all executions: those of the job table, then those that were interrupted and repeated."""
     final = [_last_executions(jobs, run).filter(_THERE) for jobs in run.portions("jobs", _OF_EXECUTIONS)]
     return pl.concat([*final, run.once(_cut_executions)])
 
 
 def _jobs_by_number(run: Recorded) -> pl.DataFrame:
-    """Return the jobs that were interrupted, each number once; few of all, so that joins with them are small."""
+    """Return the interrupted jobs, each arrival number once; they are few, so that joins with them are small."""
     interrupted = pl.col("arrival_number").is_in(run["interruptions"]["arrival_number"].implode())
     jobs = run.where("jobs", (status != "rejected") & interrupted)
     return jobs.unique("arrival_number", keep="first", maintain_order=True)
 
 
 def _joined(one: CoreRanges, other: CoreRanges) -> CoreRanges:
-    """Put the rows of two columns of ranges one after the other."""
+    """Concatenate the rows of two columns of ranges."""
     shifted = other._replace(row=other.row + len(one.counts))
     return CoreRanges(*(np.concatenate(arrays) for arrays in zip(one, shifted, strict=True)))
 
@@ -202,7 +202,7 @@ def _miscounted_cuts(run: Recorded) -> pl.DataFrame:
 def _one_at_a_time(run: Recorded) -> pl.DataFrame:
     cut, known = run.once(_cut_executions), pl.col("requested").is_not_null()
     numbers = pl.concat([run.column("jobs", "arrival_number"), cut.filter(known)["arrival_number"]])
-    again = pl.col("arrival_number").is_in(repeated(numbers).implode())  # a single execution overlaps with no other
+    again = pl.col("arrival_number").is_in(repeated(numbers).implode())  # only jobs with several executions can overlap
     final = _last_executions(run.where("jobs", again), run).filter(_THERE)
     executions = pl.concat([final, cut.filter(known & again)]).sort("arrival_number", "final", "begin", "end")
     before = [pl.col(name).shift().over("arrival_number").alias(f"{name}_before") for name in ("begin", "end")]
@@ -210,9 +210,9 @@ def _one_at_a_time(run: Recorded) -> pl.DataFrame:
 
 
 def _overloads(run: Recorded, executions: pl.DataFrame) -> tuple[Floats, Whole, Whole]:
-    """Return when more cores are in use than are up, how many are, and how many are up.
+    """Return the times at which more cores are in use than are up, the cores in use, and the cores up.
 
-    What counts is what jobs request, whatever their core ids.
+    The cores in use are those that jobs request, whatever their core ids.
     """
     return overloads(
         *(_feasible(run, executions)[name].to_numpy() for name in ("begin", "end", "requested")),
@@ -253,7 +253,7 @@ def _cores_up(run: Recorded) -> pl.DataFrame:
 
 
 def _core_events(run: Recorded) -> pl.DataFrame:
-    """Return core by core when it went down or came back."""
+    """Return the outage and repair events of each single core."""
     ranges = run.once(_ranges_of_outages)
     index, core = spread(ranges.first, ranges.last)
     events = run["outages"].select("time", "event")[ranges.row[index]].with_columns(core=pl.Series(core))
@@ -272,7 +272,7 @@ def _twice(run: Recorded) -> pl.DataFrame:
 
 
 def _conflicts(run: Recorded, executions: pl.DataFrame, downtimes: pl.DataFrame) -> tuple[Conflicts, Conflicts]:
-    """Return which executions share a core at a time, and which are on a core that is down; downtimes come first."""
+    """Return executions that share a core at the same time, and executions on a core that is down."""
     core, count = downtimes["core"].to_numpy(), len(downtimes)
     none = np.zeros(count, np.bool_)
     ranges = _joined(
@@ -285,7 +285,7 @@ def _conflicts(run: Recorded, executions: pl.DataFrame, downtimes: pl.DataFrame)
 
 
 def _overlaps(run: Recorded) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Return executions that share a core at a time, and executions on a core that is down."""
+    """Return executions that share a core at the same time, and executions on a core that is down."""
     clashes = run.once(_clashes)
     if not (clashes.overlap or clashes.downtime):
         return pl.DataFrame(), pl.DataFrame()
@@ -304,7 +304,7 @@ def _overlaps(run: Recorded) -> tuple[pl.DataFrame, pl.DataFrame]:
 
 
 class Clashes(NamedTuple):
-    """Whether there is any overlap on a core, any execution on a core that is down, any overload."""
+    """Flags: executions overlap on a core, run on a core that is down, or use more cores than are up."""
 
     overlap: bool = False
     downtime: bool = False
@@ -312,7 +312,7 @@ class Clashes(NamedTuple):
 
 
 def _by_begin(run: Recorded) -> Iterator[pl.DataFrame]:
-    """Yield all executions in order of their begins, in portions whose own order is another one; none is empty."""
+    """Yield all executions in nonempty portions that are ordered by start, but not sorted within."""
     cut = run.once(_cut_executions)
     for jobs in run.portions("jobs", _OF_EXECUTIONS, by=("starting_time",)):
         executions = _last_executions(jobs, run).filter(_THERE)
@@ -325,10 +325,10 @@ def _by_begin(run: Recorded) -> Iterator[pl.DataFrame]:
 
 
 def _clashes(run: Recorded) -> Clashes:
-    """Go through the executions by their begins, and keep in mind only those that still run.
+    """Scan the executions by start in portions, and keep only those that may still be running.
 
-    If two overlap, the earlier one still runs when the later one begins, and the cores in use grow at begins only. What
-    is wrong is told from all executions at once.
+    If two executions overlap, the earlier one is still running when the later one starts; and the number of cores in
+    use grows only at starts. If there is a violation, its details are computed from all executions at once.
     """
     downtimes, found, running = run.once(_downtimes), Clashes(), run.once(_cut_executions).clear()
     for portion in _by_begin(run):
@@ -346,9 +346,9 @@ def _clashes(run: Recorded) -> Clashes:
 
 def _cuts(run: Recorded) -> pl.DataFrame:
     """Return the interruptions, with the job of each."""
-    whole = pl.lit(np.inf) if run.once(is_uneven) else run_time  # elsewhere it may have taken longer
+    whole = pl.lit(np.inf) if run.once(is_uneven) else run_time  # the run time may be longer on other nodes
     if run.once(has_other_times):
-        whole = pl.when(start.is_null()).then(np.inf).otherwise(whole)  # what is queued has the time of its submission
+        whole = pl.when(start.is_null()).then(np.inf).otherwise(whole)  # queued jobs have their submitted run time
     jobs = _jobs_by_number(run).select(
         *KEY,
         "submission_time",
@@ -370,7 +370,7 @@ def _impossible_cuts(run: Recorded) -> pl.DataFrame:
 
 
 def _without_cause(run: Recorded) -> pl.DataFrame:
-    """Return the executions that were cut although none of their cores went down, nor was reserved, at that moment."""
+    """Return the executions that were interrupted without an outage or reservation of their cores at that time."""
     ranges = run.once(_ranges_of_interruptions)
     index, core = spread(ranges.first, ranges.last)
     cuts = run["interruptions"].with_row_index("row")
@@ -402,7 +402,7 @@ def _lost_unseen(run: Recorded) -> pl.DataFrame:
 def _attempts(run: Recorded) -> pl.DataFrame:
     cuts = run["interruptions"].group_by(KEY).agg(cuts=pl.len().cast(pl.Int64))
     begun = status.is_in(["completed", "killed", "running"])
-    # Only a job that was interrupted can want more than its last execution: the join is with few rows.
+    # Only an interrupted job can have more attempts than its last execution, so the join is small.
     interrupted = pl.col("arrival_number").is_in(cuts["arrival_number"].implode())
     jobs = run.where("jobs", interrupted | (pl.col("attempts") != begun.cast(pl.Int64)))
     jobs = jobs.join(cuts, on=KEY, how="left", maintain_order="left")
@@ -416,14 +416,14 @@ _SPAN = "in [{begin}, {end}) s"
 
 
 def _beyond_limits(run: Recorded) -> pl.DataFrame:
-    """Return the jobs that request more than their groups may have."""
+    """Return the jobs that request more than their limits allow."""
     limits = run["limited_jobs"].join(run["limits"], on="limit").join(run["jobs"], on=KEY)
     wide = (cores > pl.col("job_cores")) | (cores > pl.col("running_cores"))
     return limits.filter(wide.fill_null(False) | (requested > pl.col("job_time")).fill_null(False))
 
 
 def _beyond_groups(run: Recorded) -> pl.DataFrame:
-    """Return when more jobs of a group, or more of their cores, were running than may, and how many."""
+    """Return the times at which a group had more running jobs or cores than allowed, with the numbers."""
     members = run["limited_jobs"].join(run["limits"].select("limit", "running_jobs", "running_cores"), on="limit")
     executions = run.once(_executions).filter(pl.col("begin") < pl.col("end")).select(*KEY, "begin", "end", "requested")
     found = []
@@ -445,16 +445,16 @@ _NONE, _NO_COUNT = np.zeros(0), np.zeros(0, np.int64)
 
 
 def _wrongly_saved(run: Recorded) -> pl.DataFrame:
-    """Return the checkpoints that do not hold all whole intervals of work, and cuts that are not among them."""
+    """Return the checkpoints that do not match the full intervals of work, and interruptions without a checkpoint."""
     interval = run.info["checkpoint_interval"]
     cut = run["interruptions"].filter(pl.col("outcome") != "lost").sort("finish_time", maintain_order=True)
     began = (pl.col("outcome") != "suspended").shift(fill_value=False).cum_sum().over("arrival_number")
     cut = cut.with_columns(began=began).with_columns(
-        worked=(finish - start).cum_sum().over("arrival_number", "began")  # what suspensions part is one execution
+        worked=(finish - start).cum_sum().over("arrival_number", "began")  # suspensions split one stretch of work
     )
     cut = cut.filter(pl.col("outcome") != "suspended")
     worked, saved, tolerance = pl.col("worked"), pl.col("saved"), rounding(finish, pl.col("worked"))
-    kept = {  # who is cut just when an interval is full has saved it or not, as sums are rounded
+    kept = {  # at the very end of an interval, rounding decides whether the checkpoint counts
         name: (value // interval * interval).cum_sum().over("arrival_number")
         for name, value in {"least": worked - tolerance, "want": worked, "most": worked + tolerance}.items()
     }
@@ -469,20 +469,20 @@ def _wrongly_saved(run: Recorded) -> pl.DataFrame:
 
 
 def _wrong_dependencies(run: Recorded) -> pl.DataFrame:
-    """Return the jobs that come after others and were not submitted when these allowed it."""
+    """Return the jobs with dependencies whose submission time does not match them."""
     of_row = run["dependencies"].with_row_index("row")
     ended = pl.when(status == "rejected").then(submission).when(status.is_in(ENDED)).then(finish)
     ends = run["jobs"].select(other="job_id", ended=ended)
     others = of_row.select("row", other=pl.col("after").str.split(" ")).explode("other")
     others = others.with_columns(pl.col("other").cast(pl.Int64, strict=False)).join(ends, on="other", how="left")
-    last = others.group_by("row").agg(  # null if one of them has not ended
+    last = others.group_by("row").agg(  # null if a predecessor has not ended
         ended=pl.when(pl.col("ended").is_null().any()).then(None).otherwise(pl.col("ended").max())
     )
     want = pl.max_horizontal("planned_time", pl.col("ended") + pl.col("think_time"))
     due = of_row.join(last, on="row", how="left").with_columns(want=pl.when(pl.col("ended").is_not_null()).then(want))
     recorded = run["jobs"].select("job_id", recorded="submission_time").unique("job_id")
     due = due.join(recorded, on="job_id", how="left", maintain_order="left")
-    may = pl.col("want").is_not_null()  # else it waits for a job for which there was never any room
+    may = pl.col("want").is_not_null()  # else a predecessor never ended
     is_late = may & (pl.lit(run.drained) | (pl.col("want") < run.end_time))
     waits = pl.col("submission_time").is_null()
     wrong = pl.when(waits).then(is_late).otherwise(pl.col("want").ne_missing(pl.col("submission_time")))
@@ -490,12 +490,12 @@ def _wrong_dependencies(run: Recorded) -> pl.DataFrame:
 
 
 def _given(run: Recorded) -> Iterable[tuple[Any, ...]]:
-    """Return the jobs of the workload in the size and with the run times in which they ran."""
+    """Return the jobs of the workload in their recorded sizes, with their run times on their nodes."""
     return run_where_they_were(run) if "num_nodes" in run.info else map(tuple, in_their_sizes(run))
 
 
 def _submitted(run: Recorded) -> Iterable[tuple[Any, ...]]:
-    """Return the jobs of the workload, those that come after others with the times at which they were submitted."""
+    """Return the jobs of the workload; those with dependencies have their recorded submission times."""
     if "dependencies" not in run.info:
         return _given(run)
     columns = run["dependencies"].select("job_id", "planned_time", "submission_time")
@@ -510,13 +510,13 @@ def _submitted(run: Recorded) -> Iterable[tuple[Any, ...]]:
     return sorted(rows, key=itemgetter(1))
 
 
-_MISCOUNTED = "job {job_id} requests {requested} cores and has {held} " + _SPAN
+_MISCOUNTED = "job {job_id} requests {requested} cores, but has {held} " + _SPAN
 
 RULES = (
     unique_ids_rule(_has_left, status != "rejected"),
     Rule(
         "start_after_submission",
-        "no job starts before its submission",
+        "jobs start at or after their submission",
         (
             Check(
                 "jobs",
@@ -533,20 +533,20 @@ RULES = (
             Check(
                 "jobs",
                 (finish - (start + execution)).abs() > rounding(finish, start, execution),
-                "job {job_id}: end {finish_time} s is not start {starting_time} s + execution {execution_time} s",
+                "job {job_id}: end {finish_time} s, expected start {starting_time} s + execution {execution_time} s",
                 by_row=True,
             ),
         ),
     ),
     Rule(
         "execution_time",
-        "a completed job ran for its run time, a killed one for its requested time, a lost one no longer, what it did "
-        "before it was suspended included",
+        "a completed job ran for its run time, a killed one for its time limit, and a lost one no longer, including "
+        "work before a suspension",
         (
             Check(
                 "jobs",
                 _execution_time,
-                "job {job_id} is {status} after {execution_time} s, with run time {run_time} s, requested time "
+                "job {job_id} is {status} after {execution_time} s, but has run time {run_time} s, requested time "
                 "{requested_time} s, kill_at_request {run.info[kill_at_request]}",
                 by_row=True,
             ),
@@ -554,7 +554,7 @@ RULES = (
     ),
     Rule(
         "unfinished",
-        "a job is still running only if it is not due yet, and none is when a run has gone on to its end",
+        "jobs that are still running are not due yet, and no job is running when a run has completed",
         (
             Check(
                 "jobs",
@@ -567,13 +567,13 @@ RULES = (
     ),
     Rule(
         "rejected",
-        "the rejected jobs are those that are wider than the cluster",
+        "exactly the jobs that request more than the cluster has or a limit allows are rejected",
         (
             Check(
                 "jobs",
                 _rejected,
                 "job {job_id} is {status}: it requests {requested_number_of_resources} of {run.info[num_cores]} cores, "
-                "too_wide is {run.info[too_wide]!r}",
+                "and too_wide is {run.info[too_wide]!r}",
                 by_row=True,
             ),
         ),
@@ -581,60 +581,62 @@ RULES = (
     horizon_rule("jobs", ("submission_time", "starting_time", "finish_time"), " s"),
     Rule(
         "outages",
-        "only cores that are up go down, and the reverse; the number of cores that are up is right",
+        "only cores that are up go down, and vice versa; the number of cores that are up is correct",
         (
-            Check("outages", _outage_ranges, "outage at {time} s: {resources!r} are no cores of the cluster"),
+            Check("outages", _outage_ranges, "outage at {time} s: {resources!r} are not cores of the cluster"),
             Check(
-                "outages", ~(pl.col("time") >= pl.col("time").shift(fill_value=0.0)), "outage at {time} s is too late"
+                "outages",
+                ~(pl.col("time") >= pl.col("time").shift(fill_value=0.0)),
+                "outage at {time} s: listed after a later one",
             ),
             Check(
                 "outages",
                 lambda run: pl.col("time") > run.end_time,
-                "outage at {time} s: the run ended at {run.end_time} s",
+                "outage at {time} s: after the end of the run at {run.end_time} s",
             ),
-            Check("outages", _cores_up, "after the outage at {time} s {cores_up} cores are up, want {want}"),
-            Check("outages", _twice, "core {core} goes {event} at {time} s, although it is {event} already"),
+            Check("outages", _cores_up, "outage at {time} s: got {cores_up} cores up afterwards, expected {want}"),
+            Check("outages", _twice, "core {core} goes {event} at {time} s, but is already {event}"),
         ),
     ),
     Rule(
         "interruptions",
-        "an interrupted job exists, was running, and was cut by the outage of one of its cores, or preempted",
+        "an interrupted job exists, was running, and was preempted or hit by an outage of one of its cores",
         (
             Check(
                 "interruptions",
                 lambda run: run.once(_cuts).filter(pl.col("known").is_null()),
-                "job {job_id} was interrupted, but there is no such job",
+                "job {job_id} was interrupted, but does not exist",
             ),
             Check(
                 "interruptions",
                 _impossible_cuts,
-                "job {job_id}, submitted at {submission_time} s, due after {whole} s, was cut while it ran from "
-                "{starting_time} s to {finish_time} s; the run ended at {run.end_time} s",
+                "job {job_id}, submitted at {submission_time} s and due after {whole} s, was interrupted in an "
+                "execution from {starting_time} s to {finish_time} s; the run ended at {run.end_time} s",
             ),
             Check(
                 "interruptions",
                 _without_cause,
-                "job {job_id} was cut at {finish_time} s on cores {allocated_resources}, but none of them went down "
-                "then",
+                "job {job_id} was interrupted at {finish_time} s on cores {allocated_resources}, but none of them went "
+                "down then",
             ),
             Check(
                 "interruptions",
                 _wrong_outcomes,
-                "job {job_id} was {outcome} at {finish_time} s, on_outage is {run.info[on_outage]!r}",
+                "job {job_id} was {outcome} at {finish_time} s, but on_outage is {run.info[on_outage]!r}",
             ),
             Check(
                 "interruptions",
                 _lost_otherwise,
                 "job {job_id} was lost on cores {allocated_resources} from {starting_time} s to {finish_time} s, but "
-                "its own row says otherwise",
+                "its row in the job table differs",
             ),
             Check("jobs", _lost_unseen, "job {job_id} is lost without an interruption"),
         ),
     ),
     Rule(
         "attempts",
-        "the attempts of a job are its interruptions, plus one for an execution that was not cut",
-        (Check("jobs", _attempts, "job {job_id} with {cuts} interruptions has {attempts} attempts, want {want}"),),
+        "the attempts of a job are its interruptions, plus one if its last execution was not interrupted",
+        (Check("jobs", _attempts, "job {job_id} with {cuts} interruptions: got {attempts} attempts, expected {want}"),),
     ),
     Rule(
         "one_at_a_time",
@@ -643,7 +645,7 @@ RULES = (
             Check(
                 "jobs",
                 _one_at_a_time,
-                "job {job_id} runs in [{begin}, {end}) s after it ran in [{begin_before}, {end_before}) s",
+                "job {job_id} runs in [{begin}, {end}) s, but also in [{begin_before}, {end_before}) s",
             ),
         ),
     ),
@@ -654,7 +656,7 @@ RULES = (
     ),
     Rule(
         "core_count",
-        "every execution holds as many cores as its job requests",
+        "every execution holds the number of cores that its job requests",
         (
             Check("jobs", _miscounted_jobs, _MISCOUNTED, by_row=True),
             Check("jobs", _miscounted_cuts, _MISCOUNTED),
@@ -662,56 +664,54 @@ RULES = (
     ),
     Rule(
         "core_exclusive",
-        "no core serves two jobs at once",
+        "no core runs two jobs at the same time",
         (
             Check(
                 "jobs",
                 lambda run: run.once(_overlaps)[0],
-                "core {core} serves job {job_id} "
-                + _SPAN
-                + " and job {job_id_later} in [{begin_later}, {end_later}) s",
+                "core {core} runs job {job_id} " + _SPAN + " and job {job_id_later} in [{begin_later}, {end_later}) s",
             ),
         ),
     ),
     Rule(
-        "core_down",
+        "no core runs a job while it is down",
         "no core serves a job while it is down",
         (
             Check(
                 "jobs",
                 lambda run: run.once(_overlaps)[1],
-                "core {core} serves job {job_id} " + _SPAN + " and is down in [{down_from}, {down_until}) s",
+                "core {core} runs job {job_id} " + _SPAN + ", but is down in [{down_from}, {down_until}) s",
             ),
         ),
     ),
     Rule(
         "capacity",
-        "the number of cores in use is never above the number of cores that are up",
-        (Check("jobs", _capacity, "at {time} s {used} cores are in use and {up} up; running: jobs {jobs}"),),
+        "the number of cores in use never exceeds the number of cores that are up",
+        (Check("jobs", _capacity, "at {time} s, {used} cores are in use, but {up} are up; running jobs: {jobs}"),),
     ),
     *NODE_RULES,
     Rule(
         "dependencies",
-        "a job that comes after others was submitted when they had ended and its think time was over, and not before "
-        "its time in the workload",
+        "a job with dependencies is submitted when its predecessors have ended and its think time has passed, but not "
+        "before its time in the workload",
         (
             Check(
                 "jobs",
                 _wrong_dependencies,
-                "job {job_id}, planned for {planned_time} s after jobs {after} with a think time of {think_time} s, is "
-                "submitted at {submission_time} s, want {want}",
+                "job {job_id}, planned for {planned_time} s after jobs {after} with think time {think_time} s: "
+                "submitted at {submission_time} s, expected {want} s",
                 when=lambda run: "dependencies" in run.info,
             ),
         ),
     ),
     Rule(
         "checkpoints",
-        "what a job has saved when it is cut are all whole intervals of its executions so far",
+        "at an interruption, a job has saved all full checkpoint intervals of its work so far",
         (
             Check(
                 "interruptions",
                 _wrongly_saved,
-                "job {job_id} has saved {saved} s of work when it is cut at {finish_time} s, want {want} s",
+                "job {job_id}, interrupted at {finish_time} s: got {saved} s of saved work, expected {want} s",
                 when=lambda run: "checkpoint_interval" in run.info and not run.once(is_uneven),
             ),
         ),
@@ -719,12 +719,12 @@ RULES = (
     *WINDOW_RULES,
     Rule(
         "limits",
-        "no user, partition or queue ever has more jobs or cores running than it may",
+        "no user, partition or queue ever exceeds its limits of running jobs and cores",
         (
             Check(
                 "jobs",
                 _beyond_groups,
-                "at {time} s {what} of group {group} are {used}, at most {most} may be",
+                "at {time} s, {what} of group {group} is {used}, but at most {most} are allowed",
                 when=lambda run: "limits" in run.info,
             ),
         ),
@@ -735,4 +735,4 @@ RULES = (
         rows=_submitted,
     ),
 )
-"""What holds of a batch run beyond the description of its tables, in the order of checking."""
+"""Validation rules of a batch run in addition to those in its table descriptions, in the order of checking."""

@@ -1,18 +1,19 @@
-"""What a site does as text: a small file, a short notation for the command line, sentences of reports.
+"""Text forms of site policies: small files, a short notation for the command line, and sentences for reports.
 
-Windows are ``START:END:CORES``, in seconds, and several have ``+`` between them: ``0:3600:16+86400:90000:256``. On
-nodes there stands which they take, and perhaps whose jobs may run there: ``0:3600:nodes=n1|n7``, ``9:99:nodes=all``,
-``0:60:partition=gpu:users=3|4``. A CSV file has the columns ``start``, ``end`` and some of ``cores``, ``nodes``,
-``partition`` and ``users``; a YAML file a list of entries with these names.
+Advance reservations are ``START:END:CORES``, with times in seconds; several are joined by ``+``:
+``0:3600:16+86400:90000:256``. On nodes, they name nodes and possibly the users whose jobs may run there:
+``0:3600:nodes=n1|n7``, ``9:99:nodes=all``, ``0:60:partition=gpu:users=3|4``. A CSV file has the columns ``start``,
+``end`` and some of ``cores``, ``nodes``, ``partition`` and ``users``; a YAML file contains a list of entries with these
+names.
 
-Limits are ``GROUPS:WHAT=NUMBER``, several with ``+`` between them: ``user:running_jobs=4:running_cores=64`` or
+Limits are ``GROUPS:WHAT=NUMBER``, joined by ``+``: ``user:running_jobs=4:running_cores=64`` or
 ``queue=debug|short:job_time=600+partition=gpu:running_cores=128``. Groups are those of ``user``, ``partition`` or
-``queue``, all of them or those that are named; what is limited has the names of :class:`Limit`: ``job_cores``,
+``queue``: all of them, or those that are named. Limited quantities are those of :class:`Limit`: ``job_cores``,
 ``job_time``, ``running_jobs`` and ``running_cores``. A file has ``by``, ``of`` and these.
 
-Qualities of service are ``NAME:WHAT=VALUE``, several with ``+`` between them, with ``priority``, ``preempts`` and
-``mode`` of a :class:`QualityOfService`, and ``by`` and ``of`` for the groups whose jobs have it, if the jobs do not
-tell: ``urgent:priority=10:preempts=standby+standby:mode=suspend:by=user:of=3|4``. A file has ``name`` and these.
+QOS levels are ``NAME:WHAT=VALUE``, joined by ``+``, with ``priority``, ``preempts`` and ``mode`` of
+:class:`QualityOfService`. If the workload does not state the QOS of jobs, ``by`` and ``of`` name the groups whose jobs
+have it: ``urgent:priority=10:preempts=standby+standby:mode=suspend:by=user:of=3|4``. A file has ``name`` and these.
 """
 
 from __future__ import annotations
@@ -39,45 +40,43 @@ _OF_WINDOWS = ("start", "end", "cores", "nodes", "partition", "users")
 _GROUPS = ("user", "partition", "queue", "quality")
 _FILES = (".csv", ".yaml", ".yml")
 _UNITS = {
-    "job_cores": "cores a job",
-    "job_time": "s a job",
+    "job_cores": "cores per job",
+    "job_time": "s per job",
     "running_jobs": "jobs at once",
     "running_cores": "cores at once",
 }
-_MOST_WINDOWS, _MOST_NODES = 5, 5  # that are told one by one
+_MOST_WINDOWS, _MOST_NODES = 5, 5  # listed one by one in sentences
 _OF_LIMITS = ("by", "of", *_UNITS)
 _OF_QUALITIES = ("name", "priority", "preempts", "mode", "by", "of")
 _WANT_WINDOWS = (
-    "want a file, or START:END:CORES, on nodes START:END:nodes=NAME|NAME, nodes=all or partition=NAME, several with + "
-    "between them"
+    "expected a file, or START:END:CORES, on nodes START:END:nodes=NAME|NAME, nodes=all or partition=NAME, several "
+    "joined by +"
 )
-_WANT_LIMITS = "want a file, or such as user:running_jobs=4 and queue=debug:job_time=600, with + between them"
-_WANT_QUALITIES = (
-    "want a file, or such as urgent:preempts=standby and standby:mode=suspend:by=user:of=3, with + between"
-)
+_WANT_LIMITS = "expected a file, or e.g. user:running_jobs=4+queue=debug:job_time=600"
+_WANT_QUALITIES = "expected a file, or e.g. urgent:preempts=standby+standby:mode=suspend:by=user:of=3"
 
 
 def windows_of_text(text: str, users: Mapping[str, int] | None = None) -> list[Window]:
-    """Return windows.
+    """Return the advance reservations in a file or in the short notation.
 
     Parameters
     ----------
     text : str
-        A CSV or YAML file, or the notation.
+        Name of a CSV or YAML file, or the short notation.
     users : mapping of str to int, optional
-        Ids of users that have names.
+        User ids by user name.
 
     Returns
     -------
     list of Window
-        At least one.
+        Reservations, at least one.
 
     Raises
     ------
     InvalidConfiguration
-        If it is neither, or a value is out of range.
+        If the text is neither, or a value is out of range.
     WorkloadError
-        If there is such a file and it cannot be read; the message names file, line and column.
+        If the file cannot be read; the message names file, line and column.
 
     Examples
     --------
@@ -93,40 +92,40 @@ def windows_of_text(text: str, users: Mapping[str, int] | None = None) -> list[W
         start, end, *what = (*(value.strip() for value in part.split(":")), "", "")
         pairs = [value.partition("=")[::2] if "=" in value else ("cores", value) for value in what if value]
         if not pairs or len(dict(pairs)) < len(pairs):
-            raise InvalidConfiguration(f"windows is {text!r}, {_WANT_WINDOWS}")
+            raise InvalidConfiguration(f"windows: got {text!r}, {_WANT_WINDOWS}")
         try:
             for name, _ in pairs:
                 if name not in _OF_WINDOWS[2:]:
                     choices = _OF_WINDOWS[2:]
-                    raise WorkloadError(f"there is no {name!r}{did_you_mean(name, choices)}: {', '.join(choices)}")
+                    raise WorkloadError(f"unknown {name!r}{did_you_mean(name, choices)}: {', '.join(choices)}")
             windows.append(_window("windows", {"start": start, "end": end} | dict(pairs), users or {}))
         except WorkloadError as error:
-            raise InvalidConfiguration(f"windows is {text!r}, but {error}") from error
+            raise InvalidConfiguration(f"windows: got {text!r}; {error}") from error
     return windows
 
 
 def limits_of_text(text: str, groups: Mapping[str, Mapping[int, str]]) -> list[Limit]:
-    """Return limits.
+    """Return the limits in a file or in the short notation.
 
     Parameters
     ----------
     text : str
-        A CSV or YAML file, or the notation.
+        Name of a CSV or YAML file, or the short notation.
     groups : mapping of str to mapping of int to str
-        The ``queue`` and ``quality`` of each job by its id, and its ``partition`` and ``user`` where these have names
-        beside the jobs.
+        ``queue`` and ``quality`` of each job by its id, and also ``partition`` and ``user`` if their names are stored
+        separately from the jobs.
 
     Returns
     -------
     list of Limit
-        At least one.
+        Limits, at least one.
 
     Raises
     ------
     InvalidConfiguration
-        If it is neither, a value is out of range, or queues are limited and none is known.
+        If the text is neither, a value is out of range, or queues are limited but unknown.
     WorkloadError
-        If there is such a file and it cannot be read; the message names file, line and column.
+        If the file cannot be read; the message names file, line and column.
 
     Examples
     --------
@@ -141,45 +140,45 @@ def limits_of_text(text: str, groups: Mapping[str, Mapping[int, str]]) -> list[L
         by, _, of = whose.partition("=")
         pairs = [value.partition("=") for value in values]
         if not pairs or not all(middle for _, middle, _ in pairs):
-            raise InvalidConfiguration(f"limits is {text!r}, {_WANT_LIMITS}")
+            raise InvalidConfiguration(f"limits: got {text!r}, {_WANT_LIMITS}")
         entry = {"by": by, "of": of} | {name.strip(): number for name, _, number in pairs}
         try:
             if unknown := set(entry).difference(_OF_LIMITS):
                 name = min(unknown)
-                raise WorkloadError(f"there is no {name!r}{did_you_mean(name, _UNITS)}: {', '.join(_UNITS)}")
+                raise WorkloadError(f"unknown {name!r}{did_you_mean(name, _UNITS)}: {', '.join(_UNITS)}")
             limits.append(_limit("limits", entry, groups))
         except (WorkloadError, InvalidConfiguration) as error:
-            raise InvalidConfiguration(f"limits is {text!r}, but {error}") from error
+            raise InvalidConfiguration(f"limits: got {text!r}; {error}") from error
     return limits
 
 
 def qualities_of_text(
     text: str, groups: Mapping[str, Mapping[int, str]], jobs: Iterable[Job]
 ) -> tuple[list[QualityOfService], dict[int, str]]:
-    """Return qualities of service, and those of jobs.
+    """Return the QOS levels in a file or in the short notation, and the QOS of each job.
 
     Parameters
     ----------
     text : str
-        A CSV or YAML file, or the notation.
+        Name of a CSV or YAML file, or the short notation.
     groups : mapping of str to mapping of int to str
-        As for limits.
+        Names of groups by job id, as for limits.
     jobs : iterable of Job
-        The workload.
+        Workload.
 
     Returns
     -------
     list of QualityOfService
-        At least one.
+        QOS levels, at least one.
     dict of int to str
-        The quality of each job that has one, by its id.
+        QOS name of each job that has one, by job id.
 
     Raises
     ------
     InvalidConfiguration
-        If it is neither, a value is out of range, or nothing tells which jobs have a quality.
+        If the text is neither, a value is out of range, or no job has a QOS.
     WorkloadError
-        If there is such a file and it cannot be read; the message names file, line and column.
+        If the file cannot be read; the message names file, line and column.
 
     Examples
     --------
@@ -196,12 +195,12 @@ def qualities_of_text(
             name, *values = (word.strip() for word in part.split(":"))
             pairs = [value.partition("=") for value in values]
             if not name or not all(middle for _, middle, _ in pairs):
-                raise InvalidConfiguration(f"qualities is {text!r}, {_WANT_QUALITIES}")
+                raise InvalidConfiguration(f"qualities: got {text!r}, {_WANT_QUALITIES}")
             entry = {"name": name} | {key.strip(): value for key, _, value in pairs}
             if unknown := sorted(set(entry).difference(_OF_QUALITIES)):
                 near = did_you_mean(unknown[0], _OF_QUALITIES)
                 raise InvalidConfiguration(
-                    f"qualities is {text!r}, but there is no {unknown[0]!r}{near}: {', '.join(_OF_QUALITIES[1:])}"
+                    f"qualities: got {text!r}; unknown {unknown[0]!r}{near}: {', '.join(_OF_QUALITIES[1:])}"
                 )
             entries.append(("qualities", entry))
     qualities = [_quality(where, entry) for where, entry in entries]
@@ -212,31 +211,31 @@ def qualities_of_text(
             quality_of |= dict.fromkeys(_members(where, entry, groups, jobs), str(entry["name"]).strip())
     if not quality_of:
         raise InvalidConfiguration(
-            f"there are qualities of service ({', '.join(sorted(names))}), but nothing tells which jobs have one: give "
-            "by and of, such as by=user:of=3"
+            f"qualities: got {', '.join(sorted(names))}, but no job has a QOS; add by and of to name the jobs, e.g. "
+            "by=user:of=3"
         )
     return qualities, quality_of
 
 
 def in_force(result: Result) -> list[str]:
-    """Return what the site of a run did, in sentences.
+    """Return the site policies of a run as sentences.
 
     Parameters
     ----------
     result : Result
-        Of a batch cluster.
+        Result of a run of a batch cluster.
 
     Returns
     -------
     list of str
-        On limits, windows, grace, checkpoints and dependencies; empty if there were none.
+        Sentences on limits, QOS, reservations, grace time, checkpoints and dependencies; empty if there were none.
     """
     info, sentences = result.info, []
     if "limits" in info:
         sentences.append(f"Limits: {'; '.join(_words(limit, result) for limit in result.table('limits').to_dicts())}.")
     if "qualities" in info:
         told = "; ".join(_words_of_quality(quality) for quality in result.table("qualities").to_dicts())
-        sentences.append(f"Qualities of service: {told}.")
+        sentences.append(f"Quality of service (QOS): {told}.")
     if "windows" in info:
         columns = result.table("windows").select("window", "cores", "start", "end").rows()
         shown = [
@@ -244,18 +243,18 @@ def in_force(result: Result) -> list[str]:
             for window, cores, start, end in columns
         ]
         more = [f"{len(shown) - _MOST_WINDOWS:,} more"] if len(shown) > _MOST_WINDOWS else []
-        sentences.append(f"Not for jobs: {'; '.join(shown[:_MOST_WINDOWS] + more)}.")
+        sentences.append(f"Reservations: {'; '.join(shown[:_MOST_WINDOWS] + more)}.")
     if "grace" in info:
-        sentences.append(f"Jobs may run for {info['grace']:,.10g} s beyond their requested time.")
+        sentences.append(f"Jobs may exceed their requested time by {info['grace']:,.10g} s.")
     if "checkpoint_interval" in info:
-        sentences.append(f"Jobs save what they have done every {info['checkpoint_interval']:,.10g} s.")
+        sentences.append(f"Jobs have a checkpoint every {info['checkpoint_interval']:,.10g} s of work.")
     if "dependencies" in info:
-        sentences.append(f"{info['dependencies']:,} jobs are submitted when others have ended.")
+        sentences.append(f"{info['dependencies']:,} jobs depend on the ends of other jobs.")
     return sentences
 
 
 def _taken(window: int, cores: int, result: Result) -> str:
-    """Return what a window takes."""
+    """Return a description of what a reservation takes."""
     if "node_windows" not in result.info:
         return f"{cores:,} cores"
     nodes = result.table("nodes").join(result.table("window_nodes").filter(window=window), on="node", how="semi")
@@ -267,7 +266,7 @@ def _taken(window: int, cores: int, result: Result) -> str:
 
 
 def _but(window: int, result: Result) -> str:
-    """Return whom a window admits."""
+    """Return a description of the users whom a reservation admits."""
     if "reservations" not in result.info:
         return ""
     users = result.table("window_users").filter(window=window)["user_id"].to_list()
@@ -275,10 +274,10 @@ def _but(window: int, result: Result) -> str:
 
 
 def _words(limit: Mapping[str, Any], result: Result) -> str:
-    """Return what a row of the table of limits says."""
+    """Return a description of a limit, given its table row."""
     most = [f"{limit[name]:,g} {unit}" for name, unit in _UNITS.items() if limit[name] is not None]
     groups = limit["of"]
-    if limit["by"] == "jobs" and not groups:  # of a mapping by job, such as of queues: those that there are
+    if limit["by"] == "jobs" and not groups:  # a mapping by job id, such as queues: list the groups that occur
         of = result.table("limited_jobs")
         groups = sorted(set(of["group"].filter(of["limit"] == limit["limit"]).to_list()))
     whose = f"each {limit['by']}" if not groups else ", ".join(groups)
@@ -288,10 +287,10 @@ def _words(limit: Mapping[str, Any], result: Result) -> str:
 
 
 def _words_of_quality(quality: Mapping[str, Any]) -> str:
-    """Return what a row of the table of qualities says."""
+    """Return a description of a QOS level, given its table row."""
     preempts = f", preempts {', '.join(quality['preempts'])}" if quality["preempts"] else ""
     mode = "suspended" if quality["mode"] == "suspend" else "requeued"
-    return f"{quality['quality']} of priority {quality['priority']:g}{preempts}, {mode} when preempted"
+    return f"{quality['quality']} with priority {quality['priority']:g}{preempts}, {mode} when preempted"
 
 
 def _is_file(text: str) -> bool:
@@ -299,7 +298,7 @@ def _is_file(text: str) -> bool:
 
 
 def _window(where: str, entry: Mapping[str, Any], users: Mapping[str, int]) -> Window:
-    """Return the window of an entry."""
+    """Return the reservation of an entry."""
     start, end = (_number(where, name, entry.get(name, "")) for name in ("start", "end"))
     admitted = []
     for user in _names(entry.get("users")):
@@ -315,7 +314,7 @@ def _window(where: str, entry: Mapping[str, Any], users: Mapping[str, int]) -> W
 
 
 def _names(words: Any) -> list[str]:
-    """Return the names of a cell, which have ``|`` between them, or of a list."""
+    """Return the names in a list, or in a cell separated by ``|``."""
     if isinstance(words, list | tuple):
         return [str(word) for word in words]
     return [] if words is None else str(words).replace("|", " ").split()
@@ -325,10 +324,10 @@ def _limit(where: str, entry: Mapping[str, Any], groups: Mapping[str, Mapping[in
     """Return the limit of an entry."""
     by = str(entry.get("by", "")).strip()
     if by not in _GROUPS:
-        raise WorkloadError(f"{where}: by is {by!r}{did_you_mean(by, _GROUPS)}, want one of {', '.join(_GROUPS)}")
+        raise WorkloadError(f"{where}: by: got {by!r}{did_you_mean(by, _GROUPS)}, expected one of {', '.join(_GROUPS)}")
     known = groups.get(by) or None
     if by in ("queue", "quality") and known is None:
-        raise InvalidConfiguration(f"{where}: limits are by {by}, but nothing tells the {by} of any job")
+        raise InvalidConfiguration(f"{where}: limits are by {by}, but the {by} of jobs is unknown")
     of = _names(entry.get("of"))
     values: dict[str, Any] = {
         name: _number(where, name, entry[name]) for name in _UNITS if entry.get(name) not in ("", None)
@@ -341,14 +340,14 @@ def _limit(where: str, entry: Mapping[str, Any], groups: Mapping[str, Mapping[in
 
 
 def _quality(where: str, entry: Mapping[str, Any]) -> QualityOfService:
-    """Return the quality of service of an entry."""
+    """Return the QOS level of an entry."""
     priority, mode = entry.get("priority", ""), str(entry.get("mode") or "requeue").strip()
     try:
         return QualityOfService(
             str(entry.get("name", "")).strip(),
             0.0 if priority in ("", None) else _number(where, "priority", priority),
             tuple(_names(entry.get("preempts", ""))),
-            mode,  # type: ignore[arg-type]  # it checks
+            mode,  # type: ignore[arg-type]  # checked there
         )
     except InvalidConfiguration as error:
         raise WorkloadError(f"{where}: {error}") from error
@@ -357,20 +356,20 @@ def _quality(where: str, entry: Mapping[str, Any]) -> QualityOfService:
 def _members(
     where: str, entry: Mapping[str, Any], groups: Mapping[str, Mapping[int, str]], jobs: Iterable[Job]
 ) -> list[int]:
-    """Return the jobs of the groups that an entry names."""
+    """Return the ids of the jobs in the groups of an entry."""
     by, of = str(entry["by"]).strip(), _names(entry.get("of", ""))
     kinds = _GROUPS[:-1]
     if by not in kinds:
-        raise WorkloadError(f"{where}: by is {by!r}{did_you_mean(by, kinds)}, want one of {', '.join(kinds)}")
+        raise WorkloadError(f"{where}: by: got {by!r}{did_you_mean(by, kinds)}, expected one of {', '.join(kinds)}")
     group_of = groups.get(by)
     if group_of is None:
         if not isinstance(jobs, Sequence):
-            raise InvalidConfiguration(f"{where}: by is {by!r}, but of a stream nobody knows who will come")
+            raise InvalidConfiguration(f"{where}: by={by} needs all jobs in advance; not possible with a stream")
         limit = Limit(by="user" if by == "user" else "partition", job_cores=1)
         named = {job.job_id: limit.group_of(job) for job in jobs} if by != "queue" else {}
         group_of = {job_id: name for job_id, name in named.items() if name is not None}
     if not group_of:
-        raise InvalidConfiguration(f"{where}: by is {by!r}, but nothing tells the {by} of any job")
+        raise InvalidConfiguration(f"{where}: by={by}, but the {by} of jobs is unknown")
     return [job_id for job_id, name in group_of.items() if not of or name in of]
 
 
@@ -380,16 +379,16 @@ def _number(where: str, name: str, value: Any) -> float:
             raise ValueError
         return float(value)
     except (TypeError, ValueError):
-        raise WorkloadError(f"{where}: {name} is {value!r}, want a number") from None
+        raise WorkloadError(f"{where}: {name}: got {value!r}, expected a number") from None
 
 
 def _whole(value: float) -> Any:
-    """Return a whole number as such; who checks the others names them as they are."""
+    """Return an integral number as int; others unchanged, so that error messages show them."""
     return int(value) if value.is_integer() else value
 
 
 def _entries(source: str, what: str, known: tuple[str, ...]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield where each entry of a file stands, and what it says."""
+    """Yield (location, values) of each entry of a file."""
     try:
         text = Path(source).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
@@ -400,10 +399,12 @@ def _entries(source: str, what: str, known: tuple[str, ...]) -> Iterator[tuple[s
         none = False
         for name in entry:
             if name not in known:
-                raise WorkloadError(f"{where}: unknown {name!r}{did_you_mean(str(name), known)}; {', '.join(known)}")
+                raise WorkloadError(
+                    f"{where}: unknown {name!r}{did_you_mean(str(name), known)}, expected {', '.join(known)}"
+                )
         yield where, entry
     if none:
-        raise WorkloadError(f"{source}: holds no {what}")
+        raise WorkloadError(f"{source}: got no {what}, expected at least one")
 
 
 def _rows(source: str, text: str) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -413,7 +414,7 @@ def _rows(source: str, text: str) -> Iterator[tuple[str, dict[str, Any]]]:
         for row in reader:
             where = f"{source}: line {reader.line_num}"
             if None in row or None in row.values():
-                raise WorkloadError(f"{where}: want {len(reader.fieldnames)} cells, as in the first line")
+                raise WorkloadError(f"{where}: expected {len(reader.fieldnames)} cells, as in the first line")
             yield where, {name: cell.strip() for name, cell in row.items()}
     except csv.Error as error:
         raise WorkloadError(f"{source}: line {reader.line_num}: {error}") from error
@@ -425,13 +426,13 @@ def _documents(source: str, what: str, text: str) -> Iterator[tuple[str, dict[st
     try:
         document = yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise WorkloadError(f"{source}: is no YAML file: {' '.join(str(error).split())}") from error
+        raise WorkloadError(f"{source}: invalid YAML: {' '.join(str(error).split())}") from error
     if isinstance(document, Mapping) and set(document) == {what}:
         document = document[what]
     if not isinstance(document, list):
-        raise WorkloadError(f"{source}: want a list of {what}")
+        raise WorkloadError(f"{source}: expected a list of {what}")
     for number, entry in enumerate(document, 1):
         where = f"{source}: entry {number}"
         if not isinstance(entry, Mapping):
-            raise WorkloadError(f"{where} is {entry!r}, want names and values such as cores: 64")
+            raise WorkloadError(f"{where}: got {entry!r}, expected names and values, e.g. cores: 64")
         yield where, dict(entry)

@@ -1,4 +1,4 @@
-"""The tables that a batch run records; columns follow Batsim and evalys where they have them."""
+"""Tables that a batch run records; column names follow Batsim and evalys where these define them."""
 
 from __future__ import annotations
 
@@ -31,27 +31,27 @@ STARTED = ("completed", "killed", "lost", "running")
 ENDED = ("completed", "killed", "lost")
 
 INFO = (
-    Column("num_cores", "integer", "cores of the cluster", unit="cores", least=1),
-    Column("kill_at_request", "boolean", "whether a job that reaches its requested time is ended"),
-    Column("grace", "float", "time beyond its request before a job is ended", unit="s", least=0, optional=True),
+    Column("num_cores", "integer", "number of cores of the cluster", unit="cores", least=1),
+    Column("kill_at_request", "boolean", "whether a job that reaches its requested time is killed"),
+    Column("grace", "float", "time that a job may exceed its requested time", unit="s", least=0, optional=True),
     Column("checkpoint_interval", "float", "work between checkpoints, if there are any", unit="s", optional=True),
-    Column("infeasible", "text", "what an action that cannot be carried out means", values=("raise", "forward")),
-    Column("too_wide", "text", "what is done with a job wider than the cluster", values=("error", "reject")),
-    Column("on_outage", "text", "what becomes of a job whose core fails", values=("requeue", "lose")),
-    Column("ask_when_empty", "boolean", "whether an agent is asked although no job is queued"),
-    Column("dependencies", "integer", "jobs that come after others, if any may", least=0, optional=True),
-    Column("limits", "integer", "limits of jobs, users or queues, if there are any", least=1, optional=True),
-    Column("windows", "integer", "windows in which cores are not for jobs, if there are any", least=1, optional=True),
-    Column("qualities", "integer", "qualities of service, if there are any", least=1, optional=True),
-    Column("node_windows", "integer", "those of nodes, if there are any", least=1, optional=True),
-    Column("reservations", "integer", "those that admit users, if there are any", least=1, optional=True),
-    Column("num_nodes", "integer", "nodes of the cluster, if its cores belong to nodes", least=1, optional=True),
-    Column("placement", "text", "which nodes jobs get, if an agent names none", optional=True),
+    Column("infeasible", "text", "what an infeasible action does", values=("raise", "forward")),
+    Column("too_wide", "text", "what happens to a job that requests too much", values=("error", "reject")),
+    Column("on_outage", "text", "what happens to a running job when its core fails", values=("requeue", "lose")),
+    Column("ask_when_empty", "boolean", "whether decisions are requested even if no job is queued"),
+    Column("dependencies", "integer", "number of jobs with dependencies, if any", least=0, optional=True),
+    Column("limits", "integer", "number of limits on jobs, users or queues, if any", least=1, optional=True),
+    Column("windows", "integer", "number of advance reservations, if any", least=1, optional=True),
+    Column("qualities", "integer", "number of QOS levels, if any", least=1, optional=True),
+    Column("node_windows", "integer", "number of reservations of nodes, if any", least=1, optional=True),
+    Column("reservations", "integer", "number of reservations that admit users, if any", least=1, optional=True),
+    Column("num_nodes", "integer", "number of nodes, if the cluster has nodes", least=1, optional=True),
+    Column("placement", "text", "policy that chooses nodes if an agent names none", optional=True),
 )
 
 
 def _pack_jobs(rows: list[tuple[Any, ...]], info: Mapping[str, Any]) -> dict[str, Any]:
-    """Take rows (job, arrival number, start, end, execution time, core set, status, attempts) apart."""
+    """Return the columns of rows (job, arrival number, start, end, execution time, core set, status, attempts)."""
     jobs, numbers, starts, ends, durations, core_sets, statuses, attempts = columns_of(rows, 8)
     ids, submissions, cores, requested, run_times, users = columns_of(jobs, 6)
     return {
@@ -72,7 +72,7 @@ def _pack_jobs(rows: list[tuple[Any, ...]], info: Mapping[str, Any]) -> dict[str
 
 
 def _pack_interruptions(rows: list[tuple[Any, ...]], info: Mapping[str, Any]) -> dict[str, Any]:
-    """Take rows (job id, arrival number, start, end, core set, outcome) apart."""
+    """Return the columns of rows (job id, arrival number, start, end, core set, outcome)."""
     ids, numbers, starts, ends, core_sets, outcomes = columns_of(rows, 6)
     return {
         "job_id": ids,
@@ -85,7 +85,7 @@ def _pack_interruptions(rows: list[tuple[Any, ...]], info: Mapping[str, Any]) ->
 
 
 def _pack_outages(rows: list[tuple[Any, ...]], info: Mapping[str, Any]) -> dict[str, Any]:
-    """Take rows (time, event, core set, cores up afterwards) apart."""
+    """Return the columns of rows (time, event, core set, cores up afterwards)."""
     times, events, core_sets, up = columns_of(rows, 4)
     resources = format_core_sets(core_sets, info["num_cores"])
     return {"time": times, "event": events, "resources": resources, "cores_up": up}
@@ -93,41 +93,41 @@ def _pack_outages(rows: list[tuple[Any, ...]], info: Mapping[str, Any]) -> dict[
 
 JOBS = Table(
     "jobs",
-    "a job that was submitted",
+    "a submitted job",
     (
-        Column("job_id", "integer", "the job's identifier in the workload"),
-        Column("submission_time", "float", "when it was submitted", unit="s", least=0),
-        Column("requested_number_of_resources", "integer", "the cores that it requests", unit="cores", least=1),
+        Column("job_id", "integer", "identifier of the job in the workload"),
+        Column("submission_time", "float", "submission", unit="s", least=0),
+        Column("requested_number_of_resources", "integer", "requested cores", unit="cores", least=1),
         Column("requested_time", "float", "the user's estimate of the run time", unit="s", least=0),
-        Column("run_time", "float", "the actual run time", unit="s", least=0),
-        Column("starting_time", "float", "the start of its last execution", unit="s", given=STARTED),
-        Column("execution_time", "float", "how long its last execution took", unit="s", given=ENDED, least=0),
-        Column("finish_time", "float", "the end of its last execution", unit="s", given=ENDED),
+        Column("run_time", "float", "actual run time", unit="s", least=0),
+        Column("starting_time", "float", "start of the last execution", unit="s", given=STARTED),
+        Column("execution_time", "float", "duration of the last execution", unit="s", given=ENDED, least=0),
+        Column("finish_time", "float", "end of the last execution", unit="s", given=ENDED),
         waiting_time(STARTED, meaning="from submission to the last start"),
         turnaround_time(ENDED),
         Column(
             "stretch",
             "float",
             "turnaround time over execution time",
-            null="unless it took some time",
+            null="unless the execution took some time",
             formula="CASE WHEN execution_time > 0 THEN turnaround_time / execution_time END",
         ),
-        Column("allocated_resources", "text", 'the cores it held, as ranges such as "0-3 7"', given=STARTED),
+        Column("allocated_resources", "text", 'allocated cores, as ranges such as "0-3 7"', given=STARTED),
         Column(
             "success",
             "boolean",
-            "whether it ended by itself",
+            "whether the job completed",
             formula="status = 'completed'",
         ),
         Column(
             "status",
             "text",
-            "it ended by itself, was killed at its requested time, was lost to an outage, was running or queued when "
-            "the run ended, or was wider than the cluster",
+            "whether the job completed, was killed at its requested time, was lost to an outage, was running or queued "
+            "when the run ended, or was rejected because it requests too much",
             values=("completed", "killed", "lost", "running", "queued", "rejected"),
         ),
-        Column("attempts", "integer", "executions so far, those that an outage or a preemption cut included", least=0),
-        Column("user_id", "integer", "who submitted it, -1 where unknown", least=-1),
+        Column("attempts", "integer", "number of executions so far, including interrupted ones", least=0),
+        Column("user_id", "integer", "user who submitted the job, -1 if unknown", least=-1),
         arrival_number(),
     ),
     sort_by=("submission_time", "job_id"),
@@ -136,17 +136,17 @@ JOBS = Table(
 
 INTERRUPTIONS = Table(
     "interruptions",
-    "an execution that an outage or a preemption cut",
+    "an execution interrupted by an outage or a preemption",
     (
-        Column("job_id", "integer", "the job's identifier"),
-        Column("starting_time", "float", "when the execution began", unit="s"),
-        Column("finish_time", "float", "when it was cut", unit="s"),
-        Column("allocated_resources", "text", "the cores it held"),
+        Column("job_id", "integer", "identifier of the job"),
+        Column("starting_time", "float", "start of the execution", unit="s"),
+        Column("finish_time", "float", "interruption", unit="s"),
+        Column("allocated_resources", "text", "allocated cores"),
         Column(
             "outcome",
             "text",
-            "what became of the job: an outage sent it back to the queue, or it was lost; it was preempted and sent "
-            "back, or suspended",
+            "what happened to the job: requeued or lost because of an outage, preempted and requeued, or preempted and "
+            "suspended",
             values=("requeued", "lost", "preempted", "suspended"),
         ),
         arrival_number("of the job"),
@@ -157,12 +157,12 @@ INTERRUPTIONS = Table(
 
 OUTAGES = Table(
     "outages",
-    "cores that went down or came back",
+    "cores that failed or were repaired",
     (
-        Column("time", "float", "when", unit="s"),
-        Column("event", "text", "what happened", values=("down", "up")),
-        Column("resources", "text", 'the cores, as ranges such as "0-3 7"'),
-        Column("cores_up", "integer", "cores that are up from then on", unit="cores"),
+        Column("time", "float", "time of the event", unit="s"),
+        Column("event", "text", "whether the cores went down or up", values=("down", "up")),
+        Column("resources", "text", 'affected cores, as ranges such as "0-3 7"'),
+        Column("cores_up", "integer", "number of cores that are up from then on", unit="cores"),
     ),
     sort_by=("time",),
     pack=_pack_outages,
@@ -170,7 +170,7 @@ OUTAGES = Table(
 
 
 def _pack_requests(rows: list[tuple[Any, ...]], info: Mapping[str, Any]) -> dict[str, Any]:
-    """Take rows (arrival number, job id, request) apart."""
+    """Return the columns of rows (arrival number, job id, request)."""
     numbers, ids, requests = columns_of(rows, 3)
     columns: dict[str, Any] = {"arrival_number": numbers, "job_id": ids}
     for name in ("tasks", "cores", "memory", "gpus", "partition", "exclusive", "tasks_per_node"):
@@ -181,7 +181,7 @@ def _pack_requests(rows: list[tuple[Any, ...]], info: Mapping[str, Any]) -> dict
 
 
 def _pack_placements(rows: list[tuple[Any, ...]], info: Mapping[str, Any]) -> dict[str, Any]:
-    """Take rows (arrival number, job id, what the job holds of each node, start, end) apart: a row for each node."""
+    """Return the columns of rows (arrival number, job id, allocations, start, end), with one row per node."""
     flat = [(number, job_id, held, start, end) for number, job_id, all_held, start, end in rows for held in all_held]
     numbers, ids, parts, starts, ends = columns_of(flat, 5)
     return {
@@ -196,7 +196,7 @@ def _pack_placements(rows: list[tuple[Any, ...]], info: Mapping[str, Any]) -> di
 
 
 def _pack_nodes(rows: list[tuple[Any, ...]], info: Mapping[str, Any]) -> dict[str, Any]:
-    """Take rows (number, node, first core) apart."""
+    """Return the columns of rows (number, node, first core)."""
     numbers, nodes, first = columns_of(rows, 3)
     columns: dict[str, Any] = {"node": numbers, "first_core": first}
     for name in ("name", "cores", "memory", "gpus", "gpu_model", "partition", "speed"):
@@ -213,17 +213,17 @@ NODES = Table(
     "nodes",
     "a node of the cluster",
     (
-        Column("node", "integer", "its number", least=0),
-        Column("name", "text", "its name"),
-        Column("first_core", "integer", "the number of its first core in the cluster", least=0),
-        Column("cores", "integer", "how many cores it has", unit="cores", least=1),
-        Column("memory", "integer", "its memory", unit="bytes", least=0),
-        Column("gpus", "integer", "how many GPUs it has", least=0),
-        Column("gpu_model", "text", "their model"),
-        Column("resources", "text", 'further resources, such as "licenses=3 slots=8"'),
-        Column("partition", "text", "the partition that it belongs to"),
-        Column("speed", "float", "jobs run for so many times less than their run time", least=0),
-        Column("features", "texts", "what jobs may ask for"),
+        Column("node", "integer", "number of the node", least=0),
+        Column("name", "text", "name of the node"),
+        Column("first_core", "integer", "number of its first core in the cluster", least=0),
+        Column("cores", "integer", "number of cores", unit="cores", least=1),
+        Column("memory", "integer", "memory", unit="bytes", least=0),
+        Column("gpus", "integer", "number of GPUs", least=0),
+        Column("gpu_model", "text", "model of the GPUs"),
+        Column("resources", "text", 'other resources, such as "licenses=3 slots=8"'),
+        Column("partition", "text", "partition of the node"),
+        Column("speed", "float", "factor by which run times are divided", least=0),
+        Column("features", "texts", "features that jobs may request"),
     ),
     sort_by=("node",),
     pack=_pack_nodes,
@@ -232,20 +232,20 @@ NODES = Table(
 
 REQUESTS = Table(
     "requests",
-    "what a job requests of nodes",
+    "the node request of a job",
     (
-        Column("job_id", "integer", "the job's identifier"),
-        Column("tasks", "integer", "how many tasks it has, each on one node", least=1),
-        Column("cores", "integer", "cores of each task", unit="cores", least=1),
-        Column("memory", "integer", "memory of each task", unit="bytes", least=0),
-        Column("gpus", "float", "GPUs of each task; less than one is a share of one GPU", least=0),
-        Column("gpu_models", "texts", "the models that will do; none if all will"),
-        Column("resources", "text", 'further resources of each task, such as "licenses=1"'),
-        Column("partition", "text", "the partition that will do; empty if all will"),
-        Column("features", "texts", "what its nodes must have"),
-        Column("without", "texts", "what its nodes must not have"),
-        Column("exclusive", "boolean", "whether no other job may be on its nodes"),
-        Column("tasks_per_node", "integer", "at most so many tasks on a node", null="without a limit", least=1),
+        Column("job_id", "integer", "identifier of the job"),
+        Column("tasks", "integer", "number of tasks, each on one node", least=1),
+        Column("cores", "integer", "cores per task", unit="cores", least=1),
+        Column("memory", "integer", "memory per task", unit="bytes", least=0),
+        Column("gpus", "float", "GPUs per task; less than one is a share of one GPU", least=0),
+        Column("gpu_models", "texts", "acceptable GPU models; none for any"),
+        Column("resources", "text", 'other resources per task, such as "licenses=1"'),
+        Column("partition", "text", "required partition; empty for any"),
+        Column("features", "texts", "features that nodes must have"),
+        Column("without", "texts", "features that nodes must not have"),
+        Column("exclusive", "boolean", "whether the job needs its nodes for itself"),
+        Column("tasks_per_node", "integer", "maximum number of tasks per node", null="without a limit", least=1),
         arrival_number("of the job"),
     ),
     sort_by=("arrival_number",),
@@ -255,14 +255,14 @@ REQUESTS = Table(
 
 PLACEMENTS = Table(
     "placements",
-    "a node of an execution",
+    "an execution on one of its nodes",
     (
-        Column("job_id", "integer", "the job's identifier"),
-        Column("node", "integer", "the number of the node", least=0),
-        Column("tasks", "integer", "the tasks that ran there", least=1),
-        Column("gpus", "text", 'GPUs and the thousandths that were held of each, such as "0:1000 1:250"'),
-        Column("starting_time", "float", "when the execution began", unit="s"),
-        Column("finish_time", "float", "when it ended", unit="s", null="while it is running"),
+        Column("job_id", "integer", "identifier of the job"),
+        Column("node", "integer", "number of the node", least=0),
+        Column("tasks", "integer", "number of tasks on the node", least=1),
+        Column("gpus", "text", 'allocated GPUs with the thousandths of each, such as "0:1000 1:250"'),
+        Column("starting_time", "float", "start of the execution", unit="s"),
+        Column("finish_time", "float", "end of the execution", unit="s", null="while it is running"),
         arrival_number("of the job"),
     ),
     sort_by=("starting_time", "arrival_number", "node"),
@@ -272,13 +272,13 @@ PLACEMENTS = Table(
 
 DEPENDENCIES = Table(
     "dependencies",
-    "a job whose time has come and that comes after others",
+    "a job with dependencies, once its time in the workload has passed",
     (
-        Column("job_id", "integer", "the job's identifier"),
-        Column("planned_time", "float", "its submission time in the workload", unit="s", least=0),
-        Column("after", "text", 'the identifiers of the jobs that it comes after, such as "3 7"'),
-        Column("think_time", "float", "from the last of their ends to its submission", unit="s", least=0),
-        Column("submission_time", "float", "when it was submitted", unit="s", null="if it still waits at the end"),
+        Column("job_id", "integer", "identifier of the job"),
+        Column("planned_time", "float", "submission time in the workload", unit="s", least=0),
+        Column("after", "text", 'identifiers of its predecessors, such as "3 7"'),
+        Column("think_time", "float", "time from the last end of a predecessor to submission", unit="s", least=0),
+        Column("submission_time", "float", "actual submission", unit="s", null="if not submitted by the end"),
     ),
     sort_by=("planned_time", "job_id"),
     only_with="dependencies",
@@ -286,7 +286,7 @@ DEPENDENCIES = Table(
 
 
 def _pack_limits(rows: list[tuple[Any, ...]], info: Mapping[str, Any]) -> dict[str, Any]:
-    """Take rows (number, limit) apart."""
+    """Return the columns of rows (number, limit)."""
     numbers, limits = columns_of(rows, 2)
     columns: dict[str, Any] = {"limit": numbers}
     columns["by"] = ["jobs" if isinstance(limit.by, Mapping) else limit.by for limit in limits]
@@ -300,13 +300,13 @@ LIMITS = Table(
     "limits",
     "a limit of the site",
     (
-        Column("limit", "integer", "its number", least=0),
-        Column("by", "text", "what groups of jobs it is for", values=("user", "partition", "jobs")),
-        Column("of", "texts", "the groups; none if it is for all"),
-        Column("job_cores", "integer", "cores that a job may request", unit="cores", null="without a limit", least=1),
-        Column("job_time", "float", "time that a job may request", unit="s", null="without a limit", least=0),
-        Column("running_jobs", "integer", "jobs of a group that may run at once", null="without a limit", least=1),
-        Column("running_cores", "integer", "cores of these", unit="cores", null="without a limit", least=1),
+        Column("limit", "integer", "number of the limit", least=0),
+        Column("by", "text", "scope: what defines the groups of jobs", values=("user", "partition", "jobs")),
+        Column("of", "texts", "limited groups; none if all are"),
+        Column("job_cores", "integer", "maximum cores of a job", unit="cores", null="without a limit", least=1),
+        Column("job_time", "float", "maximum requested time of a job", unit="s", null="without a limit", least=0),
+        Column("running_jobs", "integer", "maximum running jobs of a group", null="without a limit", least=1),
+        Column("running_cores", "integer", "maximum cores of these", unit="cores", null="without a limit", least=1),
     ),
     sort_by=("limit",),
     pack=_pack_limits,
@@ -315,11 +315,11 @@ LIMITS = Table(
 
 LIMITED_JOBS = Table(
     "limited_jobs",
-    "a job and a limit that holds for it",
+    "a job and a limit that applies to it",
     (
-        Column("job_id", "integer", "the job's identifier"),
-        Column("limit", "integer", "the number of the limit", least=0),
-        Column("group", "text", "the user, the partition or whatever else the job belongs to"),
+        Column("job_id", "integer", "identifier of the job"),
+        Column("limit", "integer", "number of the limit", least=0),
+        Column("group", "text", "group of the job, for example its user or partition"),
         arrival_number("of the job"),
     ),
     sort_by=("arrival_number", "limit"),
@@ -328,12 +328,12 @@ LIMITED_JOBS = Table(
 
 WINDOWS = Table(
     "windows",
-    "an announced time in which some cores are not for jobs",
+    "an advance reservation of cores or nodes",
     (
-        Column("window", "integer", "its number", least=0),
-        Column("start", "float", "when it begins", unit="s", least=0),
-        Column("end", "float", "when it ends", unit="s", least=0),
-        Column("cores", "integer", "how many cores it takes", unit="cores", least=1),
+        Column("window", "integer", "number of the reservation", least=0),
+        Column("start", "float", "start of the reservation", unit="s", least=0),
+        Column("end", "float", "end of the reservation", unit="s", least=0),
+        Column("cores", "integer", "number of reserved cores", unit="cores", least=1),
     ),
     sort_by=("window",),
     only_with="windows",
@@ -341,10 +341,10 @@ WINDOWS = Table(
 
 WINDOW_NODES = Table(
     "window_nodes",
-    "a node of a window",
+    "a node of a reservation",
     (
-        Column("window", "integer", "the number of the window", least=0),
-        Column("node", "integer", "the number of the node", least=0),
+        Column("window", "integer", "number of the reservation", least=0),
+        Column("node", "integer", "number of the node", least=0),
     ),
     sort_by=("window", "node"),
     only_with="node_windows",
@@ -352,10 +352,10 @@ WINDOW_NODES = Table(
 
 WINDOW_USERS = Table(
     "window_users",
-    "a user whose jobs may run on the nodes of a window",
+    "a user whose jobs may run on the nodes of a reservation",
     (
-        Column("window", "integer", "the number of the window", least=0),
-        Column("user_id", "integer", "the user", least=0),
+        Column("window", "integer", "number of the reservation", least=0),
+        Column("user_id", "integer", "number of the user", least=0),
     ),
     sort_by=("window", "user_id"),
     only_with="reservations",
@@ -363,11 +363,11 @@ WINDOW_USERS = Table(
 
 CHECKPOINTS = Table(
     "checkpoints",
-    "what a job that was cut and sent back to the queue need not do again",
+    "saved work of a job that was interrupted and requeued",
     (
-        Column("job_id", "integer", "the job's identifier"),
-        Column("finish_time", "float", "when it was cut", unit="s"),
-        Column("saved", "float", "the work that is done, of this and earlier executions", unit="s", least=0),
+        Column("job_id", "integer", "identifier of the job"),
+        Column("finish_time", "float", "interruption", unit="s"),
+        Column("saved", "float", "saved work of this and earlier executions", unit="s", least=0),
         arrival_number("of the job"),
     ),
     sort_by=("finish_time", "job_id"),
@@ -376,22 +376,22 @@ CHECKPOINTS = Table(
 
 QUALITIES = Table(
     "qualities",
-    "a quality of service",
+    "a QOS level",
     (
-        Column("quality", "text", "its name"),
-        Column("priority", "float", "the larger, the more important", least=0),
-        Column("preempts", "texts", "the qualities whose jobs its jobs may take off"),
-        Column("mode", "text", "what becomes of its own jobs then", values=("requeue", "suspend")),
+        Column("quality", "text", "name of the QOS level"),
+        Column("priority", "float", "priority; larger is more important", least=0),
+        Column("preempts", "texts", "QOS levels whose jobs its jobs may preempt"),
+        Column("mode", "text", "what happens to its own jobs when preempted", values=("requeue", "suspend")),
     ),
     only_with="qualities",
 )
 
 JOB_QUALITIES = Table(
     "job_qualities",
-    "a job that has a quality of service",
+    "a job with a QOS",
     (
-        Column("job_id", "integer", "the job's identifier"),
-        Column("quality", "text", "the name of its quality of service"),
+        Column("job_id", "integer", "identifier of the job"),
+        Column("quality", "text", "name of its QOS level"),
         arrival_number("of the job"),
     ),
     sort_by=("arrival_number",),
@@ -400,14 +400,14 @@ JOB_QUALITIES = Table(
 
 PREEMPTIONS = Table(
     "preemptions",
-    "a job that was taken off for another one",
+    "a job that was preempted by another",
     (
-        Column("time", "float", "when", unit="s", least=0),
-        Column("job_id", "integer", "the identifier of the job that was taken off"),
-        Column("preempted_by", "integer", "the identifier of the job that started instead"),
-        Column("mode", "text", "what became of the former", values=("requeue", "suspend")),
-        arrival_number("of the job that was taken off"),
-        Column("number_preempted_by", "integer", "the arrival number of the job that started", least=0),
+        Column("time", "float", "time of the preemption", unit="s", least=0),
+        Column("job_id", "integer", "identifier of the preempted job"),
+        Column("preempted_by", "integer", "identifier of the job that started instead"),
+        Column("mode", "text", "what happened to the preempted job", values=("requeue", "suspend")),
+        arrival_number("of the preempted job"),
+        Column("number_preempted_by", "integer", "arrival number of the job that started", least=0),
     ),
     sort_by=("time", "arrival_number"),
     only_with="qualities",

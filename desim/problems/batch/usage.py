@@ -1,4 +1,4 @@
-"""What users have used of a cluster, with a memory that fades."""
+"""Usage of a cluster per user, with exponential decay."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ __all__ = ["Usage"]
 
 
 class Usage:
-    r"""Core-seconds of each user, of which half are forgotten in each half-life h.
+    r"""Core-seconds of each user, which decay by one half in each half-life h.
 
-    At time t a user has used
+    At time t, the usage of a user is
 
     .. math:: U(t) = \int_0^t c(s) \, 2^{-(t - s) / h} \, ds,
 
@@ -21,12 +21,12 @@ class Usage:
     Parameters
     ----------
     half_life : float
-        Seconds, above 0.
+        Half-life in seconds, above 0.
 
     Raises
     ------
     InvalidConfiguration
-        If it is not.
+        If the half-life is out of range.
     """
 
     def __init__(self, half_life: float) -> None:
@@ -34,40 +34,40 @@ class Usage:
         self._users: dict[int, tuple[float, float, int]] = {}  # time, amount then, cores held since
 
     def change(self, user_id: int, cores: int, time: float) -> None:
-        """Account for cores that a user holds from now on, or gives back if they are less than 0.
+        """Record that the cores of a user change: they grow, or shrink if the number is negative.
 
         Parameters
         ----------
         user_id : int
-            Who.
+            Number of the user.
         cores : int
-            How many more than before.
+            Change in the number of cores.
         time : float
-            Now, in seconds.
+            Current time in seconds.
         """
         held = self._users[user_id][2] if user_id in self._users else 0
         self._users[user_id] = time, self.of(user_id, time), held + cores
 
     def of(self, user_id: int, time: float) -> float:
-        """Return what a user has used, in core-seconds.
+        """Return the usage of a user, in core-seconds.
 
         Parameters
         ----------
         user_id : int
-            Who; nothing is known of users who never held anything.
+            Number of the user; users who never held cores have usage 0.
         time : float
-            Now, in seconds.
+            Current time in seconds.
         """
         since, amount, cores = self._users.get(user_id, (time, 0.0, 0))
         left: float = 0.5 ** ((time - since) / self.half_life)
         return amount * left + cores * (1.0 - left) * self.half_life / log(2.0)
 
     def by_user(self, time: float) -> dict[int, float]:
-        """Return what each user has used, in core-seconds, of those who have ever held something.
+        """Return the usage of each user who has ever held cores, in core-seconds.
 
         Parameters
         ----------
         time : float
-            Now, in seconds.
+            Current time in seconds.
         """
         return {user_id: self.of(user_id, time) for user_id in self._users}

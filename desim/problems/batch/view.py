@@ -1,4 +1,4 @@
-"""What an interactive page shows of a batch run: which job held which cores when, utilization and the queue."""
+"""Interactive page of a batch run: which job held which cores when, utilization and the queue."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["view"]
 
-#: What a job's card shows.
+#: Fields of the card of a job.
 CARDS = (
     "job_id",
     "submission_time",
@@ -34,17 +34,17 @@ COLORS = ("waiting_time", "requested_number_of_resources", "run_time", "user_id"
 
 
 def view(run: Run) -> View:
-    """Return cores over time with a rectangle for each range of cores that an execution held, and curves.
+    """Return the view of a run: executions as rectangles over cores and time, and curves.
 
     Parameters
     ----------
     run : Run
-        A batch run.
+        Batch run.
 
     Returns
     -------
     View
-        Chart ``cores``, and ``gpus`` where nodes have some; curves ``utilization``, ``queue`` and ``up``.
+        Chart ``cores``, and ``gpus`` if nodes have GPUs; curves ``utilization``, ``queue`` and ``up``.
     """
     ran = executions(run.jobs, run.table("interruptions"), run.end)
     ranges = parse_core_sets(ran["allocated_resources"])
@@ -85,7 +85,7 @@ def view(run: Run) -> View:
 
 
 def _nodes(run: Run) -> dict[str, int]:
-    """Return the first core of each node, by name; empty for a cluster of cores alone."""
+    """Return the first core of each node by name; empty if the cluster has no nodes."""
     if "nodes" not in run.result.table_names:
         return {}
     nodes = run.table("nodes").sort("first_core")
@@ -93,7 +93,7 @@ def _nodes(run: Run) -> dict[str, int]:
 
 
 def _gpus(run: Run) -> Lanes | None:
-    """Return which jobs held which GPUs, or shares of them, side by side; None without any."""
+    """Return the jobs on each GPU, with shares of a GPU side by side; None without GPUs."""
     if "placements" not in run.result.table_names:
         return None
     placed = run.table("placements").filter(pl.col("gpus") != "", pl.col("starting_time").is_not_null())

@@ -1,4 +1,4 @@
-"""Rules of windows, in which cores or nodes are not for jobs, checked on the tables of a batch run."""
+"""Validation rules of advance reservations, on the tables of a batch run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ start, finish = pl.col("starting_time"), pl.col("finish_time")
 
 
 def _open_for_jobs(run: Recorded) -> pl.DataFrame:
-    """Return when more cores were up than windows leave; those that admit users leave all."""
+    """Return the times at which more cores were up than reservations leave; those that admit users leave all up."""
     windows, outages = run["windows"], run["outages"]
     if "reservations" in run.info:
         windows = windows.join(run["window_users"], on="window", how="anti")
@@ -28,7 +28,7 @@ def _open_for_jobs(run: Recorded) -> pl.DataFrame:
 
 
 def _closed(run: Recorded) -> pl.DataFrame:
-    """Return the placements on nodes that have windows which do not admit the job's user, with each of these."""
+    """Return the placements on reserved nodes of jobs whose user is not admitted, once per such reservation."""
     users = run["jobs"].select("arrival_number", "user_id").unique("arrival_number")
     rows = run["placements"].join(run["window_nodes"], on="node", maintain_order="left")
     rows = rows.join(run["windows"], on="window", maintain_order="left")
@@ -39,13 +39,13 @@ def _closed(run: Recorded) -> pl.DataFrame:
 
 
 def _in_windows(run: Recorded) -> pl.DataFrame:
-    """Return the executions that are on a node during a window that is not for them."""
+    """Return the executions that run on a node during a reservation that does not admit their user."""
     end = finish.fill_null(run.end_time)
     return run.once(_closed).filter((start < end) & (start < pl.col("end")) & (pl.col("start") < end))
 
 
 def _miscounted(run: Recorded) -> pl.DataFrame:
-    """Return the windows whose nodes are not there, are named twice, or have other cores than it says."""
+    """Return the reservations whose nodes do not exist, occur twice, or do not add up to their number of cores."""
     nodes = run["nodes"].unique("node").select("node", of_node="cores")
     of_windows = run["window_nodes"].join(nodes, on="node", how="left", maintain_order="left")
     odd = pl.col("of_node").is_null() | pl.struct("window", "node").is_duplicated()
@@ -56,12 +56,12 @@ def _miscounted(run: Recorded) -> pl.DataFrame:
 
 
 def cut_by_reservations(run: Recorded) -> pl.DataFrame:
-    """Return the executions that may have been cut since a reservation of one of their nodes began.
+    """Return the executions that may have been interrupted by the start of a reservation of one of their nodes.
 
     Parameters
     ----------
     run : Recorded
-        On nodes or cores.
+        Run on nodes or cores.
 
     Returns
     -------
@@ -78,34 +78,34 @@ def cut_by_reservations(run: Recorded) -> pl.DataFrame:
 WINDOW_RULES = (
     Rule(
         "windows",
-        "no more cores are up than windows leave",
+        "no more cores are up than reservations leave",
         (
             Check(
                 "outages",
                 _open_for_jobs,
-                "at {time} s {up} cores are up, windows leave {most}",
+                "at {time} s, {up} cores are up, but reservations leave {most}",
                 when=lambda run: "windows" in run.info,
             ),
         ),
     ),
     Rule(
         "window_nodes",
-        "no job is on a node during a window, unless that admits its user",
+        "no job runs on a reserved node, unless the reservation admits its user",
         (
             Check(
                 "windows",
                 _miscounted,
-                "window {window} takes {cores} cores, its nodes have {want}, or one of them is none or named twice",
+                "window {window}: got {cores} cores, but its nodes have {want}; or a node is unknown or duplicated",
                 when=lambda run: "node_windows" in run.info,
             ),
             Check(
                 "placements",
                 _in_windows,
                 "job {job_id} of user {user_id} is on node {name!r} in [{starting_time}, {finish_time}) s, which "
-                "has a window in [{start}, {end}) s",
+                "is reserved in [{start}, {end}) s",
                 when=lambda run: "node_windows" in run.info,
             ),
         ),
     ),
 )
-"""What holds of windows."""
+"""Validation rules of advance reservations."""

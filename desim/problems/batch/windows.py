@@ -1,8 +1,8 @@
-"""Windows of time in which some cores or nodes are not for jobs: maintenance, or a reservation for somebody else.
+"""Advance reservations, in which some cores or nodes are not available to jobs: maintenance, or reserved for users.
 
-A window is an outage that is announced: its cores go down when it begins and come back when it ends, as in
-:mod:`desim.processes.outages`, and agents know of it from the beginning of the run. A reservation of nodes that admits
-users is no outage: the nodes stay up, for the jobs of these users.
+A reservation without users is an announced outage: its cores go down at its start and come back at its end, as in
+:mod:`desim.processes.outages`, and agents know it from the beginning of the run. A reservation of nodes that admits
+users is not an outage: the nodes stay up, for the jobs of these users only.
 """
 
 from __future__ import annotations
@@ -18,28 +18,27 @@ from desim.exceptions import InvalidConfiguration
 
 __all__ = ["Window", "windows_of", "windows_on_nodes"]
 
-_MOST_NAMES = 8  # that a message lists
+_MOST_NAMES = 8  # listed in a message
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Window:
-    """Some cores, or some nodes, that are not for jobs for a time, or only for those of some users.
+    """Advance reservation: cores or nodes that are unavailable for a time, or available to some users only.
 
     Attributes
     ----------
     start, end : float
         Half-open interval, in seconds.
     cores : int
-        How many, on a cluster of cores; 0 on one of nodes. Which ones is decided when the window begins: the highest
-        of those that are free, and if these are too few, the highest of those on which jobs run, which are cut; in the
-        end, of those that have failed.
+        Number of reserved cores, in a cluster of cores; 0 in one of nodes. The cores are chosen at the start: the
+        highest free cores first, then the highest busy ones, whose jobs are interrupted, and finally failed ones.
     nodes : "all" or tuple of str or int
-        Which, on a cluster of nodes, by name or number; the window takes them in whole.
+        Names or numbers of the reserved nodes, in a cluster of nodes; each is reserved as a whole.
     partition : str
-        All nodes of a partition, in the place of ``nodes``.
+        Partition whose nodes are all reserved, instead of ``nodes``.
     users : tuple of int
-        Whose jobs may run on the nodes all the same: the window is their advance reservation. It does not bind them to
-        it: their jobs may run elsewhere, and begin before the window and end after it.
+        Numbers of the users whose jobs may still run on the nodes: the nodes are reserved for them. Their jobs may
+        also run elsewhere, start before the reservation and end after it.
     """
 
     start: float
@@ -61,56 +60,56 @@ class Window:
         if not (self.nodes or self.partition):
             whole("the cores of a window", self.cores, least=1)
             if self.users:
-                raise InvalidConfiguration(f"only windows of nodes admit users, but {self} is of counted cores")
+                raise InvalidConfiguration(f"users: only reservations of nodes admit users, got {self}")
         elif bool(self.cores) + bool(self.nodes) + bool(self.partition) > 1:
-            raise InvalidConfiguration(f"a window takes cores, nodes or a partition, but {self} takes more than one")
+            raise InvalidConfiguration(f"got {self}, expected only one of cores, nodes and partition")
 
     def __repr__(self) -> str:
-        """Return what was given."""
+        """Return the constructor call with the given values."""
         values = [(one.name, getattr(self, one.name)) for one in fields(self)]
         said = [f"{name}={value!r}" for name, value in values if name == "start" or value not in {0, (), ""}]
         return f"Window({', '.join(said)})"
 
 
 def _tuple_of(name: str, values: object) -> tuple[str | int, ...]:
-    """Return one or several names or numbers as a tuple of plain ones, each once."""
+    """Return one or several names or numbers as a tuple of plain values without duplicates."""
     given = values if isinstance(values, Iterable) and not isinstance(values, str) else (values,)
     found: dict[str | int, None] = {}
     for value in given:
         if isinstance(value, bool) or not isinstance(value, str | int | np.integer):
-            raise InvalidConfiguration(f"among the {name} of a window is {value!r}, want names or numbers")
+            raise InvalidConfiguration(f"the {name} of a window: got {value!r}, expected names or numbers")
         found[value if isinstance(value, str) else int(value)] = None
     return tuple(found)
 
 
 def windows_of(windows: Iterable[Window], num_cores: int) -> tuple[Window, ...]:
-    """Return windows in order of their starts.
+    """Return reservations on a cluster of cores, sorted by start.
 
     Parameters
     ----------
     windows : iterable of Window
-        In any order; they may overlap.
+        Reservations in any order; they may overlap in time.
     num_cores : int
-        Cores of the cluster.
+        Number of cores of the cluster.
 
     Returns
     -------
     tuple of Window
-        The same.
+        Reservations by start.
 
     Raises
     ------
     InvalidConfiguration
-        If one is none or names nodes, or more cores than there are belong to windows at a time.
+        If an object is not a Window or names nodes, or reservations at the same time exceed the cores of the cluster.
     """
     given = _in_order(windows)
     for window in given:
         if not window.cores:
-            raise InvalidConfiguration(f"{window} names nodes, but the cluster has none: say how many cores it takes")
+            raise InvalidConfiguration(f"{window} names nodes, but the cluster has none; give its number of cores")
         together = sum(other.cores for other in given if other.start <= window.start < other.end)
         if together > num_cores:
             raise InvalidConfiguration(
-                f"at {window.start} s windows take {together} cores, the cluster has {num_cores}"
+                f"at {window.start} s, windows reserve {together} cores, but the cluster has {num_cores}"
             )
     return given
 
@@ -118,50 +117,52 @@ def windows_of(windows: Iterable[Window], num_cores: int) -> tuple[Window, ...]:
 def windows_on_nodes(
     windows: Iterable[Window], names: Sequence[str], partitions: Mapping[str, Sequence[int]]
 ) -> tuple[Window, ...]:
-    """Return windows in order of their starts, with the numbers of their nodes.
+    """Return reservations on a cluster of nodes, sorted by start, with the numbers of their nodes.
 
     Parameters
     ----------
     windows : iterable of Window
-        In any order; they may overlap, if on other nodes.
+        Reservations in any order; those of the same node must not overlap in time.
     names : sequence of str
-        Of the nodes of the cluster, by their numbers.
+        Names of the nodes of the cluster, in order of their numbers.
     partitions : mapping of str to sequence of int
-        The nodes of each partition.
+        Numbers of the nodes of each partition.
 
     Returns
     -------
     tuple of Window
-        With ``nodes`` that are numbers, ascending, and no partition.
+        Reservations whose ``nodes`` are ascending numbers, without partition.
 
     Raises
     ------
     InvalidConfiguration
-        If one is none or has no nodes, if there is no such node or partition, or a node belongs to two at a time.
+        If an object is not a Window or has no nodes, a node or partition is unknown, or reservations of a node overlap.
     """
     numbers = {name: number for number, name in enumerate(names)}
 
     def number_of(node: str | int) -> int:
-        """Return the number of a node; text that is no name may be its number."""
+        """Return the number of a node, given its name, or its number even as text."""
         if isinstance(node, str) and (node in numbers or not node.isdecimal()):
             if node not in numbers:
                 more = ", ..." * (len(names) > _MOST_NAMES)
-                there = f"there are {', '.join(names[:_MOST_NAMES])}{more}"
-                raise InvalidConfiguration(f"a window is of node {node!r}{did_you_mean(node, names)}; {there}")
+                there = f"{', '.join(names[:_MOST_NAMES])}{more}"
+                raise InvalidConfiguration(
+                    f"window: unknown node {node!r}{did_you_mean(node, names)}; there are {there}"
+                )
             return numbers[node]
         if not 0 <= int(node) < len(names):
-            raise InvalidConfiguration(f"a window is of node {node}; they are numbered 0 to {len(names) - 1}")
+            raise InvalidConfiguration(f"window: got node {node}, expected a number from 0 to {len(names) - 1}")
         return int(node)
 
     found = []
     for window in _in_order(windows):
         if window.cores:
-            raise InvalidConfiguration(f"{window} takes counted cores, but the cluster has nodes: say which it takes")
+            raise InvalidConfiguration(f"{window} reserves counted cores, but the cluster has nodes; name the nodes")
         if window.partition:
             if window.partition not in partitions:
                 close = did_you_mean(window.partition, partitions)
                 there = ", ".join(partitions) or "none"
-                raise InvalidConfiguration(f"a window is of partition {window.partition!r}{close}; there are {there}")
+                raise InvalidConfiguration(f"window: unknown partition {window.partition!r}{close}; there are {there}")
             nodes: Iterable[int] = partitions[window.partition]
         else:
             nodes = range(len(names)) if window.nodes == "all" else map(number_of, window.nodes)
@@ -170,12 +171,12 @@ def windows_on_nodes(
         taken = {node for other in found[:place] if window.start < other.end for node in other.nodes}
         if both := [node for node in window.nodes if node in taken]:
             name = names[int(both[0])]
-            raise InvalidConfiguration(f"at {window.start} s node {name!r} belongs to two windows")
+            raise InvalidConfiguration(f"at {window.start} s, node {name!r} belongs to two windows")
     return tuple(found)
 
 
 def _in_order(windows: Iterable[Window]) -> tuple[Window, ...]:
     given = tuple(windows)
     if wrong := [window for window in given if not isinstance(window, Window)]:
-        raise InvalidConfiguration(f"windows holds {wrong[0]!r}, want Windows")
+        raise InvalidConfiguration(f"windows: got {wrong[0]!r}, expected Window objects")
     return tuple(sorted(given, key=lambda window: (window.start, window.end)))
