@@ -353,9 +353,7 @@ def held_shares(run: Recorded) -> pl.DataFrame:
 
 
 def jobs_by_nodes(run: Recorded) -> pl.DataFrame:
-    """Return the jobs with ``first``, when their first node started, and ``last``, when their last node, ``node``,
-    first finished, infinite if never.
-    """
+    """Return the jobs with ``first`` (first start of a node) and ``last`` (finish of the last node, ``node``, or inf)."""
     done = run.once(copies).filter(col("outcome") == "completed")
     done = done.group_by(*NODE, "task").agg(col("finish_time").min())
     done = done.group_by(NODE).agg(first=col("finish_time").max(), count=pl.len())

@@ -187,7 +187,7 @@ METRICS = Metrics(
             "core-slots",
             "higher",
         ),
-        Metric("average_reward", "total reward per slot, core-slots", "core-slots a slot", "higher"),
+        Metric("average_reward", "total reward per slot, core-slots", "core-slots per slot", "higher"),
         Metric(
             "violation",
             "amounts used above the capacity, over all slots and resources, each in its unit times slots",

@@ -452,9 +452,7 @@ def _needless(run: Recorded) -> pl.DataFrame:
 
 
 def _survivors(run: Recorded) -> pl.DataFrame:
-    """Return jobs that stay although they hold a resource that is short, and started after jobs whose eviction
-    settles the shortage.
-    """
+    """Return jobs that stay although they hold a resource that is short and started after the evicted ones."""
     runs, amounts, evicted = run.once(_runs), run.once(_amounts), run.once(_in_order)
     too_much = run.once(_over_before) > TOO_MUCH * amounts.tolerance
     enough = evicted.over[evicted.group] <= TOO_MUCH * amounts.tolerance[evicted.slot]

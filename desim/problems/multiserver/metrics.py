@@ -325,7 +325,7 @@ def _described() -> tuple[Metric, ...]:
             for name, meaning in distributions.items()
             for summary, statistic in summaries.items()
         ),
-        Metric("throughput", "jobs that end per slot (with holding)", "jobs a slot", "higher"),
+        Metric("throughput", "jobs that end per slot (with holding)", "jobs per slot", "higher"),
         Metric("speed_mean", "mean reward per slot of the started jobs (with holding)", "", "higher"),
         Metric("queue_length_mean", "time average of the number of queued jobs (with holding)", "jobs", "lower"),
     )
