@@ -353,7 +353,7 @@ def held_shares(run: Recorded) -> pl.DataFrame:
 
 
 def jobs_by_nodes(run: Recorded) -> pl.DataFrame:
-    """Return the jobs with ``first`` (first start of a node) and ``last`` (finish of the last node, ``node``, or inf)."""
+    """Return the jobs with ``first`` (first start) and ``last`` (when the last node, ``node``, first finished)."""
     done = run.once(copies).filter(col("outcome") == "completed")
     done = done.group_by(*NODE, "task").agg(col("finish_time").min())
     done = done.group_by(NODE).agg(first=col("finish_time").max(), count=pl.len())
