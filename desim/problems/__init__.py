@@ -1,1 +1,1 @@
-"""The systems that desim simulates, one module each."""
+"""The scheduling problems that desim simulates, one module or package per problem."""

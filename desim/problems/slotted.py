@@ -1,4 +1,4 @@
-"""Systems with a slot clock: what problems share that are asked once a slot, at its beginning."""
+"""Base class of slotted problems, in which the agent decides once per time slot, at the start of the slot."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ __all__ = ["SlottedProblem"]
 
 
 class SlottedProblem(Problem):
-    """Base class of systems that are asked once a slot; slot t begins at time t.
+    """Base class of problems in which the agent decides once per slot; slot t begins at time t.
 
-    A slot begins when everything has happened that happens up to its time: the system is shown, asked, and carries the
-    answer out. The run ends with the last slot or, without ``num_slots``, as a slot begins at which the system
-    :meth:`is_empty` and nothing more will come.
+    All events scheduled up to the beginning of a slot are processed first. Then the observation is updated, the agent
+    is asked for an action, and the action is carried out. The run ends after the last slot. Without ``num_slots`` it
+    ends at the beginning of the first slot at which the system :meth:`is_empty` and no more arrivals are expected.
 
-    :meth:`begin` of a subclass sets up fresh state and the attribute ``observation``, and calls :meth:`start`;
-    :meth:`observe` and :meth:`serve` are what happens in a slot.
+    A subclass sets up fresh state and the attribute ``observation`` in :meth:`begin`, which then calls :meth:`start`.
+    It defines what happens in a slot in :meth:`observe` and :meth:`serve`.
 
     Parameters
     ----------
@@ -35,12 +35,12 @@ class SlottedProblem(Problem):
     Attributes
     ----------
     next_slot : int
-        The first slot that has not begun.
+        Number of the first slot that has not begun yet.
 
     Raises
     ------
     InvalidConfiguration
-        If ``num_slots`` is no whole number of at least 1.
+        If ``num_slots`` is not an integer of at least 1.
     """
 
     observation: Any
@@ -50,7 +50,7 @@ class SlottedProblem(Problem):
         self.num_slots = None if num_slots is None else whole("num_slots", num_slots, least=1)
 
     def start(self, items: Iterable[Any], time_of: Callable[[Any], float], deliver: Callable[[Any], None]) -> None:
-        """Start the slot clock and a workload, see :func:`desim.processes.arrivals`."""
+        """Start the slot clock and the arrivals of a workload, see :func:`desim.processes.arrivals`."""
         self.next_slot = 0
         self.keep_running(Arrivals(self.env, items, time_of, deliver))
         self._decision = Decision(self.simulation, self.observation)
@@ -58,38 +58,38 @@ class SlottedProblem(Problem):
         self._wind(0)
 
     def observe(self, slot: int) -> None:
-        """Bring ``observation`` up to date as a slot begins."""
+        """Update ``observation`` at the beginning of a slot."""
 
     def serve(self, slot: int, action: Any) -> None:
-        """Carry out the answer of a slot."""
+        """Carry out the agent's action for a slot."""
 
     def is_empty(self) -> bool:
-        """Tell whether nothing is in the system that the run has to wait for; asked before ``next_slot`` begins."""
+        """Return whether the run need not wait for anything in the system; checked before ``next_slot`` begins."""
         return True
 
     def is_idle(self) -> bool:
-        """Tell whether nobody works on anything: by default always, since what is served has a slot of its own."""
+        """Return whether nothing is running. Default: True, because work in a slot ends with the slot."""
         return True
 
     def standstill(self) -> str:
-        """Say why nothing more will be done; a run of so many slots ends by itself, whatever happens in them."""
+        """Explain why the run makes no progress; empty if ``num_slots`` is set, because such a run always ends."""
         return super().standstill() if self.num_slots is None else ""
 
     def foreground_ended(self, process: simpy.Event) -> None:
-        """Go on: the slot clock finds out as the next slot begins."""
+        """Do nothing: the slot clock notices the end of the process when the next slot begins."""
 
     def expects_more(self) -> bool:
-        """Tell whether anything may still arrive, or a process keeps the run going."""
+        """Return whether jobs may still arrive or a process keeps the run going."""
         return any(process.is_alive for process in self.foreground)
 
     def _wind(self, slot: int) -> None:
-        """Let the clock strike as a slot begins; callbacks, since a process would only come and go."""
-        over = slot == self.num_slots  # jobs that end then have run, jobs that come then are too late
-        self._tick.callbacks = [self._begin_slot]  # the same event serves again, and so does the decision
+        """Schedule the beginning of a slot, with callbacks because a process per slot would be slower."""
+        over = slot == self.num_slots  # at the end of the run, completions still count, but arrivals no longer do
+        self._tick.callbacks = [self._begin_slot]  # the event and the decision are reused in every slot
         schedule_at(self._tick, slot, Phase.CAPACITY if over else Phase.SLOT)
 
     def _begin_slot(self, tick: simpy.Event) -> None:
-        """Ask, unless the last slot is over or there is nothing more to come."""
+        """Request a decision, or stop the run after the last slot or when no work is left."""
         slot = self.next_slot
         if slot == self.num_slots or (self.num_slots is None and self.is_empty() and not self.expects_more()):
             self.simulation.stop()
@@ -100,7 +100,7 @@ class SlottedProblem(Problem):
         self._decision.request()
 
     def _end_slot(self, decision: simpy.Event) -> None:
-        """Carry out the answer and wait for the next slot."""
+        """Carry out the agent's action and schedule the next slot."""
         slot = self.next_slot - 1
         self.serve(slot, decision._value)
         self._wind(slot + 1)

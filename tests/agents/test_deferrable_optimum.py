@@ -398,7 +398,7 @@ class TestRefusals:
                 offline_optimum(Foresight(self.FORESIGHT.jobs, capacity))
 
     def test_jobs(self) -> None:
-        with pytest.raises(WorkloadError, match="job 7: its latest start 1 is before its earliest start 2"):
+        with pytest.raises(WorkloadError, match="job 7: latest_start: got 1, expected at least earliest_start, 2"):
             offline_optimum(Foresight((job(7, 0, 2, 1, 1, 1),), np.ones((3, 1))))
         with pytest.raises(WorkloadError, match="job 7: others is"):
             offline_optimum(Foresight((job(7, 0, 1, 1, 1, 1),), np.ones((3, 2))))

@@ -219,7 +219,7 @@ def cluster(seed: int, num_slots: int, **options: Any) -> MultiServerCluster:
 
 
 def test_an_ordinary_cluster_refuses_what_is_infeasible() -> None:
-    with pytest.raises(InfeasibleAction, match="the most that it requests is"):
+    with pytest.raises(InfeasibleAction, match="expected at most its request"):
         simulate(cluster(0, 5), OGASched())
 
 

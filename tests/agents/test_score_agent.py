@@ -204,7 +204,7 @@ def test_schedules_are_feasible_and_the_same_again(config: ScoreConfig) -> None:
         ({"width": 0}, "width is 0, want a whole number of at least 1"),
         ({"layers": 0}, "layers is 0, want a whole number of at least 1"),
         ({"width": "wide"}, "width is 'wide', want a whole number"),
-        ({"threshold": 7.0}, "threshold is 7.0, want a number from -1 to 1"),
+        ({"threshold": 7.0}, "threshold: got 7.0, expected a number from -1 to 1"),
         ({"max_jobs": 0}, "max_jobs is 0"),
         ({"num_resources": 0}, "num_resources is 0"),
     ],
@@ -215,5 +215,5 @@ def test_configurations_that_make_no_sense_are_refused(values: dict[str, Any], w
 
 
 def test_a_cluster_of_other_resources_is_refused() -> None:
-    with pytest.raises(InvalidConfiguration, match="has 2 resources, the encoder 1"):
+    with pytest.raises(InvalidConfiguration, match="got 2 in the cluster, expected 1"):
         simulate(random_cluster(Random(3), 2), agent_of(SMALL))

@@ -70,7 +70,7 @@ def test_numbers_that_are_names_are_no_indices(kind: type[Any]) -> None:
     ports = [kind(number) for number in (2, 1, 0)]
     graph = BipartiteGraph([[1.0]] * 3, [[1.0]] * 2, [(kind(2), 1), (kind(0), "x")], ports=ports, nodes=["x", "y"])
     assert graph.channel_port.tolist() == [0, 2] and graph.channel_node.tolist() == [1, 0]
-    with pytest.raises(InvalidConfiguration, match="unknown port 3; there are 3"):
+    with pytest.raises(InvalidConfiguration, match="unknown port 3; valid indices are 0 to 2"):
         BipartiteGraph([[1.0]] * 3, [[1.0]] * 2, [(3, 1)], ports=ports, nodes=["x", "y"])
 
 
@@ -187,15 +187,18 @@ PORT, NODE = {"bipartite": 0, "requests": {"cpu": 1.0}}, {"bipartite": 1, "capac
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"p": {"requests": {}}}, "vertex 'p' has bipartite=None, want 0 for a port or 1 for a node"),
-        ({"m": {**NODE, "bipartite": 2}}, "vertex 'm' has bipartite=2"),
-        ({"m": {"bipartite": 1, "requests": {}}}, "vertex 'm' has no attribute 'capacity'"),
-        ({"q": {"bipartite": 0, "capacity": {}}}, "vertex 'q' has no attribute 'requests'"),
-        ({"m": PORT}, "the edge from 'p' to 'm' does not join a port to a node"),
-        ({"q": NODE}, "the edge from 'q' to 'n' does not join a port to a node"),
-        ({"p": {**PORT, "requests": {"cpu": -1.5}}}, "requests of p, cpu is -1.5"),
-        ({"n": {**NODE, "capacity": {"gpu": float("nan")}}}, "capacity of n, gpu is nan"),
-        ({"n": {**NODE, "capacity": [1.0]}}, "amounts without names need the graph attribute 'resources'"),
+        ({"p": {"requests": {}}}, "vertex 'p': bipartite: got None, expected 0 for a port or 1 for a node"),
+        ({"m": {**NODE, "bipartite": 2}}, "vertex 'm': bipartite: got 2"),
+        ({"m": {"bipartite": 1, "requests": {}}}, "vertex 'm': no attribute 'capacity'"),
+        ({"q": {"bipartite": 0, "capacity": {}}}, "vertex 'q': no attribute 'requests'"),
+        ({"m": PORT}, "edge from 'p' to 'm': expected an edge between a port and a node"),
+        ({"q": NODE}, "edge from 'q' to 'n': expected an edge between a port and a node"),
+        ({"p": {**PORT, "requests": {"cpu": -1.5}}}, "requests of p, cpu: got -1.5"),
+        ({"n": {**NODE, "capacity": {"gpu": float("nan")}}}, "capacity of n, gpu: got nan"),
+        (
+            {"n": {**NODE, "capacity": [1.0]}},
+            "got amounts without names, expected dicts, or the graph attribute 'resources'",
+        ),
     ],
 )
 def test_refused_by_from_networkx(changes: dict[str, Any], message: str) -> None:
@@ -206,22 +209,22 @@ def test_refused_by_from_networkx(changes: dict[str, Any], message: str) -> None
 def test_named_resources_that_do_not_fit_are_refused_by_from_networkx() -> None:
     source = small()
     source.graph["resources"] = ["cpu", "memory"]
-    with pytest.raises(InvalidConfiguration, match="vertex 'p' has an amount of the unknown resource 'gpu'"):
+    with pytest.raises(InvalidConfiguration, match="amounts of vertex 'p': got the unknown resource 'gpu'"):
         from_networkx(source)
     source = small(p={**PORT, "requests": [1.0, 2.0]})
     source.graph["resources"] = ["cpu", "gpu", "memory"]
-    with pytest.raises(InvalidConfiguration, match="vertex 'p' has 2 amounts for 3 resources"):
+    with pytest.raises(InvalidConfiguration, match="amounts of vertex 'p': got 2, expected 3"):
         from_networkx(source)
 
 
 def test_an_edge_from_a_vertex_to_itself_and_a_one_sided_graph_are_refused() -> None:
     source = small()
     source.add_edge("p", "p")
-    with pytest.raises(InvalidConfiguration, match="the edge from 'p' to 'p' does not join"):
+    with pytest.raises(InvalidConfiguration, match="edge from 'p' to 'p': expected an edge between"):
         from_networkx(source)
     source.remove_nodes_from(["m", "n", "q"])
     source.remove_edge("p", "p")
-    with pytest.raises(InvalidConfiguration, match="capacity has shape"):
+    with pytest.raises(InvalidConfiguration, match="capacity: got shape"):
         from_networkx(source)
 
 
@@ -231,26 +234,29 @@ ONES = [[1.0, 1.0], [1.0, 1.0]]
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"channels": [(0, 0), (2, 0)]}, "a channel names the unknown port 2; there are 2"),
-        ({"channels": [(0, -1)]}, "a channel names the unknown node -1; there are 2"),
-        ({"channels": [("ghost", 0)]}, "a channel names the unknown port 'ghost'"),
-        ({"channels": [(0, "port0")]}, "a channel names the unknown node 'port0'"),
-        ({"channels": [(1, 0), (0, 1), ("port1", 0)]}, "the channel from port1 to node0 is given twice"),
-        ({"requests": [[1.0, 1.0], [1.0, -2.0]]}, "requests of port1, resource1 is -2.0"),
-        ({"capacity": [[1.0, float("nan")], [1.0, 1.0]], "nodes": ["x", "y"]}, "capacity of x, resource1 is nan"),
-        ({"capacity": [[1.0, 1.0], [float("inf"), 1.0]], "resources": ["cpu", "gpu"]}, "capacity of node1, cpu is inf"),
-        ({"requests": [1.0, 2.0]}, "requests has shape (2,), want two dimensions"),
-        ({"capacity": np.ones((0, 2))}, "capacity has shape (0, 2)"),
-        ({"requests": np.ones((2, 0)), "capacity": np.ones((2, 0))}, "requests has shape (2, 0)"),
-        ({"requests": np.ones((2, 3))}, "requests has 3 resources, capacity 2"),
-        ({"requests": [["many", 1.0]]}, "requests is not a table of numbers"),
-        ({"capacity": [[1.0, 2.0], [3.0]]}, "capacity is not a table of numbers"),
-        ({"ports": ["a", "a"]}, "two ports are called 'a'"),
-        ({"nodes": ["b", "b"]}, "two nodes are called 'b'"),
-        ({"resources": ["cpu", "cpu"]}, "two resources are called 'cpu'"),
-        ({"ports": ["a"]}, "1 port names for 2 ports"),
-        ({"nodes": ["a", "b", "c"]}, "3 node names for 2 nodes"),
-        ({"resources": []}, "0 resource names for 2 resources"),
+        ({"channels": [(0, 0), (2, 0)]}, "channels: got the unknown port 2; valid indices are 0 to 1"),
+        ({"channels": [(0, -1)]}, "channels: got the unknown node -1; valid indices are 0 to 1"),
+        ({"channels": [("ghost", 0)]}, "channels: got the unknown port 'ghost'"),
+        ({"channels": [(0, "port0")]}, "channels: got the unknown node 'port0'"),
+        ({"channels": [(1, 0), (0, 1), ("port1", 0)]}, "got the channel from port1 to node0 twice"),
+        ({"requests": [[1.0, 1.0], [1.0, -2.0]]}, "requests of port1, resource1: got -2.0"),
+        ({"capacity": [[1.0, float("nan")], [1.0, 1.0]], "nodes": ["x", "y"]}, "capacity of x, resource1: got nan"),
+        (
+            {"capacity": [[1.0, 1.0], [float("inf"), 1.0]], "resources": ["cpu", "gpu"]},
+            "capacity of node1, cpu: got inf",
+        ),
+        ({"requests": [1.0, 2.0]}, "requests: got shape (2,), expected at least one row and one column"),
+        ({"capacity": np.ones((0, 2))}, "capacity: got shape (0, 2)"),
+        ({"requests": np.ones((2, 0)), "capacity": np.ones((2, 0))}, "requests: got shape (2, 0)"),
+        ({"requests": np.ones((2, 3))}, "requests, capacity: got 3 and 2 columns"),
+        ({"requests": [["many", 1.0]]}, "requests: expected a table of numbers"),
+        ({"capacity": [[1.0, 2.0], [3.0]]}, "capacity: expected a table of numbers"),
+        ({"ports": ["a", "a"]}, "ports: got the name 'a' twice"),
+        ({"nodes": ["b", "b"]}, "nodes: got the name 'b' twice"),
+        ({"resources": ["cpu", "cpu"]}, "resources: got the name 'cpu' twice"),
+        ({"ports": ["a"]}, "ports: got 1 names, expected 2"),
+        ({"nodes": ["a", "b", "c"]}, "nodes: got 3 names, expected 2"),
+        ({"resources": []}, "resources: got 0 names, expected 2"),
     ],
 )
 def test_refused_graphs(arguments: dict[str, Any], message: str) -> None:
@@ -276,10 +282,10 @@ def test_one_copy_of_each_port_is_the_graph_itself_and_fewer_are_refused() -> No
     graph = BipartiteGraph(ONES, ONES)
     assert graph.repeat_ports(1) is graph
     for copies in (0, -1, 1.5):
-        with pytest.raises(InvalidConfiguration, match=f"copies is {copies}, want a whole number of at least 1"):
+        with pytest.raises(InvalidConfiguration, match=f"copies: got {copies}, expected an integer >= 1"):
             graph.repeat_ports(copies)  # type: ignore[arg-type]
 
 
 def test_a_port_and_a_node_of_one_name_are_refused() -> None:
-    with pytest.raises(InvalidConfiguration, match="a port and a node are called 'a'"):
+    with pytest.raises(InvalidConfiguration, match="ports, nodes: got 'a' in both"):
         BipartiteGraph([[1.0], [2.0]], [[3.0]], ports=["a", "b"], nodes=["a"])

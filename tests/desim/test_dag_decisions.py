@@ -133,7 +133,9 @@ def test_what_takes_no_time_does_not_get_in_front_of_what_it_waits_for() -> None
     """Nodes 1 and 2 take no time; 2 would start when 1 does, and 1 would wait behind it for ever."""
     job = Job(1, [5, 0, 0], [(0, 1, 0), (1, 2, 0)])
     answer = [Assign(1, 0, 1), Assign(1, 1, 0), Assign(1, 2, 0, (), 0)]
-    with pytest.raises(InfeasibleAction, match="node 2 cannot be assigned at position 0 of executor 0: it does not"):
+    with pytest.raises(
+        InfeasibleAction, match="node 2 cannot be assigned: it does not fit into the idle time at position 0"
+    ):
         run([job], [(0, answer)], plan_ahead=True)
 
 
@@ -141,7 +143,7 @@ def test_nor_behind_a_duplicate_of_another_of_its_parents() -> None:
     """Node 3 needs node 2, which needs node 1 on executor 1; a copy of node 0 fits into the time until then."""
     job = Job(1, [5, 5, 0, 0], [(1, 2, 0), (0, 3, 100), (2, 3, 0)])
     answer = [Assign(1, 1, 1), Assign(1, 0, 2), Assign(1, 2, 0), Assign(1, 3, 0, (0,), 0)]
-    with pytest.raises(InfeasibleAction, match="it does not fit into the idle time there"):
+    with pytest.raises(InfeasibleAction, match="it does not fit into the idle time at position"):
         run([job], [(0, answer)], num_executors=3, plan_ahead=True)
 
 
@@ -149,25 +151,25 @@ def test_nor_behind_a_duplicate_of_another_of_its_parents() -> None:
 
 FIRST = Assign(1, 0, 0)
 WRONG: list[tuple[list[Any], str]] = [
-    ([5], "the action is 5, want an Assign, a list of them, or None"),
-    ([(1, 0, 0)], "the action is (1, 0, 0), want an Assign, a list of them, or None"),
-    ([[FIRST, 7]], "the action is 7, want an Assign, a list of them, or None"),
-    ([Assign(9, 0, 0)], "job 9 is not in the system"),
-    ([Assign("one", 0, 0)], "job 'one' is not in the system"),  # type: ignore[arg-type]
-    ([Assign(1, 4, 0)], "job 1 has no node 4, it has 4"),
-    ([Assign(1, 0.0, 0)], "job 1 has no node 0.0, it has 4"),  # type: ignore[arg-type]
-    ([FIRST, Assign(1, 1, 0, (7,))], "job 1 has no node 7, it has 4"),
-    ([Assign(1, 0, 2)], "job 1 node 0 cannot be assigned to executor 2: there are 2"),
-    ([Assign(1, 0, 1.0)], "job 1 node 0 cannot be assigned to executor 1.0: there are 2"),  # type: ignore[arg-type]
+    ([5], "action: got 5, expected an Assign, a list of them, or None"),
+    ([(1, 0, 0)], "action: got (1, 0, 0), expected an Assign, a list of them, or None"),
+    ([[FIRST, 7]], "action: got 7, expected an Assign, a list of them, or None"),
+    ([Assign(9, 0, 0)], "job_id: got 9, expected the id of a job in the system"),
+    ([Assign("one", 0, 0)], "job_id: got 'one', expected the id of a job in the system"),  # type: ignore[arg-type]
+    ([Assign(1, 4, 0)], "node: got 4, expected 0 to 3, a node of job 1"),
+    ([Assign(1, 0.0, 0)], "node: got 0.0, expected 0 to 3, a node of job 1"),  # type: ignore[arg-type]
+    ([FIRST, Assign(1, 1, 0, (7,))], "node: got 7, expected 0 to 3, a node of job 1"),
+    ([Assign(1, 0, 2)], "job 1 node 0 cannot be assigned: executor: got 2, expected an integer from 0 to 1"),
+    ([Assign(1, 0, 1.0)], "job 1 node 0 cannot be assigned: executor: got 1.0, expected an integer from 0 to 1"),  # type: ignore[arg-type]
     ([Assign(1, 1, 0)], "job 1 node 1 cannot be assigned: parent 0 has no copy"),
     ([FIRST, Assign(1, 2, 0)], "job 1 node 2 cannot be assigned: parent 1 has no copy"),
-    ([Assign(1, 0, 0, (0,))], "job 1 node 0 cannot be assigned: node 0 is to be duplicated and has not been assigned"),
-    ([FIRST, Assign(1, 1, 0, (2,))], "job 1 node 1 cannot be assigned: node 2 is to be duplicated and has not been"),
-    ([Assign(1, 0, 0, (), 1)], "job 1 node 0 cannot be assigned at position 1: 0 copies wait on executor 0"),
-    ([Assign(1, 0, 0, (), 0.5)], "job 1 node 0 cannot be assigned at position 0.5: 0 copies wait on"),  # type: ignore[arg-type]
+    ([Assign(1, 0, 0, (0,))], "job 1 node 0 cannot be assigned: duplicates: node 0 has not been assigned"),
+    ([FIRST, Assign(1, 1, 0, (2,))], "job 1 node 1 cannot be assigned: duplicates: node 2 has not been"),
+    ([Assign(1, 0, 0, (), 1)], "job 1 node 0 cannot be assigned: position: got 1, expected 0 to 0"),
+    ([Assign(1, 0, 0, (), 0.5)], "job 1 node 0 cannot be assigned: position: got 0.5, expected 0 to 0"),  # type: ignore[arg-type]
     (
         [FIRST, Assign(1, 1, 0), Assign(2, 0, 0, (), 0)],
-        "job 2 node 0 cannot be assigned at position 0 of executor 0: it does not fit into the idle time there",
+        "job 2 node 0 cannot be assigned: it does not fit into the idle time at position 0 of executor 0",
     ),
 ]
 
@@ -184,7 +186,7 @@ def test_what_cannot_be_is_refused_and_explained(answers: list[Any], message: st
 
 
 def test_a_cluster_that_does_not_plan_ahead_says_so() -> None:
-    message = "time 0: job 1 node 1 cannot be assigned: it has parents that have not finished, and the cluster does not"
+    message = "time 0: job 1 node 1 cannot be assigned: its parents have not all finished; wait for them, or use"
     with pytest.raises(InfeasibleAction, match=message):
         simulate(cluster_of([chain(1), Job(2, [1])], 2), Scripted([(0, [FIRST, Assign(1, 1, 0)])]))
 
@@ -199,7 +201,7 @@ def test_a_duplicate_needs_inputs_of_its_own() -> None:
 
 
 def test_what_came_before_in_a_list_is_carried_out() -> None:
-    with pytest.raises(InfeasibleAction, match="job 9 is not in the system") as caught:
+    with pytest.raises(InfeasibleAction, match="job_id: got 9, expected the id of a job in the system") as caught:
         simulate(cluster_of([chain(1)], 2), Scripted([(0, [FIRST, Assign(9, 0, 0), FIRST])]))
     assert outcomes(caught.value.result, 1) == [(0, 0, None, None, "queued")]  # type: ignore[attr-defined]
 
@@ -221,7 +223,7 @@ def test_a_refused_place_changes_nothing() -> None:
     decision = simulation.advance()
     assert decision is not None
     before = seen(decision.observation)
-    with pytest.raises(InfeasibleAction, match="it does not fit into the idle time there"):
+    with pytest.raises(InfeasibleAction, match="it does not fit into the idle time at position"):
         decision.answer(Assign(1, 2, 1, (0,), 0))
     assert seen(decision.observation) == before
 

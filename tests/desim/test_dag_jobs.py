@@ -36,36 +36,36 @@ def graph_of(edges: list[tuple[Any, Any]], **nodes: dict[str, Any]) -> nx.DiGrap
 
 
 WRONG_JOBS: list[tuple[dict[str, Any], str]] = [
-    ({"work": [], "edges": (), "names": None}, "work is empty, want one number for each node"),
+    ({"work": [], "edges": (), "names": None}, "work is empty, expected one number per node"),
     ({"work": [[1.0], [2.0]]}, "work has shape (2, 1), want (any,)"),
     ({"work": [1.0, -2.0, 1.0]}, "work of b is -2.0, want a finite number of at least 0"),
     ({"edges": [(0, 1, 1), (1, 2, 1), (2, 1, 1)]}, "the graph has the cycle b -> c -> b"),
     ({"edges": [(0, 1, 1), (1, 1, 1), (1, 2, 1)]}, "the graph has the cycle b -> b"),
-    ({"edges": [("a", "b", 1)]}, "the graph has 2 parts that are not connected: 'a', 'b'; 'c'; allow"),
+    ({"edges": [("a", "b", 1)]}, "the graph has 2 connected components, expected 1: 'a', 'b'; 'c'; try allow"),
     ({"edges": [("a", "b", 1), ("b", "c", 1), ("a", "b", 2)]}, "the edge 'a' -> 'b' is given twice"),
-    ({"edges": [("a", "b", -1), ("b", "c", 1)]}, "the edge 'a' -> 'b' has size -1, want a number from 0 on"),
+    ({"edges": [("a", "b", -1), ("b", "c", 1)]}, "size of the edge 'a' -> 'b': got -1, expected a finite number >= 0"),
     ({"edges": [("z", "b", 1)]}, "the edge 'z' -> 'b' has an unknown parent"),
     ({"edges": [("a", ["b"], 1)]}, "the edge 'a' -> ['b'] has an unknown child"),
-    ({"edges": [("a", "b")]}, "an edge is ('a', 'b'), want a parent, a child, a size"),
+    ({"edges": [("a", "b")]}, "edges: got ('a', 'b'), expected a tuple (parent, child, size)"),
     ({"names": "ab"}, "node: 2 names, want 3"),
     ({"names": "aba"}, "node: two are called 'a'"),
-    ({"submission_time": -1.0}, "submission_time is -1.0, want a time from 0 on"),
+    ({"submission_time": -1.0}, "submission_time: got -1.0, expected seconds >= 0"),
     ({"run_times": [[1.0], [2.0]]}, "run time has shape (2, 1), want (3, any)"),
     ({"run_times": [[1.0], [-2.0], [3.0]]}, "run time of b is -2.0, want a finite number"),
     ({"num_tasks": [1, 0, 2]}, "number of tasks of b is 0.0, want a whole number of at least 1"),
     ({"num_tasks": [1, 1.5, 2]}, "number of tasks of b is 1.5, want a whole number of at least 1"),
-    ({"task_times": []}, "0 task times for 3 nodes"),
+    ({"task_times": []}, "task_times: got 0, expected 3, one per node"),
 ]
 WRONG_TIMES: list[tuple[dict[str, Any], str]] = [
-    ({"executors": []}, "executors are (), want at least one, in ascending order"),
-    ({"executors": [3, 2]}, "executors are (3, 2), want at least one, in ascending order"),
-    ({"rest": [[1.0]]}, "1 lists of rest for 2 runs"),
+    ({"executors": []}, "executors: got (), expected at least one number, in ascending order"),
+    ({"executors": [3, 2]}, "executors: got (3, 2), expected at least one number, in ascending order"),
+    ({"rest": [[1.0]]}, "rest: got 1 lists, expected 2, one per run"),
     ({"rest": [[1.0], [-1.0]]}, "rest with 10 executors is -1.0, want a finite number of at least 0"),
     ({"first": [[NAN], []]}, "first with 2 executors is nan, want a finite number"),
-    ({"rest": [[], []]}, "there are no durations at all"),
+    ({"rest": [[], []]}, "first and rest hold no durations"),
     (
         {"fresh": [[2.0, 2.0], []], "first": [[2.0, 3.0], []]},
-        "with 2 executors the duration 2.0 is more often in fresh than in first",
+        "with 2 executors, fresh holds the duration 2.0 more often than first",
     ),
     ({"warm_up": -1.0}, "warm_up is -1.0, want a finite number of at least 0"),
     ({"reference_speed": 0.0}, "reference_speed is 0.0, want a finite number above 0"),
@@ -76,7 +76,7 @@ WRONG: list[tuple[Callable[[], Any], type[DesimError], str]] = [
         (lambda change=change: TaskTimes(**TIMES | change), WorkloadError, f"task times: {text}")
         for change, text in WRONG_TIMES
     ),
-    (lambda: from_networkx(nx.path_graph(3), 5), WorkloadError, "job 5: the graph is not directed"),
+    (lambda: from_networkx(nx.path_graph(3), 5), WorkloadError, "job 5: graph: got an undirected graph"),
     (lambda: from_networkx(graph_of([(0, 1)]), 5), WorkloadError, "job 5: node 0 has no attribute 'work'"),
     (
         lambda: from_networkx(graph_of([("a", "b")], a={"work": 1, "run_times": [1]}, b={"work": 1}), 5),
@@ -86,11 +86,11 @@ WRONG: list[tuple[Callable[[], Any], type[DesimError], str]] = [
     (
         lambda: Job(4, [6], run_times=[[1, 2]]).run_times_on(Executors([1] * 3)),
         WorkloadError,
-        "job 4 has run times for 2",
+        "job 4: run_times: got 2",
     ),
-    (lambda: Job(1, [1]).submitted(-1), WorkloadError, "job 1: submission_time is -1, want"),
+    (lambda: Job(1, [1]).submitted(-1), WorkloadError, "job 1: submission_time: got -1, expected"),
     (lambda: Job(**{"job_id": 1} | USUAL).sized([1.0, -2.0]), WorkloadError, "job 1: size"),
-    (lambda: Executors([]), InvalidConfiguration, "speeds is empty, want one number for each executor"),
+    (lambda: Executors([]), InvalidConfiguration, "speeds is empty, expected one number per executor"),
     (lambda: Executors([1.0, 0.0]), InvalidConfiguration, "speed of executor1 is 0.0, want a finite number above 0"),
     (
         lambda: Executors([1.0, math.inf]),
@@ -134,9 +134,11 @@ def test_the_cycle_that_is_named_is_one() -> None:
 
 
 def test_many_parts_are_not_all_named() -> None:
-    with pytest.raises(WorkloadError, match=r"has 5 parts .*: 'node0'; 'node1'; 'node2'; \.\.\.; allow"):
+    with pytest.raises(
+        WorkloadError, match=r"has 5 connected components, expected 1: 'node0'; 'node1'; 'node2'; \.\.\.; try allow"
+    ):
         Job(1, [1] * 5)
-    with pytest.raises(WorkloadError, match=r"2 parts .* 'node7' and 2 more; 'node10'; allow"):
+    with pytest.raises(WorkloadError, match=r"2 connected components, .* 'node7' and 2 more; 'node10'; try allow"):
         Job(1, [1] * 11, [(node, node + 1, 0) for node in range(9)])
     assert Job(1, [1] * 5, allow_disconnected=True).num_edges == 0
 

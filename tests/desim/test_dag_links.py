@@ -273,22 +273,25 @@ def changed(change: Callable[[nx.Graph], Any]) -> SharedLinks:
 
 
 WRONG: list[tuple[Callable[[], Any], str]] = [
-    (lambda: changed(lambda graph: graph.add_edge("core", "x")), "the edge 'core' - 'x' has no bandwidth"),
+    (lambda: changed(lambda graph: graph.add_edge("core", "x")), "edge 'core' - 'x': no attribute 'bandwidth'"),
     (lambda: changed(lambda graph: graph.add_edge("core", "x", bandwidth=0)), "bandwidth of core - x is 0.0, want"),
-    (lambda: changed(lambda graph: graph.remove_edge("core", "left")), "there is no path from 'a' to 'c'"),
-    (lambda: changed(lambda graph: graph.remove_node("c")), "executor 'c' is not in the graph"),
+    (lambda: changed(lambda graph: graph.remove_edge("core", "left")), "graph: no path from 'a' to 'c'"),
+    (lambda: changed(lambda graph: graph.remove_node("c")), "executors: got 'c', expected nodes of the graph"),
     (lambda: SharedLinks([[1.0]], []), "bandwidths has shape (1, 1)"),
-    (lambda: SharedLinks([1.0], []), "there are no routes"),
-    (lambda: SharedLinks([1.0], [[(), (0,)], [()]]), "executor 1 has routes to 1 executors, there are 2"),
-    (lambda: SharedLinks([1.0], [[(), (0,)], [(3,), ()]]), "the route from executor 1 to 0 is (3,), want different"),
-    (lambda: SharedLinks.star([1, 2], [3]), "there are 2 uplinks and 1 downlinks"),
+    (lambda: SharedLinks([1.0], []), "routes is empty"),
+    (lambda: SharedLinks([1.0], [[(), (0,)], [()]]), "routes of executor 1: got 1, expected 2, one per executor"),
+    (
+        lambda: SharedLinks([1.0], [[(), (0,)], [(3,), ()]]),
+        "route from executor 1 to 0: got (3,), expected distinct links",
+    ),
+    (lambda: SharedLinks.star([1, 2], [3]), "down: got 1 downlinks, expected 2"),
     (
         lambda: DagCluster([], Executors([1.0, 1.0]), links=SharedLinks.bus(2, 1.0)),
-        "transfers is 'when_finished', want 'when_assigned' with links",
+        "transfers: got 'when_finished', expected 'when_assigned' if links are given",
     ),
     (
         lambda: DagCluster([], Executors([1.0]), links=BUS, transfers="when_assigned"),
-        "the links are for 3 executors, there are 1",
+        "links: got routes for 3 executors, expected 1",
     ),
 ]
 

@@ -79,7 +79,9 @@ class TestRealTime:
     def test_bad_jobs_are_named_when_they_are_drawn(self) -> None:
         stream = real_time([Job(1, 0, 0, 0, 1, 1), Job(2, 5, 5, 5, 1, 1), Job(3, 6, 4, 4, 1, 1)])
         assert next(stream).job_id == 1
-        with pytest.raises(WorkloadError, match=r"^job 3: its earliest start 4 is before its submission at 6$"):
+        with pytest.raises(
+            WorkloadError, match=r"^job 3: earliest_start: got 4, expected at least submission_time, 6$"
+        ):
             next(stream)
 
 

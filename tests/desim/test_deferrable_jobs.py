@@ -24,28 +24,28 @@ NAN, INF = math.nan, math.inf
 
 
 def slots(name: str, value: Any, least: int) -> tuple[dict[str, Any], str]:
-    return {name: value}, f"{name} is {value!r}, want a whole number of slots, at least {least}"
+    return {name: value}, f"{name}: got {value!r}, expected an integer number of slots >= {least}"
 
 
-IDENTIFIER = "its identifier is not a whole number of at most 2**53"
+IDENTIFIER = "job_id: got "
 JOBS: list[tuple[dict[str, Any], str]] = [
     *(({"job_id": value}, IDENTIFIER) for value in ("seven", 7.0, None, True, 2**53 + 1, -(2**53) - 1, np.float64(3))),
     *(
-        ({"submission_time": value}, f"its submission time is {value!r}, want a number from 0 on")
+        ({"submission_time": value}, f"submission_time: got {value!r}, expected a number of slots >= 0")
         for value in (-0.5, -1, NAN, INF, True)
     ),
     *(slots("earliest_start", value, 0) for value in (3.0, -1, NAN, None, "3", True, np.float64(3), 2**54)),
     *(slots("latest_start", value, 0) for value in (5.0, -1, NAN, None, "5", True, INF, 2**54)),
     *(slots("duration", value, 1) for value in (0, -1, 1.5, 2.0, NAN, INF, None, "2", True, 2**54)),
-    ({"earliest_start": 0}, "its earliest start 0 is before its submission at 1"),
-    ({"submission_time": 3.25}, "its earliest start 3 is before its submission at 3.25"),
-    ({"latest_start": 2}, "its latest start 2 is before its earliest start 3"),
+    ({"earliest_start": 0}, "earliest_start: got 0, expected at least submission_time, 1"),
+    ({"submission_time": 3.25}, "earliest_start: got 3, expected at least submission_time, 3.25"),
+    ({"latest_start": 2}, "latest_start: got 2, expected at least earliest_start, 3"),
     *(
-        ({"cores": value}, f"it requests {value!r} cores, want a number above 0")
+        ({"cores": value}, f"cores: got {value!r}, expected a number above 0")
         for value in (0, 0.0, -1, -0.5, NAN, INF, -INF, None, "4", True)
     ),
     *(
-        ({"others": value}, f"others is {value!r}, want 0 amounts, one for each resource")
+        ({"others": value}, f"others: got {value!r}, expected a tuple of 0 amounts, one per resource")
         for value in ((1,), (0.0, 0.0), [], None, 0, "")
     ),
 ]
@@ -76,7 +76,7 @@ class TestJobs:
     @pytest.mark.parametrize("change", [change for change, _ in JOBS], ids=repr)
     def test_a_field_out_of_range_among_numbers_of_numpy(self, change: dict[str, Any]) -> None:
         bad = in_numpy(GOOD)._replace(**change)
-        what = rf"^job {re.escape(repr(bad.job_id))}: (its|it requests|others|duration|earliest|latest).*"
+        what = rf"^job {re.escape(repr(bad.job_id))}: (job_id|submission_time|cores|others|duration|earliest|latest).*"
         (value,) = change.values()
         caught(WorkloadError, what + ("" if "job_id" in change else re.escape(repr(value))), lambda: check_job(bad))
 
@@ -84,14 +84,14 @@ class TestJobs:
     def test_another_number_of_resources(self, change: dict[str, Any]) -> None:
         caught(
             WorkloadError,
-            f"^job 7: others is {re.escape(repr(change.get('others', ())))}, want 2 amounts",
+            f"^job 7: others: got {re.escape(repr(change.get('others', ())))}, expected a tuple of 2 amounts",
             lambda: check_job(GOOD._replace(**change), 3),
         )
 
     @pytest.mark.parametrize("amount", [-1, NAN, INF, None, "1", True])
     def test_an_amount_of_another_resource(self, amount: Any) -> None:
         job = GOOD._replace(others=(1, amount))
-        message = f"^job 7: it requests {re.escape(repr(amount))} of a resource, want a number from 0 on$"
+        message = f"^job 7: others: got {re.escape(repr(amount))}, expected numbers >= 0$"
         caught(WorkloadError, message, lambda: check_job(job, 3))
         cluster = DeferrableCluster([job], [(9, 9, 9)], resources=("cores", "memory", "disk"))
         caught(WorkloadError, message, lambda: simulate(cluster, FirstFit()))
@@ -109,7 +109,7 @@ class TestJobs:
 
     @pytest.mark.parametrize("thing", [3, None, "job", (1, 0, 0, 0, 1, 1, ()), {"job_id": 1}], ids=repr)
     def test_no_job_at_all(self, thing: Any) -> None:
-        message = f"^the workload has {re.escape(repr(thing))}, want a desim.problems.deferrable.Job$"
+        message = f"^jobs: got {re.escape(repr(thing))}, expected desim.problems.deferrable.Job$"
         caught(WorkloadError, message, lambda: check_job(thing))
         for at_once in (False, True):
             cluster = DeferrableCluster([thing], [9], real_time=at_once)
@@ -133,14 +133,18 @@ class TestJobs:
     )
     def test_an_id_that_is_in_the_system(self, first: Job, second: Job) -> None:
         cluster = DeferrableCluster([first, second], [5])
-        message = rf"^job 1: submitted twice, the second time at {second.submission_time!r}$"
+        message = rf"^job 1: submitted at {second.submission_time!r}, while another job with this id is in the system$"
         error = caught(WorkloadError, message, lambda: simulate(cluster, FirstFit()))
         assert error.result.jobs["earliest_start"].to_list() == [first.earliest_start]
 
     def test_an_id_stays_in_use_when_others_leave(self) -> None:
         jobs = [Job(1, 0, 0, 0, 9, 1), Job(2, 0, 0, 0, 1, 1), Job(3, 0, 0, 0, 1, 9), Job(1, 2, 2, 2, 1, 1)]
         cluster = DeferrableCluster(jobs, [5])
-        caught(WorkloadError, "^job 1: submitted twice, the second time at 2$", lambda: simulate(cluster, FirstFit()))
+        caught(
+            WorkloadError,
+            "^job 1: submitted at 2, while another job with this id",
+            lambda: simulate(cluster, FirstFit()),
+        )
 
     @pytest.mark.parametrize("time", [0.5, 3, 2.5])
     def test_a_job_that_is_submitted_at_another_time(self, time: float) -> None:
@@ -149,12 +153,16 @@ class TestJobs:
             cluster.submit(Job(7, time, 4, 4, 1, 1))
 
         cluster = DeferrableCluster([], [9], processes=[process])
-        caught(WorkloadError, f"^job 7: submitted at 2, not at {time!r}$", lambda: simulate(cluster, FirstFit()))
+        caught(
+            WorkloadError,
+            f"^job 7: submission_time: got {time!r}, expected the current time, 2$",
+            lambda: simulate(cluster, FirstFit()),
+        )
 
     def test_what_a_process_submits_is_looked_at(self) -> None:
         own = submitting([GOOD._replace(cores=-4)])
         cluster = DeferrableCluster([], [9], processes=[own])
-        error = caught(WorkloadError, "^job 7: it requests -4 cores", lambda: simulate(cluster, FirstFit()))
+        error = caught(WorkloadError, "^job 7: cores: got -4", lambda: simulate(cluster, FirstFit()))
         assert error.result.info["status"] == "failed"
         assert any("time 1" in note for note in error.__notes__)
 

@@ -93,7 +93,7 @@ class TestCapacities:
 
     def test_a_process_that_sets_nothing(self) -> None:
         cluster = DeferrableCluster([GOOD], setting([]))
-        caught(InvalidConfiguration, "^time 0: no process has set the capacity$", lambda: simulate(cluster, FirstFit()))
+        caught(InvalidConfiguration, "^time 0: the capacity is not set; ", lambda: simulate(cluster, FirstFit()))
 
     def test_a_process_that_begins_too_late(self) -> None:
         def process(cluster: Any) -> Generator[simpy.Event, Any, None]:
@@ -101,35 +101,38 @@ class TestCapacities:
             cluster.set_capacity(5)
 
         cluster = DeferrableCluster([GOOD], process)
-        caught(InvalidConfiguration, "^time 0: no process has set the capacity", lambda: simulate(cluster, FirstFit()))
+        caught(InvalidConfiguration, "^time 0: the capacity is not set; ", lambda: simulate(cluster, FirstFit()))
 
 
 # At 2, when it is asked: jobs 1 and 2 run on 3 of 5 cores, and jobs 5, 6 and 9 may be started.
 CURRENT = [Job(5, 0, 2, 9, 1, 1), Job(6, 0, 2, 9, 1, 2), Job(9, 0, 2, 9, 1, 0.5)]
 SYSTEM = [Job(1, 0, 0, 0, 9, 1), Job(2, 0, 0, 0, 9, 2), Job(3, 0, 0, 1, 9, 1), Job(8, 0, 4, 4, 9, 1), *CURRENT]
-WANT = "want the positions in current of the jobs to be started, or None"
+WANT = "expected positions in current of the jobs to start, or None"
 ANSWERS: list[tuple[Any, str]] = [
-    (0, f"the answer is 0, {WANT}"),
-    ("0", f"the answer is '0', {WANT}"),
-    (["0"], rf"the answer is \['0'\], {WANT}"),
-    ([0.0], rf"the answer is \[0\.0\], {WANT}"),
-    ([NAN], rf"the answer is \[nan\], {WANT}"),
-    (np.array([0.0]), rf"the answer is array\(\[0\.\]\), {WANT}"),
-    ([True, False, False], rf"the answer is \[True, False, False\], {WANT}"),
-    ([None], rf"the answer is \[None\], {WANT}"),
-    ([[0], [1]], rf"the answer is \[\[0\], \[1\]\], {WANT}"),
-    ([[0], [1, 2]], rf"the answer is \[\[0\], \[1, 2\]\], {WANT}"),
-    ([[]], rf"the answer is \[\[\]\], {WANT}"),
-    (np.zeros((0, 3), dtype=int), rf"the answer is array\(.*\), {WANT}"),
-    ({0}, rf"the answer is \{{0\}}, {WANT}"),
-    ({0: 1}, rf"the answer is \{{0: 1\}}, {WANT}"),
-    ((position for position in [0]), rf"the answer is <generator.*, {WANT}"),
-    ([2**70], rf"the answer is \[{2**70}\], {WANT}"),
-    ([3], "position 3 is to be started, and there are 3 jobs"),
-    ([0, -1], "position -1 is to be started, and there are 3 jobs"),
-    (np.array([2**63], dtype=np.uint64), f"position {2**63} is to be started, and there are 3 jobs"),
-    ([0, 1, 0], "job 5 is to be started twice"),
-    ([2, 1, 2, 0, 1], "job 6 is to be started twice"),
+    (0, f"action: got 0, {WANT}"),
+    ("0", f"action: got '0', {WANT}"),
+    (["0"], rf"action: got \['0'\], {WANT}"),
+    ([0.0], rf"action: got \[0\.0\], {WANT}"),
+    ([NAN], rf"action: got \[nan\], {WANT}"),
+    (np.array([0.0]), rf"action: got array\(\[0\.\]\), {WANT}"),
+    ([True, False, False], rf"action: got \[True, False, False\], {WANT}"),
+    ([None], rf"action: got \[None\], {WANT}"),
+    ([[0], [1]], rf"action: got \[\[0\], \[1\]\], {WANT}"),
+    ([[0], [1, 2]], rf"action: got \[\[0\], \[1, 2\]\], {WANT}"),
+    ([[]], rf"action: got \[\[\]\], {WANT}"),
+    (np.zeros((0, 3), dtype=int), rf"action: got array\(.*\), {WANT}"),
+    ({0}, rf"action: got \{{0\}}, {WANT}"),
+    ({0: 1}, rf"action: got \{{0: 1\}}, {WANT}"),
+    ((position for position in [0]), rf"action: got <generator.*, {WANT}"),
+    ([2**70], rf"action: got \[{2**70}\], {WANT}"),
+    ([3], "position: got 3, expected 0 <= position < 3, the number of current jobs"),
+    ([0, -1], "position: got -1, expected 0 <= position < 3, the number of current jobs"),
+    (
+        np.array([2**63], dtype=np.uint64),
+        f"position: got {2**63}, expected 0 <= position < 3, the number of current jobs",
+    ),
+    ([0, 1, 0], "job 5 is in the action twice, expected at most once"),
+    ([2, 1, 2, 0, 1], "job 6 is in the action twice, expected at most once"),
 ]
 
 
@@ -161,9 +164,9 @@ class TestAnswers:
     @pytest.mark.parametrize(
         ("answer", "message"),
         [
-            ([1, 2], r"job 9 requests 0\.5 cores and 0 cores are free"),
-            ([2, 1], r"job 6 requests 2 cores and 1\.5 cores are free"),
-            ([0, 1, 2], r"job 6 requests 2 cores and 1 cores are free"),
+            ([1, 2], r"job 9 requests 0\.5 cores, but only 0 cores are free"),
+            ([2, 1], r"job 6 requests 2 cores, but only 1\.5 cores are free"),
+            ([0, 1, 2], r"job 6 requests 2 cores, but only 1 cores are free"),
         ],
     )
     def test_more_than_fits(self, answer: list[int], message: str) -> None:
@@ -176,11 +179,11 @@ class TestAnswers:
     def test_more_of_one_resource_than_fits(self) -> None:
         jobs = [Job(1, 0, 0, 0, 1, 1, (2, 0)), Job(2, 0, 0, 0, 1, 2, (3.5, 1))]
         cluster = DeferrableCluster(jobs, [(9, 5, 9)], overcommit=False, resources=("cores", "memory", "disk"))
-        message = r"^time 0: job 2 requests 2 cores, 3\.5 memory, 1 disk and 8 cores, 3 memory, 9 disk are free$"
+        message = r"^time 0: job 2 requests 2 cores, 3\.5 memory, 1 disk, but only 8 cores, 3 memory, 9 disk are free$"
         caught(InfeasibleAction, message, lambda: simulate(cluster, Scripted([0, 1])))
 
     def test_nothing_may_be_started_where_nothing_is_open(self) -> None:
-        message = "^time 0: position 0 is to be started, and there are 0 jobs$"
+        message = "^time 0: position: got 0, expected 0 <= position < 0, the number of current jobs$"
         cluster = DeferrableCluster([GOOD], [5])
         caught(InfeasibleAction, message, lambda: simulate(cluster, Scripted([0])))
 
@@ -188,10 +191,10 @@ class TestAnswers:
 ARGUMENTS: list[tuple[dict[str, Any], str]] = [
     ({"num_slots": True}, "num_slots is"),
     ({"delay_weight": True}, "delay_weight is"),
-    ({"violation_weight": "10"}, "violation_weight is"),
+    ({"violation_weight": "10"}, "violation_weight: got"),
     ({"overcommit": "no"}, "overcommit is"),
     ({"real_time": None}, "real_time is"),
-    ({"resources": None}, "resources are"),
+    ({"resources": None}, "resources: got"),
     ({"resources": ("cores", "time")}, "time"),
     *(({"num_slots": value}, f"num_slots is {value!r}, want a whole number of at least 1") for value in (0, 2.5, "5")),
     *(
@@ -199,11 +202,11 @@ ARGUMENTS: list[tuple[dict[str, Any], str]] = [
         for value in (-1, NAN, [1, 2])
     ),
     *(
-        ({"violation_weight": value}, f"violation_weight is {value!r}, want finite numbers of at least 0")
+        ({"violation_weight": value}, f"violation_weight: got {value!r}, expected finite numbers >= 0")
         for value in (NAN, INF, [1, -1])
     ),
     *(
-        ({"violation_weight": value}, f"violation_weight is {value!r}, want one number or 2")
+        ({"violation_weight": value}, f"violation_weight: got {value!r}, expected one number or 2")
         for value in ([1, 2, 3], "w2", [[1], [2, 3]])
     ),
     *(
@@ -211,7 +214,7 @@ ARGUMENTS: list[tuple[dict[str, Any], str]] = [
         for value in ("always", None)
     ),
     *(
-        ({"resources": value}, f"the resources are {value!r}, want names that differ, and at least one")
+        ({"resources": value}, f"resources: got {value!r}, expected at least one name, all distinct")
         for value in ((), ("cores", "cores"), ("cores", ""), [None])
     ),
 ]
@@ -235,9 +238,9 @@ def of_job(*fields: Any, **options: Any) -> Callable[[], Any]:
 
 OTHERS: list[tuple[Callable[[], Any], type[Exception], str]] = [
     *((of_job(time, 0, 0, 1, 1), WorkloadError, "job 7|job_id=7") for time in ("0", None, [0])),
-    (of_job(0, 0, 0, 1, np.complex128(1 + 2j)), WorkloadError, "job 7: it requests .* cores"),
+    (of_job(0, 0, 0, 1, np.complex128(1 + 2j)), WorkloadError, "job 7: cores: got"),
     *(
-        (lambda others=others: list(real_time([Job(7, 0, 0, 0, 1, 1, others)])), WorkloadError, "job 7: others is")
+        (lambda others=others: list(real_time([Job(7, 0, 0, 0, 1, 1, others)])), WorkloadError, "job 7: others: got")
         for others in (None, 3)
     ),
     *(

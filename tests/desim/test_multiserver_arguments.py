@@ -38,7 +38,7 @@ ARGUMENTS: list[tuple[Callable[[], Any], str]] = [
     *(
         (
             lambda value=value: HoldingCluster(REWARDS, [], 1.0, longest_service=value),
-            f"longest_service is {value!r}, want a number of slots above 0",
+            f"longest_service: got {value!r}, expected a number of slots above 0",
         )
         for value in (0.0, -1.0, math.nan)
     ),
@@ -48,30 +48,30 @@ ARGUMENTS: list[tuple[Callable[[], Any], str]] = [
     ),
     (lambda: HoldingCluster(REWARDS, [], 1.0, jobs_per_port=0), "jobs_per_port is 0"),
     *(
-        (lambda work=work: HoldingCluster(REWARDS, [], work), f"work is {work!r}, want numbers above 0")
+        (lambda work=work: HoldingCluster(REWARDS, [], work), f"work: got {work!r}, expected finite numbers above 0")
         for work in (0.0, [1.0, -1.0], math.nan, [math.inf, 1.0])
     ),
     *(
         (
             lambda work=work: HoldingCluster(REWARDS, [], work),
-            f"work is {work!r}, want one number or one for each of 2 ports",
+            f"work: got {work!r}, expected one number, or 2, one per port",
         )
         for work in ([1.0, 2.0, 3.0], "long", [[1.0], [2.0]])
     ),
-    (lambda: Gang([[[1.0]], [1.0]], 1), "the components of port 1 have shape (1,), want (components, resources)"),
-    (lambda: Gang([np.zeros((0, 2))], 1), "the components of port 0 have shape (0, 2)"),
-    (lambda: Gang([[[1.0]], [[-1.0]]], 1), "a component of port 1 requests [[-1.0]], want at least 0"),
-    (lambda: Gang([[[math.nan]]], 1), "a component of port 0 requests [[nan]]"),
-    (lambda: Gang([[[math.inf]]], 1), "a component of port 0 requests [[inf]]"),
-    (lambda: Gang([[[1.0]] * 2, [[1.0]] * 3], [1, 0]), "port 1 needs 0 of its components, want 1 to 3"),
-    (lambda: Gang([[[1.0]] * 2, [[1.0]] * 3], 3), "port 0 needs 3 of its components, want 1 to 2"),
+    (lambda: Gang([[[1.0]], [1.0]], 1), "components of port 1: got shape (1,), expected (components, resources)"),
+    (lambda: Gang([np.zeros((0, 2))], 1), "components of port 0: got shape (0, 2)"),
+    (lambda: Gang([[[1.0]], [[-1.0]]], 1), "components of port 1: got [[-1.0]], expected finite amounts >= 0"),
+    (lambda: Gang([[[math.nan]]], 1), "components of port 0: got [[nan]]"),
+    (lambda: Gang([[[math.inf]]], 1), "components of port 0: got [[inf]]"),
+    (lambda: Gang([[[1.0]] * 2, [[1.0]] * 3], [1, 0]), "minimum of port 1: got 0, expected 1 to 3"),
+    (lambda: Gang([[[1.0]] * 2, [[1.0]] * 3], 3), "minimum of port 0: got 3, expected 1 to 2"),
     (
         lambda: MultiServerCluster(REWARDS, [], gang=Gang([[[1.0]], [[1.0]]], 1)),
-        "a component does not request 2 resources",
+        "components: expected requests of 2 resources each",
     ),
     (
         lambda: MultiServerCluster(REWARDS, [], gang=Gang([[[1.0, 1.0]]], 1)),
-        "components for 1 ports, the graph has 2",
+        "components: got 1 ports, expected 2",
     ),
 ]
 

@@ -58,19 +58,19 @@ def caught(error: type[Exception], message: str, run: Callable[[], Any]) -> Any:
 
 
 WRONG: list[tuple[Any, str]] = [
-    (np.zeros((3, 1)), r"the allocation has shape (3, 1), want (3, 2), one row a channel"),
-    (np.zeros((2, 2, 2)), r"the allocation has shape (2, 2, 2), want (3, 2)"),
-    (1.0, "the allocation has shape (), want (3, 2)"),
-    ([[1.0], [1.0, 2.0]], "the action is not an array of numbers"),
-    ("much", "the action is not an array of numbers"),
-    ({"a": 1}, "the action is not an array of numbers"),
-    (amounts(3, c1r0=math.nan), "the job at red gets nan of cpu from b; want at least 0"),
-    (amounts(3, c2r0=-0.5), "the job at blue gets -0.5 of cpu from a; want at least 0"),
-    (amounts(3, c0r1=-math.inf), "the job at red gets -inf of gpu from a; want at least 0"),
-    (amounts(3, c1r1=1.25), "the job at red gets 1.25 of gpu from b; the most that it requests is 1.0"),
-    (amounts(3, c2r1=0.5), "the job at blue gets 0.5 of gpu from a; the most that it requests is 0.0"),
-    (amounts(3, c0r0=math.inf), "the job at red gets inf of cpu from a; the most that it requests is 2.0"),
-    (amounts(3, c0r0=1.75, c2r0=2.5), "a gives 4.25 of cpu and has 4.0 free"),
+    (np.zeros((3, 1)), r"action: got shape (3, 1), expected (3, 2), one row per channel"),
+    (np.zeros((2, 2, 2)), r"action: got shape (2, 2, 2), expected (3, 2)"),
+    (1.0, "action: got shape (), expected (3, 2)"),
+    ([[1.0], [1.0, 2.0]], "action: expected an array of numbers"),
+    ("much", "action: expected an array of numbers"),
+    ({"a": 1}, "action: expected an array of numbers"),
+    (amounts(3, c1r0=math.nan), "the job at red gets nan of cpu from b, expected a number >= 0"),
+    (amounts(3, c2r0=-0.5), "the job at blue gets -0.5 of cpu from a, expected a number >= 0"),
+    (amounts(3, c0r1=-math.inf), "the job at red gets -inf of gpu from a, expected a number >= 0"),
+    (amounts(3, c1r1=1.25), "the job at red gets 1.25 of gpu from b, expected at most its request, 1.0"),
+    (amounts(3, c2r1=0.5), "the job at blue gets 0.5 of gpu from a, expected at most its request, 0.0"),
+    (amounts(3, c0r0=math.inf), "the job at red gets inf of cpu from a, expected at most its request, 2.0"),
+    (amounts(3, c0r0=1.75, c2r0=2.5), "a gives 4.25 of cpu, expected at most 4.0, which is free"),
 ]
 
 
@@ -109,9 +109,9 @@ def test_rounding_is_not_an_error() -> None:
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        (amounts(3, c0r0=2.00001), "red gets 2.00001 of cpu from a; the most that it requests is 2.0"),
-        (amounts(3, c0r0=-0.00001), "red gets -1e-05 of cpu from a; want at least 0"),
-        (amounts(3, c0r0=2.0, c2r0=2.00001), "a gives 4.00001 of cpu and has 4.0 free"),
+        (amounts(3, c0r0=2.00001), "red gets 2.00001 of cpu from a, expected at most its request, 2.0"),
+        (amounts(3, c0r0=-0.00001), "red gets -1e-05 of cpu from a, expected a number >= 0"),
+        (amounts(3, c0r0=2.0, c2r0=2.00001), "a gives 4.00001 of cpu, expected at most 4.0, which is free"),
     ],
 )
 def test_what_is_more_than_rounding_is_an_error(answer: Any, message: str) -> None:
@@ -127,19 +127,35 @@ def test_reservations_for_ports_without_a_job_must_be_feasible_too() -> None:
 def test_running_jobs_leave_less() -> None:
     cluster = HoldingCluster(REWARDS, [[1, 1], [1, 0]], 20.0)
     agent = Scripted(amounts(3, c0r0=1.5, c2r0=2.0), amounts(3, c0r0=1.0))
-    error = caught(InfeasibleAction, "^time 1: a gives 1.0 of cpu and has 0.5 free$", lambda: simulate(cluster, agent))
+    error = caught(
+        InfeasibleAction,
+        "^time 1: a gives 1.0 of cpu, expected at most 0.5, which is free$",
+        lambda: simulate(cluster, agent),
+    )
     assert error.result.jobs["status"].to_list() == ["running", "running", "queued"]
     assert error.result.jobs["submission_time"].to_list() == [0, 0, 1]
 
 
 GANGS: list[tuple[Gang, Any, str]] = [
-    (GANG, amounts(7, c0r0=1.0), "the job at red gets resources for 1 of its 3 components and needs 2 or none"),
-    (GANG, amounts(7, c0r0=1.5), "the job at red/1 gets 1.5 of cpu from a; the most that it requests is 1.0"),
-    (GANG, amounts(7, c0r0=1, c2r1=0.75, c3r1=0.5, c4r1=0.75), "the job at red/3 gets 0.75 of gpu from a; the most"),
-    (WHOLE, amounts(7, c0r0=1.0), "the job at red gets resources for 1 of its 3 components and needs 2 or none"),
-    (WHOLE, amounts(7, c0r0=1.0, c3r0=1.0), "red/2 gets a part of what it requests from b and is indivisible"),
-    (WHOLE, amounts(7, c0r0=1.0, c1r0=1.0, c4r0=2.0), "red/1 gets resources from several nodes and is indivisible"),
-    (WHOLE, amounts(7, c6r0=0.5), "blue/1 gets a part of what it requests from a and is indivisible"),
+    (
+        GANG,
+        amounts(7, c0r0=1.0),
+        "the job at red gets resources for 1 of its 3 components, expected at least 2, or none",
+    ),
+    (GANG, amounts(7, c0r0=1.5), "the job at red/1 gets 1.5 of cpu from a, expected at most its request, 1.0"),
+    (
+        GANG,
+        amounts(7, c0r0=1, c2r1=0.75, c3r1=0.5, c4r1=0.75),
+        "the job at red/3 gets 0.75 of gpu from a, expected at most",
+    ),
+    (
+        WHOLE,
+        amounts(7, c0r0=1.0),
+        "the job at red gets resources for 1 of its 3 components, expected at least 2, or none",
+    ),
+    (WHOLE, amounts(7, c0r0=1.0, c3r0=1.0), "red/2 is indivisible and gets part of its request from b"),
+    (WHOLE, amounts(7, c0r0=1.0, c1r0=1.0, c4r0=2.0), "red/1 is indivisible and gets resources from several nodes"),
+    (WHOLE, amounts(7, c6r0=0.5), "blue/1 is indivisible and gets part of its request from a"),
 ]
 
 
@@ -158,14 +174,14 @@ def test_a_gang_that_is_served_in_part(gang: Gang, answer: Any, message: str) ->
 
 
 ROWS: list[tuple[Any, str]] = [
-    ([1], "the arrivals are [1], want 2 whole numbers, one a port"),
-    ([1, 0, 1], "the arrivals are [1, 0, 1], want 2 whole numbers"),
-    ([0.5, 1.0], "the arrivals are [0.5, 1.0], want 2 whole numbers"),
-    ([math.nan, 1.0], "the arrivals are [nan, 1.0], want 2 whole numbers"),
-    (["1", "0"], "the arrivals are ['1', '0'], want 2 whole numbers"),
-    (3, "the arrivals are 3, want 2 whole numbers"),
-    (None, "the arrivals are None, want 2 whole numbers"),
-    ([0, -2], "-2 jobs arrive at blue"),
+    ([1], "arrivals: got [1], expected 2 integers, one per port"),
+    ([1, 0, 1], "arrivals: got [1, 0, 1], expected 2 integers"),
+    ([0.5, 1.0], "arrivals: got [0.5, 1.0], expected 2 integers"),
+    ([math.nan, 1.0], "arrivals: got [nan, 1.0], expected 2 integers"),
+    (["1", "0"], "arrivals: got ['1', '0'], expected 2 integers"),
+    (3, "arrivals: got 3, expected 2 integers"),
+    (None, "arrivals: got None, expected 2 integers"),
+    ([0, -2], "arrivals: got -2 at blue"),
 ]
 
 
@@ -188,7 +204,7 @@ def test_more_jobs_than_places() -> None:
     cluster = MultiServerCluster(REWARDS, [[0, 2], [3, 1]], jobs_per_port=2)
     error = caught(
         WorkloadError,
-        "^time 1: 3 jobs for one slot at red, and jobs_per_port is 2$",
+        "^time 1: got 3 jobs for one slot at red, expected at most jobs_per_port, 2$",
         lambda: simulate(cluster, Scripted()),
     )
     assert error.result.table("slots")["arrived"].to_list() == [2]
@@ -197,12 +213,15 @@ def test_more_jobs_than_places() -> None:
 @pytest.mark.parametrize(
     ("times", "message"),
     [
-        ([(0.5, "red"), (0.75, "red")], r"^time 0\.75: 2 jobs for one slot at red, and jobs_per_port is 1$"),
-        ([(1.0, "red")], "^time 1: 2 jobs for one slot at red, and jobs_per_port is 1$"),
-        ([(0.5, 2)], r"^time 0\.5: a job arrives at the unknown port 2$"),
-        ([(0.5, -1)], r"^time 0\.5: a job arrives at the unknown port -1$"),
-        ([(0.5, "green")], r"^time 0\.5: a job arrives at the unknown port 'green'$"),
-        ([(0.5, 0.0)], r"^time 0\.5: a job arrives at the unknown port 0\.0$"),
+        (
+            [(0.5, "red"), (0.75, "red")],
+            r"^time 0\.75: got 2 jobs for one slot at red, expected at most jobs_per_port, 1$",
+        ),
+        ([(1.0, "red")], "^time 1: got 2 jobs for one slot at red, expected at most jobs_per_port, 1$"),
+        ([(0.5, 2)], r"^time 0\.5: port: got 2, expected"),
+        ([(0.5, -1)], r"^time 0\.5: port: got -1, expected"),
+        ([(0.5, "green")], r"^time 0\.5: port: got 'green', expected"),
+        ([(0.5, 0.0)], r"^time 0\.5: port: got 0\.0, expected"),
     ],
 )
 def test_jobs_that_cannot_be_submitted(times: Any, message: str) -> None:
@@ -213,20 +232,22 @@ def test_jobs_that_cannot_be_submitted(times: Any, message: str) -> None:
 
 def test_too_many_jobs_are_submitted_before_the_first_slot() -> None:
     cluster = MultiServerCluster(REWARDS, [[0, 0]] * 3, processes=[submissions((0.0, "red"), (0.0, "red"))])
-    error = caught(WorkloadError, "^time 0: 2 jobs for one slot at red", lambda: simulate(cluster, Scripted()))
+    error = caught(WorkloadError, "^time 0: got 2 jobs for one slot at red", lambda: simulate(cluster, Scripted()))
     assert error.result.info["status"] == "failed"
 
 
 def test_too_many_jobs_are_submitted_at_the_last_port() -> None:
     cluster = MultiServerCluster(REWARDS, [[0, 0]] * 3, processes=[submissions((0.5, "blue"), (0.75, "blue"))])
-    error = caught(WorkloadError, r"^time 0\.75: 2 jobs for one slot at blue", lambda: simulate(cluster, Scripted()))
+    error = caught(
+        WorkloadError, r"^time 0\.75: got 2 jobs for one slot at blue", lambda: simulate(cluster, Scripted())
+    )
     assert error.result.info["status"] == "failed"
 
 
 def test_too_many_jobs_at_one_port_leave_the_jobs_of_others_as_they_are() -> None:
     times = submissions((0.25, "blue"), (0.5, "red"), (0.75, "red"))
     cluster = MultiServerCluster(REWARDS, [[0, 0]] * 3, processes=[times])
-    error = caught(WorkloadError, r"^time 0\.75: 2 jobs for one slot at red", lambda: simulate(cluster, Scripted()))
+    error = caught(WorkloadError, r"^time 0\.75: got 2 jobs for one slot at red", lambda: simulate(cluster, Scripted()))
     assert error.result.jobs.select("port", "submission_time").rows() == [("blue", 0.25), ("red", 0.5)]
 
 
@@ -242,7 +263,7 @@ def test_work_that_is_drawn_out_of_range(work: float) -> None:
     cluster = HoldingCluster(REWARDS, [[1, 0], [0, 1]], lambda rng, port: next(draws))
     error = caught(
         WorkloadError,
-        f"^job 1 at blue has work {work!r}, want a number above 0$",
+        f"^job 1 at blue: work: got {work!r}, expected a number above 0$",
         lambda: simulate(cluster, Scripted(FINE)),
     )
     assert error.result.jobs["status"].to_list() == ["completed"]
@@ -270,7 +291,7 @@ def test_a_reward_that_is_not_a_number(treacherous: str, holding: bool) -> None:
     arrivals = [[1, 0], [1, 1]]
     cluster = HoldingCluster(rewards, arrivals, 0.25) if holding else MultiServerCluster(rewards, arrivals)
     message = (
-        "^time 1: the reward of the job at blue is nan; its gain is nan, its overhead 15000.0: look at the utilities$"
+        "^time 1: reward of the job at blue: got nan, .*; its gain is nan, its overhead 15000.0; check the utilities$"
     )
     agent = Scripted([[1.0], [9e4]], [[1.0], [3e4]])
     error = caught(InvalidConfiguration, message, lambda: simulate(cluster, agent))

@@ -266,18 +266,18 @@ def test_the_same_rewards_with_repeated_ports() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"utilities": "cubic"}, "no utility 'cubic'; there are linear, log, reciprocal, poly"),
-        ({"utilities": [["log"], ["log"], ["Log"]]}, "no utility 'Log'"),
-        ({"utilities": ["log"] * 3}, "utilities has shape (3,), want one that broadcasts to (3, 2)"),
-        ({"weights": np.ones((2, 3))}, "weights has shape (2, 3), want one that broadcasts to (3, 2)"),
-        ({"overhead": np.ones((3, 2))}, "overhead has shape (3, 2), want one that broadcasts to (2,)"),
-        ({"weights": "heavy"}, "weights is not an array of numbers"),
-        ({"overhead": [[1.0], [1.0, 2.0]]}, "overhead is not an array of numbers"),
-        ({"weights": math.nan}, "weights holds nan, want finite numbers"),
-        ({"overhead": [0.5, math.inf]}, "overhead holds inf at [1], want finite numbers"),
-        ({"weights": [[1, 1], [1, 0], [1, 1]]}, "the weight of y, gpu is "),
-        ({"weights": [1, -2]}, "the weight of x, gpu is "),
-        ({"overhead": [0, -0.5]}, "the overhead of gpu is "),
+        ({"utilities": "cubic"}, "utility: got 'cubic', expected one of linear, log, reciprocal, poly"),
+        ({"utilities": [["log"], ["log"], ["Log"]]}, "utility: got 'Log'"),
+        ({"utilities": ["log"] * 3}, "utilities: got shape (3,), expected it to broadcast to (3, 2)"),
+        ({"weights": np.ones((2, 3))}, "weights: got shape (2, 3), expected it to broadcast to (3, 2)"),
+        ({"overhead": np.ones((3, 2))}, "overhead: got shape (3, 2), expected it to broadcast to (2,)"),
+        ({"weights": "heavy"}, "weights: expected an array of numbers"),
+        ({"overhead": [[1.0], [1.0, 2.0]]}, "overhead: expected an array of numbers"),
+        ({"weights": math.nan}, "weights: got nan, expected finite numbers"),
+        ({"overhead": [0.5, math.inf]}, "overhead: got inf at [1], expected finite numbers"),
+        ({"weights": [[1, 1], [1, 0], [1, 1]]}, "weight of y, gpu: got "),
+        ({"weights": [1, -2]}, "weight of x, gpu: got "),
+        ({"overhead": [0, -0.5]}, "overhead of gpu: got "),
     ],
 )
 def test_refused_models(arguments: dict[str, Any], message: str) -> None:
@@ -288,7 +288,7 @@ def test_refused_models(arguments: dict[str, Any], message: str) -> None:
 
 def test_refusals_say_the_number_plainly() -> None:
     graph = BipartiteGraph(np.ones((2, 1)), np.ones((2, 1)))
-    with pytest.raises(InvalidConfiguration, match=r"is -2\.0, want a number above 0"):
+    with pytest.raises(InvalidConfiguration, match=r"got -2\.0, expected a number above 0"):
         RewardModel(graph, "log", -2)
-    with pytest.raises(InvalidConfiguration, match=r"is -0\.5, want"):
+    with pytest.raises(InvalidConfiguration, match=r"got -0\.5, expected"):
         RewardModel(graph, "log", 1, -0.5)

@@ -383,11 +383,11 @@ def test_what_waits_behind_a_task_that_was_quick_is_expected_earlier() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (Assign(1, 0, 0, (0,)), "job 1 node 0 cannot be assigned once more: tasks are not duplicated"),
+        (Assign(1, 0, 0, (0,)), "job 1 node 0 cannot be assigned again: tasks cannot be duplicated"),
         (Assign(1, 1, 0), "job 1 node 1 cannot be assigned: parent 0 has no copy"),
-        ([*many(0, 0, 3), Assign(1, 0, 1)], "job 1 node 0 cannot be assigned once more: tasks are not duplicated"),
-        ("go", "the action is 'go', want an Assign, a list of them, or None"),
-        ({"plan_ahead": True}, "plan_ahead is True: which task needs which data"),
+        ([*many(0, 0, 3), Assign(1, 0, 1)], "job 1 node 0 cannot be assigned again: tasks cannot be duplicated"),
+        ("go", "action: got 'go', expected an Assign, a list of them, or None"),
+        ({"plan_ahead": True}, "plan_ahead: got True, expected False"),
         ({"moving_delay": -1.0}, "moving_delay is -1.0, want a finite number of at least 0"),
     ],
 )

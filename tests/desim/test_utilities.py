@@ -189,11 +189,11 @@ def test_a_utility_with_a_kink_can_be_registered() -> None:
         ({"slope": lambda y, w: 0.98 * w * np.exp(-w * y)}, "slope that is not the derivative of its value"),
         ({"slope": lambda y, w: np.exp(-w * y)}, "slope that is not the derivative of its value"),
         ({"slope": lambda y, w: 0 * y * w}, "slope that is not the derivative of its value"),
-        ({"value": lambda y, w: w * np.where(y > 5, np.nan, y)}, "value is not finite everywhere"),
-        ({"slope": lambda y, w: np.where(y > 0, w, np.inf)}, "slope is not finite everywhere"),
+        ({"value": lambda y, w: w * np.where(y > 5, np.nan, y)}, "value: expected finite numbers"),
+        ({"slope": lambda y, w: np.where(y > 0, w, np.inf)}, "slope: expected finite numbers"),
         ({"value": lambda y, w: w + 0 * y}, "is not 0 at amount 0"),
-        ({"value": lambda y, w: np.ones(3)}, "value is not finite everywhere"),
-        ({"name": "log"}, "there is a utility 'log' already"),
+        ({"value": lambda y, w: np.ones(3)}, "value: expected finite numbers"),
+        ({"name": "log"}, "utility 'log' is already registered"),
     ],
 )
 def test_refused_utilities(changes: dict[str, Any], message: str) -> None:
@@ -212,12 +212,14 @@ def test_a_convex_piece_between_concave_ones_is_found() -> None:
 
 def test_a_name_is_taken_only_once() -> None:
     register_utility(saturating())
-    with pytest.raises(InvalidConfiguration, match="there is a utility 'saturating' already"):
+    with pytest.raises(InvalidConfiguration, match="utility 'saturating' is already registered"):
         register_utility(saturating())
 
 
 def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(InvalidConfiguration, match="no utility 'cubic'; there are linear, log, reciprocal, poly"):
+    with pytest.raises(
+        InvalidConfiguration, match="utility: got 'cubic', expected one of linear, log, reciprocal, poly"
+    ):
         utility("cubic")
 
 

@@ -198,7 +198,7 @@ def test_what_does_not_fit_is_refused() -> None:
     decision = Simulation(cluster).advance()
     assert decision is not None
     wrong: list[tuple[Any, str]] = [
-        (lambda: DagEnv([cluster], 3).reset(seed=0), "has 2 executors, the encoder 3"),
+        (lambda: DagEnv([cluster], 3).reset(seed=0), "executors: got 2 in the cluster, expected 3"),
         (lambda: NodeEncoder(0, 5), "want at least 1"),
         (lambda: NodeEncoder(5, 0), "want at least 1"),
         (lambda: NodeEncoder(2, 5).decode(decision.observation, -1), "none of 0 to 9"),

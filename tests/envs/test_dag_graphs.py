@@ -265,8 +265,14 @@ def test_what_does_not_fit_is_refused() -> None:
     decision = Simulation(DagCluster([job], Executors([1.0], 1.0))).advance()
     assert decision is not None
     wrong: list[tuple[Any, str]] = [
-        (lambda: encoder(nodes=2).encode(decision.observation), "1 jobs of up to 3 nodes and 2 edges do not fit into"),
-        (lambda: encoder(edges=1).encode(decision.observation), "1 jobs of up to 3 nodes and 2 edges do not fit into"),
+        (
+            lambda: encoder(nodes=2).encode(decision.observation),
+            "got 1 jobs with up to 3 nodes and 2 edges, expected at most",
+        ),
+        (
+            lambda: encoder(edges=1).encode(decision.observation),
+            "got 1 jobs with up to 3 nodes and 2 edges, expected at most",
+        ),
         (lambda: encoder(jobs=0), "want at least 1 of each"),
         (lambda: encoder(candidates=2).decode(decision.observation, 3), "action 3 is none of 0 to 2"),
     ]

@@ -275,7 +275,7 @@ def test_the_default_workload_is_drawn_for_each_episode() -> None:
 
 def test_what_does_not_fit_is_refused() -> None:
     cluster = random_cluster(Random(1), 2)
-    with pytest.raises(InvalidConfiguration, match="has 2 resources, the encoder 1"):
+    with pytest.raises(InvalidConfiguration, match="resources: got 2 in the cluster, expected 1"):
         DeferrableEnv([cluster]).reset(seed=0)
     wrong: list[dict[str, Any]] = [
         {"max_jobs": 0},

@@ -190,7 +190,7 @@ def test_what_does_not_fit_is_refused() -> None:
     rewards = RewardModel(BipartiteGraph([[2.0]], [[4.0]]), "linear")
     cluster = MultiServerCluster(rewards, [[1]])
     other = MultiServerCluster(RewardModel(BipartiteGraph([[2.0], [1.0]], [[4.0]]), "linear"), [[1, 1]])
-    with pytest.raises(InvalidConfiguration, match="the encoder is for 2 ports"):
+    with pytest.raises(InvalidConfiguration, match="expected 2 ports"):
         MultiServerEnv([cluster], observation=AllocationEncoder(other.layout.graph)).reset(seed=0)
     gangs = MultiServerCluster(rewards, [[1]], gang=Gang([[[1.0], [1.0]]], [2]))
     with pytest.raises(InvalidConfiguration, match="gangs"):

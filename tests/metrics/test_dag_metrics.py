@@ -260,8 +260,8 @@ def test_no_makespan_lies_below_the_lower_bound(agent):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"nodes": ROWS["nodes"][1:]}, "the table nodes has 3 rows, the jobs have 4"),
-        ({"edges": [(0, 0, 1, 0.0), (2, 0, 2, 0.0)]}, "there is no job of arrival number 2"),
+        ({"nodes": ROWS["nodes"][1:]}, "table nodes: got 3 rows, expected 4 as in table jobs"),
+        ({"edges": [(0, 0, 1, 0.0), (2, 0, 2, 0.0)]}, "arrival_number: got 2, expected"),
         ({"without": "outcome"}, "the table copies lacks the columns outcome"),
     ],
 )

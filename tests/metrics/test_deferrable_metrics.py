@@ -137,12 +137,14 @@ def test_tables_without_a_column_are_refused(plain):
 
 @pytest.mark.parametrize("name", ["penalty", "slots"])
 def test_a_resource_with_the_name_of_a_metric_is_refused(plain, name):
-    with pytest.raises(InvalidConfiguration, match=f"a resource is called '{name}', and violation_{name} is another"):
+    with pytest.raises(InvalidConfiguration, match=f"resources: got '{name}', but violation_{name} is another"):
         deferrable_metrics(*plain, resources=[name], violation_weights=[1.0])
 
 
 def test_another_number_of_weights_than_of_resources_is_refused(plain):
-    with pytest.raises(InvalidConfiguration, match=r"violation_weights is \[1.0, 2.0\], want one for each of"):
+    with pytest.raises(
+        InvalidConfiguration, match=r"violation_weights: got \[1.0, 2.0\], expected one per resource of"
+    ):
         deferrable_metrics(*plain, violation_weights=[1.0, 2.0])
 
 

@@ -229,15 +229,15 @@ def test_rewards_are_compared_with_those_of_a_baseline():
     assert list(ratios) == ["all", "half", "none"]
     assert all(math.isnan(ratio) for ratio in ratios.values())
     assert all(math.isnan(ratio) for ratio in reward_ratio(runs, "half", warm_up_slots=4).values())
-    with pytest.raises(InvalidConfiguration, match="the baseline 'drf' is none of the runs all, half, none"):
+    with pytest.raises(InvalidConfiguration, match="baseline: got 'drf', expected one of all, half, none"):
         reward_ratio(runs, "drf")
 
 
 def test_a_run_of_another_problem_is_refused():
     other = Result({}, {"problem": "batch"})
-    with pytest.raises(InvalidConfiguration, match="the result is of problem 'batch', want 'multiserver'"):
+    with pytest.raises(InvalidConfiguration, match="result: got problem 'batch', expected 'multiserver'"):
         running_average_reward(other)
-    with pytest.raises(InvalidConfiguration, match="the result is of problem 'batch'"):
+    with pytest.raises(InvalidConfiguration, match="result: got problem 'batch'"):
         reward_ratio({"easy": other}, "easy")
 
 

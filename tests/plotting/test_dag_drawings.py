@@ -211,10 +211,10 @@ def test_wrong_arguments(duplicated):
     twice = run([Job(5, [1.0]), Job(5, [1.0], submission_time=9.0)], THREE)
     for wrong, result, message in (
         ("q1", None, "job is 'q1', want a Job"),
-        (1, None, "job is 1, want a Job, or with a result the id of a job"),
-        (99, duplicated, "job is 99, and the run has no jobs of that id"),
+        (1, None, "job: got 1, expected a Job or, with a result, the id of a job"),
+        (99, duplicated, "job: got 99, expected an id of one job; 0 in the run have it"),
         (Job(1, [1.0]), duplicated, "job 1 is not the one in the run"),
-        (5, twice, "job is 5, and the run has 2 jobs of that id"),
+        (5, twice, "job: got 5, expected an id of one job; 2 in the run have it"),
         (1, run_batch(batch_jobs(3, 2), 2), "the problem 'batch', want 'dag'"),
     ):
         with pytest.raises(InvalidConfiguration, match=message):

@@ -355,7 +355,7 @@ def test_what_cannot_be_drawn_is_refused():
     with pytest.raises(InvalidConfiguration, match=r"results\['a'\].*record_allocations was 2, want 1"):
         allocation_map({"a": hold(3, record_allocations=2)}, "cpu")
     other = RewardModel(BipartiteGraph([[1.0]], [[1.0]], resources=["cpu"]), "log")
-    with pytest.raises(InvalidConfiguration, match=r"results\['b'\] has the resources \['cpu'\]"):
+    with pytest.raises(InvalidConfiguration, match=r"results\['b'\]: resources: got \['cpu'\]"):
         resource_utilization({"a": result, "b": run(3, other)})
 
 

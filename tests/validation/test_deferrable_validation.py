@@ -265,8 +265,8 @@ def test_violations_name_job_slot_resource_and_values(tiny):
         "slot_rewards: slot 0: reward is 6.0, by the other tables -4.0",
     ]
     assert told(tiny.edited("jobs", 2, latest_start=0)) == [
-        "windows: job 3: submission 0.5, earliest start 1 and latest start 0 are not in this order",
-        "starts: job 3 starts at 1.0, want a slot from 1 to 0 of the 2 of the run",
+        "windows: job 3: submission 0.5, earliest start 1 and latest start 0 are not in ascending order",
+        "starts: job 3: starting_time: got 1.0, expected a slot from 1 to 0, within the 2 slots of the run",
         "conservation: job 3 was submitted as submission_time 0.5, earliest_start 1, latest_start 2, requested_time 1, "
         "requested_cores 1.0 and is recorded as submission_time 0.5, earliest_start 1, latest_start 0, requested_time "
         "1, requested_cores 1.0",
@@ -275,12 +275,11 @@ def test_violations_name_job_slot_resource_and_values(tiny):
         "derived_times: job 3 is completed: turnaround_time is 3.0, finish_time - submission_time gives 1.5"
     ]
     assert told(tiny.edited("slots", 1, capacity_cores=4.0)) == [
-        "eviction_order: slot 1: job 1, started at 0, is evicted, and without it and those started later there is "
-        "enough of all that it holds"
+        "eviction_order: slot 1: job 1, started at 0, is evicted, although without the jobs started later "
+        "no resource that it holds is short"
     ]
     assert told(tiny.described(eviction="restarted"))[-1] == (
-        "eviction_outcomes: job 1, evicted at 1 and to be started up to slot 1, was lost, and evicted jobs are "
-        "restarted"
+        "eviction_outcomes: job 1, evicted at 1 with latest start 1, was lost, expected for evicted jobs: restarted"
     )
     report = validate(tiny.result, [*tiny.jobs, Job(9, 1, 1, 1, 1, 1)])
     assert [violation.message for violation in report.violations] == [
@@ -299,7 +298,7 @@ def test_an_eviction_that_is_due_and_does_not_happen_is_told(tiny):
     run = Run(simulate(DeferrableCluster(jobs, [5, 1], num_slots=2), All()), jobs)
     report = validate(run.described(eviction="lost"), jobs)
     assert [str(violation) for violation in report.violations] == [
-        "eviction_order: slot 1: job 1, started at 0, stays, and cores is short"
+        "eviction_order: slot 1: job 1, started at 0, stays, although cores is short"
     ]
 
 
@@ -317,7 +316,7 @@ def test_an_eviction_ends_a_run_in_a_slot_between_its_start_and_its_end(duration
     report = validate(run.edited("evictions", 0, eviction_time=time), jobs)
     told = [violation.message for violation in report.violations if violation.rule == "evictions"]
     assert told == [
-        f"job 1 is evicted at {time}, started at 0 for {duration} slots; the run has 4",
+        f"job 1 is evicted at {time}, expected a slot of the 4 of the run within {duration} slots after the start at 0",
     ]
 
 
@@ -329,7 +328,7 @@ def test_an_evicted_job_was_started_in_its_window(start):
     assert run.row("evictions", 0) == {"job_id": 1, "starting_time": 1, "eviction_time": 4, "arrival_number": 0}
     report = validate(run.edited("evictions", 0, starting_time=start), jobs)
     told = [violation.message for violation in report.violations if violation.rule == "evictions"]
-    assert told[0] == f"job 1, evicted at 4, was started at {start}, want a slot from 1 to 2"
+    assert told[0] == f"job 1, evicted at 4, was started at {start}, expected a slot from 1 to 2"
     assert report.counts["evictions"] == 2  # and that of the job's row is another
 
 
@@ -338,7 +337,9 @@ def test_an_evicted_job_ran_for_some_slots_and_not_for_all(tiny, finish):
     times = {"finish_time": finish, "execution_time": finish, "turnaround_time": finish}
     report = validate(tiny.edited("jobs", 0, **times), tiny.jobs)
     told = [violation.message for violation in report.violations if violation.rule == "finish_time"]
-    assert told == [f"job 1 is evicted at {finish}, want a slot between its start at 0.0 and its end, 2 slots later"]
+    assert told == [
+        f"job 1 is evicted at {finish}, expected a slot after its start at 0.0 and before its end, 2 slots later"
+    ]
 
 
 def test_of_two_runs_of_a_job_the_first_must_have_ended():
@@ -348,7 +349,7 @@ def test_of_two_runs_of_a_job_the_first_must_have_ended():
     assert run.result.jobs["starting_time"].to_list() == [1.0]
     report = validate(run.edited("evictions", 0, eviction_time=3), jobs)
     told = [violation.message for violation in report.violations if violation.rule == "evictions"]
-    assert told == ["job 1 starts at 1, and its run from 0 on goes up to 3"]
+    assert told == ["job 1 starts at 1, but its execution from 0 lasts until 3"]
 
 
 def test_only_who_holds_what_is_short_is_told():
@@ -356,7 +357,7 @@ def test_only_who_holds_what_is_short_is_told():
     cluster = DeferrableCluster(jobs, [[9, 9], [9, 1]], num_slots=3, resources=RESOURCES[:2])
     run = Run(simulate(cluster, All()), jobs)
     assert [violation.message for violation in validate(run.described(eviction="lost")).violations] == [
-        f"slot {slot}: job 2, started at 0, stays, and memory is short" for slot in (1, 2)
+        f"slot {slot}: job 2, started at 0, stays, although memory is short" for slot in (1, 2)
     ]
 
 
@@ -366,8 +367,8 @@ def test_all_violations_are_counted_and_some_described(tiny):
     assert report.counts["revenue"] == 3
     told = [violation.message for violation in report.violations if violation.rule == "revenue"]
     assert told == [
-        "job 1: revenue is 7.0, cores times duration is 6.0",
-        "job 2: revenue is 5.0, cores times duration is 4.0",
+        "job 1: revenue: got 7.0, expected 6.0 (cores x duration)",
+        "job 2: revenue: got 5.0, expected 4.0 (cores x duration)",
     ]
 
 
@@ -409,7 +410,7 @@ def test_a_job_is_wanted_if_it_is_submitted_before_the_end_and_may_be_there_if_a
 
 @pytest.mark.parametrize("job", [3, ("a", 1), Job(5, 0, 0, 0, 1, 1.0, (2.0,))])
 def test_a_workload_that_is_none_is_refused(tiny, job):
-    with pytest.raises(WorkloadError, match=r"the workload has .*, want a job with 0 others"):
+    with pytest.raises(WorkloadError, match=r"jobs: got .*, expected a deferrable job with 0 amounts in others"):
         validate(tiny.result, [tiny.jobs[0], job])
 
 

@@ -172,16 +172,16 @@ def test_violations_name_job_slot_node_resource_and_values(tiny):
     assert tiny.result.table("allocations")["amount"].to_list() == [3.0, 2.0, 3.0, 2.0]
     report = validate(tiny.edited("allocations", 3, amount=4.5), tiny.arrivals)
     assert [str(violation) for violation in report.violations] == [
-        "slot_amounts: slot 1: allocated_GPU is 5.0, the allocations that are recorded add up to 7.5",
+        "slot_amounts: slot 1: allocated_GPU: got 5.0, expected 7.5, the sum of the recorded allocations",
         "requests: job 3 gets 4.5 of GPU from machine in slot 1 and requests 4.0",
         "capacity: slot 1: machine gives 7.5 of GPU and has 5.0; to jobs 2, 3",
-        "gain: job 3, served from slot 1 on: gain is 4.0, what it gets yields 9.0",
-        "overhead: job 3, served from slot 1 on: overhead is 1.0, what it gets costs 2.25",
+        "gain: job 3, served from slot 1 on: gain: got 4.0, expected 9.0 for its amounts",
+        "overhead: job 3, served from slot 1 on: overhead: got 1.0, expected 2.25 for its amounts",
     ]
     report = validate(tiny.result, [[1, 1], [2, 0]])
     assert [violation.message for violation in report.violations] == [
-        "2 jobs arrive for slot 1 at small, 1 are recorded",
-        "0 jobs arrive for slot 1 at large, 1 are recorded",
+        "slot 1: got 1 jobs at small, expected 2 as in the workload",
+        "slot 1: got 1 jobs at large, expected 0 as in the workload",
     ]
 
 
@@ -219,7 +219,7 @@ def test_the_workload_is_read_once_and_no_further_than_the_run_has_come():
 
 @pytest.mark.parametrize("row", [[1.0, 1.0], [1, 1, 1], ["a", "b"]])
 def test_a_workload_that_is_none_is_refused(tiny, row):
-    with pytest.raises(WorkloadError, match="slot 1: the arrivals are"):
+    with pytest.raises(WorkloadError, match="slot 1: arrivals: got"):
         validate(tiny.result, [[1, 1], row])
 
 

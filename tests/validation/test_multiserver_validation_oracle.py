@@ -247,7 +247,7 @@ def test_a_wrong_number_of_jobs_is_told_with_its_slot(specification, column, dat
         # One that arrives for the last slot, and is said not to, may have come too late for it: it counts as waiting.
         assert {"arrivals", "slot_counts"} & set(report.counts), str(report)
     else:
-        message = f"slot {slot}: {wrong} jobs are {column}, {slots[slot][column]} by the job table"
+        message = f"slot {slot}: {column}: got {wrong} jobs, expected {slots[slot][column]} as in the job table"
         assert ("slot_counts", message) in report.violations
         assert report.counts["slot_counts"] == 1
 

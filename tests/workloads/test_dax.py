@@ -194,8 +194,7 @@ def test_any_graph(data: st.DataObject, count: int, tmp_path_factory: pytest.Tem
         (
             '<child ref="d">\n    <parent ref="b"/>\n  </child>\n  <child ref="d"><parent ref="c"/></child>\n',
             "",
-            "job 0: the graph has 2 parts that are not connected: 'a', 'b', 'c'; 'd'; "
-            "allow_disconnected=True accepts it",
+            "job 0: the graph has 2 connected components, expected 1: 'a', 'b', 'c'; 'd'; try allow_disconnected=True",
         ),
         (
             '<job id="d" name="join"',

@@ -371,7 +371,7 @@ ERRORS: dict[str, tuple[Change, str]] = {
     "cycle": (lambda d, t, w: relate(t[3], t[1]), "job 0: the graph has the cycle b -> d -> b"),
     "disconnected": (
         lambda d, t, w: isolate(t),
-        "job 0: the graph has 3 parts that are not connected: 'a', 'b'; 'c'; 'd'; allow_disconnected=True accepts it",
+        "job 0: the graph has 3 connected components, expected 1: 'a', 'b'; 'c'; 'd'; try allow_disconnected=True",
     ),
 }
 

@@ -1,7 +1,8 @@
-"""Small instances of ``dag`` that a search for bad cases changes: one job, and executors of different speeds.
+"""Small instances of ``dag`` for the search for worst cases: one job, and executors of different speeds.
 
-As in PISA, instances begin as three to five nodes in a row on three to five executors, and a change adds up to a tenth
-of its range to a weight, or adds or removes an edge. What is so small that ratios would grow without bound is left out.
+As in PISA, an initial instance is a chain of three to five nodes on three to five executors. A change moves a weight by
+up to a tenth of its range, or adds or removes an edge. Tiny weights are excluded, because ratios would grow without
+bound.
 """
 
 from __future__ import annotations
@@ -22,29 +23,29 @@ from desim.problems.dag.options import DagOptions, cluster_for
 
 __all__ = ["DagInstance"]
 
-#: Ranges of a node's work, an edge's data, an executor's speed, and a channel's.
+#: Ranges of a node's work, an edge's data size, an executor's speed, and a channel's speed.
 WORK, DATA, SPEED, CHANNEL = (0.01, 1.0), (0.0, 1.0), (0.1, 1.0), (0.1, 1.0)
-#: The largest change of a weight, as a share of its range.
+#: Largest change of a weight, as a share of its range.
 LARGEST_CHANGE = 0.1
 
 
 @dataclass(frozen=True)
 class DagInstance:
-    """One job on executors.
+    """Instance of one job on a set of executors.
 
     Attributes
     ----------
     work : list of float
-        Of each node.
+        Work of each node.
     edges : list of [parent, child, size]
-        Each parent has a lower number than its child.
+        Edges, each from a node to one with a higher number.
     speeds : list of float
-        Of the executors.
+        Speeds of the executors.
     channels : list of list of float
-        Units of data per second between each pair, symmetric; the diagonal is not looked at.
+        Units of data per second between each pair of executors, symmetric; the diagonal is ignored.
     """
 
-    # The only job is submitted at 0 and the run ends with it.
+    # The only job is submitted at time 0, and the run ends when it completes.
     at_the_end: ClassVar[Mapping[str, Callable[[Simulation], float]]] = {"makespan": lambda end: end.end_time}
 
     work: list[float]
@@ -54,7 +55,7 @@ class DagInstance:
 
     @classmethod
     def draw(cls, rng: Generator) -> Self:
-        """Return three to five nodes in a row on three to five executors."""
+        """Return a random chain of three to five nodes on three to five executors."""
         nodes, executors = (int(count) for count in rng.integers(3, 6, size=2))
         work = [float(rng.uniform(*WORK)) for _ in range(nodes)]
         edges = [[node, node + 1, float(rng.uniform(*DATA))] for node in range(nodes - 1)]
@@ -66,7 +67,7 @@ class DagInstance:
         return cls(work, edges, speeds, channels)
 
     def changed(self, rng: Generator) -> Self:
-        """Return an instance with one weight or edge changed."""
+        """Return a copy of the instance with one weight or edge changed."""
         kind = ("work", "data", "speed", "channel", "add", "remove")[int(rng.integers(6))]
         if kind == "work":
             return replace(self, work=_nudged(self.work, WORK, rng))
@@ -92,24 +93,24 @@ class DagInstance:
         return any(edge[:2] == [parent, child] for edge in self.edges)
 
     def job(self) -> Job:
-        """Return the job."""
+        """Return the job of the instance."""
         return Job(0, self.work, [(*edge,) for edge in self.edges], allow_disconnected=True, label="adversarial")
 
     def executors(self) -> Executors:
-        """Return the executors."""
+        """Return the executors of the instance."""
         return Executors(self.speeds, self.channels)
 
     def problem(self, agent: Agent) -> DagCluster:
-        """Return the cluster; agents plan ahead if they refuse to do without, as on the command line."""
+        """Return the cluster; agents that require planning ahead get it, as on the command line."""
         return cluster_for([self.job()], self.executors(), DagOptions(transfers="when_finished", bandwidth=1.0), agent)
 
     def plain(self) -> dict[str, Any]:
-        """Return plain values."""
+        """Return the instance as a dictionary of plain values."""
         return asdict(self)
 
     @classmethod
     def of_plain(cls, values: Mapping[str, Any]) -> Self:
-        """Return the instance of plain values."""
+        """Return the instance with the given plain values."""
         return cls(**values)
 
     def write(self, path: Path) -> None:
@@ -118,7 +119,7 @@ class DagInstance:
 
 
 def _moved(value: float, within: tuple[float, float], rng: Generator) -> float:
-    """Return a number up to a tenth of its range away, and within that."""
+    """Return a value changed by up to a tenth of its range, and kept within the range."""
     low, high = within
     change = LARGEST_CHANGE * (high - low) * rng.uniform(-1.0, 1.0)
     return float(min(max(value + change, low), high))

@@ -29,13 +29,13 @@ __all__ = ["DagCluster"]
 
 
 class DagCluster(FailingCluster, Problem):
-    """Executors that run the nodes of DAG jobs, each node whole on one executor and without interruption.
+    """Cluster of executors for DAG jobs: each node runs as a whole on one executor, without interruption.
 
-    A node can start on an executor once the data of some copy of each of its parents have arrived there. A decision is
-    due when a job arrives, a node finishes or an executor changes between up and down, as long as there are executable
-    nodes: those whose parents have all finished or, with ``plan_ahead``, are all assigned. The answer is an
-    :class:`Assign`, a list of them, or None for nothing until the next event; after an action that leaves executable
-    nodes the agent is asked again.
+    A node can start on an executor once the data of at least one copy of each parent have arrived there. A node is
+    ready ("executable") when all its parents have finished or, with ``plan_ahead``, when all its parents are assigned.
+    While any node is ready, a decision is due when a job arrives, a node finishes, or an executor fails or is repaired.
+    The answer is an :class:`Assign`, a list of them, or None to do nothing until the next event. After an action that
+    leaves nodes ready, the agent is asked again.
 
     Events for listeners: ``arrival`` (the subject is the Job), ``assignment``, ``start``, ``completion`` and
     ``withdrawal`` (a Copy), ``job_completion`` (the Job), ``outage`` and ``repair`` (the number of the executor).
@@ -43,32 +43,33 @@ class DagCluster(FailingCluster, Problem):
     Parameters
     ----------
     jobs : iterable of Job
-        In order of submission time. An iterator is read once, one job ahead of the clock.
+        Jobs in order of submission time. An iterator is consumed lazily, one job ahead of the clock.
     executors : Executors
-        What they run on.
+        Executors of the cluster.
     plan_ahead : bool
-        Nodes may be assigned as soon as their parents are, instead of after these have finished.
+        Whether nodes may be assigned as soon as their parents are assigned, instead of finished.
     transfers : {"when_finished", "when_assigned"}
-        When data set out to another executor: when the parent has finished, as in the paper, so that a node finds data
-        on their way that were sent before it was assigned; or not before the node is assigned.
+        Time at which data transfers to other executors begin. ``"when_finished"`` (as in the paper): when the parent
+        finishes, so data may be on their way before the node is assigned. ``"when_assigned"``: not before the node is
+        assigned.
     outages_lose_data : bool
-        An executor that goes down loses the results that it holds; what is still needed of them and held nowhere else
-        has to be run again. What runs and waits on it is lost in any case, and its nodes become executable again.
+        Whether an executor that fails loses the results that it holds. Results that are still needed and not held
+        elsewhere are then computed again. In any case, nodes that run or wait on the executor become ready again.
     links : SharedLinks, optional
-        Links that transfers share, which may then arrive later than they would alone; it takes
-        ``transfers="when_assigned"``. Expected times leave out what else is under way.
+        Links that transfers share, so a transfer may take longer than it would alone. Requires
+        ``transfers="when_assigned"``. Expected times ignore other transfers.
     processes : iterable of callables
         Extra SimPy processes, for example outages; each is called with the bound cluster.
 
     Attributes
     ----------
     observation : DagObservation
-        What agents see; of a bound cluster.
+        View for agents; available once the cluster is bound to a simulation.
 
     Raises
     ------
     InvalidConfiguration
-        If an argument is not one of its choices.
+        If an argument has an invalid value, or ``links`` do not match ``transfers`` or the executors.
 
     Examples
     --------
@@ -110,11 +111,12 @@ class DagCluster(FailingCluster, Problem):
         one_of("transfers", transfers, ("when_finished", "when_assigned"))
         if links is not None and transfers != "when_assigned":
             raise InvalidConfiguration(
-                f"transfers is {transfers!r}, want 'when_assigned' with links: a copy that is not assigned has no route"
+                f"transfers: got {transfers!r}, expected 'when_assigned' if links are given: "
+                "unassigned nodes have no route"
             )
         if links is not None and links.num_executors != executors.num_executors:
             raise InvalidConfiguration(
-                f"the links are for {links.num_executors} executors, there are {executors.num_executors}"
+                f"links: got routes for {links.num_executors} executors, expected {executors.num_executors}"
             )
         self.jobs = items("jobs", jobs, "jobs", "submission_time")
         self.executors = executors
@@ -124,7 +126,7 @@ class DagCluster(FailingCluster, Problem):
         self.links = links
 
     def describe(self) -> dict[str, Any]:
-        """Return the configuration, without the jobs, as plain values."""
+        """Return the configuration without the jobs, as plain Python values."""
         return {
             "problem": self.name,
             "granularity": self.granularity,
@@ -167,15 +169,15 @@ class DagCluster(FailingCluster, Problem):
 
     @property
     def _is_exact(self) -> bool:
-        """Whether nothing happens later than expected but for outages."""
+        """Whether, apart from outages, everything happens at the expected time."""
         return self.links is None
 
     def _new_state(self, job: Job) -> JobState:
         return JobState(job, self._num_arrived, self._setting, self._back_since)
 
     def _act(self, decision: simpy.Event) -> None:
-        """Carry an answer out, and ask again if the cycle goes on."""
-        decision.callbacks = self._on_answer  # the same decision serves again
+        """Carry out the agent's answer, and ask again if nodes are still ready."""
+        decision.callbacks = self._on_answer  # the decision is reused
         action = decision._value
         actions = action if type(action) is list else (action,)
         goes_on = bool(actions)
@@ -190,41 +192,44 @@ class DagCluster(FailingCluster, Problem):
             self._cycling = False
 
     def _open_cycle(self) -> None:
-        """Ask for a decision, unless a cycle is open already or there is nothing to assign."""
+        """Request a decision if nodes are ready and no decision is pending."""
         self.observation.time = self.env.now
         if not self._cycling and self._executable:
             self._cycling = True
             self._decision.request()
 
     def is_empty(self) -> bool:
-        """Tell whether no job is in the system."""
+        """Return whether no job is in the system."""
         return not self._jobs
 
     def is_idle(self) -> bool:
-        """Tell whether no copy runs or waits on any executor."""
+        """Return whether no copy runs or waits on any executor."""
         return not any(table.running or table.waiting for table in self._plan.timetables.values())
 
     def submit(self, job: Job) -> None:
-        """Take a job now, as the arrival process does; a process of your own may call it, too.
+        """Add a job at the current time, as the arrival process does; custom processes may call it, too.
 
         Parameters
         ----------
         job : Job
-            Its submission time must not lie in the future.
+            Job to add; its submission time must not lie in the future.
 
         Raises
         ------
         WorkloadError
-            If it does, a job of that id is in the system, or the job's run times are for other executors.
+            If the job lies in the future, its id is already in the system, or its run times do not match the executors.
         """
         if job.submission_time > self.env.now:
-            raise WorkloadError(f"job {job.job_id} cannot be submitted at {self.env.now} s: it lies in the future")
+            raise WorkloadError(
+                f"job {job.job_id}: submission_time: got {job.submission_time} s, expected at most the current time, "
+                f"{self.env.now} s"
+            )
         self._take(job)
 
     def _take(self, job: Job) -> None:
-        """Put a job that has arrived into the system."""
+        """Add an arriving job to the system."""
         if job.job_id in self._jobs:
-            raise WorkloadError(f"{job!r} arrives while another job {job.job_id} is in the system")
+            raise WorkloadError(f"{job!r}: job_id: got {job.job_id}, expected an id that no job in the system has")
         self._jobs[job.job_id] = state = self._new_state(job)
         self._num_arrived += 1
         self._record["nodes"]((job, state.arrival_number), job.num_nodes)
@@ -237,7 +242,7 @@ class DagCluster(FailingCluster, Problem):
         self._open_cycle()
 
     def _reveal(self, state: JobState, node: int) -> None:
-        """Make a node executable."""
+        """Mark a node as ready."""
         observation = self.observation
         ticket = observation.num_revealed
         observation.num_revealed = ticket + 1
@@ -245,7 +250,7 @@ class DagCluster(FailingCluster, Problem):
         state.tickets[node] = ticket
 
     def _hide(self, state: JobState, node: int) -> None:
-        """Make a node executable no more, if it was."""
+        """Mark a node as no longer ready, if it was."""
         ticket = state.tickets[node]
         if ticket is not None:
             del self._executable[ticket]
@@ -264,7 +269,7 @@ class DagCluster(FailingCluster, Problem):
         raise InfeasibleAction(f"time {self.env.now}: {explain(self.observation, action)}")
 
     def _is_possible(self, action: Assign) -> bool:
-        """Tell whether an action names what there is, so that it can be tried."""
+        """Return whether an action names an existing job, node, executor and position, so that it can be tried."""
         job_id, node, executor, duplicates, position = action
         try:
             state = self._jobs.get(job_id)
@@ -281,7 +286,7 @@ class DagCluster(FailingCluster, Problem):
             return False
 
     def _may_duplicate(self, state: JobState, nodes: tuple[int, ...]) -> bool:
-        """Tell whether nodes can run one behind the other, all of which but the last have been assigned before."""
+        """Return whether the nodes can run one after the other, where all but the last are duplicates."""
         last = len(nodes) - 1
         if not state.may_duplicate:
             return False
@@ -294,7 +299,7 @@ class DagCluster(FailingCluster, Problem):
         return True
 
     def _mark_assigned(self, state: JobState, node: int) -> None:
-        """Take note that a node has been assigned."""
+        """Update the state after a node has been assigned."""
         self._hide(state, node)
         for child in state.mark_assigned(node):
             if self.plan_ahead and not state.assigned[child]:
@@ -303,9 +308,9 @@ class DagCluster(FailingCluster, Problem):
     # -- completions ----------------------------------------------------------------------------------
 
     def _completed(self, copy: Copy) -> None:
-        """Take note that a copy has finished."""
+        """Update the state after a copy has finished."""
         state, node = copy.state, copy.node
-        is_whole = state.complete(copy)  # of a node that runs whole, always
+        is_whole = state.complete(copy)  # always True if nodes are not split into tasks
         if is_whole and not state.has_data[node]:
             for child in state.hold(node):
                 if not self.plan_ahead and not state.assigned[child]:
@@ -322,7 +327,7 @@ class DagCluster(FailingCluster, Problem):
         self._open_cycle()
 
     def _finish_job(self, state: JobState, time: float) -> None:
-        """Record a job all of whose nodes have finished, and forget it."""
+        """Record a job whose nodes have all finished, and remove it from the system."""
         job = state.job
         del self._jobs[job.job_id]
         self._execution.withdraw_rest(state)
@@ -332,7 +337,7 @@ class DagCluster(FailingCluster, Problem):
         self.stop_if_done()
 
     def close(self, time: float) -> None:
-        """Record what is in the system when the run ends."""
+        """Record the jobs that are in the system when the run ends."""
         self._execution.close()
         for state in self._jobs.values():
             started = state.started_at == state.started_at
@@ -340,10 +345,10 @@ class DagCluster(FailingCluster, Problem):
             self._record["jobs"]((state.job, state.arrival_number, *times, "running" if started else "queued"))
 
     def forget_future(self) -> None:
-        """Go on as far as an agent can know at the decision that is due: in forks without foresight.
+        """Continue only with what an agent can know at the current decision: for forks without foresight.
 
-        Nothing else arrives, executors that are down stay down, processes end. Nodes take as long as agents see that
-        they do, and single tasks as long as is expected of them, those that run at least until now.
+        No further jobs arrive, executors that are down stay down, and extra processes end. Nodes take as long as agents
+        expect. Single tasks take their expected duration; running tasks end no earlier than now.
         """
         self.forget_sources()
         self._execution.go_on_as_expected()
@@ -351,11 +356,11 @@ class DagCluster(FailingCluster, Problem):
     # -- outages --------------------------------------------------------------------------------------
 
     def is_down(self, executor: int) -> bool:
-        """Tell whether an executor is down."""
+        """Return whether an executor is down."""
         return self._execution.is_down(executor)
 
     def take_down(self, units: int, fresh: list[int]) -> None:
-        """Let executors go down, with what runs and waits on them and perhaps with the results that they hold."""
+        """Fail executors: drop what runs or waits on them and, if configured, the results that they hold."""
         if not fresh:
             return
         waiting = self._execution.take_down(fresh)
@@ -377,7 +382,7 @@ class DagCluster(FailingCluster, Problem):
         self._open_cycle()
 
     def _offer_anew(self, state: JobState) -> None:
-        """Withdraw or offer nodes, now that some have to run again."""
+        """Update which nodes are ready, now that some have to run again."""
         for node, executable in enumerate(state.executable(plan_ahead=self.plan_ahead)):
             if not executable:
                 self._hide(state, node)
@@ -385,7 +390,7 @@ class DagCluster(FailingCluster, Problem):
                 self._reveal(state, node)
 
     def bring_up(self, units: int, fresh: list[int]) -> None:
-        """Let executors work again; data that they had received before have to be sent to them again."""
+        """Repair executors; data that they had received before must be sent to them again."""
         for executor in fresh:
             self._execution.bring_up(executor)
             self._record["outages"]((self.env.now, executor, "up"))

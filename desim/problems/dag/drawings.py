@@ -1,4 +1,4 @@
-"""Drawings of jobs as graphs: their nodes and edges, the critical path, and where nodes ran."""
+"""Drawings of jobs as graphs: nodes and edges, the critical path, and the executors of the nodes."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ __all__ = ["dag_drawing"]
 
 Floats = NDArray[np.float64]
 
-#: More nodes have no names, more edges no numbers; nor if neighbours are closer than this, in points.
+#: Largest number of named nodes and of numbered edges, and smallest distance of neighbours for each, in points.
 MOST_NAMED, MOST_NUMBERED = 80, 30
 LEAST_ROOM, LEAST_ROOM_FOR_NOTES = 15.0, 34.0
 PLAIN = "#DCE6F2"
 
 
 class _Weights(NamedTuple):
-    """What discs and lines stand for."""
+    """Weights of nodes and edges, shown as areas of discs and widths of lines."""
 
     nodes: Floats
     edges: Floats
@@ -64,36 +64,36 @@ def dag_drawing(
 ) -> Axes:
     """Draw a job as a graph from left to right, with its critical path.
 
-    Nodes stand in layers, by the longest path from the beginning, and are sorted such that few edges cross. The area
-    of a node is its work, and the width of an edge the size of its data. With executors the critical path is the
-    longest one of mean run times and mean transfer times, and areas are mean run times; without them it is the one of
-    the most work. A small graph has names and numbers: of a node below it, of an edge its data.
+    Nodes are arranged in layers by the longest path from the beginning, and sorted so that few edges cross. The area of
+    a node shows its work, and the width of an edge its data size. With executors, areas show mean run times, and the
+    critical path is the longest path of mean run times and mean transfer times. Without them, it is the path with the
+    most work. A small graph has names and numbers: the weight below each node, and the data size at each edge.
 
     Parameters
     ----------
     job : Job or int
-        The job, or its id in ``result``.
+        Job, or its id in ``result``.
     result : Result, optional
-        A run of it: nodes have the colours of the executors on which they finished first, or which ran most of their
-        tasks, and those with a duplicate have a second ring. Its executors count unless others are given.
+        Run of the job. Nodes then have the colour of the executor on which they finished first, or which ran most of
+        their tasks. Nodes with a duplicate have a second ring. The run's executors are used unless others are given.
     executors : Executors, optional
-        For mean run times and transfer times.
+        Executors for mean run times and transfer times.
     axes : Axes, optional
-        Where to draw; by default on a new figure.
+        Axes to draw on; default: a new figure.
 
     Returns
     -------
     Axes
-        x is the layer, y the place in it, downwards. The nodes are a PathCollection, in the order of the job.
+        The axes: x is the layer, y the position within it, downwards. The nodes are a PathCollection, in the order of
+        the job.
 
     Raises
     ------
     InvalidConfiguration
-        If the result is not one of ``dag`` or has no such job, or this is no job.
+        If the result does not come from ``dag`` or has no such job, or ``job`` is invalid.
 
     Examples
     --------
-    >>> from desim.problems.dag import Job
     >>> axes = dag_drawing(Job(1, [2.0, 1.0, 4.0], [("a", "c", 10.0), ("b", "c", 5.0)], names="abc"))
     >>> axes.get_title("right")
     '3 nodes, 2 edges; area: work, width: data; critical path: work 6'
@@ -117,7 +117,7 @@ def dag_drawing(
     panel.set_axis_off()
     panel.set(xticks=[], yticks=[], xlim=(-0.5, layers - 0.5), ylim=(rows - 0.4, -0.6))
     wide, high = (0.72 * size for size in panel_pixels(panel))
-    high = min(high, 72.0 * height)  # titles and legend take more of a low figure than panel_pixels leaves for them
+    high = min(high, 72.0 * height)  # in a low figure, titles and legend take more space than panel_pixels assumes
     noted = job.num_nodes <= MOST_NAMED and high / rows >= LEAST_ROOM_FOR_NOTES
     room = Room(wide / layers, high / rows, noted)
     draw_edges(panel, layout, job.parent_size, on_path, room)
@@ -141,20 +141,20 @@ def dag_drawing(
 
 
 def _job(job: Job | int, run: Run | None) -> tuple[Job, pl.DataFrame]:
-    """Return the job, and its copies that have started."""
+    """Return the job and its copies that have started."""
     job_id = job.job_id if isinstance(job, Job) else job
     if not isinstance(job_id, int | np.integer) or (run is None and not isinstance(job, Job)):
-        raise InvalidConfiguration(f"job is {job!r}, want a Job, or with a result the id of a job")
+        raise InvalidConfiguration(f"job: got {job!r}, expected a Job or, with a result, the id of a job")
     if run is None:
         return job, pl.DataFrame(schema={"node": pl.Int64, "duplicate": pl.Boolean})  # type: ignore[return-value]
     found = run.jobs.filter(job_id=job_id)
     if len(found) != 1:
-        raise InvalidConfiguration(f"job is {job_id!r}, and the run has {len(found) or 'no'} jobs of that id")
+        raise InvalidConfiguration(f"job: got {job_id!r}, expected an id of one job; {len(found)} in the run have it")
     tables = run.table("nodes"), run.table("edges"), started_copies(run)
     nodes, edges, copies = (table.filter(job_id=job_id) for table in tables)
     if isinstance(job, Job):
         if nodes["name"].to_list() != list(job.names):
-            raise InvalidConfiguration(f"job {job_id} is not the one in the run: their nodes have different names")
+            raise InvalidConfiguration(f"job {job_id}: names: got other node names than in the run; try job={job_id}")
         return job, copies
     run_times = nodes["run_times"].to_list()
     read = Job(
@@ -181,7 +181,7 @@ def _executors(run: Run) -> Executors:
 
 
 def _weights(job: Job, executors: Executors | None) -> _Weights:
-    """Return what nodes and edges, in the order of ``job.parent_index``, weigh."""
+    """Return the weights of nodes and, in the order of ``job.parent_index``, of edges."""
     if executors is None:
         return _Weights(job.work, job.parent_size, "work", "work {}")
     times = executors.mean_latency + job.parent_size * executors.mean_seconds_per_unit
@@ -189,7 +189,7 @@ def _weights(job: Job, executors: Executors | None) -> _Weights:
 
 
 def _longest_path(nodes: Floats, edges: Sequence[tuple[int, int]], lengths: Floats) -> list[int]:
-    """Return the nodes of the longest path, where nodes and edges have lengths."""
+    """Return the nodes of the longest path, given lengths of nodes and edges."""
     import networkx as nx
 
     graph = nx.DiGraph()
@@ -201,7 +201,7 @@ def _longest_path(nodes: Floats, edges: Sequence[tuple[int, int]], lengths: Floa
 
 
 def _faces(axes: Axes, job: Job, run: Run, copies: pl.DataFrame) -> tuple[Any, list[tuple[str, Any]]]:
-    """Return the colours of nodes, by the executor that finished them, and entries of a legend for them."""
+    """Return the colours of the nodes by the executor that finished them, and their legend entries."""
     from matplotlib import colormaps
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import ListedColormap, Normalize
@@ -209,7 +209,7 @@ def _faces(axes: Axes, job: Job, run: Run, copies: pl.DataFrame) -> tuple[Any, l
     executor = _executors_that_ran(job, copies, tasks=run.info.get("granularity") == "task")
     used = np.unique(executor[executor >= 0])
     unfinished = [("not finished", OTHER_COLOR)] if (executor < 0).any() else []
-    if len(used) > len(JOB_COLORS):  # too many to name
+    if len(used) > len(JOB_COLORS):  # too many executors for separate colours
         light = ListedColormap(colormaps["viridis"](np.linspace(0.25, 1.0, 256))).with_extremes(bad=OTHER_COLOR)
         scale = ScalarMappable(Normalize(float(used.min()), float(used.max())), light)
         count_axis(color_bar([axes], scale, "executor"))
@@ -222,7 +222,7 @@ def _faces(axes: Axes, job: Job, run: Run, copies: pl.DataFrame) -> tuple[Any, l
 
 
 def _executors_that_ran(job: Job, copies: pl.DataFrame, *, tasks: bool) -> NDArray[np.int64]:
-    """Return on which executor each node finished first, or which ran most of its tasks; -1 if it has not finished."""
+    """Return the executor on which each node finished first, or which ran most of its tasks; -1 if unfinished."""
     done = copies.filter(pl.col("outcome") == "completed").sort("finish_time", maintain_order=True)
     if tasks:
         counts = done.group_by("node").agg(pl.col("task").n_unique()).sort("node")
@@ -236,7 +236,7 @@ def _executors_that_ran(job: Job, copies: pl.DataFrame, *, tasks: bool) -> NDArr
 
 
 def _short_names(job: Job, room: Room) -> list[str]:
-    """Return what to call nodes; a name that is too long first loses its number, for what it is called says more."""
+    """Return short names of the nodes; a long name first loses its number, because its text says more."""
     fitting = min(16, max(2, int(room.wide / CHARACTER)))
     names = [name if name != f"node{node}" else str(node) for node, name in enumerate(job.names)]
     short = [re.sub(r"(?<=.)[_-]?(ID|id)?\d+$", "", name) if len(name) > fitting else name for name in names]
@@ -244,7 +244,7 @@ def _short_names(job: Job, room: Room) -> list[str]:
 
 
 def _explain(axes: Axes, colors: Sequence[tuple[str, Any]], *, critical: bool, doubled: bool) -> None:
-    """Explain colours, the critical path and rings."""
+    """Add a legend for colours, the critical path and rings."""
     from matplotlib.lines import Line2D
 
     disc: dict[str, Any] = {"linestyle": "", "marker": "o", "markersize": 7.0, "markeredgewidth": 0.8}

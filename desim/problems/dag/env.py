@@ -1,4 +1,4 @@
-"""DAG jobs on heterogeneous executors as a Gymnasium environment: nodes and executors as arrays, rewards of time."""
+"""Gymnasium environment for DAG jobs on heterogeneous executors, with array observations and time-based rewards."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ __all__ = [
 Floats = NDArray[np.float64]
 
 Allocate = Callable[[DagObservation, JobState, int], Assign | None]
-"""Chooses the executor of an executable node, given the observation, the job and the node; None if there is none."""
+"""Function (observation, job, node) that returns an assignment of the ready node, or None if none is possible."""
 
 NODE_FEATURES = (
     "present",
@@ -60,46 +60,47 @@ NODE_FEATURES = (
     "tasks_left",
     "best_finish_time",
 )
-"""The columns of ``nodes``: times in seconds and counts, compressed."""
+"""Columns of ``nodes``; times in seconds and counts are log-scaled."""
 
 EXECUTOR_FEATURES = ("up", "speed", "time_until_idle", "waiting_copies")
-"""The columns of ``executors``; the speed is a share of the largest, time and count are compressed."""
+"""Columns of ``executors``; the speed is relative to the largest, time and count are log-scaled."""
 
 SYSTEM_FEATURES = ("jobs", "executable_nodes", "invisible_nodes", "executors_up", "time_until_first_idle")
-"""The entries of ``system``: counts and a time, compressed, and the share of the executors that are up."""
+"""Entries of ``system``: log-scaled counts, the share of executors that are up, and a log-scaled time."""
 
 _FIXED = slice(1, 1 + len(FIXED_FEATURES))
 _NUMBERS = 4
-"""What else changes of a node: three numbers of its job, and its tasks; in the columns behind the fixed ones."""
+"""Number of variable columns after the fixed ones: three values of the node's job, and its number of tasks."""
 
 
 class NodeEncoder:
-    """The first executable nodes, in the observation's order, and all executors.
+    """Encoder of the first ready nodes, in the observation's order, and all executors.
 
-    An action is a pair: action ``i * num_executors + k`` assigns the i-th executable node to executor k. With an
-    allocation an action is a node alone, as in LACHESIS (Luo et al., section IV), and the allocation chooses the
-    executor. There is no action to wait, but one that is not possible means waiting until something happens. Where
-    nothing is possible, because all executors are down, action 0 means waiting, too, and counts as possible.
+    An action is a pair: action ``i * num_executors + k`` assigns the i-th ready node to executor k. With an allocation,
+    an action is a node alone, as in LACHESIS (Luo et al., section IV), and the allocation chooses the executor. There
+    is no explicit action to wait; an infeasible action waits for the next event. If all executors are down, action 0
+    waits and counts as feasible.
 
     Parameters
     ----------
     num_executors : int
-        Executors of the cluster, N.
+        Number of executors of the cluster, N.
     max_nodes : int
-        How many executable nodes are seen, P; others are counted.
+        Number of ready nodes that are encoded, P; further ones are only counted.
     allocation : callable, optional
-        Called with the observation, the job and the node, such as ``desim.agents.dag.DEFT().allocate``.
+        Function of the observation, the job and the node that chooses the executor, such as
+        ``desim.agents.dag.DEFT().allocate``.
 
     Raises
     ------
     InvalidConfiguration
-        If a number is not above 0.
+        If a number is less than 1.
     """
 
     def __init__(self, num_executors: int, max_nodes: int = 32, *, allocation: Allocate | None = None) -> None:
         if not (num_executors >= 1 and max_nodes >= 1):
             raise InvalidConfiguration(
-                f"num_executors is {num_executors!r}, max_nodes {max_nodes!r}, want at least 1 of each"
+                f"num_executors, max_nodes: got {num_executors!r}, {max_nodes!r}, expected at least 1 each"
             )
         self.num_executors = int(num_executors)
         self.max_nodes = int(max_nodes)
@@ -123,28 +124,28 @@ class NodeEncoder:
         self._empty: Arrays = {name: np.zeros(box.shape or (), np.float32) for name, box in boxes.items()}
 
     def encode(self, observation: DagObservation) -> Arrays:
-        """Return ``nodes``, ``executors``, ``finish_times``, ``system``, and the mask.
+        """Return ``nodes``, ``executors``, ``finish_times``, ``system``, and the action mask.
 
         Parameters
         ----------
         observation : DagObservation
-            A decision.
+            Observation at a decision.
 
         Returns
         -------
         dict of str to numpy.ndarray
-            The columns are :data:`NODE_FEATURES`, :data:`EXECUTOR_FEATURES` and :data:`SYSTEM_FEATURES`.
-            ``finish_times``, of shape (P, N), has the time in which each node would have run on each executor, behind
-            all that is assigned to it, compressed. Rows without a node are 0.
+            Arrays with the columns :data:`NODE_FEATURES`, :data:`EXECUTOR_FEATURES` and :data:`SYSTEM_FEATURES`.
+            ``finish_times``, of shape (P, N), holds the log-scaled time until each node would finish on each executor
+            if it were appended to the executor's queue. Rows without a node are 0.
 
         Raises
         ------
         InvalidConfiguration
-            If the cluster has another number of executors.
+            If the cluster has a different number of executors.
         """
         if observation.executors.num_executors != self.num_executors:
             raise InvalidConfiguration(
-                f"the cluster has {observation.executors.num_executors} executors, the encoder {self.num_executors}"
+                f"executors: got {observation.executors.num_executors} in the cluster, expected {self.num_executors}"
             )
         nodes = list(islice(observation.executable.values(), self.max_nodes))
         count, wide = len(nodes), self.num_executors
@@ -167,7 +168,7 @@ class NodeEncoder:
             finish_times[:] = of_nodes[:, :wide]
             rows[:, 0] = 1.0
             fixed = b"".join([graph.node_bytes[node] for graph, (_, node) in zip(graphs, nodes, strict=True)])
-            rows[:, _FIXED] = np.frombuffer(fixed, np.float32).reshape(count, -1)  # bytes are joined faster than rows
+            rows[:, _FIXED] = np.frombuffer(fixed, np.float32).reshape(count, -1)  # faster than joining rows
             rows[:, _FIXED.stop : -1] = of_nodes[:, wide:]
             rows[:, -1] = finish_times.min(axis=1)
         arrays[ACTION_MASK] = self._mask(count, up)
@@ -176,7 +177,7 @@ class NodeEncoder:
     def _numbers(
         self, observation: DagObservation, nodes: list[Node], graphs: list[JobGraph], available: Floats
     ) -> Floats:
-        """Return all numbers that are compressed, in one array: of executors, of the system, and of each node."""
+        """Return all log-scaled values in one array: of the executors, of the system, and of each node."""
         time, wide, first = observation.time, self.num_executors, self._first
         tables, executable = observation.timetables, len(observation.executable)
         numbers = np.empty(first + len(nodes) * (wide + _NUMBERS))
@@ -199,13 +200,13 @@ class NodeEncoder:
         return compressed(numbers)
 
     def _relative_speeds(self, executors: Executors) -> Floats:
-        """Return speeds as shares of the largest one, computed once for all that an encoder sees of one cluster."""
+        """Return speeds relative to the largest, computed once per cluster."""
         if self._speeds[0] is not executors:
             self._speeds = executors, executors.speeds / executors.speeds.max()
         return self._speeds[1]
 
     def _mask(self, num_nodes: int, up: NDArray[np.bool_]) -> NDArray[np.int8]:
-        """Return the mask of possible actions, of all nodes that are seen and all executors that are up."""
+        """Return the mask of feasible actions: all encoded nodes on all executors that are up."""
         columns = up if self.allocation is None else np.atleast_1d(up.any())
         mask: NDArray[np.int8] = np.zeros(self.max_nodes * len(columns), np.int8)
         mask.reshape(self.max_nodes, -1)[:num_nodes] = columns
@@ -214,38 +215,38 @@ class NodeEncoder:
         return mask
 
     def forced(self, observation: DagObservation) -> bool:
-        """Tell whether all executors are down, so that there is no choice but to wait.
+        """Return whether all executors are down, so that the agent can only wait.
 
         Parameters
         ----------
         observation : DagObservation
-            A decision.
+            Observation at a decision.
         """
         return bool(observation.available_times.min() == np.inf)
 
     def decode(self, observation: DagObservation, action: Any) -> tuple[Assign | None, bool]:
-        """Return the assignment that an action stands for, and whether the action is possible.
+        """Return the assignment that an action stands for, and whether the action is feasible.
 
         Parameters
         ----------
         observation : DagObservation
-            What was encoded.
+            Observation that was encoded.
         action : int
-            A node and an executor, or a node.
+            Index of a node and an executor or, with an allocation, of a node.
 
         Returns
         -------
         tuple of (Assign or None) and bool
-            An action that is not possible means waiting.
+            Assignment, and whether the action is feasible. An infeasible action waits.
 
         Raises
         ------
         InvalidConfiguration
-            If there is no such action.
+            If the action is out of range.
         """
         number = int(action)
         if not 0 <= number < self.action_space.n:  # type: ignore[attr-defined]  # Discrete
-            raise InvalidConfiguration(f"action {action!r} is none of 0 to {self.action_space.n - 1}")  # type: ignore[attr-defined]
+            raise InvalidConfiguration(f"action: got {action!r}, expected 0 to {self.action_space.n - 1}")  # type: ignore[attr-defined]
         available = observation.available_times
         if available.min() == np.inf:
             return None, number == 0
@@ -261,20 +262,20 @@ class NodeEncoder:
         return Assign(state.job.job_id, node, executor), True
 
     def action_of(self, observation: DagObservation, answer: Any) -> int | None:
-        """Return the action that comes next to what an agent answers.
+        """Return the action that is closest to an agent's answer.
 
         Parameters
         ----------
         observation : DagObservation
-            What the agent saw.
+            Observation that the agent decided on.
         answer : object
-            Its answer; of a list the first assignment counts of a node that is seen. Duplicates and positions are left
-            out, with an allocation the executor as well.
+            Answer of the agent. From a list, the first assignment of an encoded node counts. Duplicates and positions
+            are ignored, and with an allocation the executor as well.
 
         Returns
         -------
         int or None
-            None if the agent waits, or only assigns nodes that are not seen.
+            Action, or None if the agent waits or only assigns nodes that are not encoded.
         """
         seen = islice(observation.executable.values(), self.max_nodes)
         places = {(state.job.job_id, node): at for at, (state, node) in enumerate(seen)}
@@ -286,15 +287,15 @@ class NodeEncoder:
 
 
 class MakespanReward:
-    """Minus the time since the last decision, over a scale: the reward of LACHESIS, section IV.
+    """Negative time since the last decision, divided by a scale: the reward of LACHESIS, section IV.
 
-    The sum over an episode is minus the time from its first decision to its end: the makespan, if that decision is due
-    at the first submission and all jobs end.
+    Summed over an episode, it is the negative time from the first decision to the end of the episode. This is the
+    makespan if the first decision is due at the first submission and all jobs complete.
 
     Parameters
     ----------
     scale : float
-        Time that earns -1, in seconds.
+        Time that yields a reward of -1, in seconds.
 
     Raises
     ------
@@ -306,36 +307,36 @@ class MakespanReward:
         self.scale = finite("scale", scale, above=0)
 
     def reset(self, simulation: Simulation) -> None:
-        """Learn that an episode begins."""
+        """Prepare for a new episode."""
         self._simulation = simulation
         self._time = 0.0
 
     def answered(self, answer: Any) -> None:
-        """Do nothing: only time counts, and the problem tells of jobs that arrive and leave."""
+        """Do nothing: the reward depends only on time."""
 
     def collect(self) -> float:
-        """Return what was earned since the last call."""
+        """Return the reward since the last call."""
         before, self._time = self._time, self._simulation.end_time
         return (before - self._time) / self.scale
 
 
 class CompletionTimeReward(MakespanReward):
-    """Minus the time that all jobs have spent in the system since the last decision, over a scale.
+    """Negative time that all jobs have spent in the system since the last decision, divided by a scale.
 
-    The sum over an episode is minus the sum of all jobs' times from submission to completion; a job that has not
-    completed counts up to the end.
+    Summed over an episode, it is the negative sum of all jobs' times from submission to completion. Jobs that have not
+    completed count up to the end of the episode.
 
     Parameters
     ----------
     scale : float
-        Time that earns -1, in seconds.
+        Time that yields a reward of -1, in seconds.
     """
 
     def __init__(self, scale: float = 10_000.0) -> None:
         super().__init__(scale)
 
     def reset(self, simulation: Simulation) -> None:
-        """Learn that an episode begins, and listen to jobs that arrive and leave."""
+        """Prepare for a new episode, and listen to arrivals and completions of jobs."""
         super().reset(simulation)
         self._num_jobs = 0
         self._spent = 0.0
@@ -348,18 +349,18 @@ class CompletionTimeReward(MakespanReward):
         self._num_jobs += change
 
     def collect(self) -> float:
-        """Return what was earned since the last call."""
+        """Return the reward since the last call."""
         self._count(self._simulation.end_time)
         spent, self._spent = self._spent, 0.0
         return -spent / self.scale
 
 
 REWARDS: dict[str, Callable[[], Reward]] = {"makespan": MakespanReward, "completion_time": CompletionTimeReward}
-"""The rewards by name."""
+"""Rewards by name."""
 
 
 class DagEnv(SchedulingEnv):
-    """``desim/Dag-v0``: which executable node is assigned next, and to which executor.
+    """``desim/Dag-v0``: environment in which an action assigns a ready node to an executor.
 
     The action space is Discrete(max_nodes x num_executors), see :class:`NodeEncoder`; with an allocation it is
     Discrete(max_nodes).
@@ -367,37 +368,37 @@ class DagEnv(SchedulingEnv):
     Parameters
     ----------
     workload : sequence of DagCluster, or callable, optional
-        Clusters that episodes are drawn from, or what makes that of an episode from a random generator. By default
-        queries like those of TPC-H are drawn for each episode, see :func:`desim.workloads.dag.registry.draw`, and
-        executors once for the environment.
+        Clusters that episodes are sampled from, or a function that creates the cluster of an episode from a random
+        generator. By default, queries like those of TPC-H are generated for each episode, see
+        :func:`desim.workloads.dag.registry.draw`, and executors once for the environment.
     num_executors : int
-        Executors of every cluster.
+        Number of executors of every cluster.
     max_nodes : int
-        How many executable nodes are seen.
+        Number of ready nodes that are encoded.
     allocation : callable, optional
-        Chooses the executor of a node, given the observation, the job and the node, such as
-        ``desim.agents.dag.DEFT().allocate``; an action is then a node alone.
+        Function of the observation, the job and the node that chooses the executor, such as
+        ``desim.agents.dag.DEFT().allocate``. An action is then a node alone.
     observation : {"nodes"} or Encoder
-        What is seen; with an encoder of your own max_nodes and allocation play no part.
+        Name of an encoder, or a custom encoder; with a custom one, max_nodes and allocation are ignored.
     reward : {"makespan", "completion_time"} or Reward
-        What is earned.
+        Name of a reward, or a custom reward.
     num_jobs : int
-        Jobs of an episode of the default workload.
+        Number of jobs per episode of the default workload.
     until : float
-        An episode is truncated at this time, in seconds.
+        Time at which an episode is truncated, in seconds.
     max_decisions : int, optional
-        And after so many decisions.
+        Number of decisions after which an episode is truncated.
     skip_forced : bool
-        Do not ask while all executors are down.
+        Whether to skip decisions while all executors are down.
     workload_seed : int
-        Of the default executors.
+        Seed of the default executors.
 
     Raises
     ------
     InvalidConfiguration
         If an argument is out of range.
     MissingDependency
-        If there is no package that makes the default workload.
+        If the package for the default workload is not installed.
     """
 
     def __init__(

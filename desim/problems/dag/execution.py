@@ -1,4 +1,4 @@
-"""What is assigned to executors and when it is expected to run; what happens: copies start, finish, are taken back."""
+"""Queues of the executors with expected times, and their execution: copies start, finish or are withdrawn."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ __all__ = ["Execution", "Plan", "SharedTransfers", "Timetable"]
 
 
 class Timetable:
-    """The copies of one executor that run or wait, in order, with the idle times between them; live, do not change it.
+    """Queue of one executor: its running and waiting copies and the idle times between them; live, do not modify it.
 
     Attributes
     ----------
     running : Copy or None
-        What runs now.
+        Copy that runs now.
     waiting : list of Copy
-        What comes next, in order; expected starts and finishes are those of the copies.
+        Waiting copies, in order of execution. Each copy holds its expected start and finish.
     gaps : list of (float, float)
         Idle times before waiting copies as (begin, end), in seconds, in order.
     free_since : float
-        When the executor last became free, or came back from an outage, in seconds.
+        Time at which the executor last became free or was repaired, in seconds.
     """
 
     __slots__ = ("free_since", "gaps", "running", "waiting")
@@ -44,59 +44,59 @@ class Timetable:
         self.free_since = 0.0
 
     def finish_before(self, position: int) -> float:
-        """Return when what comes before a position of the queue is expected to have finished, in seconds."""
+        """Return when all copies before a queue position are expected to have finished, in seconds."""
         if position:
             return self.waiting[position - 1].finish
         return self.free_since if self.running is None else self.running.finish
 
     def earliest_gap(self, ready: float, duration: float) -> tuple[float, int] | None:
-        """Find the first idle time before a waiting copy that something fits into.
+        """Find the first idle time before a waiting copy that is long enough for a given duration.
 
         Parameters
         ----------
         ready : float
             Earliest start, not before now, in seconds.
         duration : float
-            In seconds.
+            Run time in seconds.
 
         Returns
         -------
         (float, int) or None
-            The start in seconds and the position in the queue; None if it fits into no gap.
+            Start in seconds and position in the queue, or None if no gap is long enough.
         """
         gaps = self.gaps
         for index in range(bisect_left(gaps, ready + duration, key=_end), len(gaps)):
             begin, end = gaps[index]
             start = begin if begin > ready else ready
-            if start < end and start + duration <= end:  # at the end itself, others may be that take no time
+            if start < end and start + duration <= end:  # several copies without duration may lie at the end itself
                 return start, bisect_left(self.waiting, end, key=_start)
         return None
 
 
 class Plan:
-    """The timetables of all executors.
+    """Timetables of all executors.
 
-    Expected times are computed when something is assigned. When something happens at another time than expected,
-    the executors concerned are marked, and :meth:`refresh` computes anew what has changed.
+    Expected times are computed when copies are assigned. When something happens at another time than expected, the
+    executors concerned are marked, and :meth:`refresh` recomputes what has changed.
 
     Parameters
     ----------
     env : simpy.Environment
-        Whose clock counts.
+        Environment whose clock is used.
     num_executors : int
         Number of executors.
     is_exact : bool
-        Nothing happens later than expected unless the executor concerned is marked. Otherwise what is overdue is
-        looked for, and expected now.
+        Whether nothing happens later than expected on executors that are not marked. Otherwise, overdue copies are
+        searched for and expected now.
 
     Attributes
     ----------
     available : numpy.ndarray of shape (num_executors,)
-        When all that is assigned will have run, in seconds; infinite for an executor that is down.
+        Time at which all assigned copies will have run, in seconds; infinite for an executor that is down.
     last_gap_ends : numpy.ndarray of shape (num_executors,)
-        Where the last gap ends, -inf without one.
+        End of the last gap in seconds; -inf if there is no gap.
     timetables : dict of int to Timetable
-        By executor.
+        Timetable by executor.
     """
 
     def __init__(self, env: simpy.Environment, num_executors: int, *, is_exact: bool = True) -> None:
@@ -104,29 +104,29 @@ class Plan:
         self.last_gap_ends = np.full(num_executors, -np.inf)
         self.timetables = {executor: Timetable() for executor in range(num_executors)}
         self._env = env
-        self._outdated: dict[int, None] = {}  # a set in order
+        self._outdated: dict[int, None] = {}  # an ordered set
         self._sequence = 0
         self._is_exact = is_exact
         self._checked_at = -np.inf
 
     def assign(self, state: JobState, nodes: Sequence[int], executor: int, position: int | None) -> list[Copy] | None:
-        """Add a copy of each node, one behind the other, at a position of an executor's queue.
+        """Insert copies of nodes, one after the other, at a position of an executor's queue.
 
         Parameters
         ----------
         state : JobState
-            The job.
+            Job of the nodes.
         nodes : sequence of int
-            Nodes whose parents are assigned or come before them here.
+            Nodes whose parents are assigned or come earlier in this sequence.
         executor : int
-            The executor, which is up.
+            Executor, which is up.
         position : int, optional
-            The end of the queue if None.
+            Position in the queue; default: the end.
 
         Returns
         -------
         list of Copy or None
-            The new copies; None, with nothing changed, if they do not fit into the idle time at the position.
+            New copies, or None, with nothing changed, if they do not fit into the idle time at the position.
         """
         self.refresh()
         table = self.timetables[executor]
@@ -144,7 +144,7 @@ class Plan:
             copy = state.new_copy(node, executor, now=now, sequence=self._sequence, start=start, finish=time)
             self._sequence += 1
             copies.append(copy)
-            state.add(copy)  # its children among the nodes find it
+            state.add(copy)  # so that its children among the nodes find it
         if at_end:
             table.waiting.extend(copies)
             self.available[executor] = time
@@ -167,7 +167,7 @@ class Plan:
         return copies
 
     def begin(self, copy: Copy, start: float) -> None:
-        """Let the first waiting copy of an executor run from a time on."""
+        """Start the first waiting copy of an executor at a given time."""
         executor = copy.executor
         table = self.timetables[executor]
         del table.waiting[0]
@@ -183,7 +183,7 @@ class Plan:
                 self.last_gap_ends[executor] = -np.inf
 
     def end(self, executor: int, time: float) -> None:
-        """Let what runs on an executor end at a time."""
+        """End the running copy of an executor at a given time."""
         table = self.timetables[executor]
         table.running = None
         table.free_since = time
@@ -191,26 +191,26 @@ class Plan:
             self.available[executor] = time
 
     def withdraw(self, copy: Copy) -> None:
-        """Take a copy back that waits."""
+        """Remove a waiting copy."""
         table = self.timetables[copy.executor]
         if table.running is None and table.waiting[0] is copy:
-            table.free_since = self._env.now  # until now the executor was kept for this copy
+            table.free_since = self._env.now  # until now, the executor was reserved for this copy
         table.waiting.remove(copy)
         self._outdated[copy.executor] = None
 
     def take_down(self, executor: int) -> Copy | None:
-        """Let an executor be down from now on, and return what ran on it."""
+        """Mark an executor as down from now on, and return the copy that ran on it."""
         table = self.timetables[executor]
         copy, table.running = table.running, None
         self.available[executor] = np.inf
         return copy
 
     def bring_up(self, executor: int) -> None:
-        """Let an executor be free from now on."""
+        """Mark an executor as free from now on."""
         self.timetables[executor].free_since = self.available[executor] = self._env.now
 
     def move(self, copy: Copy, start: float) -> None:
-        """Expect a copy at another time, and mark what that may change."""
+        """Change a copy's expected start, and mark executors that this may affect."""
         copy.start = start
         copy.finish = start + copy.state.run_times.item(copy.node, copy.executor)
         copy.state.forget_arrivals(copy.node)
@@ -220,11 +220,11 @@ class Plan:
                     self._outdated[other.executor] = None
 
     def mark(self, executor: int) -> None:
-        """Take note that what waits on an executor may run at other times than expected."""
+        """Mark an executor: its waiting copies may run at other times than expected."""
         self._outdated[executor] = None
 
     def refresh(self) -> None:
-        """Compute anew the expected times that may have changed."""
+        """Recompute the expected times that may have changed."""
         if not self._is_exact and self._checked_at != self._env.now:
             self._mark_overdue()
         while self._outdated:
@@ -233,7 +233,7 @@ class Plan:
             self._expect(executor)
 
     def _mark_overdue(self) -> None:
-        """Mark the executors on which something should have happened by now."""
+        """Mark executors with a waiting copy whose expected start has passed."""
         self._checked_at = now = self._env.now
         for executor, table in self.timetables.items():
             if table.waiting and table.waiting[0].start < now:
@@ -267,26 +267,26 @@ _end = itemgetter(1)
 _start = attrgetter("start")
 
 
-# -- what executors do ---------------------------------------------------------------------------
+# -- execution --------------------------------------------------------------------------------------
 
 
 class Execution:
-    """The executors of a cluster at work: each runs what is assigned to it, in order, and records it.
+    """Execution on the executors of a cluster: runs the assigned copies in order and records them.
 
     Parameters
     ----------
     problem : Problem
-        The bound cluster, whose listeners are told.
+        Bound cluster, whose listeners are notified.
     executors : Executors
-        Its executors.
+        Executors of the cluster.
     plan : Plan
-        What is assigned to them.
+        Queues of the executors.
     links : SharedLinks or None
-        What transfers share; without, they move between each pair at that pair's speed, whatever else is moving.
+        Links that transfers share. None: each pair of executors has its own channel at that pair's transfer speed.
     outages_lose_data : bool
-        An executor that goes down loses the results that it holds.
+        Whether an executor that fails loses the results that it holds.
     completed : callable
-        Called with a copy that has finished.
+        Function that is called with each finished copy.
     """
 
     def __init__(
@@ -319,17 +319,17 @@ class Execution:
             )
         self._processes = [ExecutorProcess(problem.env, self, executor) for executor in self._timetables]
 
-    # -- what an executor asks for and tells ----------------------------------------------------------
+    # -- called by the executor processes -------------------------------------------------------------
 
     def next_item(self, executor: int) -> Copy | None:
-        """Return the copy that an executor runs next."""
+        """Return the copy that an executor runs next, or None."""
         waiting = self._timetables[executor].waiting
         return waiting[0] if waiting else None
 
     def start_time(self, copy: Copy) -> float | None:
-        """Return when a copy that is next can start, in seconds; None while that is not known."""
+        """Return when the next copy can start, in seconds; None while that is unknown."""
         start = max(self._timetables[copy.executor].free_since, copy.assigned)
-        if copy.receiving != copy.receiving:  # NaN: this is the first time that somebody asks
+        if copy.receiving != copy.receiving:  # NaN: this is the first call for this copy
             copy.receiving = start
         start += copy.state.delay(copy)
         ready = copy.state.received_at(copy) if self._shared is None else self._shared.received_at(copy)
@@ -338,7 +338,7 @@ class Execution:
         return start
 
     def begin(self, copy: Copy, start: float) -> float:
-        """Let a copy run from a time on, and return when it will have finished, in seconds."""
+        """Start a copy at a given time, and return when it will finish, in seconds."""
         state = copy.state
         if self._shared is None:
             state.receive(copy, float("inf"))
@@ -355,7 +355,7 @@ class Execution:
         return copy.due
 
     def complete(self, copy: Copy) -> None:
-        """Take note that a copy has finished."""
+        """Update the state after a copy has finished."""
         copy.has_finished = True
         if copy.finish != copy.due:
             copy.finish = copy.due
@@ -366,10 +366,10 @@ class Execution:
             self._shared.finished(copy)
         self._completed(copy)
 
-    # -- what the cluster asks for --------------------------------------------------------------------
+    # -- called by the cluster ------------------------------------------------------------------------
 
     def assign(self, state: JobState, nodes: Sequence[int], executor: int, position: int | None) -> bool:
-        """Put copies of nodes into a queue, one behind the other, if they fit there, and tell whether they do."""
+        """Insert copies of nodes into a queue, one after the other; return whether they fit there."""
         copies = self._plan.assign(state, nodes, executor, position)
         if copies is None:
             return False
@@ -383,16 +383,16 @@ class Execution:
         return True
 
     def is_down(self, executor: int) -> bool:
-        """Tell whether an executor is down."""
+        """Return whether an executor is down."""
         return self._processes[executor].status is ExecutorStatus.DOWN
 
     def look_again(self, executors: Iterable[int]) -> None:
-        """Tell executors that what is to run next, or when, may have changed."""
+        """Notify executors that their next copy, or its start time, may have changed."""
         for executor in executors:
             self._processes[executor].look_again()
 
     def withdraw(self, copy: Copy) -> None:
-        """Take a copy back that waits."""
+        """Withdraw a waiting copy."""
         self._plan.withdraw(copy)
         copy.state.remove(copy)
         if self._shared is not None:
@@ -402,7 +402,7 @@ class Execution:
             self._problem.emit("withdrawal", copy)
 
     def withdraw_rest(self, state: JobState) -> None:
-        """Take back the copies of a job that has ended."""
+        """Withdraw the waiting copies of a job that has ended."""
         left = [copy for copies in state.copies for copy in copies if not copy.has_started]
         for copy in left:
             was_next = self.next_item(copy.executor) is copy
@@ -411,8 +411,8 @@ class Execution:
                 self._processes[copy.executor].look_again()
 
     def take_down(self, executors: Sequence[int]) -> list[Copy]:
-        """Drop what runs and waits on executors that go down, and return what waits on the others."""
-        self._plan.refresh()  # what is expected now tells what waited for what
+        """Drop what runs and waits on failing executors, and return what waits on the others."""
+        self._plan.refresh()  # expected times show which copies waited for which data
         now = self._problem.env.now
         if self._shared is None:
             for executor, table in self._timetables.items():
@@ -432,12 +432,12 @@ class Execution:
         return [copy for table in self._timetables.values() for copy in table.waiting]
 
     def bring_up(self, executor: int) -> None:
-        """Let an executor that was down work again."""
+        """Resume an executor that was down."""
         self._plan.bring_up(executor)
         self._processes[executor].repair()
 
     def go_on_as_expected(self) -> None:
-        """Let what runs take as long as agents expect, at least until now, and let nothing else happen by itself."""
+        """Let running copies take as long as agents expect, ending no earlier than now; cancel all other events."""
         ends, now = {}, self._problem.env.now
         for executor, table in self._timetables.items():
             if table.running is not None:
@@ -448,7 +448,7 @@ class Execution:
             kept[self._shared.next_event] = None
 
         def time_of(event: simpy.Event, time: float) -> float | None:
-            """Return when what is scheduled for a time will happen, if it will."""
+            """Return when a scheduled event will happen, or None if it is cancelled."""
             return ends.get(event, time) if event in kept else None
 
         reschedule(self._problem.env, time_of)
@@ -462,7 +462,7 @@ class Execution:
                 self._record(copy, None, None, "queued")
 
     def _record(self, copy: Copy, start: float | None, finish: float | None, outcome: str) -> None:
-        """Record what has become of a copy."""
+        """Record the outcome of a copy."""
         self._record_copy(
             (
                 copy.state.job.job_id,
@@ -480,7 +480,7 @@ class Execution:
         )
 
     def _holds_data(self, executor: int) -> bool:
-        """Tell whether what was computed on an executor is still there."""
+        """Return whether the results computed on an executor are still there."""
         return not (self._lose_data and self.is_down(executor))
 
     def _look_again_for(self, copy: Copy) -> None:
@@ -492,28 +492,28 @@ class Execution:
 
 
 class SharedTransfers:
-    """Data move over links that they share, see :class:`SharedLinks`.
+    """Transfers over shared links, see :class:`SharedLinks`.
 
-    Each input of a copy sets out when it is assigned and its parent has finished, while its executor may still be busy.
-    It comes from the executor itself if a copy of the parent has finished there or is ahead in its queue; otherwise
-    from the finished copy that is nominally the fastest, or, if there is none yet, from the first that finishes.
-    If the parent finishes on the executor itself in the meantime, the transfer is broken off. Where outages lose data,
-    those under way from an executor that goes down end, and another source is looked for.
+    The transfer of an input begins when the copy is assigned and the parent has finished, even if the executor is still
+    busy. No transfer is needed if a copy of the parent has finished on the executor itself or is ahead in its queue.
+    Otherwise, the source is the finished copy with the earliest nominal arrival or, if none has finished, the first
+    copy to finish. If the parent meanwhile finishes on the executor itself, the transfer is cancelled. If outages lose
+    data, transfers from a failing executor are cancelled, and another source is sought.
 
     Parameters
     ----------
     env : simpy.Environment
-        Its clock.
+        Environment of the cluster.
     executors : Executors
-        Of the cluster.
+        Executors of the cluster.
     links : SharedLinks
-        Between them.
+        Links between the executors.
     timetables : mapping of int to Timetable
-        What is assigned to them.
+        Queues of the executors.
     holds_data : callable
-        Tells of an executor whether what was computed on it is still there.
+        Function that returns whether results computed on a given executor are still there.
     received : callable
-        Called with a copy all of whose inputs have arrived.
+        Function that is called with a copy when all its inputs have arrived.
     """
 
     def __init__(
@@ -534,27 +534,27 @@ class SharedTransfers:
         self._seconds = executors.seconds_per_unit
         self._latencies = executors.latencies
         self._channels = SharedChannels(env, links.bandwidths.tolist())
-        self._flows: dict[tuple[Copy, int], tuple[Flow, int]] = {}  # with the source, by receiver and parent
+        self._flows: dict[tuple[Copy, int], tuple[Flow, int]] = {}  # (receiver, parent) -> (flow, source executor)
 
     @property
     def next_event(self) -> simpy.Event:
-        """What the links wait for."""
+        """Event that the links wait for."""
         return self._channels.next_event
 
     def received_at(self, copy: Copy) -> float | None:
-        """Return when all inputs of a copy were there, in seconds; None as long as they are not."""
+        """Return when the last input of a copy arrived, in seconds; None if some are missing."""
         inputs = copy.inputs
         if len(inputs) < len(copy.state.job.parent_lists[copy.node]):
             return None
         return max((delivery.arrival for delivery in inputs.values()), default=0.0)
 
     def assigned(self, copy: Copy) -> None:
-        """Send the inputs of a new copy that can be had."""
+        """Start the transfers of a new copy's available inputs."""
         for parent, size in copy.state.job.parent_lists[copy.node]:
             self._seek(copy, parent, size)
 
     def finished(self, copy: Copy) -> None:
-        """Send the data of a copy that has finished to the copies that wait for them."""
+        """Send the data of a finished copy to the copies that wait for them."""
         state, node, executor = copy.state, copy.node, copy.executor
         for child, size in state.job.child_lists[node]:
             for other in state.copies[child]:
@@ -567,7 +567,7 @@ class SharedTransfers:
                     self._send(copy, other, size)
 
     def dropped(self, copy: Copy) -> None:
-        """Break off what was under way to a copy, and serve those that counted on its data from elsewhere."""
+        """Cancel the transfers to a dropped copy, and find other sources for copies that relied on its data."""
         state, node = copy.state, copy.node
         for parent, _ in state.job.parent_lists[node]:
             self._break_off(copy, parent)
@@ -577,14 +577,14 @@ class SharedTransfers:
                     self._seek(other, node, size)
 
     def lost(self, executor: int) -> None:
-        """Break off what was under way from an executor that has lost its data, and look for other sources."""
+        """Cancel the transfers from an executor that has lost its data, and find other sources."""
         for (copy, parent), (_, source) in list(self._flows.items()):
             if source == executor:
                 self._break_off(copy, parent)
                 self._seek(copy, parent, dict(copy.state.job.parent_lists[copy.node])[parent])
 
     def _seek(self, copy: Copy, parent: int, size: float) -> None:
-        """Get an input from where it can be had, unless that has been done."""
+        """Obtain an input from the best source, unless it has arrived or is on its way."""
         if parent in copy.inputs or (copy, parent) in self._flows:
             return
         near = self._at_home(copy, parent)
@@ -603,7 +603,7 @@ class SharedTransfers:
             self._send(best, copy, size)
 
     def _at_home(self, copy: Copy, parent: int) -> Copy | None:
-        """Return a copy of a parent that has finished, runs or is ahead in the queue on the executor of a copy."""
+        """Return the parent's copy that has finished, runs or is ahead in the queue on the same executor, if any."""
         found = None
         for other in copy.state.copies[parent]:
             if other.executor == copy.executor:

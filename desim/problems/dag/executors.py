@@ -1,4 +1,4 @@
-"""The executors of a cluster: how fast they compute, how fast data move between them, and what links these share."""
+"""Executors of a cluster: their speeds, the transfer speeds between them, and the links that transfers share."""
 
 from __future__ import annotations
 
@@ -22,36 +22,36 @@ Floats = NDArray[np.float64]
 
 
 class Executors:
-    """Executors with their speeds and the channels between each pair of them; they do not change.
+    """Executors with their speeds and the channels between each pair of them; immutable.
 
     Moving ``size`` units of data from executor k to another executor l takes
-    ``latencies[k, l] + size / transfer_speeds[k, l]`` seconds, and no time within one executor.
+    ``latencies[k, l] + size / transfer_speeds[k, l]`` seconds. Within one executor it takes no time.
 
     Parameters
     ----------
     speeds : array_like of shape (num_executors,)
-        Work per second, v_k, above 0. A node of work w runs for w / v_k seconds, unless its job says otherwise.
+        Work per second, v_k, above 0. A node of work w runs for w / v_k seconds unless its job has ``run_times``.
     transfer_speed : float or array_like of shape (num_executors, num_executors)
-        Units of data per second from each executor to each other, c_kl, above 0; infinite for no delay. The
-        diagonal is not looked at.
+        Units of data per second from each executor to each other, c_kl, above 0; infinite for no delay. The diagonal
+        is ignored.
     latency : float or array_like of shape (num_executors, num_executors)
-        Seconds before the first unit of data arrives, at least 0.
+        Delay before the first unit of data arrives, in seconds, at least 0.
     names : sequence of str, optional
-        ``executor0``, ``executor1``, ... if left out.
+        Names of the executors; default: ``executor0``, ``executor1``, ...
 
     Attributes
     ----------
     speeds : numpy.ndarray of shape (num_executors,)
         As given, read-only.
     transfer_speeds, latencies : numpy.ndarray of shape (num_executors, num_executors)
-        As given, read-only; the diagonals are infinite and 0.
+        As given, read-only; the diagonals are infinite and 0, respectively.
     names : tuple of str
-        Names.
+        Names of the executors.
 
     Raises
     ------
     InvalidConfiguration
-        If a shape does not fit, or a value is out of range; the message names the executor or the pair.
+        If a shape does not match or a value is out of range. The message names the executor or the pair.
 
     Examples
     --------
@@ -71,7 +71,7 @@ class Executors:
         speeds = numbers("speeds", speeds, shape=(None,))
         self.names = names_of("executor", names, len(speeds))
         if not self.names:
-            raise InvalidConfiguration("speeds is empty, want one number for each executor")
+            raise InvalidConfiguration("speeds is empty, expected one number per executor")
         self.speeds = numbers("speed", speeds, above=0, names=[self.names])
         self.transfer_speeds = self._between_pairs("transfer_speed", transfer_speed, np.inf, above=0, infinite=True)
         self.latencies = self._between_pairs("latency", latency, 0.0, least=0)
@@ -84,7 +84,7 @@ class Executors:
         return numbers(what, table, shape=(count, count), names=[self.names] * 2, **bounds)
 
     def __repr__(self) -> str:
-        """Say how many there are and how fast."""
+        """Return the number of executors and the range of their speeds."""
         return f"Executors({self.num_executors}, speeds {self.speeds.min():g} to {self.speeds.max():g})"
 
     @property
@@ -94,14 +94,14 @@ class Executors:
 
     @cached_property
     def seconds_per_unit(self) -> Floats:
-        """Seconds that a unit of data takes from each executor to each other, 1 / c_kl; the diagonal is 0."""
+        """Seconds per unit of data from each executor to each other, 1 / c_kl; the diagonal is 0."""
         table = 1.0 / self.transfer_speeds
         table.flags.writeable = False
         return table
 
     @cached_property
     def mean_seconds_per_unit(self) -> float:
-        """Mean over all pairs of different executors of the seconds that a unit of data takes, without latency."""
+        """Mean seconds per unit of data over all pairs of different executors, without latency."""
         return self._mean_between(self.seconds_per_unit)
 
     @cached_property
@@ -115,11 +115,11 @@ class Executors:
             return 0.0
         apart = table[~np.eye(count, dtype=bool)]
         first = apart[0].item()
-        # Of equal numbers the mean is that number; summing them would round.
+        # If all values are equal, return that value exactly: a sum would round.
         return float(first) if (apart == first).all() else float(apart.mean())
 
     def describe(self) -> dict[str, Any]:
-        """Return what they are as plain values; tables of pairs as one number where all pairs are equal."""
+        """Return the configuration as plain Python values; tables become one number if all pairs are equal."""
         return {
             "num_executors": self.num_executors,
             "speeds": self.speeds.tolist(),
@@ -130,7 +130,7 @@ class Executors:
 
 
 def _plain(table: Floats) -> float | list[list[float | None]] | None:
-    """Return the value of all pairs, or the whole table; None for what is infinite, as JSON has no such number."""
+    """Return the common value of all pairs, or the whole table; infinite values become None because of JSON."""
     apart = table[~np.eye(len(table), dtype=bool)]
     if not len(apart) or (apart == np.inf).all():
         return None
@@ -140,20 +140,20 @@ def _plain(table: Floats) -> float | list[list[float | None]] | None:
 
 
 class SharedLinks:
-    """Links with their bandwidths, and the links that data take between each pair of executors; they do not change.
+    """Links with their bandwidths, and the route (list of links) between each pair of executors; immutable.
 
-    A transfer goes at most at the pair's own transfer speed, see :class:`Executors`, and transfers under way share the
-    links that they take max-min fairly, see :class:`desim.processes.SharedChannels`.
+    A transfer is never faster than the pair's transfer speed, see :class:`Executors`. Transfers under way share the
+    links on their routes max-min fairly, see :class:`desim.processes.SharedChannels`.
 
     Parameters
     ----------
     bandwidths : array_like of shape (num_links,)
-        Units of data per second, above 0; infinite for a link that never limits.
+        Units of data per second of each link, above 0; infinite for a link that never limits transfers.
     routes : sequence of shape (num_executors, num_executors) of sequence of int
-        The links that data take from each executor (row) to each other (column), each once; the diagonal is not
-        looked at.
+        Links used from each executor (row) to each other executor (column), each at most once. The diagonal is
+        ignored.
     names : sequence of str, optional
-        Names of the links; ``link0``, ``link1``, ... if left out.
+        Names of the links; default: ``link0``, ``link1``, ...
 
     Attributes
     ----------
@@ -162,13 +162,13 @@ class SharedLinks:
     routes : tuple of tuple of tuple of int
         As given; the diagonal is empty.
     names : tuple of str
-        Names.
+        Names of the links.
 
     Raises
     ------
     InvalidConfiguration
-        If a bandwidth is not above 0, or a route names a link twice or one that there is not; the message names the
-        link or the pair.
+        If a bandwidth is not above 0, or a route names a link twice or an unknown link. The message names the link or
+        the pair.
 
     Examples
     --------
@@ -190,9 +190,11 @@ class SharedLinks:
         count = len(routes)
         for source, row in enumerate(routes):
             if len(row) != count:
-                raise InvalidConfiguration(f"executor {source} has routes to {len(row)} executors, there are {count}")
+                raise InvalidConfiguration(
+                    f"routes of executor {source}: got {len(row)}, expected {count}, one per executor"
+                )
         if not count:
-            raise InvalidConfiguration("there are no routes, want one for each pair of executors")
+            raise InvalidConfiguration("routes is empty, expected one route for each pair of executors")
         self.routes = tuple(
             tuple(
                 () if source == destination else self._route(source, destination, route) for destination, route in row
@@ -204,13 +206,13 @@ class SharedLinks:
         route = tuple(map(int, links))
         if len(set(route)) < len(route) or not all(0 <= link < self.num_links for link in route):
             raise InvalidConfiguration(
-                f"the route from executor {source} to {destination} is {route}, want different links of "
+                f"route from executor {source} to {destination}: got {route}, expected distinct links below "
                 f"{self.num_links}"
             )
         return route
 
     def __repr__(self) -> str:
-        """Say how many there are."""
+        """Return the number of links and executors."""
         return f"SharedLinks({self.num_links} links between {self.num_executors} executors)"
 
     @property
@@ -224,25 +226,25 @@ class SharedLinks:
         return len(self.routes)
 
     def describe(self) -> dict[str, Any]:
-        """Return what they are as plain values; the bandwidth of a link that never limits is None."""
+        """Return the configuration as plain Python values; infinite bandwidths become None."""
         return {
             "names": list(self.names),
             "bandwidths": [value if value < np.inf else None for value in self.bandwidths.tolist()],
             "routes": [[list(route) for route in row] for row in self.routes],
         }
 
-    # -- usual networks -----------------------------------------------------------------------------
+    # -- common network topologies ------------------------------------------------------------------
 
     @classmethod
     def bus(cls, num_executors: int, bandwidth: float) -> SharedLinks:
-        """Return one link that all transfers share.
+        """Return a bus: one link that all transfers share.
 
         Parameters
         ----------
         num_executors : int
             Number of executors.
         bandwidth : float
-            Of the link, in units of data per second.
+            Bandwidth of the bus, in units of data per second.
 
         Returns
         -------
@@ -253,14 +255,14 @@ class SharedLinks:
 
     @classmethod
     def star(cls, up: ArrayLike, down: ArrayLike | None = None) -> SharedLinks:
-        """Return an uplink and a downlink for each executor, to a switch that never limits.
+        """Return a star: an uplink and a downlink per executor, to a switch that never limits transfers.
 
         Parameters
         ----------
         up : array_like of shape (num_executors,)
             Bandwidth from each executor to the switch, in units of data per second.
         down : array_like of shape (num_executors,), optional
-            Bandwidth from the switch to each executor; as ``up`` if left out.
+            Bandwidth from the switch to each executor, in units of data per second; default: as ``up``.
 
         Returns
         -------
@@ -270,27 +272,27 @@ class SharedLinks:
         Raises
         ------
         InvalidConfiguration
-            If there are not as many downlinks as uplinks, or for what the class refuses.
+            If the numbers of uplinks and downlinks differ, or a bandwidth is not above 0.
         """
         uplinks, downlinks = np.atleast_1d(up), np.atleast_1d(up if down is None else down)
         if uplinks.shape != downlinks.shape:
-            raise InvalidConfiguration(f"there are {uplinks.size} uplinks and {downlinks.size} downlinks, want as many")
+            raise InvalidConfiguration(f"down: got {downlinks.size} downlinks, expected {uplinks.size}, one per uplink")
         count = len(uplinks)
         routes = [[(source, count + destination) for destination in range(count)] for source in range(count)]
         return cls(np.concatenate([uplinks, downlinks]), routes, names=_both_ways(count, "executor"))
 
     @classmethod
     def racks(cls, sizes: Sequence[int], bandwidth: float, *, within: float = np.inf) -> SharedLinks:
-        """Return racks of executors: an uplink and a downlink a rack, and a switch within each.
+        """Return racks of executors: an uplink and a downlink per rack, and a switch within each rack.
 
         Parameters
         ----------
         sizes : sequence of int
-            Executors of each rack; they are numbered rack by rack.
+            Number of executors of each rack. Executors are numbered rack by rack.
         bandwidth : float
-            From each rack to the others and back, in units of data per second each way.
+            Bandwidth of each rack's uplink and of its downlink, in units of data per second.
         within : float
-            Of the switch of a rack, for the transfers between its own executors, in units of data per second.
+            Bandwidth of each rack's switch, for transfers between its own executors, in units of data per second.
 
         Returns
         -------
@@ -305,20 +307,20 @@ class SharedLinks:
 
     @classmethod
     def from_networkx(cls, graph: nx.Graph, executors: Sequence[Any]) -> SharedLinks:
-        """Return the links of a network of routers and executors, with paths of the fewest edges as routes.
+        """Return the links of a network of routers and executors; the routes are paths with the fewest edges.
 
         Parameters
         ----------
         graph : networkx.Graph or networkx.DiGraph
-            Each edge has an attribute ``bandwidth``, in units of data per second. An edge of a DiGraph carries one
-            direction; both directions share one of a Graph.
+            Network whose edges have the attribute ``bandwidth``, in units of data per second. An edge of a DiGraph
+            carries one direction. In a Graph, both directions share the edge's bandwidth.
         executors : sequence
-            The nodes of the graph that are executors, in the order of their numbers.
+            Nodes of the graph that are executors, in the order of their numbers.
 
         Returns
         -------
         SharedLinks
-            A link for each edge, in the graph's order.
+            One link per edge, in the graph's order.
 
         Raises
         ------
@@ -329,12 +331,14 @@ class SharedLinks:
 
         missing = [name for name in executors if name not in graph]
         if missing:
-            raise InvalidConfiguration(f"executor {missing[0]!r} is not in the graph")
+            raise InvalidConfiguration(f"executors: got {missing[0]!r}, expected nodes of the graph")
         number: dict[tuple[Any, Any], int] = {}
         bandwidths = []
         for index, (one, other, attributes) in enumerate(graph.edges(data=True)):
             if "bandwidth" not in attributes:
-                raise InvalidConfiguration(f"the edge {one!r} - {other!r} has no bandwidth")
+                raise InvalidConfiguration(
+                    f"edge {one!r} - {other!r}: no attribute 'bandwidth', expected units of data per second"
+                )
             bandwidths.append(attributes["bandwidth"])
             number[one, other] = index
             if not graph.is_directed():
@@ -344,7 +348,9 @@ class SharedLinks:
             paths = nx.single_source_shortest_path(graph, source)
             unreached = [name for name in executors if name not in paths]
             if unreached:
-                raise InvalidConfiguration(f"there is no path from {source!r} to {unreached[0]!r}")
+                raise InvalidConfiguration(
+                    f"graph: no path from {source!r} to {unreached[0]!r}, expected one between all executors"
+                )
             routes.append([[number[step] for step in pairwise(paths[name])] for name in executors])
         return cls(bandwidths, routes, names=[f"{one} - {other}" for one, other in graph.edges])
 

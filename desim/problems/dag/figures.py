@@ -1,4 +1,4 @@
-"""Figures of runs of DAG jobs: which executor ran what when, curves over time, and the jobs as graphs."""
+"""Figures of runs of DAG jobs: Gantt charts of the executors, curves over time, and shares of executor time."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 CRITICAL: dict[str, Any] = {"facecolor": "none", "edgecolor": "#000000", "linewidth": 1.8}
-#: What a chart shows besides copies, and how it is filled.
+#: Elements of a chart besides copies, and their fill styles.
 MARKS: dict[str, dict[str, Any]] = {
     "waiting for data": WAITING,
     "duplicate": {"facecolor": "none", "edgecolor": "#505050", "hatch": "....", "linewidth": 0.0},
@@ -71,7 +71,7 @@ MARKS: dict[str, dict[str, Any]] = {
     "executor down": DOWN,
     "critical chain": CRITICAL,
 }
-#: What executors do, with the colours of Okabe and Ito, "Color Universal Design", 2008, and greys.
+#: Activities of executors, with the colours of Okabe and Ito, "Color Universal Design", 2008, and greys.
 ACTIVITIES: dict[str, dict[str, Any]] = {
     "useful copies": {"facecolor": "#0072B2", "linewidth": 0.0},
     "useless copies": {"facecolor": "#E69F00", "linewidth": 0.0},
@@ -83,40 +83,40 @@ ACTIVITIES: dict[str, dict[str, Any]] = {
 THIN_ARROW: dict[str, Any] = {"color": "#444444", "width": 0.007, "headwidth": 6.0, "headlength": 7.0, "zorder": 2.8}
 THICK_ARROW: dict[str, Any] = {"color": "#000000", "width": 0.018, "headwidth": 4.5, "headlength": 5.5, "zorder": 2.9}
 UNFINISHED = ("still running", "still queued")
-#: No job has so many nodes.
+#: Upper limit on the number of nodes of a job.
 MOST_NODES = 1 << 30
-#: More transfers than these hide the bars.
+#: Largest number of transfers drawn as arrows; more would hide the bars.
 MOST_ARROWS = 200
-#: Half the height of a bar, of one between arrows, and of what waits, in rows.
+#: Half the height, in rows, of a bar, of a bar with arrows, and of a waiting time.
 HALF, HALF_APART, HALF_WAIT = 0.4, 0.3, 0.1
-#: In low rows the frames of the critical chain are as thick as this share of them.
+#: Largest thickness of the frames of the critical chain, as a share of the height of a row.
 FRAME_SHARE = 0.08
-#: Times that differ by less than this part count as equal.
+#: Relative difference below which times count as equal.
 RESOLUTION = 1e-9
 
 
 def started_copies(run: Run) -> pl.DataFrame:
-    """Return the copies that have started, with their ``row``; those that still run end with the run."""
+    """Return the copies that have started, with their ``row``; running copies end with the run."""
     copies = run.table("copies").with_row_index("row").filter(pl.col("starting_time").is_not_null())
     return copies.with_columns(pl.col("finish_time").fill_null(run.end))
 
 
 def down_executors(run: Run) -> pl.DataFrame:
-    """Return from when to when which executor, its ``lane``, was down."""
+    """Return the periods in which executors (``lane``) were down."""
     return down_spans(run.table("outages"), "executor", run.end)
 
 
 def waits_for_data(run: Run, copies: pl.DataFrame, down: pl.DataFrame) -> pl.DataFrame:
-    """Return when executors had something to run whose data were not there, and ran nothing.
+    """Return the periods in which executors ran nothing because the data of their next copy were missing.
 
-    A copy that was taken back before it started does not count: when that happened is not recorded.
+    Withdrawn copies that never started are left out, because the time of the withdrawal is not recorded.
 
     Parameters
     ----------
     run : Run
-        A run.
+        Run of ``dag``.
     copies, down : polars.DataFrame
-        The copies that have started, and when executors were down.
+        Copies that have started, and periods in which executors were down.
     """
     waited = run.table("copies").filter(
         pl.col("receiving_time").is_not_null()
@@ -141,7 +141,7 @@ def waits_for_data(run: Run, copies: pl.DataFrame, down: pl.DataFrame) -> pl.Dat
 
 
 def executor_names(run: Run, *, speeds: bool = False) -> list[str]:
-    """Return what the executors are called: numbers if they have no names of their own; with their speeds if asked."""
+    """Return the names of the executors, or their numbers if they have default names; optionally with speeds."""
     names = [str(name) for name in run.info["executors"]]
     if names == [f"executor{number}" for number in range(len(names))]:
         names = [str(number) for number in range(len(names))]
@@ -162,43 +162,43 @@ def gantt(
     labels: bool = True,
     axes: Axes | Iterable[Axes] | None = None,
 ) -> list[Axes]:
-    """Draw which executor ran which copy of a node when.
+    """Draw a Gantt chart: which executor ran which copy of a node when.
 
-    Every copy that started is a bar in the row of its executor. Duplicates are dotted; copies that an outage cut
-    are hatched, and so, in grey, are executors that were down. A thin grey bar is the time in which an executor
-    waited for the data of the copy that was next and ran nothing. Copies that still run end with the chart. Arrows show
-    data that move to another executor, from when they are sent to when they have arrived, up to 200 a run.
+    Every copy that started is a bar in the row of its executor. Duplicates are dotted. Copies interrupted by an outage
+    are hatched, and so, in grey, are executors that were down. A thin grey bar shows the time in which an executor ran
+    nothing because the data of its next copy were missing. Running copies end with the chart. Arrows show data sent to
+    another executor, from the begin of the transfer to its end, for up to 200 transfers per run.
 
     Parameters
     ----------
     results : Result or mapping of str to Result
         One run, or several by name, which are drawn one above the other over the same time axis.
     color_by : {"job", "label", "node"}
-        ``"job"``: each job has its own colour up to eight, with more neighbours differ. ``"label"``: the eight labels
-        of jobs with the most execution have a colour each. ``"node"``: neighbours differ, and copies of a
-        node are alike.
+        Meaning of the colours. ``"job"``: each of up to eight jobs has its own colour; with more jobs, neighbours
+        differ. ``"label"``: the eight job labels with the most execution time have their own colours. ``"node"``:
+        neighbours differ, and copies of a node have the same colour.
     critical_chain : bool
-        Frame the copies that determine when the run was over, in black, with the transfers between them: each started
-        when the one before it had finished, or its data had arrived.
+        Whether to frame in black the copies that determine the end of the run, with the transfers between them. Each of
+        these copies started when the previous one had finished or its data had arrived.
     speeds : bool
-        Write the speeds of the executors behind their names.
+        Whether to show the speed of each executor after its name.
     window : (float, float), optional
-        Show only this span of time, in seconds.
+        Time range to show, in seconds.
     labels : bool
-        Whether bars carry the names of their nodes where they fit, behind the id of the job if there are several.
-        Nodes without a name have their number; where they run task by task, that of the task follows.
+        Whether bars show the names of their nodes where they fit, after the job id if there are several jobs. Unnamed
+        nodes have their number, followed by the number of the task if nodes run task by task.
     axes : Axes or iterable of Axes, optional
-        Where to draw, one a run; by default on a new figure.
+        Axes to draw on, one per run; default: a new figure.
 
     Returns
     -------
     Axes or list of Axes
-        One for a Result, a list for a mapping. Executor k stands at y = k, times are in seconds of simulated time.
+        One for a Result, a list for a mapping. Executor k is at y = k; times are in seconds of simulated time.
 
     Raises
     ------
     InvalidConfiguration
-        If an argument is out of range or the results are not those of ``dag``.
+        If an argument is out of range or the results do not come from ``dag``.
 
     Examples
     --------
@@ -263,7 +263,7 @@ def _draw_copies(
 
 
 def _draw_arrows(axes: Axes, moved: pl.DataFrame, half: float, name: str, **look: Any) -> None:
-    """Draw arrows from where and when data were sent to where and when they arrived, from bar to bar."""
+    """Draw transfers as arrows from bar to bar, from begin and source to arrival and destination."""
     if not len(moved):
         return
     source, destination = (moved[end].cast(float).to_numpy() for end in ("source", "destination"))
@@ -275,7 +275,7 @@ def _draw_arrows(axes: Axes, moved: pl.DataFrame, half: float, name: str, **look
 
 
 def names_of_copies(run: Run, copies: pl.DataFrame) -> list[str]:
-    """Return the names of the nodes, or else their numbers, with the jobs if there are several, and with the tasks."""
+    """Return the names or numbers of the nodes, with the job if there are several, and with the task."""
     node = ["arrival_number", "node"]
     named = copies.join(run.table("nodes").select(*node, "name"), on=node, how="left", maintain_order="left")
     number = pl.col("node").cast(pl.String)
@@ -288,7 +288,7 @@ def names_of_copies(run: Run, copies: pl.DataFrame) -> list[str]:
 
 
 def _color(runs: Sequence[Run], tables: Sequence[pl.DataFrame], color_by: str) -> Coloring:
-    """Colour the copies of several runs alike."""
+    """Colour the copies of several runs consistently."""
     label = pl.col("label").fill_null("")
     name = pl.format("job {}", "job_id") + pl.when(label == "").then(pl.lit("")).otherwise(pl.format(" ({})", label))
     if color_by == "label":
@@ -324,27 +324,27 @@ def _color(runs: Sequence[Run], tables: Sequence[pl.DataFrame], color_by: str) -
 
 
 def chain_of(copies: pl.DataFrame, transfers: pl.DataFrame, delay: float) -> tuple[list[int], list[int]]:
-    """Trace back what made a run last as long as it did, last copies first.
+    """Trace back the critical chain, the copies that determine the end of the run, from last to first.
 
-    The chain ends with the copy by which the last node finished. What a copy waited for until it started comes before
-    it: the copy that sent the last of its data, or else the copy that ran before it on its executor, or else, for a
-    copy that started as soon as it was assigned, the copy of its job that finished at that moment. It begins with
-    a copy that waited for none of these, but for a submission or a repair.
+    The chain ends with the copy with which the last node finished. Each copy is preceded by what it waited for: the
+    copy that sent the last of its data, or the previous copy on its executor or, if it started as soon as it was
+    assigned, the copy of its job that finished at that moment. The chain begins with a copy that waited for none of
+    these, but only for a submission or a repair.
 
     Parameters
     ----------
     copies, transfers : polars.DataFrame
-        Tables of a run; of the copies those that have started.
+        Tables of a run; ``copies`` holds only copies that have started.
     delay : float
-        Seconds that an executor needs between copies of different jobs.
+        Delay of an executor between copies of different jobs, in seconds.
 
     Returns
     -------
     copies, transfers : list of int
-        Rows of the tables.
+        Rows of the two tables.
     """
     rows, moves = copies.to_dicts(), transfers.to_dicts()
-    first: dict[tuple[int, ...], int] = {}  # by node, or task of one
+    first: dict[tuple[int, ...], int] = {}  # by node or task
     done: dict[tuple[int, ...], list[int]] = defaultdict(list)  # by node and executor, by finish
     ended: dict[tuple[int, float], int] = {}  # by job and time
     completed = [index for index, row in enumerate(rows) if row["outcome"] == "completed"]
@@ -364,11 +364,11 @@ def chain_of(copies: pl.DataFrame, transfers: pl.DataFrame, delay: float) -> tup
         inputs[move["arrival_number"], move["child"], move["task"], move["destination"]].append(number)
 
     def cause(index: int) -> tuple[int | None, int | None]:
-        """Return the copy that a copy waited for, and the transfer by which, if any."""
+        """Return the copy that a copy waited for, and the transfer, if the wait was for data."""
         row = rows[index]
         start = row["starting_time"] - RESOLUTION * max(1.0, row["starting_time"])
         found: list[tuple[float, int, int, int | None]] = []
-        # a copy may have started there before, with other data; these had arrived by then and come behind
+        # An earlier start of the copy on this executor had other inputs; their arrivals are earlier and sort behind.
         for number in inputs[row["arrival_number"], row["node"], row["task"], row["executor"]]:
             move = moves[number]
             known = done[row["arrival_number"], move["parent"], move["source"]]
@@ -397,7 +397,7 @@ def chain_of(copies: pl.DataFrame, transfers: pl.DataFrame, delay: float) -> tup
 
 
 def steps_of(run: Run) -> pl.DataFrame:
-    """Return as step functions of time: executors that run a copy, executors that are up, and jobs in the system."""
+    """Return step functions of time: executors running a copy, executors up, and jobs in the system."""
     copies, down, one = started_copies(run), down_executors(run), pl.lit(1, pl.Int64)
     changes = [
         pl.DataFrame({"time": [0.0, run.end]}),
@@ -414,27 +414,27 @@ def steps_of(run: Run) -> pl.DataFrame:
 def utilization(
     results: Results, *, unit: Literal["percent", "executors"] = "percent", **options: Unpack[CurveOptions]
 ) -> Axes:
-    """Draw how many executors ran something over time.
+    """Draw how many executors are running a copy over time.
 
     Parameters
     ----------
     results : Result or mapping of str to Result
-        One run, or several by name; more than four have a panel each.
+        One run, or several by name; more than four get a panel each.
     unit : {"percent", "executors"}
-        Executors that run something as a share of those that are up, or their number. Where none is up there is no
-        share, and a gap. With numbers, a thin grey line shows those that are up.
+        Running executors as a percentage of executors up, or as a number. The percentage has a gap while no executor
+        is up. With numbers, a thin grey line shows the executors up.
     **options
         ``bin_width``, ``window`` and ``axes``, see :class:`~desim.plotting.curves.CurveOptions`.
 
     Returns
     -------
     Axes
-        The panel, or the first of several. Times are in seconds, whatever the unit of the ticks.
+        The panel, or the first of several. Times are in seconds, regardless of the tick unit.
 
     Raises
     ------
     InvalidConfiguration
-        If an argument is out of range or the results are not those of ``dag``.
+        If an argument is out of range or the results do not come from ``dag``.
     """
     return draw_utilization(
         results, "dag", steps_of, ("running", "running executors"), "executors", unit=unit, **options
@@ -442,24 +442,24 @@ def utilization(
 
 
 def jobs_in_system(results: Results, **options: Unpack[CurveOptions]) -> Axes:
-    """Draw how many jobs had been submitted and not finished over time.
+    """Draw the number of jobs that are submitted but not finished over time.
 
     Parameters
     ----------
     results : Result or mapping of str to Result
-        One run, or several by name; more than four have a panel each.
+        One run, or several by name; more than four get a panel each.
     **options
         ``bin_width``, ``window`` and ``axes``, see :class:`~desim.plotting.curves.CurveOptions`.
 
     Returns
     -------
     Axes
-        The panel, or the first of several. Times are in seconds, whatever the unit of the ticks.
+        The panel, or the first of several. Times are in seconds, regardless of the tick unit.
 
     Raises
     ------
     InvalidConfiguration
-        If an argument is out of range or the results are not those of ``dag``.
+        If an argument is out of range or the results do not come from ``dag``.
     """
     return draw_steps(results, "dag", steps_of, pl.col("jobs"), "jobs in the system", **options)
 
@@ -468,11 +468,11 @@ def jobs_in_system(results: Results, **options: Unpack[CurveOptions]) -> Axes:
 def executor_utilization(
     results: Results, *, speeds: bool = False, axes: Axes | Iterable[Axes] | None = None
 ) -> list[Axes]:
-    """Draw which share of the time each executor spent on what, as stacked bars.
+    """Draw the shares of time that each executor spent on each activity, as stacked bars.
 
-    A copy is useless if its job has completed and no copy that started has taken its data; where its node has
-    no children, if it was not the first copy to complete. An executor waits for data if it has a copy to run whose data
-    are not there, and runs nothing. Of a copy that was taken back before it started that is not known, and counts as
+    A copy is useless if its job has completed and no copy that started has used its data or, for a node without
+    children, if it was not the first copy to complete. An executor waits for data if it runs nothing because the data
+    of its next copy are missing. Waiting for a copy that was withdrawn before it started is not recorded, and counts as
     idle.
 
     Parameters
@@ -480,20 +480,20 @@ def executor_utilization(
     results : Result or mapping of str to Result
         One run, or several by name, one panel each.
     speeds : bool
-        Write the speeds of the executors behind their names.
+        Whether to show the speed of each executor after its name.
     axes : Axes or iterable of Axes, optional
-        Where to draw, one a run; by default on a new figure.
+        Axes to draw on, one per run; default: a new figure.
 
     Returns
     -------
     Axes or list of Axes
-        One for a Result, a list for a mapping. Executor k stands at y = k; x is the share of the time from the
-        beginning of the run, which is 0 or a first submission that comes late, to its end, in percent.
+        One for a Result, a list for a mapping. Executor k is at y = k. x is the percentage of the time from the
+        beginning of the run (0, or the first submission if that is late) to its end.
 
     Raises
     ------
     InvalidConfiguration
-        If the results are not those of ``dag``.
+        If the results do not come from ``dag``.
 
     Examples
     --------
@@ -529,7 +529,7 @@ def executor_utilization(
 
 
 def _shares(run: Run) -> Floats:
-    """Return the percentage of the time that each executor spends on each activity, shape (executors, activities)."""
+    """Return the percentage of time of each executor's activities, shape (executors, activities)."""
     copies, down = started_copies(run), down_executors(run)
     tables = run.jobs, run.table("edges"), copies, run.table("transfers")
     useless = pl.col("row").is_in(useless_copies(*tables).implode())
@@ -551,7 +551,7 @@ def _shares(run: Run) -> Floats:
 
 
 def _workload(result: Result) -> dict[str, float]:
-    """Return numbers about the jobs of a run."""
+    """Return summary numbers of the jobs of a run."""
     submission = pl.col("submission_time")
     numbers = result.jobs.select(
         pl.len().alias("jobs"),
@@ -568,17 +568,13 @@ def _workload(result: Result) -> dict[str, float]:
 FIGURES = {
     "gantt": Figure(
         gantt,
-        "Gantt charts: which executor ran which copy of a node when. Duplicates are dotted, copies that an outage cut "
-        "are hatched; a thin grey bar is the time in which an executor waited for data.",
+        "Gantt charts: which executor ran which copy of a node when. Duplicates are dotted, and copies interrupted by "
+        "an outage are hatched; a thin grey bar is the time in which an executor waited for data.",
     ),
-    "utilization": Figure(
-        utilization, "Utilization over time: executors that ran something as a share of those that are up."
-    ),
-    "jobs": Figure(
-        jobs_in_system, "Jobs in the system over time: those that have been submitted and have not finished."
-    ),
+    "utilization": Figure(utilization, "Utilization over time: executors running a copy as a share of executors up."),
+    "jobs": Figure(jobs_in_system, "Jobs in the system over time: jobs that are submitted and have not finished."),
     "executors": Figure(
-        executor_utilization, "What each executor spent its time on, from the beginning of the run to its end."
+        executor_utilization, "Shares of each executor's time by activity, from the beginning of the run to its end."
     ),
 }
 WORDS = ReportWords(
@@ -587,8 +583,8 @@ WORDS = ReportWords(
     left_behind={"running": "jobs_running", "queued": "jobs_queued"},
     of_finished_jobs=("turnaround_time", "waiting_time", "job_slr", "makespan", "speedup", "slr", "gap_to_lower_bound"),
     all_finished="Every job had finished when its run ended, and is part of the metrics.",
-    left_out="Makespan, speedup, SLR and the gap to the lower bound are missing from these runs; turnaround times are "
-    "those of the jobs that had finished.",
+    left_out="Makespan, speedup, SLR and the gap to the lower bound are missing for these runs; turnaround times cover "
+    "only the jobs that had finished.",
     blind="makespan and turnaround times",
-    below_workload="Work is in units of which an executor of speed 1 does one a second.",
+    below_workload="An executor of speed 1 does one unit of work per second.",
 )

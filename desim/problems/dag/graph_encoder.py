@@ -1,4 +1,4 @@
-"""The jobs in the system as graphs, and the executable nodes as candidates: what graph networks see."""
+"""Encoders for graph networks: the jobs in the system as graphs, and the ready nodes as candidates."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ Floats = NDArray[np.float64]
 Made = TypeVar("Made")
 
 Node = tuple[JobState, int]
-"""A job and one of its nodes."""
+"""Job and number of one of its nodes."""
 
 FIXED_FEATURES = ("run_time", "incoming_time", "outgoing_time", "rank_up", "rank_down", "children")
-"""The columns of ``JobGraph.nodes``."""
+"""Columns of ``JobGraph.nodes``."""
 
 JOB_FEATURES = ("unassigned_nodes", "running_nodes", "unassigned_time", "critical_time", "age")
-"""The columns of ``jobs``: counts; mean run times of the nodes without an executor, in all and along the longest path
-with its transfers; and the time since the submission, all compressed."""
+"""Columns of ``jobs``, log-scaled: numbers of nodes; mean run times of the nodes without an executor, as a sum and
+along the longest path with its transfers; and the time since the submission."""
 
 SYSTEM_GRAPH_FEATURES = (
     "jobs",
@@ -68,10 +68,10 @@ SYSTEM_GRAPH_FEATURES = (
     "critical_time",
     "waiting_is_possible",
 )
-"""The entries of ``system``: counts, compressed, the last one of the candidates that no busy executor would finish
-sooner; the least delay of a candidate; the share of the executors that are idle; and, compressed, the time until
-another one is, the mean and the longest time until an executor is, the mean run times of all nodes without an executor
-over the number of executors, and the longest path of all jobs."""
+"""Entries of ``system``. Log-scaled: numbers of jobs and candidates, the last one counting candidates that no busy
+executor would finish sooner; the time until another executor is idle, the mean and the longest time until an executor
+is idle, the mean run times of all nodes without an executor over the number of executors, and the longest path of all
+jobs. Not log-scaled: the least delay of a candidate, and the share of idle executors."""
 
 CANDIDATE_FEATURES = (
     "finish_time",
@@ -84,28 +84,28 @@ CANDIDATE_FEATURES = (
     "rank_ratio",
     "work_ratio",
 )
-"""The columns of ``candidates``: the earliest finish on any executor and on one that may be used, from now, compressed;
-the logarithm of their ratio, up to 3; run time and time until all data are there on the best of those executors that
-may be used, compressed; how many candidates have a higher upward rank and no delay, and how many belong to a job with
-less work left and have little delay, compressed; the logarithms of the ratio to the highest rank and to the least
+"""Columns of ``candidates``: the earliest finish from now on any executor and on a usable one, log-scaled; the
+logarithm of their ratio (the delay), up to 3; run time and time until all data have arrived on the best usable
+executor, log-scaled; the number of candidates with a higher upward rank and no delay, and of those whose job has less
+work left and that have little delay, log-scaled; the logarithms of the ratio to the highest rank and to the least
 work."""
 
 MOST_DELAY = 3.0
-"""Larger logarithms of ratios count as this."""
+"""Largest logarithm of a ratio; larger ones are clipped."""
 
 PROMPT, SOON = 1e-6, 0.3
-"""Delays up to which a candidate has none, and little: an idle executor finishes it in 1.35 times the time."""
+"""Largest delays that count as none and as little; at 0.3, the finish time is 1.35 times the earliest one."""
 
 _TO_RANK = 0.01
-"""What a second of rank counts beside a second of work: it orders the nodes of a job."""
+"""Weight of a second of rank relative to a second of work; it orders the nodes within a job."""
 
 _DELAY = CANDIDATE_FEATURES.index("delay")
 _COMPUTED = [0, 1, 4, 3, 5, 6, 2, 7, 8]
-"""The features of candidates in the order in which they are computed."""
+"""Positions of the candidate features, in the order in which they are computed."""
 
 
 class JobProgress(NamedTuple):
-    """How far a job is: nodes without an executor, their mean run times in all, and their longest path, in seconds."""
+    """Progress of a job: number of nodes without an executor, their total mean run time and longest path (seconds)."""
 
     unassigned: int
     time: float
@@ -113,26 +113,26 @@ class JobProgress(NamedTuple):
 
 
 class JobGraph:
-    """What does not change while a job runs.
+    """Static features of a job's graph.
 
-    A node counts with its mean run time over all executors, an edge with its mean transfer time over all pairs of
-    different executors, as for the ranks of HEFT (Topcuoglu, Hariri and Wu, IEEE TPDS 13(3), 2002, section 4).
+    A node has its mean run time over all executors, and an edge its mean transfer time over all pairs of different
+    executors, as for the ranks of HEFT (Topcuoglu, Hariri and Wu, IEEE TPDS 13(3), 2002, section 4).
 
     Parameters
     ----------
     state : JobState
-        The job.
+        State of the job.
     executors : Executors
-        What it runs on.
+        Executors of the cluster.
 
     Attributes
     ----------
     nodes : array of float, shape (num_nodes, 6)
-        :data:`FIXED_FEATURES`, compressed.
+        Node features :data:`FIXED_FEATURES`, log-scaled.
     node_bytes : list of bytes
-        The rows of ``nodes``.
+        Rows of ``nodes`` as bytes.
     run_times, rank_up : array of float, shape (num_nodes,)
-        Mean run times, and longest paths to the end, in seconds.
+        Mean run times, and upward ranks (longest paths to the end), in seconds.
     """
 
     def __init__(self, state: JobState, executors: Executors) -> None:
@@ -164,32 +164,32 @@ class JobGraph:
 
     @cached_property
     def edges(self) -> NDArray[np.int64]:
-        """Parents and children, shape (num_edges, 2)."""
+        """Parent and child of each edge, shape (num_edges, 2)."""
         job = self._job
         parents = np.repeat(np.arange(job.num_nodes), np.diff(job.child_start))
         return np.stack([parents, job.child_index], axis=1)
 
     @cached_property
     def edge_times(self) -> Features:
-        """Mean transfer times, compressed, shape (num_edges,)."""
+        """Mean transfer times, log-scaled, shape (num_edges,)."""
         times: Features = compressed(self._latency + self._job.child_size * self._per_unit).astype(np.float32)
         return times
 
     @cached_property
     def key(self) -> int:
-        """Equal for graphs with the same numbers."""
+        """Hash of the graph; equal for graphs with the same numbers."""
         digest = hashlib.blake2b(digest_size=8)
         for array in (self.nodes, self.edges, self.edge_times):
             digest.update(array.tobytes())
         return int.from_bytes(digest.digest(), "little") >> 1
 
     def progress(self, assigned: NDArray[np.bool_]) -> JobProgress:
-        """Return how far the job is; the same object as before if nothing has changed.
+        """Return the progress of the job; the same object as before if nothing has changed.
 
         Parameters
         ----------
         assigned : array of bool, shape (num_nodes,)
-            Which of its nodes have an executor.
+            Whether each node has an executor.
         """
         seen = assigned.tobytes()
         if seen != self._seen:
@@ -201,12 +201,12 @@ class JobGraph:
 
 
 class PerJob(Generic[Made]):
-    """What is made once of each job in the system, and forgotten with it.
+    """Cache of one object per job in the system, which is dropped together with the job.
 
     Parameters
     ----------
     make : callable
-        Makes it of a job and the executors.
+        Function that makes the object from a job and the executors.
     """
 
     def __init__(self, make: Callable[[JobState, Executors], Made]) -> None:
@@ -214,18 +214,18 @@ class PerJob(Generic[Made]):
         self._known: WeakKeyDictionary[JobState, Made] = WeakKeyDictionary()
 
     def __reduce__(self) -> tuple[type[PerJob[Made]], tuple[Callable[[JobState, Executors], Made]]]:
-        """Leave behind what is known when an encoder is copied or sent to another process."""
+        """Return a recipe without the cached objects, for copies and other processes."""
         return PerJob, (self._make,)
 
     def of(self, state: JobState, executors: Executors) -> Made:
-        """Return what was made of a job.
+        """Return the cached object of a job.
 
         Parameters
         ----------
         state : JobState
-            The job.
+            State of the job.
         executors : Executors
-            What it runs on.
+            Executors of the cluster.
         """
         found = self._known.get(state)
         if found is None:
@@ -239,16 +239,16 @@ def describe_progress(progress: Sequence[JobProgress], unfinished: Sequence[int]
     Parameters
     ----------
     progress : sequence of JobProgress
-        How far the jobs are.
+        Progress of the jobs.
     unfinished : sequence of int
-        Nodes that have not finished.
+        Number of unfinished nodes of each job.
     ages : array of float, shape (j,)
-        Seconds since the submissions.
+        Time since the submission of each job, in seconds.
 
     Returns
     -------
     array of float, shape (j, 5)
-        Compressed.
+        Log-scaled features.
     """
     told = zip(progress, unfinished, ages.tolist(), strict=True)
     rows = [(one.unassigned, left - one.unassigned, one.time, one.critical, age) for one, left, age in told]
@@ -268,20 +268,20 @@ def describe_system(
     Parameters
     ----------
     observation : DagObservation
-        A decision.
+        Observation at a decision.
     available : array of float, shape (num_executors,)
-        When each executor is free, in seconds; infinite if it is down.
+        Time at which each executor is free, in seconds; infinite if it is down.
     idle : array of bool, shape (num_executors,)
-        Which executors have nothing to do.
+        Whether each executor is idle.
     progress : sequence of JobProgress
-        How far the jobs are.
+        Progress of the jobs.
     candidates : array of float, shape (c, 9)
-        What is known of the executable nodes that are shown: :func:`describe_candidates`.
+        Features of the encoded ready nodes, see :func:`describe_candidates`.
 
     Returns
     -------
     array of float, shape (12,)
-        Counts and times compressed.
+        Features; counts and times are log-scaled.
     """
     hidden = max(len(observation.executable) - len(candidates), 0)
     delays = candidates[:, _DELAY]
@@ -304,22 +304,22 @@ def describe_candidates(
     Parameters
     ----------
     nodes : sequence of (JobState, int)
-        Executable nodes, c of them.
+        Ready nodes, c of them.
     ranks : array of float, shape (c,)
-        Their upward ranks, in seconds.
+        Upward rank of each node, in seconds.
     work : array of float, shape (c,)
-        The mean run times of the nodes of their job that have no executor yet, together, in seconds.
+        Total mean run time of the nodes of its job that have no executor yet, in seconds.
     available : array of float, shape (num_executors,)
-        When each executor is free, in seconds; infinite if it is down.
+        Time at which each executor is free, in seconds; infinite if it is down.
     usable : array of bool, shape (num_executors,)
-        Which executors a node may be assigned to.
+        Whether nodes may be assigned to each executor.
     time : float
-        Now, in seconds.
+        Current time in seconds.
 
     Returns
     -------
     array of float, shape (c, 9)
-        Without a usable executor the best of all stands for the best usable one.
+        Features. If no executor is usable, the best one of all is used instead of the best usable one.
     """
     count, wide = len(nodes), len(available)
     if not count:
@@ -331,15 +331,15 @@ def describe_candidates(
     earliest = finish.min(axis=1)
     columns = np.flatnonzero(usable)
     chosen = columns[finish[:, columns].argmin(axis=1)] if len(columns) else finish.argmin(axis=1)
-    chosen += np.arange(0, count * wide, wide)  # now places in the flat arrays
-    table = np.empty((len(CANDIDATE_FEATURES), len(nodes)))  # in the order _COMPUTED, those to be compressed first
+    chosen += np.arange(0, count * wide, wide)  # now positions in the flat arrays
+    table = np.empty((len(CANDIDATE_FEATURES), len(nodes)))  # in the order of _COMPUTED, log-scaled features first
     table[0], table[1] = earliest, finish.take(chosen)
     table[2] = ready.take(chosen)
     table[:3] -= time
     np.maximum(table[:3], 0.0, out=table[:3])
-    with np.errstate(invalid="ignore"):  # nodes that no executor can run, while it is down
+    with np.errstate(invalid="ignore"):  # nodes whose only executors are down
         ratios = np.log((table[1] + 1.0) / (table[0] + 1.0))
-    table[6] = delay = np.fmin(ratios, MOST_DELAY)  # which takes MOST_DELAY for what is not a number
+    table[6] = delay = np.fmin(ratios, MOST_DELAY)  # fmin turns NaN into MOST_DELAY
     table[3] = run_times.take(chosen)
     table[4] = _before(-ranks, delay <= PROMPT)
     table[5] = _before(work - _TO_RANK * ranks, delay <= SOON)
@@ -352,7 +352,7 @@ def describe_candidates(
 
 
 def _before(keys: Floats, counted: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Return how many of those that are counted have a smaller key."""
+    """Return, for each key, how many counted ones are smaller."""
     return np.searchsorted(np.sort(keys[counted]), keys)
 
 
@@ -362,28 +362,28 @@ Features = NDArray[np.float32]
 Whole = NDArray[np.int64]
 
 GraphAllocate = Callable[[DagObservation, JobState, int, NDArray[np.float64]], Assign | None]
-"""Chooses the executor of a node, given the observation, the job, the node, and when executors are available."""
+"""Function (observation, job, node, available times) that returns an assignment of the node, or None."""
 
 
 @dataclass(frozen=True)
 class GraphSizes:
-    """How much room there is in padded arrays.
+    """Sizes of padded arrays.
 
     Parameters
     ----------
     jobs : int
-        Jobs, J.
+        Number of jobs, J.
     nodes : int
-        Nodes of a job, N.
+        Number of nodes of a job, N.
     edges : int
-        Edges of a job, E.
+        Number of edges of a job, E.
     candidates : int
-        Executable nodes, C.
+        Number of ready nodes, C.
 
     Raises
     ------
     InvalidConfiguration
-        If a number is not above 0, or that of the edges below 0.
+        If a number is less than 1, or that of the edges less than 0.
     """
 
     jobs: int = 24
@@ -392,39 +392,40 @@ class GraphSizes:
     candidates: int = 64
 
     def __post_init__(self) -> None:
-        """Refuse what is out of range."""
+        """Raise an error if a number is out of range."""
         if not (self.jobs >= 1 and self.nodes >= 1 and self.edges >= 0 and self.candidates >= 1):
-            raise InvalidConfiguration(f"{self!r}: want at least 1 of each, and no fewer than 0 edges")
+            raise InvalidConfiguration(f"sizes: got {self!r}, expected at least 1 each, and edges >= 0")
 
 
 @dataclass(frozen=True)
 class SystemGraph:
-    """The jobs in the system, j of them with n nodes and e edges in all, and the c nodes that may be assigned.
+    """Graph of j jobs in the system with n nodes and e edges in total, c of the nodes being candidates.
 
     Attributes
     ----------
     job_start : array of int, shape (j + 1,)
-        Job k has the nodes from ``job_start[k]`` to before ``job_start[k + 1]``, in topological order.
+        First node of each job: job k has the nodes ``job_start[k]`` up to, but not including, ``job_start[k + 1]``, in
+        topological order.
     edge_start : array of int, shape (j + 1,)
-        And the edges from ``edge_start[k]``.
+        First edge of each job, in the same way.
     keys : array of int, shape (j,)
-        Equal for jobs whose nodes and edges are described by the same numbers.
+        Hash of each job's static features; equal for jobs with the same numbers.
     nodes : array of float, shape (n, F)
-        What does not change while a job runs.
+        Static node features.
     edges : array of int, shape (e, 2)
-        Parent and child, as rows of ``nodes``.
+        Parent and child of each edge, as rows of ``nodes``.
     edge_times : array of float, shape (e,)
-        How long data take.
+        Mean transfer time of each edge, log-scaled.
     unassigned : array of bool, shape (n,)
-        Which nodes have no executor yet.
+        Whether each node has no executor yet.
     jobs : array of float, shape (j, G)
-        How far the jobs are.
+        Progress features of the jobs.
     candidate_nodes : array of int, shape (c,)
-        The nodes that may be assigned, as rows of ``nodes``.
+        Ready nodes, as rows of ``nodes``.
     candidates : array of float, shape (c, K)
-        What is expected of them now.
+        Features of the candidates.
     system : array of float, shape (S,)
-        Of the whole.
+        Features of the system as a whole.
     """
 
     job_start: Whole
@@ -441,12 +442,12 @@ class SystemGraph:
 
     @property
     def job_of_node(self) -> Whole:
-        """The job of each node, shape (n,)."""
+        """Index of each node's job, shape (n,)."""
         return np.repeat(np.arange(len(self.keys)), np.diff(self.job_start))
 
 
 class _Joined:
-    """The graphs of the jobs in the system as one, made again when the jobs are others."""
+    """Graphs of the jobs in the system joined to one; rebuilt when the jobs change."""
 
     def __init__(self) -> None:
         self._states: list[JobState] = []
@@ -456,11 +457,11 @@ class _Joined:
         self.padded: Arrays = {}
 
     def __reduce__(self) -> tuple[type[_Joined], tuple[()]]:
-        """Leave behind what is known when an encoder is copied or sent to another process."""
+        """Return a recipe without the cached arrays, for copies and other processes."""
         return _Joined, ()
 
     def of(self, states: list[JobState], graph_of: Callable[[JobState], JobGraph]) -> Arrays:
-        """Return what a system's graph holds of its jobs, by name."""
+        """Return the static arrays of the joined graph, by name."""
         if states != self._states or not self._arrays:
             self.graphs = graphs = [graph_of(state) for state in states]
             self.place = {state: number for number, state in enumerate(states)}
@@ -480,20 +481,20 @@ class _Joined:
 
 
 class GraphEncoder:
-    """Jobs as graphs and executable nodes as candidates; an action chooses one of them.
+    """Encoder of jobs as graphs and of ready nodes as candidates; an action chooses a candidate.
 
-    Action i in 0 to C - 1 assigns the i-th candidate, to the executor that the allocation chooses. In the paper's mode
-    a node is assigned as soon as it is executable, even if all executors are busy. With ``only_idle`` it is assigned to
-    an executor that is idle, and action C waits until something happens, which is possible while an executor is busy.
+    Action i in 0 to C - 1 assigns the i-th candidate to the executor that the allocation chooses. As in the paper, a
+    node is assigned as soon as it is ready, even if all executors are busy. With ``only_idle``, it is assigned only to
+    an idle executor, and action C waits for the next event, which is feasible while an executor is busy.
 
     Parameters
     ----------
     allocation : callable
-        Such as ``desim.agents.dag.DEFT().allocate``.
+        Function that chooses the executor, such as ``desim.agents.dag.DEFT().allocate``.
     only_idle : bool
-        Whether nodes are kept back until an executor is idle.
+        Whether nodes wait until an executor is idle.
     sizes : GraphSizes
-        Room in the arrays. Of more jobs the first are shown, and of more executable nodes of these as well.
+        Sizes of the arrays. Jobs and ready nodes in excess are left out, keeping the first ones.
     """
 
     def __init__(self, allocation: GraphAllocate, *, only_idle: bool = True, sizes: GraphSizes | None = None) -> None:
@@ -523,22 +524,22 @@ class GraphEncoder:
         )
 
     def shown(self, observation: DagObservation) -> tuple[list[JobState], list[Node]]:
-        """Return the jobs and the executable nodes that there is room for, in order.
+        """Return the jobs and the ready nodes that fit into the arrays, in order.
 
         Parameters
         ----------
         observation : DagObservation
-            A decision.
+            Observation at a decision.
 
         Returns
         -------
         tuple of list of JobState and list of (JobState, int)
-            Jobs without an executable node come after those with one.
+            Jobs and ready nodes. If not all jobs fit, those with a ready node come first.
         """
         states = list(observation.jobs.values())
         room = self.sizes.jobs
         if len(states) > room:
-            useful = {state for state, _ in observation.executable.values()}  # only looked up
+            useful = {state for state, _ in observation.executable.values()}  # never iterated, so order is irrelevant
             states = sorted(states, key=lambda state: state not in useful)[:room]
             kept = set(states)
             nodes = (node for node in observation.executable.values() if node[0] in kept)
@@ -546,17 +547,17 @@ class GraphEncoder:
         return states, list(islice(observation.executable.values(), self.sizes.candidates))
 
     def graph(self, observation: DagObservation) -> SystemGraph:
-        """Return what is seen as one graph.
+        """Return the observation as one graph.
 
         Parameters
         ----------
         observation : DagObservation
-            A decision.
+            Observation at a decision.
 
         Returns
         -------
         SystemGraph
-            The jobs that there is room for.
+            Graph of the jobs that fit into the arrays.
         """
         states, nodes = self.shown(observation)
         time, executors, available = observation.time, observation.executors, observation.available_times
@@ -583,26 +584,26 @@ class GraphEncoder:
         )
 
     def encode(self, observation: DagObservation) -> Arrays:
-        """Return what is seen as arrays of constant shapes, and the mask.
+        """Return the observation as arrays of constant shapes, with the action mask.
 
         Parameters
         ----------
         observation : DagObservation
-            A decision.
+            Observation at a decision.
 
         Returns
         -------
         dict of str to numpy.ndarray
-            ``keys`` (J,), ``nodes`` (J, N, F), ``edges`` (J, E, 2) with the numbers of nodes in their jobs,
+            Arrays ``keys`` (J,), ``nodes`` (J, N, F), ``edges`` (J, E, 2) with node numbers within the job,
             ``edge_times`` (J, E), ``present`` and ``unassigned`` (J, N), ``jobs`` (J, G), ``candidate_nodes`` (C, 2)
-            with job and node, ``candidates`` (C, K), ``system`` (S,). What is empty is 0, in ``edges`` and
-            ``candidate_nodes`` -1. The columns are :data:`FIXED_FEATURES`, :data:`JOB_FEATURES`,
+            with job and node, ``candidates`` (C, K), ``system`` (S,). Empty entries are 0, and -1 in ``edges`` and
+            ``candidate_nodes``. The columns are :data:`FIXED_FEATURES`, :data:`JOB_FEATURES`,
             :data:`CANDIDATE_FEATURES`, and :data:`SYSTEM_GRAPH_FEATURES`.
 
         Raises
         ------
         InvalidConfiguration
-            If a job has more nodes or edges than there is room for.
+            If a job has more nodes or edges than fit.
         """
         graph = self.graph(observation)
         joined = self._joined
@@ -621,50 +622,50 @@ class GraphEncoder:
         return arrays
 
     def usable(self, observation: DagObservation) -> NDArray[np.float64]:
-        """Return when each executor can take a node on, in seconds; infinite for those that must not.
+        """Return when each executor is available, in seconds; infinite for executors that must not be used.
 
         Parameters
         ----------
         observation : DagObservation
-            A decision.
+            Observation at a decision.
         """
         available = observation.available_times
         return np.where(available <= observation.time, available, np.inf) if self.only_idle else available
 
     def forced(self, observation: DagObservation) -> bool:
-        """Tell whether there is no executor to assign to, so that there is no choice but to wait.
+        """Return whether no executor is usable, so that the agent can only wait.
 
         Parameters
         ----------
         observation : DagObservation
-            A decision.
+            Observation at a decision.
         """
         soonest = observation.available_times.min()
         return bool(soonest > observation.time if self.only_idle else soonest == np.inf)
 
     def decode(self, observation: DagObservation, action: Any) -> tuple[Assign | None, bool]:
-        """Return the assignment that an action stands for, and whether the action is possible.
+        """Return the assignment that an action stands for, and whether the action is feasible.
 
         Parameters
         ----------
         observation : DagObservation
-            What was encoded.
+            Observation that was encoded.
         action : int
-            A candidate, or C to wait.
+            Index of a candidate, or C to wait.
 
         Returns
         -------
         tuple of (Assign or None) and bool
-            An action that is not possible means waiting.
+            Assignment, and whether the action is feasible. An infeasible action waits.
 
         Raises
         ------
         InvalidConfiguration
-            If there is no such action.
+            If the action is out of range.
         """
         number, count = int(action), self.sizes.candidates + self.only_idle
         if not 0 <= number < count:
-            raise InvalidConfiguration(f"action {action!r} is none of 0 to {count - 1}")
+            raise InvalidConfiguration(f"action: got {action!r}, expected 0 to {count - 1}")
         if self.forced(observation):
             return None, number == (self.sizes.candidates if self.only_idle else 0)
         available = observation.available_times
@@ -676,24 +677,24 @@ class GraphEncoder:
         return self.allocation(observation, *nodes[number], self.usable(observation)), True
 
     def action_of(self, observation: DagObservation, answer: Any) -> int | None:
-        """Return the action that comes next to what an agent answers.
+        """Return the action that is closest to an agent's answer.
 
-        An action tells a node alone. Of several assignments, in a list, those come first whose executor the allocation
-        would choose as well, and of these the node with the highest upward rank: a network could not learn an order
-        that means nothing, such as that of the executors.
+        An action only names a node. From a list of assignments, those come first whose executor the allocation would
+        choose as well, and among these the node with the highest upward rank. Otherwise a network would have to learn
+        an arbitrary order, such as that of the executors.
 
         Parameters
         ----------
         observation : DagObservation
-            What the agent saw.
+            Observation that the agent decided on.
         answer : object
-            Its answer.
+            Answer of the agent.
 
         Returns
         -------
         int or None
-            C if the agent waits and actions can say so; None if they cannot, and if it only assigns nodes that are not
-            shown, such as second copies.
+            Action; C if the agent waits and ``only_idle`` is set. None if no action can express the answer: waiting
+            without ``only_idle``, or assignments only of nodes that are not encoded, such as duplicates.
         """
         assignments = assignments_of(answer)
         if not assignments:
@@ -703,7 +704,7 @@ class GraphEncoder:
         told = [(places[one[:2]], one.executor) for one in assignments if one[:2] in places]
 
         def key(one: tuple[int, int]) -> tuple[bool, float]:
-            """Return what is least for the action that comes first."""
+            """Return the sort key of an action; the smallest comes first."""
             (state, node), (meant, _) = nodes[one[0]], self.decode(observation, one[0])
             agrees = meant is not None and meant.executor == one[1]
             return not agrees, -float(self.graphs.of(state, observation.executors).rank_up[node])
@@ -712,12 +713,12 @@ class GraphEncoder:
 
 
 def assignments_of(answer: Any) -> list[Assign]:
-    """Return the assignments of what an agent answers: one, several, or none if it waits.
+    """Return the assignments in an agent's answer: one, several, or none if it waits.
 
     Parameters
     ----------
     answer : Assign, sequence of (Assign or None), or None
-        The answer.
+        Answer of the agent.
     """
     answers = [answer] if answer is None or isinstance(answer, Assign) else answer
     return [one for one in answers if one is not None]
@@ -728,12 +729,12 @@ def _starts(counts: list[int]) -> NDArray[np.int64]:
 
 
 def _padded_jobs(graph: SystemGraph, sizes: GraphSizes) -> dict[str, NDArray[Any]]:
-    """Return what does not change while the same jobs are in the system."""
+    """Return the padded arrays that do not change while the same jobs are in the system."""
     counts, edge_counts = np.diff(graph.job_start), np.diff(graph.edge_start)
     num_nodes, num_edges = int(counts.max(initial=0)), int(edge_counts.max(initial=0))
     if len(counts) > sizes.jobs or num_nodes > sizes.nodes or num_edges > sizes.edges:
         raise InvalidConfiguration(
-            f"{len(counts)} jobs of up to {num_nodes} nodes and {num_edges} edges do not fit into {sizes!r}"
+            f"got {len(counts)} jobs with up to {num_nodes} nodes and {num_edges} edges, expected at most {sizes!r}"
         )
     job, edge_job = graph.job_of_node, np.repeat(np.arange(len(counts)), edge_counts)
     place = np.arange(len(graph.nodes)) - graph.job_start[job]
@@ -754,10 +755,10 @@ def _padded_jobs(graph: SystemGraph, sizes: GraphSizes) -> dict[str, NDArray[Any
 
 
 def _padded_progress(graph: SystemGraph, sizes: GraphSizes) -> dict[str, NDArray[Any]]:
-    """Return what changes from decision to decision."""
+    """Return the padded arrays that change from decision to decision."""
     count = len(graph.candidates)
     if count > sizes.candidates:
-        raise InvalidConfiguration(f"{count} candidates do not fit into {sizes!r}")
+        raise InvalidConfiguration(f"sizes: got {count} candidates, expected at most {sizes!r}")
     arrays: dict[str, NDArray[Any]] = {
         "unassigned": np.zeros((sizes.jobs, sizes.nodes), np.int8),
         "jobs": np.zeros((sizes.jobs, graph.jobs.shape[1]), np.float32),

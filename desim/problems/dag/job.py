@@ -1,4 +1,4 @@
-"""A job: a directed acyclic graph of nodes that compute and edges that carry data, and how long its tasks take."""
+"""Jobs as directed acyclic graphs, whose nodes compute and whose edges carry data, and durations of their tasks."""
 
 from __future__ import annotations
 
@@ -31,53 +31,53 @@ Edge = tuple[Any, Any, float]
 
 
 class Job:
-    """A job of one or more nodes (stages); it does not change.
+    """Job of one or more nodes (stages); immutable.
 
-    Its nodes are numbered in topological order: each after all its parents, and, where that leaves a choice, in the
-    order in which they were given. Agents and records use these numbers.
+    The nodes are numbered in topological order: each comes after all its parents. Ties are broken by the order in
+    which the nodes were given. Agents and records use these numbers.
 
     Parameters
     ----------
     job_id : int
         Identifier, unique among the jobs that are in the system at the same time.
     work : array_like of shape (num_nodes,)
-        Computation size of each node, w_i, at least 0: it runs for w_i / v_k seconds on executor k.
+        Computation size of each node, w_i, at least 0. Node i runs for w_i / v_k seconds on executor k.
     edges : iterable of (parent, child, size)
-        Each edge once: its ends by name or by position in ``work``, and the units of data that the child needs
-        of the parent's result, e_ij, at least 0.
-    submission_time : float
-        When the job becomes known, in seconds.
+        Edges, each given once: parent and child by name or by position in ``work``, and the units of data that the
+        child needs from the parent's result, e_ij, at least 0.
+        Time at which the job arrives, in seconds.
     names : sequence of str, optional
-        Names of the nodes in the order of ``work``; ``node0``, ``node1``, ... if left out. If one of them is a
-        number, of Python or NumPy, numbers in ``edges`` are names, too, and not positions.
+        Names of the nodes, in the order of ``work``; default: ``node0``, ``node1``, ... If any name is a number (of
+        Python or NumPy), numbers in ``edges`` are names as well, not positions.
     run_times : array_like of shape (num_nodes, num_executors), optional
-        Seconds that each node takes on each executor, instead of work / speed: unrelated executors. ``work`` is then
-        only a measure of size.
+        Run time of each node on each executor in seconds, instead of work / speed (unrelated executors). ``work`` is
+        then only a measure of size.
     num_tasks : array_like of shape (num_nodes,), optional
+        Number of parallel tasks of each node, for :class:`TaskCluster`; default: 1.
         Parallel tasks that each node consists of, for a cluster that runs single tasks; 1 if left out.
     task_times : sequence of TaskTimes, optional
-        Measured durations of the tasks of each node, in the order of ``work``; without them every task of a node
-        takes an equal part of its work.
+        Measured durations of the tasks of each node, in the order of ``work``. Without them, each task of a node takes
+        an equal share of its work.
     label : str
-        What kind of job it is, for tables and figures.
+        Kind of job, for tables and figures.
     allow_disconnected : bool
-        Accept a graph of several parts.
+        Whether to accept a graph of several connected components.
 
     Attributes
     ----------
     work, names, run_times, num_tasks, task_times
-        As given, in topological order, read-only.
+        As given, but in topological order and read-only.
     parent_start, parent_index, parent_size : numpy.ndarray
-        The edges by child: the parents of node i are ``parent_index[parent_start[i] : parent_start[i + 1]]``, in
-        ascending order, with their data sizes.
+        Edges grouped by child: the parents of node i are ``parent_index[parent_start[i] : parent_start[i + 1]]``, in
+        ascending order; ``parent_size`` holds their data sizes.
     child_start, child_index, child_size : numpy.ndarray
-        The edges by parent, in the same way.
+        Edges grouped by parent, in the same way.
 
     Raises
     ------
     WorkloadError
-        If the graph has a cycle, is disconnected, or names an unknown node, if an edge is given twice, a size is
-        negative or not finite, or a shape does not fit; the message names the job and the nodes.
+        If the graph has a cycle, is disconnected or names an unknown node, if an edge is given twice, if a size is
+        negative or not finite, or if a shape does not match. The message names the job and the nodes.
 
     Examples
     --------
@@ -105,13 +105,15 @@ class Job:
         self.submission_time = self._time(submission_time)
         work = numbers(f"job {job_id}: work", work, shape=(None,), error=WorkloadError)
         if not len(work):
-            raise WorkloadError(f"job {job_id}: work is empty, want one number for each node")
+            raise WorkloadError(f"job {job_id}: work is empty, expected one number per node")
         named = names_of(f"job {job_id}: node", names, len(work), WorkloadError)
         ends, sizes = self._edges(edges, places_of(named, names), named)
         order = _topological_order(ends, len(work))
         if len(order) < len(work):
             cycle = _find_cycle(ends)
-            raise WorkloadError(f"job {job_id}: the graph has the cycle {' -> '.join(named[node] for node in cycle)}")
+            raise WorkloadError(
+                f"job {job_id}: the graph has the cycle {' -> '.join(named[node] for node in cycle)}, expected none"
+            )
         if not allow_disconnected:
             self._check_connected(ends, named)
         self.names = tuple(named[node] for node in order)
@@ -121,7 +123,7 @@ class Job:
         self.num_tasks = self._per_node("number of tasks", counts, order, named, least=1, whole=True).astype(np.int64)
         self.num_tasks.flags.writeable = False
         if task_times is not None and len(task_times) != len(work):
-            raise WorkloadError(f"job {job_id}: {len(task_times)} task times for {len(work)} nodes")
+            raise WorkloadError(f"job {job_id}: task_times: got {len(task_times)}, expected {len(work)}, one per node")
         self.task_times = None if task_times is None else tuple(task_times[node] for node in order)
         position = np.empty(len(order), dtype=np.int64)
         position[order] = np.arange(len(order))
@@ -131,19 +133,21 @@ class Job:
 
     def _time(self, submission_time: float) -> float:
         if not 0 <= submission_time < np.inf:
-            raise WorkloadError(f"job {self.job_id}: submission_time is {submission_time!r}, want a time from 0 on")
+            raise WorkloadError(f"job {self.job_id}: submission_time: got {submission_time!r}, expected seconds >= 0")
         return float(submission_time)
 
     def _edges(
         self, edges: Iterable[Edge], index_of: Mapping[Any, int], named: tuple[str, ...]
     ) -> tuple[Indices, Floats]:
-        """Return the ends of the edges, as positions in the order given, and their sizes."""
+        """Return the edges as pairs of positions, in the order given, and their data sizes."""
         known: dict[tuple[int, int], float] = {}
         for edge in edges:
             try:
                 parent, child, size = edge
             except (TypeError, ValueError):
-                raise WorkloadError(f"job {self.job_id}: an edge is {edge!r}, want a parent, a child, a size") from None
+                raise WorkloadError(
+                    f"job {self.job_id}: edges: got {edge!r}, expected a tuple (parent, child, size)"
+                ) from None
             ends = []
             for role, end in (("parent", parent), ("child", child)):
                 index = index_of.get(end) if isinstance(end, Hashable) else None
@@ -153,30 +157,32 @@ class Job:
             pair = ends[0], ends[1]
             text = f"{named[pair[0]]!r} -> {named[pair[1]]!r}"
             if pair in known:
-                raise WorkloadError(f"job {self.job_id}: the edge {text} is given twice")
+                raise WorkloadError(f"job {self.job_id}: the edge {text} is given twice; sum the sizes in one edge")
             try:
                 amount = float(size)
             except (TypeError, ValueError):
                 amount = np.nan
             if not 0 <= amount < np.inf:
-                raise WorkloadError(f"job {self.job_id}: the edge {text} has size {size!r}, want a number from 0 on")
+                raise WorkloadError(
+                    f"job {self.job_id}: size of the edge {text}: got {size!r}, expected a finite number >= 0"
+                )
             known[pair] = amount
         return np.array(list(known), dtype=np.int64).reshape(-1, 2), np.array(list(known.values()), dtype=np.float64)
 
     def _check_connected(self, ends: Indices, named: tuple[str, ...]) -> None:
-        """Raise if the graph, its edges taken in both directions, has more than one part."""
+        """Raise an error if the graph, with edges taken as undirected, has more than one connected component."""
         parts = _connected_parts(ends, len(named))
         if len(parts) > 1:
             shown = "; ".join(_shortened([named[node] for node in part]) for part in parts[:3])
             raise WorkloadError(
-                f"job {self.job_id}: the graph has {len(parts)} parts that are not connected: {shown}"
-                f"{'; ...' if len(parts) > 3 else ''}; allow_disconnected=True accepts it"
+                f"job {self.job_id}: the graph has {len(parts)} connected components, expected 1: {shown}"
+                f"{'; ...' if len(parts) > 3 else ''}; try allow_disconnected=True"
             )
 
     def _per_node(
         self, what: str, values: ArrayLike, order: Indices, named: tuple[str, ...], *more: None, **bounds: Any
     ) -> Floats:
-        """Return numbers, or with another axis rows of numbers, in topological order."""
+        """Return values per node, or rows of values per node, in topological order."""
         shape, of = (len(order), *more), f"job {self.job_id}: {what}"
         given = numbers(of, values, shape=shape, names=[named], error=WorkloadError, **({"least": 0} | bounds))
         array: Floats = given[order]
@@ -184,7 +190,7 @@ class Job:
         return array
 
     def __repr__(self) -> str:
-        """Say which job it is, how large, and when it is submitted."""
+        """Return the identifier, label, size and submission time."""
         label = f" {self.label}" if self.label else ""
         return f"<Job {self.job_id}{label}: {self.num_nodes} nodes, submitted at {self.submission_time:g} s>"
 
@@ -199,68 +205,68 @@ class Job:
         return len(self.parent_index)
 
     def parents(self, node: int) -> Indices:
-        """Return the parents of a node, in ascending order."""
+        """Return the parents of a node in ascending order."""
         return self.parent_index[self.parent_start[node] : self.parent_start[node + 1]]
 
     def children(self, node: int) -> Indices:
-        """Return the children of a node, in ascending order."""
+        """Return the children of a node in ascending order."""
         return self.child_index[self.child_start[node] : self.child_start[node + 1]]
 
     @cached_property
     def parent_lists(self) -> list[list[tuple[int, float]]]:
-        """For each node, its parents with their data sizes, as plain numbers for loops over few of them."""
+        """Parents of each node with their data sizes, as Python numbers: faster than arrays in short loops."""
         return _lists(self.parent_start, self.parent_index, self.parent_size)
 
     @cached_property
     def child_lists(self) -> list[list[tuple[int, float]]]:
-        """For each node, its children with their data sizes, as plain numbers for loops over few of them."""
+        """Children of each node with their data sizes, as Python numbers: faster than arrays in short loops."""
         return _lists(self.child_start, self.child_index, self.child_size)
 
     def run_times_on(self, executors: Executors) -> Floats:
-        """Return how long each node runs on each executor.
+        """Return the run time of each node on each executor.
 
         Parameters
         ----------
         executors : Executors
-            Of the cluster.
+            Executors of the cluster.
 
         Returns
         -------
         numpy.ndarray of shape (num_nodes, num_executors)
-            Seconds: w_i / v_k, or the job's own run times.
+            Run times in seconds: w_i / v_k, or the job's own ``run_times`` if it has them.
 
         Raises
         ------
         WorkloadError
-            If the job has run times for another number of executors.
+            If the job's ``run_times`` are for a different number of executors.
         """
         if self.run_times is None:
             table: Floats = self.work[:, None] / executors.speeds
             return table
         if self.run_times.shape[1] != executors.num_executors:
             raise WorkloadError(
-                f"job {self.job_id} has run times for {self.run_times.shape[1]} executors, the cluster has "
-                f"{executors.num_executors}"
+                f"job {self.job_id}: run_times: got {self.run_times.shape[1]} executors, expected "
+                f"{executors.num_executors} as in the cluster"
             )
         return self.run_times
 
     def sized(self, sizes: ArrayLike) -> Job:
-        """Return the same job whose edges carry other amounts of data; its graph is not looked at anew.
+        """Return a copy of the job with other data sizes on its edges; the graph is not checked again.
 
         Parameters
         ----------
         sizes : array_like of shape (num_edges,)
-            At least 0, in the order of ``parent_index``.
+            Data sizes, at least 0, in the order of ``parent_index``.
 
         Returns
         -------
         Job
-            A new one.
+            The new job.
 
         Raises
         ------
         WorkloadError
-            If there is another number of them, or one is out of range.
+            If the number of sizes does not match the number of edges, or a size is out of range.
         """
         what = f"job {self.job_id}: size"
         given = numbers(what, sizes, shape=(self.num_edges,), least=0, error=WorkloadError)
@@ -273,20 +279,20 @@ class Job:
         return job
 
     def submitted(self, submission_time: float, *, job_id: int | None = None) -> Job:
-        """Return the same job with another submission time, and another identifier if one is given."""
+        """Return a copy of the job with another submission time and, if given, another identifier."""
         job = copy(self)
         job.job_id = self.job_id if job_id is None else python_scalar(job_id)
         job.submission_time = job._time(submission_time)
         return job
 
 
-# -- the graph: an order, its cycles, its parts, its edges by one end -----------------------------
+# -- graph: topological order, cycles, connected components, edges grouped by one end --------------
 
 
 def _topological_order(ends: Indices, count: int) -> Indices:
-    """Return nodes such that parents come first, the earliest given of those that may come; fewer if there is a cycle.
+    """Return the nodes in topological order, ties by position; fewer nodes if there is a cycle.
 
-    Kahn's algorithm with a heap.
+    Uses Kahn's algorithm with a heap.
     """
     if not len(ends) or (ends[:, 0] < ends[:, 1]).all():
         return np.arange(count)
@@ -307,7 +313,7 @@ def _topological_order(ends: Indices, count: int) -> Indices:
 
 
 def _find_cycle(ends: Indices) -> list[int]:
-    """Return the nodes of a cycle, the first one once more at its end."""
+    """Return the nodes of a cycle; the first node is repeated at the end."""
     import networkx as nx
 
     steps = nx.find_cycle(nx.from_edgelist(ends.tolist(), nx.DiGraph))
@@ -315,7 +321,7 @@ def _find_cycle(ends: Indices) -> list[int]:
 
 
 def _connected_parts(ends: Indices, count: int) -> list[list[int]]:
-    """Return the connected parts, edges taken in both directions, each in ascending order."""
+    """Return the connected components, with edges taken as undirected, each in ascending order."""
     part_of = {node: [node] for node in range(count)}
     for parent, child in ends.tolist():
         small, large = sorted((part_of[parent], part_of[child]), key=len)
@@ -326,13 +332,13 @@ def _connected_parts(ends: Indices, count: int) -> list[list[int]]:
 
 
 def _shortened(names: Sequence[str], most: int = 8) -> str:
-    """Return names for a message, and how many are left out."""
+    """Return a list of names for a message, with the number of names left out."""
     shown = ", ".join(map(repr, names[:most]))
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 
 
 def _grouped(keys: Indices, values: Indices, sizes: Floats, count: int) -> tuple[Indices, Indices, Floats]:
-    """Return starts, values and sizes of edges that are grouped by key and sorted within each group."""
+    """Return starts, values and sizes of edges grouped by key and sorted within each group."""
     order = np.lexsort((values, keys))
     start = np.concatenate(([0], np.cumsum(np.bincount(keys, minlength=count)))).astype(np.int64)
     columns = start, values[order], sizes[order]
@@ -351,32 +357,32 @@ def _lists(start: Indices, index: Indices, size: Floats) -> list[list[tuple[int,
 
 
 def from_networkx(graph: nx.DiGraph, job_id: int = 0, **options: Any) -> Job:
-    """Make a job of a networkx graph.
+    """Create a job from a networkx graph.
 
     Parameters
     ----------
     graph : networkx.DiGraph
-        Nodes have the attribute ``work``; ``num_tasks``, ``run_times`` (seconds on each executor) and
-        ``task_times`` are optional, but then for all nodes. Edges have the attribute ``size``, 0 where it is missing.
-        A MultiDiGraph will do if no two edges join the same nodes in the same direction.
+        Graph whose nodes have the attribute ``work``. ``num_tasks``, ``run_times`` (seconds on each executor) and
+        ``task_times`` are optional, but must be given for all nodes or for none. Edges have the attribute ``size``
+        (default: 0). A MultiDiGraph is accepted if no two edges join the same nodes in the same direction.
     job_id : int
         Identifier of the job.
     **options
-        What :class:`Job` takes by name and the graph does not hold: ``submission_time``, ``label``,
+        Arguments of :class:`Job` that the graph does not hold: ``submission_time``, ``label``,
         ``allow_disconnected``.
 
     Returns
     -------
     Job
-        Its nodes are called as in the graph.
+        Job whose nodes have the same names as in the graph.
 
     Raises
     ------
     WorkloadError
-        If an attribute is missing, the graph is not directed, or the job makes no sense.
+        If an attribute is missing, the graph is undirected, or the job is invalid.
     """
     if not graph.is_directed():
-        raise WorkloadError(f"job {job_id}: the graph is not directed, so that no edge has a parent and a child")
+        raise WorkloadError(f"job {job_id}: graph: got an undirected graph, expected a networkx.DiGraph")
     nodes = list(graph.nodes)
     columns: dict[str, Any] = {}
     for attribute in ("work", "run_times", "num_tasks", "task_times"):
@@ -384,7 +390,9 @@ def from_networkx(graph: nx.DiGraph, job_id: int = 0, **options: Any) -> Job:
         wanted = present or attribute == "work"
         missing = [node for node in nodes if attribute not in graph.nodes[node]]
         if wanted and missing:
-            raise WorkloadError(f"job {job_id}: node {missing[0]!r} has no attribute {attribute!r}")
+            raise WorkloadError(
+                f"job {job_id}: node {missing[0]!r} has no attribute {attribute!r}; set it on every node"
+            )
         columns[attribute] = [graph.nodes[node][attribute] for node in nodes] if present else None
     edges = [(parent, child, data.get("size", 0.0)) for parent, child, data in graph.edges(data=True)]
     position = {node: index for index, node in enumerate(nodes)}
@@ -395,19 +403,19 @@ def from_networkx(graph: nx.DiGraph, job_id: int = 0, **options: Any) -> Job:
 
 
 def to_networkx(job: Job) -> nx.DiGraph:
-    """Return a job as a networkx graph.
+    """Convert a job to a networkx graph.
 
     Parameters
     ----------
     job : Job
-        The job.
+        Job to convert.
 
     Returns
     -------
     networkx.DiGraph
-        Nodes by name, in topological order, with the attributes ``work`` and ``num_tasks``, and ``run_times`` and
-        ``task_times`` if the job has them; edges with the attribute ``size``; the graph with ``job_id``,
-        ``submission_time`` and ``label``.
+        Graph with the attributes ``job_id``, ``submission_time`` and ``label``. Its nodes are keyed by name, in
+        topological order, with the attributes ``work`` and ``num_tasks``, and ``run_times`` and ``task_times`` if the
+        job has them. Its edges have the attribute ``size``.
     """
     import networkx as nx
 
@@ -424,13 +432,13 @@ def to_networkx(job: Job) -> nx.DiGraph:
     return graph
 
 
-# -- how long single tasks take ------------------------------------------------------------------
+# -- durations of single tasks ----------------------------------------------------------------------
 
-#: What the executor of a task did before it: nothing of the job, another stage of it, the same stage.
+#: What the executor of a task ran before it: nothing of the job, another stage of the job, or the same stage.
 Wave = Literal["fresh", "first", "rest"]
 
-# What stands in for a wave without durations, the nearest first, and whether the warm-up has to be added to it. That
-# fresh durations come before those of the rest where first ones lack is Decima's choice.
+# Substitutes for a wave without durations, nearest first, and whether to add the warm-up. As in Decima, fresh durations
+# replace missing first ones before those of the rest do.
 _SUBSTITUTES: dict[str, tuple[tuple[str, bool], ...]] = {
     "fresh": (("fresh", False), ("first_warm", True), ("rest", True)),
     "first": (("first_warm", False), ("fresh", False), ("rest", False)),
@@ -439,26 +447,26 @@ _SUBSTITUTES: dict[str, tuple[tuple[str, bool], ...]] = {
 
 
 class TaskTimes:
-    """Measured durations of the tasks of one stage; it does not change.
+    """Measured durations of the tasks of one stage; immutable.
 
-    A stage was run several times, each time with another number of executors. The first task that an executor runs of
-    a stage takes longer than the later ones, and longest if the executor is new to the whole job.
+    A stage is run several times, each time with a different number of executors. The first task that an executor runs
+    of a stage takes longer than later ones, and longest if the executor has not run any task of the job before.
 
     Parameters
     ----------
     executors : sequence of int
-        Numbers of executors in ascending order, one for each run.
+        Number of executors in each run, in ascending order.
     fresh : sequence of array_like
-        For each run, seconds of the tasks on executors that were new to the job. May be empty.
+        Durations, in seconds and for each run, of tasks on executors that were new to the job. May be empty.
     first : sequence of array_like
-        For each run, seconds of the first task of each executor; the values of ``fresh`` are among them.
+        Durations, in seconds and for each run, of the first task of each executor. They include those of ``fresh``.
     rest : sequence of array_like
-        For each run, seconds of all later tasks.
+        Durations, in seconds and for each run, of all later tasks.
     warm_up : float
-        Seconds that an executor needs to get ready for a job: what a task on a new executor takes longer where no
-        such task was measured.
+        Seconds that an executor needs to get ready for a job. They are added to other durations where no task on a new
+        executor was measured.
     reference_speed : float
-        Speed of the executors in the measurement: on one of speed v a task takes ``reference_speed / v`` times as long.
+        Speed of the executors in the measurement: at speed v, a task takes ``reference_speed / v`` times as long.
 
     Attributes
     ----------
@@ -467,19 +475,19 @@ class TaskTimes:
     fresh, first, rest : tuple of numpy.ndarray
         As given, read-only.
     first_warm : tuple of numpy.ndarray
-        ``first`` without the values of ``fresh``, each as often as it is there.
+        Values of ``first`` without those of ``fresh``, counted with multiplicity.
     warm_up, reference_speed : float
         As given.
 
     Raises
     ------
     WorkloadError
-        If there are no values at all, one is negative or not finite, a value of ``fresh`` is missing from ``first``,
-        or the numbers of executors are not whole, ascending and above 0; the message names the wave and the run.
+        If there are no durations, a duration is negative or not finite, a value of ``fresh`` is missing from ``first``,
+        or ``executors`` are not ascending integers of at least 1. The message names the wave and the run.
 
     Notes
     -----
-    Decima's simulator draws task durations in this way (H. Mao et al., "Learning scheduling algorithms for data
+    Task durations are sampled as in Decima's simulator (H. Mao et al., "Learning scheduling algorithms for data
     processing clusters", SIGCOMM 2019).
 
     Examples
@@ -502,18 +510,20 @@ class TaskTimes:
         counts = numbers("task times: executors", executors, shape=(None,), least=1, whole=True, error=WorkloadError)
         self.executors = tuple(map(int, counts.tolist()))
         if not self.executors or any(one >= other for one, other in pairwise(self.executors)):
-            raise WorkloadError(f"task times: executors are {self.executors}, want at least one, in ascending order")
+            raise WorkloadError(
+                f"task times: executors: got {self.executors}, expected at least one number, in ascending order"
+            )
         self.fresh = self._lists("fresh", fresh)
         self.first = self._lists("first", first)
         self.rest = self._lists("rest", rest)
         if not any(map(len, (*self.first, *self.rest))):
-            raise WorkloadError("task times: there are no durations at all")
+            raise WorkloadError("task times: first and rest hold no durations, expected at least one")
         self.warm_up = numbers("task times: warm_up", warm_up, least=0, error=WorkloadError).item()
         self.reference_speed = numbers(
             "task times: reference_speed", reference_speed, above=0, error=WorkloadError
         ).item()
         self.first_warm = tuple(map(_without, self.executors, self.first, self.fresh))
-        # Separate lists: a draw looks up one number, not a pair inside a list of pairs.
+        # Separate lists because a draw then looks up a number, which is faster than a pair in a list of pairs.
         self._values: dict[str, list[Floats]] = {}
         self._added: dict[str, list[float]] = {}
         for wave, substitutes in _SUBSTITUTES.items():
@@ -521,13 +531,15 @@ class TaskTimes:
 
     def _lists(self, wave: str, lists: Sequence[ArrayLike]) -> tuple[Floats, ...]:
         if len(lists) != len(self.executors):
-            raise WorkloadError(f"task times: {len(lists)} lists of {wave} for {len(self.executors)} runs")
+            raise WorkloadError(
+                f"task times: {wave}: got {len(lists)} lists, expected {len(self.executors)}, one per run"
+            )
         names = [f"task times: {wave} with {count} executors" for count in self.executors]
         pairs = zip(names, lists, strict=True)
         return tuple(numbers(name, values, shape=(None,), least=0, error=WorkloadError) for name, values in pairs)
 
     def _pools_of(self, substitutes: tuple[tuple[str, bool], ...]) -> list[tuple[Floats, float]]:
-        """Return for each run, or the nearest with any, the durations drawn for a wave, and the seconds to add."""
+        """Return, per run, the durations to sample for a wave and the seconds to add (nearest run if it has none)."""
         known: dict[int, tuple[Floats, float]] = {}
         for run, count in enumerate(self.executors):
             for name, is_warm in reversed(substitutes):
@@ -537,25 +549,25 @@ class TaskTimes:
         return [known[min(known, key=lambda other: abs(count - other))] for count in self.executors]
 
     def draw(self, rng: Generator, wave: Wave, num_executors: float) -> float:
-        """Draw the duration of a task.
+        """Sample the duration of a task.
 
         Parameters
         ----------
         rng : numpy.random.Generator
-            Source of randomness.
+            Random number generator.
         wave : {"fresh", "first", "rest"}
-            Whether the executor is new to the job, new to the stage but not to the job, or has just run another task of
-            the stage. A wave without durations is replaced within its run: fresh by first plus warm-up, then by rest
+            State of the executor: new to the job, new to the stage but not to the job, or just done with another task
+            of the stage. A wave without durations is replaced within its run: fresh by first plus warm-up, then by rest
             plus warm-up; first by fresh, then by rest; rest by first, then by fresh. A run without any durations is
-            replaced by the nearest one, of two the smaller.
+            replaced by the nearest run; of two equally near runs, by the one with fewer executors.
         num_executors : float
-            Executors that work on the job. Between two measured numbers one of them is picked at random, the nearer
-            with the greater chance, linearly; outside them the nearest is taken.
+            Number of executors that work on the job. Between two measured numbers, one of them is sampled, with a
+            probability that falls linearly with the distance. Outside the measured range, the nearest number is used.
 
         Returns
         -------
         float
-            Seconds at the reference speed.
+            Duration in seconds at the reference speed.
         """
         executors = self.executors
         run = bisect_left(executors, num_executors)
@@ -566,7 +578,7 @@ class TaskTimes:
             if rng.random() * (executors[run] - below) >= num_executors - below:
                 run -= 1
         values = self._values[wave][run]
-        # Faster than rng.integers or rng.choice; the product stays below the length, rounded as it is.
+        # Faster than rng.integers or rng.choice; even after rounding, the product is below the length.
         return values.item(int(rng.random() * len(values))) + self._added[wave][run]
 
     def mean(self) -> float:
@@ -575,13 +587,13 @@ class TaskTimes:
         return sum(float(values.sum()) for values in lists) / sum(map(len, lists))
 
     def __repr__(self) -> str:
-        """Say how many durations there are, for which numbers of executors."""
+        """Return the number of durations and the range of executors."""
         count = sum(map(len, (*self.first, *self.rest)))
         return f"<TaskTimes: {count} durations with {self.executors[0]} to {self.executors[-1]} executors>"
 
 
 def _without(count: int, first: Floats, fresh: Floats) -> Floats:
-    """Return the first durations that are not fresh ones, in their order."""
+    """Return the first durations that are not among the fresh ones, in their order."""
     if not len(fresh):
         return first
     left = Counter(fresh.tolist())
@@ -594,8 +606,8 @@ def _without(count: int, first: Floats, fresh: Floats) -> Floats:
     missing = next((value for value, times in left.items() if times), None)
     if missing is not None:
         raise WorkloadError(
-            f"task times: with {count} executors the duration {missing!r} is more often in fresh "
-            "than in first, which holds all of them"
+            f"task times: with {count} executors, fresh holds the duration {missing!r} more often than first; "
+            "expected first to include all durations of fresh"
         )
     array = np.array(kept, dtype=np.float64)
     array.flags.writeable = False

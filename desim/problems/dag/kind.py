@@ -1,4 +1,4 @@
-"""What desim knows of the problem ``dag``."""
+"""Descriptor of the problem ``dag``: its tables, metrics, agents, workloads and trainings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["KIND"]
 
 KIND = Kind(
     name="dag",
-    description="Jobs that are graphs of tasks on executors of different speeds, with data transfers.",
+    description="Jobs that are task graphs, on executors of different speeds, with data transfers.",
     tables=TABLES,
     info=INFO,
     info_faults=info_faults,

@@ -1,26 +1,26 @@
-"""Metrics of a DAG cluster, computed from its tables and from nothing else.
+"""Metrics of a DAG cluster, computed only from the tables of a run.
 
-`METRICS` describes every metric. They are those of Luo et al., "Learning to Optimize DAG Scheduling in Heterogeneous
-Environment" (LACHESIS), and what tells where time and data went.
+`METRICS` describes every metric: those of Luo et al., "Learning to Optimize DAG Scheduling in Heterogeneous
+Environment" (LACHESIS), and others on the use of executor time and on data transfers.
 
-Makespan, and what is divided by it, is only given for runs in which every job has completed. Speedup is its equation
-(13). SLR is its equation (14), with the longest critical path where there are several jobs; each job's own turnaround
-time over its own critical path is also given, as a mean. The lower bound is that of `lower_bound`; up to
-rounding no makespan lies below it.
+The makespan, and each metric derived from it, is given only for runs in which every job has completed. Speedup is
+LACHESIS' equation (13). SLR is its equation (14), with the longest critical path if there are several jobs. The mean
+of each job's own turnaround time over its own critical path is also given. The lower bound is that of `lower_bound`; up
+to rounding, no makespan is below it.
 
-A copy is *useful* if it completed and some copy that started took its data, on whatever executor, or if its node has no
-children and it was the first of the node to complete. Where an executor has run a node more than once, the data are
-those of the last copy that had finished when they were sent. The time of all other copies is *wasted*: of those that an
-outage interrupted, and of those that ran to their end or still run although their job completed without them. So an
-original can be wasted because its duplicates have served all its children, or because its result was lost. As long as a
-job has not completed, what it has run to the end counts as useful.
+A completed copy is *useful* if its data were used by a copy that started, on any executor. It is also useful if its
+node has no children and it was the node's first copy to complete. If an executor has run a node more than once, the
+last copy that had finished when the data were sent is the one used. The time of all other copies is *wasted*: of copies
+interrupted by an outage, and of copies that completed or still run although their job completed without them. So an
+original is wasted if its duplicates served all its children, or if its result was lost. While a job has not completed,
+all its completed copies count as useful.
 
-Where nodes run task by task, every task is a copy, and every one that completed counts as useful. The critical path has
-one task of each node, an equal part of it, as if all ran at once. Bounds, speedup and SLR are NaN if durations were
-drawn from measured ones, because the tables do not hold what those tasks would have taken elsewhere.
+If nodes run task by task, every task is a copy, and every completed one counts as useful. The critical path then
+contains one task per node, an equal share of the node, as if all its tasks ran at once. Bounds, speedup and SLR are NaN
+if durations were sampled from measured ones, because the tables do not tell how long tasks take on other executors.
 
-Utilization counts from the first submission to the end of the run. The serial time bounds no makespan from above: an
-agent that spreads nodes can wait long for their data.
+Utilization counts from the first submission to the end of the run. The serial time is no upper bound on the makespan:
+if nodes are spread over executors, they may wait long for their data.
 """
 
 from __future__ import annotations
@@ -65,32 +65,33 @@ Whole = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class DagGraph:
-    """The jobs of a run as one graph of n nodes and m edges, numbered job by job, on k executors.
+    """Jobs of a run as one graph of n nodes and m edges, numbered job by job, on k executors.
 
     Attributes
     ----------
     submission : array of float, shape (j,)
-        When each job was submitted, in seconds.
+        Submission time of each job, in seconds.
     first_node : array of int, shape (j,)
-        The number of its first node.
+        Number of each job's first node.
     work : array of float, shape (n,)
-        Computation size.
+        Computation size of each node.
     own_times : array of float, shape (l, k)
-        Run times of the nodes that have their own, in seconds.
+        Run times, in seconds, of the nodes with job-specific run times.
     own_node : array of int, shape (l,)
-        These nodes.
+        Numbers of these nodes.
     parent, child : array of int, shape (m,)
         Ends of the edges, sorted by child.
     size : array of float, shape (m,)
-        Units of data on the edges.
+        Units of data of each edge.
     speeds : array of float, shape (k,)
         Speeds of the executors, work per second.
     num_parts : array of int, shape (n,)
-        Equal parts in which each node runs: its tasks, or 1 where nodes run whole.
+        Number of equal parts in which each node runs: its tasks, or 1 without tasks.
     measured : bool
-        Durations of tasks were drawn from measured ones, so that run times tell nothing about them.
+        Whether task durations were sampled from measured ones, so run times do not apply to them.
     seconds_per_unit, latency : float
-        The least that a unit of data takes between two executors, and the least latency; infinite with one executor.
+        Smallest transfer time of a unit of data between two executors, and smallest latency, in seconds; infinite with
+        a single executor.
     """
 
     submission: Floats
@@ -109,29 +110,29 @@ class DagGraph:
 
     @property
     def shortest(self) -> Floats:
-        """How long each node, or a part of it, runs on the executor that is best for it, in seconds, shape (n,)."""
+        """Run time of each node, or of a part of it, on the fastest executor for it, in seconds, shape (n,)."""
         times: Floats = self.work / self.speeds.max(initial=0.0)
         times[self.own_node] = self.own_times.min(axis=1, initial=np.inf)
         return times / self.num_parts
 
 
 def read_graph(result: Result) -> DagGraph:
-    """Read the jobs of a run, their nodes and edges, and the executors.
+    """Read the jobs of a run with their nodes and edges, and the executors.
 
     Parameters
     ----------
     result : Result
-        The run.
+        Result of the run.
 
     Returns
     -------
     DagGraph
-        The graph; its jobs are in the order of the job table.
+        Graph of all jobs, in the order of the job table.
 
     Raises
     ------
     InvalidConfiguration
-        If a column is missing, or the tables do not fit each other.
+        If a column is missing, or the tables contradict each other.
     """
     jobs = JOBS.select(result.scan("jobs"), "submission_time", "num_nodes")
     columns = ("arrival_number", "node", "work", "num_tasks", "run_times", "measured")
@@ -141,7 +142,7 @@ def read_graph(result: Result) -> DagGraph:
     speeds = EXECUTORS.select(result.scan("executors"), "speed")["speed"].to_numpy()
     counts = jobs["num_nodes"].to_numpy()
     if len(nodes) != counts.sum():
-        raise InvalidConfiguration(f"the table nodes has {len(nodes)} rows, the jobs have {counts.sum()} nodes")
+        raise InvalidConfiguration(f"table nodes: got {len(nodes)} rows, expected {counts.sum()} as in table jobs")
     node = (nodes["first_node"] + nodes["node"]).to_numpy()
     work, num_parts = np.empty(len(node)), np.ones(len(node), dtype=np.int64)
     work[node] = nodes["work"].to_numpy()
@@ -168,7 +169,7 @@ def read_graph(result: Result) -> DagGraph:
 
 
 def _with_places(result: Result, frame: pl.DataFrame) -> pl.DataFrame:
-    """Put beside each row of a table the number of the first node of its job."""
+    """Add to each row of a table the number of the first node of its job."""
     import polars as pl
 
     counts = pl.col("num_nodes")
@@ -177,56 +178,57 @@ def _with_places(result: Result, frame: pl.DataFrame) -> pl.DataFrame:
     placed = frame.join(jobs, on="arrival_number", how="left", maintain_order="left")
     unknown = placed.filter(pl.col("first_node").is_null())["arrival_number"].to_list()
     if unknown:
-        raise InvalidConfiguration(f"there is no job of arrival number {unknown[0]}")
+        raise InvalidConfiguration(f"arrival_number: got {unknown[0]}, expected the number of a job in table jobs")
     return placed
 
 
 def critical_paths(graph: DagGraph) -> Floats:
-    """Return the length of the longest path through each job, each node on the executor that is best for it.
+    """Return the length of each job's critical path, with each node on the fastest executor for it.
 
-    Where nodes run in equal parts, all at once, one part of each counts. Transfers take no time on it, as on one
-    executor: the denominator of equation (14) of LACHESIS.
+    If nodes run in equal parts, in parallel, one part of each counts. Transfers take no time, as on a single executor.
+    This is the denominator of equation (14) of LACHESIS.
 
     Parameters
     ----------
     graph : DagGraph
-        The jobs, n of them.
+        Graph of n jobs.
 
     Returns
     -------
     array of float, shape (n,)
-        In seconds.
+        Length of the critical path of each job, in seconds.
     """
     times = graph.shortest.tolist()
     finish = times.copy()
-    # Edges come by child, and parents have lower numbers, so that a parent's finish is final when it is looked up.
+    # Edges are sorted by child and parents have lower numbers, so a parent's finish is final when it is read.
     for parent, child in zip(graph.parent.tolist(), graph.child.tolist(), strict=True):
         finish[child] = max(finish[child], finish[parent] + times[child])
     return np.maximum.reduceat(np.array(finish), graph.first_node) if len(graph.first_node) else np.empty(0)
 
 
 def earliest_finishes(graph: DagGraph) -> Floats:
-    """Return a time after its submission before which no schedule can have finished each job, transfers included.
+    """Return a lower bound on each job's time from submission to completion, transfers included.
 
-    Each node counts with the executor that is best for it, and data move as between the pair of executors where they
-    move fastest. For a node, some parents have a copy on its executor and the others send their data. Those copies run
-    one after the other, none before its own earliest start; the data of the others arrive no earlier than their
-    earliest finish and the transfer. If data that arrive at some time are waited for, nothing is gained by a copy of a
-    parent whose data arrive before that; so the best division has the parents whose data arrive last on the executor,
-    and it is enough to try how many these are. What else runs there, such as grandparents, is left out, so this is a
-    bound whatever is duplicated. Where nodes run in several parts, each of which receives but a share, transfers are
-    left out, and these are the critical paths. The idea is that of C. H. Papadimitriou and M. Yannakakis, "Towards an
-    architecture-independent analysis of parallel algorithms", SIAM Journal on Computing 19(2), 1990.
+    Each node runs on the fastest executor for it, and data move as between the pair of executors with the fastest
+    transfers. For each node, some parents have a copy on the node's executor, and the others send their data. The
+    copies on the executor run one after the other, none before its own earliest start. The data of the other parents
+    arrive no earlier than their earliest finish plus the transfer. While the node waits for data that arrive at some
+    time, a local copy of a parent whose data arrive earlier gains nothing. So the best choice runs the parents whose
+    data arrive last on the executor, and it suffices to try each number of them. Other work on the executor, such as
+    grandparents, is ignored, so the bound holds for any duplication. If nodes run in several parts, each of which
+    receives only a share of the data, transfers are ignored, and the bounds are the critical paths. The idea is from
+    C. H. Papadimitriou and M. Yannakakis, "Towards an architecture-independent analysis of parallel algorithms", SIAM
+    Journal on Computing 19(2), 1990.
 
     Parameters
     ----------
     graph : DagGraph
-        The jobs, n of them.
+        Graph of n jobs.
 
     Returns
     -------
     array of float, shape (n,)
-        In seconds, at least the critical paths.
+        Lower bound of each job in seconds, at least its critical path.
     """
     if not len(graph.first_node):
         return np.empty(0)
@@ -234,9 +236,9 @@ def earliest_finishes(graph: DagGraph) -> Floats:
         return critical_paths(graph)
     times = graph.shortest.tolist()
     starts, finishes = [0.0] * len(times), list(times)
-    moves = graph.size > 0  # nothing times infinite seconds is nothing
+    moves = graph.size > 0  # avoids 0 * inf, which would be NaN
     transfers = np.multiply(graph.size, graph.seconds_per_unit, out=np.zeros(len(moves)), where=moves) + graph.latency
-    # Edges come by child, and parents have lower numbers, so that all is known of a parent when it is looked up.
+    # Edges are sorted by child and parents have lower numbers, so a parent's values are final when they are read.
     edges = zip(graph.parent.tolist(), graph.child.tolist(), transfers.tolist(), strict=True)
     for child, of_child in groupby(edges, key=itemgetter(1)):
         inputs = [(finishes[parent] + seconds, starts[parent], times[parent]) for parent, _, seconds in of_child]
@@ -246,7 +248,7 @@ def earliest_finishes(graph: DagGraph) -> Floats:
 
 
 def _earliest_start(inputs: list[tuple[float, float, float]]) -> float:
-    """Return when a node can start at the earliest: of each parent when its data arrive, its own start, its length."""
+    """Return a node's earliest start, given each parent's (arrival of its data, earliest start, run time)."""
     inputs.sort(reverse=True)
     best = inputs[0][0]
     here: list[tuple[float, float]] = []
@@ -262,46 +264,46 @@ def _earliest_start(inputs: list[tuple[float, float, float]]) -> float:
 
 
 def serial_time(graph: DagGraph) -> float:
-    """Return how long all nodes take one after the other on the executor that is best for all of them.
+    """Return the time that all nodes take one after the other on the single executor that is best for all of them.
 
-    The numerator of equation (13) of LACHESIS.
+    This is the numerator of equation (13) of LACHESIS.
 
     Parameters
     ----------
     graph : DagGraph
-        The jobs.
+        Graph of all jobs.
 
     Returns
     -------
     float
-        In seconds.
+        Serial time in seconds.
     """
     related = graph.work.sum() - graph.work[graph.own_node].sum()
     return float(np.min(related / graph.speeds + graph.own_times.sum(axis=0), initial=math.inf))
 
 
 def lower_bound(graph: DagGraph) -> float:
-    """Return a time from the first submission on by which no schedule can have finished all jobs.
+    """Return a lower bound on the makespan, counted from the first submission.
 
-    It is the larger of two, both for whatever order, allocation and duplication, and also with transfers, outages and
-    shared links, all of which only add to it:
+    It is the larger of two bounds. Both hold for any order, allocation and duplication, and also with transfers,
+    outages and shared links, which can only add time:
 
-    - the latest of submission plus earliest finish of the jobs, see `earliest_finishes`;
-    - the latest, over the submission times t, of t plus what is submitted from t on, divided among all executors. For
-      nodes that take work / speed that is the work over the sum of the speeds. In general, for weights y_k of the
-      executors that sum up to 1, no division takes less than the sum over the nodes of the least y_k p_ik, where p_ik
-      is the run time: executor k is busy for at most T, so that T = sum y_k T >= sum over all nodes and executors of
-      y_k p_ik x_ik for any fractions x_ik. Weights in proportion to the speeds and equal ones are tried.
+    - the latest of submission plus earliest finish over the jobs, see `earliest_finishes`;
+    - the maximum, over the submission times t, of t plus the work submitted from t on, divided among all executors. For
+      nodes that take work / speed, this is the work over the sum of the speeds. In general, for weights y_k of the
+      executors that sum to 1, no division takes less than the sum over the nodes of the smallest y_k p_ik, where p_ik
+      is the run time: executor k is busy for at most T, so T = sum y_k T >= sum over all nodes and executors of
+      y_k p_ik x_ik for any fractions x_ik. Two choices of weights are tried: proportional to the speeds, and equal.
 
     Parameters
     ----------
     graph : DagGraph
-        The jobs.
+        Graph of all jobs.
 
     Returns
     -------
     float
-        In seconds, NaN without jobs.
+        Lower bound in seconds; NaN without jobs.
     """
     if not len(graph.first_node):
         return math.nan
@@ -324,7 +326,7 @@ Mask = NDArray[np.bool_]
 def _measure(result: Result) -> dict[str, float]:
     import polars as pl
 
-    end = result.end_time  # first of all: a run that has none is refused as such
+    end = result.end_time  # read first: it rejects a run that has not ended with a clear message
     jobs, copies, inputs, edges = (
         table.select(result.scan(table.name), "arrival_number", *columns.split())
         for table, columns in (
@@ -350,7 +352,7 @@ def _measure(result: Result) -> dict[str, float]:
 
 
 def _schedule(jobs: pl.DataFrame, graph: DagGraph) -> dict[str, float]:
-    """Return the makespan and what it is compared with."""
+    """Return the makespan and the metrics derived from it."""
     paths, serial, bound = np.full(len(jobs), math.nan), math.nan, math.nan
     if not graph.measured:
         paths, serial, bound = critical_paths(graph), serial_time(graph), lower_bound(graph)
@@ -399,21 +401,21 @@ def _jobs(jobs: pl.DataFrame) -> dict[str, float]:
 
 
 def useless_copies(jobs: pl.DataFrame, edges: pl.DataFrame, copies: pl.DataFrame, transfers: pl.DataFrame) -> pl.Series:
-    """Return the rows of the copies of completed jobs that ran for nothing, though no outage cut them.
+    """Return the rows of wasted copies of completed jobs, apart from those interrupted by an outage.
 
-    Useful are copies whose data some copy that started has taken, and of nodes without children those that completed
-    first. Where an executor has run a copy more than once, the data are those of the last one that had finished when
-    they were sent.
+    A copy is useful if its data were used by a copy that started, or if its node has no children and it completed
+    first. If an executor has run a node more than once, the last copy that had finished when the data were sent is the
+    one used.
 
     Parameters
     ----------
     jobs, edges, copies, transfers : polars.DataFrame
-        Tables of a run; of the copies those that started, with their ``row``.
+        Tables of a run; ``copies`` holds only copies that started, with their ``row``.
 
     Returns
     -------
     polars.Series
-        The rows.
+        Values of ``row`` of the wasted copies.
     """
     import polars as pl
 
@@ -439,16 +441,16 @@ def useless_copies(jobs: pl.DataFrame, edges: pl.DataFrame, copies: pl.DataFrame
 
 
 def _time_up(result: Result, begin: float, end: float) -> float:
-    """Return the time that the executors were up in all, in seconds."""
+    """Return the total time that the executors were up, in seconds."""
     events = OUTAGES.select(result.scan("outages"), "time", "event")
     times = np.clip(events["time"].to_numpy(), begin, end)
-    # Each event changes the number of executors that are down from its time to the end.
+    # An event changes the number of executors that are down from its time to the end of the run.
     down = float(np.sum(np.where(_is(events, "event", "down"), end - times, times - end)))
     return result.info["num_executors"] * (end - begin) - down  # type: ignore[no-any-return]  # of any type
 
 
 def _work(copies: pl.DataFrame, wasted: Mask, up: float, end: float) -> dict[str, float]:
-    """Return what the executors did."""
+    """Return the metrics of executor time and of copies."""
     start, finish = (copies[name].cast(float).to_numpy() for name in ("starting_time", "finish_time"))
     lengths = np.where(_is(copies, "outcome", "running"), end, finish) - start
     busy, lost = float(np.nansum(lengths)), float(np.nansum(lengths[wasted]))
@@ -468,7 +470,7 @@ def _work(copies: pl.DataFrame, wasted: Mask, up: float, end: float) -> dict[str
 
 
 def _reexecuted(copies: pl.DataFrame) -> int:
-    """Count the copies that ran again what had finished before, those recorded after the first that completed."""
+    """Count the copies that ran a finished node again, that is, copies assigned after the first completion."""
     import polars as pl
 
     part = ["arrival_number", "node", "task"]
@@ -493,66 +495,69 @@ def _transfers(inputs: pl.DataFrame) -> dict[str, float]:
 METRICS = Metrics(
     (
         Metric("jobs_submitted", "jobs submitted", "jobs"),
-        Metric("jobs_completed", "jobs all of whose nodes have finished", "jobs", "higher"),
-        Metric("jobs_running", "jobs of which some copy has started when the run ended", "jobs"),
-        Metric("jobs_queued", "jobs of which none has", "jobs"),
+        Metric("jobs_completed", "jobs whose nodes have all finished", "jobs", "higher"),
+        Metric("jobs_running", "jobs that had started but not completed at the end of the run", "jobs"),
+        Metric("jobs_queued", "jobs that had not started at the end of the run", "jobs"),
         Metric("num_nodes", "nodes of all jobs", "nodes"),
         Metric(
-            "makespan", "last end of a job minus first submission, s; NaN unless all jobs have completed", "s", "lower"
+            "makespan",
+            "last completion of a job minus first submission, s; NaN unless all jobs have completed",
+            "s",
+            "lower",
         ),
         Metric(
             "serial_time",
-            "time that all nodes take one after the other on the one executor that is best for that, s",
+            "time that all nodes take one after the other on the single best executor, s",
             "s",
         ),
         Metric("speedup", "serial time over makespan", better="higher"),
         Metric(
             "critical_path",
-            "length of the longest path through any job, each node on its best executor, no transfers, s",
+            "length of the longest critical path of a job, each node on its fastest executor, without transfers, s",
             "s",
         ),
         Metric("slr", "schedule length ratio: makespan over critical path", better="lower"),
         Metric(
             "job_slr_mean",
-            "mean over completed jobs of turnaround time over the job's own critical path, if that is above 0",
+            "mean over completed jobs of turnaround time over the job's critical path, if that is above 0",
             better="lower",
         ),
-        Metric("lower_bound", "time from the first submission on that no schedule can finish in less than, s", "s"),
+        Metric("lower_bound", "lower bound on the makespan of any schedule, s", "s"),
         Metric("gap_to_lower_bound", "makespan over lower bound, minus 1", better="lower"),
-        Metric("turnaround_time_mean", "mean of: time from submission to end of completed jobs, s", "s", "lower"),
-        Metric("turnaround_time_median", "median of the same, s", "s", "lower"),
-        Metric("turnaround_time_p95", "95th percentile of the same, s", "s", "lower"),
+        Metric("turnaround_time_mean", "mean time from submission to completion of completed jobs, s", "s", "lower"),
+        Metric("turnaround_time_median", "median turnaround time, s", "s", "lower"),
+        Metric("turnaround_time_p95", "95th percentile of the turnaround time, s", "s", "lower"),
         Metric(
             "waiting_time_mean",
-            "mean of: time from submission to the start of the first copy, of jobs that have one, s",
+            "mean time from submission to the start of the first copy, over jobs that have started, s",
             "s",
             "lower",
         ),
-        Metric("utilization", "time that executors ran copies over time that they were up"),
-        Metric("useful_utilization", "the same without wasted time", better="higher"),
-        Metric("wasted_time", "time that executors ran copies that were interrupted or not useful, s", "s", "lower"),
+        Metric("utilization", "executor time spent on copies over executor time up"),
+        Metric("useful_utilization", "utilization without wasted time", better="higher"),
+        Metric("wasted_time", "executor time spent on interrupted or useless copies, s", "s", "lower"),
         Metric("num_copies", "copies that started", "copies"),
-        Metric("num_duplicates", "copies that started and were duplicates when they were assigned", "copies"),
-        Metric("num_useful_duplicates", "useful ones among them", "copies"),
-        Metric("num_interrupted", "copies that an outage cut", "copies"),
+        Metric("num_duplicates", "copies that started and were duplicates when assigned", "copies"),
+        Metric("num_useful_duplicates", "useful duplicates", "copies"),
+        Metric("num_interrupted", "copies interrupted by an outage", "copies"),
         Metric(
             "num_withdrawn",
-            "copies taken back before they started, because of an outage or because their job had ended",
+            "copies withdrawn before they started, because of an outage or because their job had ended",
             "copies",
         ),
         Metric(
             "num_reexecuted",
-            "copies that started again, no duplicates, of nodes that had finished: the results were lost",
+            "copies, other than duplicates, started again because a finished node's results were lost",
             "copies",
         ),
-        Metric("num_transfers", "inputs of copies that moved from one executor to another", "inputs"),
-        Metric("data_moved", "their sizes in all, units of data", "units", "lower"),
+        Metric("num_transfers", "inputs of copies that were sent from another executor", "inputs"),
+        Metric("data_moved", "total size of these inputs, units of data", "units", "lower"),
         Metric(
             "local_share",
-            "size of the inputs that were on the executor already over size of all inputs",
+            "share of input data that was already on the executor",
             better="higher",
         ),
-        Metric("transfer_time_mean", "mean of: time from sending to arrival of the inputs that moved, s", "s"),
+        Metric("transfer_time_mean", "mean transfer time of the inputs sent from another executor, s", "s"),
     ),
     _measure,
     headline=("makespan", "speedup", "slr", "turnaround_time_mean", "useful_utilization"),
@@ -568,4 +573,4 @@ METRICS = Metrics(
         "data_moved",
     ),
 )
-"""The metrics of a DAG cluster, in the order in which they are returned."""
+"""Metrics of a DAG cluster, in the order in which they are returned."""

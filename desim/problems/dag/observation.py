@@ -1,4 +1,4 @@
-"""What an agent sees when it is asked, what it may answer, and why an answer cannot be carried out."""
+"""Observation and actions of DAG agents, and explanations of infeasible actions."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ __all__ = ["Assign", "DagObservation", "explain"]
 
 
 class Assign(NamedTuple):
-    """The action that puts a node into the queue of an executor.
+    """Action that assigns a node to the queue of an executor.
 
-    An executor runs what is assigned to it in the order of its queue, each copy as soon as its inputs have arrived.
-    A node may be assigned more than once: every further copy is a duplicate. Where nodes run task by task, each
-    assignment is one of the next task.
+    An executor runs its copies in the order of its queue, each as soon as its inputs have arrived. A node may be
+    assigned more than once; every further copy is a duplicate. If nodes run task by task, each assignment concerns the
+    node's next task.
 
     Attributes
     ----------
     job_id : int
-        The job.
+        Identifier of the job.
     node : int
-        The node, by its number in the job. All its parents must be assigned.
+        Number of the node within the job. All its parents must be assigned.
     executor : int
-        The executor, by its number.
+        Number of the executor.
     duplicates : tuple of int
-        Nodes of the same job, assigned before, of which further copies are to run on the same executor directly
-        before the node, in this order.
+        Nodes of the same job, assigned before, to duplicate on the same executor directly before the node, in this
+        order.
     position : int, optional
-        How many of the copies that wait in the executor's queue are to stay in front; all of them if left out. What is
-        inserted must fit into the idle time there, so that no copy is expected to start later than before.
+        Number of waiting copies in the executor's queue that stay ahead; default: all. The inserted copies must fit
+        into the idle time there, so that no copy is expected to start later than before.
     """
 
     job_id: int
@@ -46,29 +46,29 @@ class Assign(NamedTuple):
 
 
 class DagObservation:
-    """A live view of the cluster, valid until the decision is answered.
+    """Live view of the cluster, valid until the agent answers.
 
     Parameters
     ----------
     executors : Executors
-        Of the cluster.
+        Executors of the cluster.
     plan : Plan
-        What is assigned to them.
+        Queues of the executors.
 
     Attributes
     ----------
     time : float
-        Now, in seconds.
+        Current time in seconds.
     executors : Executors
-        Their speeds and channels.
+        Executors with their speeds and channels.
     jobs : dict of int to JobState
-        The jobs in the system, in order of arrival, by identifier.
+        Jobs in the system, in order of arrival, by identifier.
     executable : dict of int to (JobState, int)
-        The nodes that may be assigned: a job and a node of it, by a running number that tells when it became
-        executable. A node that is withdrawn from an executor that fails gets a new number.
+        Ready list: the nodes that may be assigned, as (job, node). The keys count up in the order in which nodes
+        become ready. A node withdrawn from a failing executor gets a new key.
     num_revealed : int
-        How many running numbers have been given. An agent that remembers it finds in ``executable`` what is new by
-        looking up the numbers since.
+        Number of keys given so far. An agent that stores it finds the new entries of ``executable`` by looking up the
+        keys since.
     """
 
     def __init__(self, executors: Executors, plan: Plan) -> None:
@@ -81,9 +81,9 @@ class DagObservation:
 
     @property
     def available_times(self) -> NDArray[np.float64]:
-        """When each executor will have run all that is assigned to it, in seconds; now if that has passed.
+        """Time at which each executor will have run all its assigned copies, in seconds; at least the current time.
 
-        An expectation; infinite for an executor that is down.
+        The times are expectations; infinite for an executor that is down.
         """
         self._plan.refresh()
         times: NDArray[np.float64] = np.maximum(self._plan.available, self.time)
@@ -91,37 +91,37 @@ class DagObservation:
 
     @property
     def last_gap_ends(self) -> NDArray[np.float64]:
-        """Where the last idle time before an assigned copy ends on each executor, in seconds; -inf without one."""
+        """End of the last idle time before an assigned copy on each executor, in seconds; -inf if there is none."""
         self._plan.refresh()
         return self._plan.last_gap_ends
 
     @property
     def timetables(self) -> Mapping[int, Timetable]:
-        """What waits on each executor, with the times at which it is expected to start and to finish."""
+        """Queue of each executor, with expected starts and finishes."""
         self._plan.refresh()
         return self._plan.timetables
 
 
 def explain(observation: DagObservation, action: Any) -> str:
-    """Say why an action cannot be carried out.
+    """Return the reason why an action cannot be carried out.
 
     Parameters
     ----------
     observation : DagObservation
-        What the agent saw.
+        Observation that the agent decided on.
     action : object
-        What it answered.
+        Action that the agent returned.
 
     Returns
     -------
     str
-        The reason, for the message of an error.
+        Reason, for an error message.
     """
     if not isinstance(action, Assign):
-        return f"the action is {action!r}, want an Assign, a list of them, or None"
+        return f"action: got {action!r}, expected an Assign, a list of them, or None"
     state = observation.jobs.get(action.job_id) if isinstance(action.job_id, int | np.integer) else None
     if state is None:
-        return f"job {action.job_id!r} is not in the system"
+        return f"job_id: got {action.job_id!r}, expected the id of a job in the system"
     refused = f"job {action.job_id} node {action.node} cannot be assigned"
     return (
         _unknown(observation, state, action, refused)
@@ -131,40 +131,40 @@ def explain(observation: DagObservation, action: Any) -> str:
 
 
 def _unknown(observation: DagObservation, state: JobState, action: Assign, refused: str) -> str:
-    """Say which node or executor there is not, or is down; nothing if all are there."""
+    """Return which node or executor does not exist or is down; empty if none."""
     for node in (*action.duplicates, action.node):
         if not isinstance(node, int | np.integer) or not 0 <= node < state.job.num_nodes:
-            return f"job {action.job_id} has no node {node!r}, it has {state.job.num_nodes}"
+            return f"node: got {node!r}, expected 0 to {state.job.num_nodes - 1}, a node of job {action.job_id}"
     count = observation.executors.num_executors
     if not isinstance(action.executor, int | np.integer) or not 0 <= action.executor < count:
-        return f"{refused} to executor {action.executor!r}: there are {count}"
+        return f"{refused}: executor: got {action.executor!r}, expected an integer from 0 to {count - 1}"
     if observation.available_times[action.executor] == np.inf:
-        return f"{refused} to executor {action.executor}: it is down"
+        return f"{refused}: executor {action.executor} is down; try one that is up"
     return ""
 
 
 def _not_ready(state: JobState, action: Assign, refused: str) -> str:
-    """Say which node does not have what it needs; nothing if all do."""
+    """Return which node is not ready; empty if all are."""
     nodes = (*action.duplicates, action.node)
     if not state.may_duplicate and (action.duplicates or state.assigned[action.node]):
-        return f"{refused} once more: tasks are not duplicated"
+        return f"{refused} again: tasks cannot be duplicated"
     for node in action.duplicates:
         if not state.assigned[node]:
-            return f"{refused}: node {node} is to be duplicated and has not been assigned before"
+            return f"{refused}: duplicates: node {node} has not been assigned before"
     for number, node in enumerate(nodes):
         for parent in state.job.parents(node).tolist():
             if not state.copies[parent] and parent not in nodes[:number]:
                 role = "" if node == action.node else f" of its duplicated parent {node}"
-                return f"{refused}: parent {parent}{role} has no copy"
+                return f"{refused}: parent {parent}{role} has no copy; assign the parent first"
     if not state.assigned[action.node] and state.tickets[action.node] is None:
-        return f"{refused}: it has parents that have not finished, and the cluster does not plan ahead"
+        return f"{refused}: its parents have not all finished; wait for them, or use plan_ahead=True"
     return ""
 
 
 def _no_place(observation: DagObservation, action: Assign, refused: str) -> str:
-    """Say what is wrong with the position."""
+    """Return what is wrong with the position."""
     waiting = len(observation.timetables[int(action.executor)].waiting)
     position = action.position
     if position is not None and (not isinstance(position, int | np.integer) or not 0 <= position <= waiting):
-        return f"{refused} at position {position!r}: {waiting} copies wait on executor {action.executor}"
-    return f"{refused} at position {position} of executor {action.executor}: it does not fit into the idle time there"
+        return f"{refused}: position: got {position!r}, expected 0 to {waiting}, the copies waiting on the executor"
+    return f"{refused}: it does not fit into the idle time at position {position} of executor {action.executor}"

@@ -1,4 +1,4 @@
-"""``dag`` on the command line: queries like those of TPC-H, or recorded workflows, on executors."""
+"""Command-line options of the problem ``dag``: generated queries like TPC-H, or recorded workflows, on executors."""
 
 from __future__ import annotations
 
@@ -22,58 +22,58 @@ from desim.scenario import Instance, Seed, SeededSystem, Steps, Until, failures,
 __all__ = ["SYSTEM", "DagOptions", "DagSystem", "cluster_for"]
 
 GENERATED = "tpch"
-#: Of files, whose sizes are in bytes: 1 Gbit/s.
+#: Transfer speed for workflow files, whose data sizes are in bytes: 1 Gbit/s.
 BYTES_PER_SECOND = 1.25e8
 
 
 @dataclass(frozen=True)
 class DagOptions:
-    """Jobs and executors."""
+    """Options for the jobs and executors of a DAG problem."""
 
     trace: Annotated[str, arg(metavar="FILE,...|tpch", aliases=["--workload"])] = GENERATED
-    """Workflow files (WfFormat .json, DAX .dax or .xml), or tpch: queries like those of TPC-H, drawn from a seed."""
-    jobs: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: 20, of files each once)")] = None
-    """How many jobs, drawn from the queries or files."""
+    """Workflow files (WfFormat .json, DAX .dax or .xml), or tpch for generated queries like those of TPC-H."""
+    jobs: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: 20; files: each once)")] = None
+    """Number of jobs, sampled from the queries or files."""
     executors: Annotated[int, arg(metavar="N")] = 10
-    """Executors, whose speeds are drawn from 2.1 to 3.6 GHz as in LACHESIS; of files that state executors, those."""
+    """Number of executors, with random speeds of 2.1 to 3.6 GHz as in LACHESIS; ignored if files state executors."""
     mean_interval: Annotated[float, arg(metavar="S")] = 0.0
-    """Mean time between submissions in seconds, a Poisson process; 0 for all at time 0."""
-    ccr: Annotated[float | None, arg(metavar="X", help_behavior_hint="(default: .5, of files as they state)")] = None
-    """Communication-to-computation ratio, for which sizes of data are drawn: mean transfer time between two executors
-    by mean run time on the executors; of tpch at a transfer speed of 1, by run time at 2.85 GHz, as in LACHESIS."""
-    transfer_speed: Annotated[float | None, arg(metavar="X", help_behavior_hint="(default: 1, of files 1.25e8)")] = None
-    """Units of data per second between two executors; those of files are bytes."""
+    """Mean time between submissions in seconds (Poisson process); 0 submits all jobs at time 0."""
+    ccr: Annotated[float | None, arg(metavar="X", help_behavior_hint="(default: .5; files: as they state)")] = None
+    """Communication-to-computation ratio to which data sizes are generated: mean transfer time between two executors,
+    divided by mean run time on the executors (for tpch at transfer speed 1: run time at 2.85 GHz, as in LACHESIS)."""
+    transfer_speed: Annotated[float | None, arg(metavar="X", help_behavior_hint="(default: 1; files: 1.25e8)")] = None
+    """Units of data per second between two executors (bytes per second for files)."""
     seed: Seed = 0
-    """Seed of everything random: executors, jobs, sizes of data, submissions, outages."""
+    """Seed of all random numbers: executors, jobs, data sizes, submissions, outages."""
     plan_ahead: Literal["auto", "yes", "no"] = "auto"
-    """Whether nodes may be assigned before their parents have finished; auto: for agents that refuse to do without."""
+    """Whether nodes may be assigned before their parents finish; auto: only for agents that require it."""
     transfers: Annotated[
         Literal["when_finished", "when_assigned"] | None,
-        arg(help_behavior_hint="(default: when_finished, with links when_assigned)"),
+        arg(help_behavior_hint="(default: when_finished; with links, when_assigned)"),
     ] = None
-    """When data set out to another executor."""
+    """Time at which data transfers to other executors begin: when the parent finishes, or when the node is assigned."""
     links: Literal["none", "bus", "star"] = "none"
-    """What transfers share, max-min fairly: one bus, or an uplink and a downlink of each executor; else each pair of
-    executors has a channel of its own."""
+    """Links that transfers share max-min fairly: one bus, or a star with an uplink and a downlink per executor; none:
+    each pair of executors has its own channel."""
     bandwidth: Annotated[float | None, arg(metavar="X", help_behavior_hint="(default: the transfer speed)")] = None
-    """Units of data per second of each of these links."""
+    """Bandwidth of each of these links, in units of data per second."""
     tasks: bool = False
-    """Nodes are stages of parallel tasks, each on an executor of its own, as in Spark; no agent may duplicate them."""
+    """Split nodes into parallel tasks, each on its own executor, as in Spark; nodes cannot be duplicated then."""
     moving_delay: Annotated[float, arg(metavar="S", help_behavior_hint="(default: 2, with --tasks)")] = 2.0
-    """Seconds that an executor needs before it runs a task of another job than its last one."""
-    mean_time_to_failure: Annotated[float | None, arg(metavar="S", help_behavior_hint="(default: none fail)")] = None
-    """Executors fail at random, each after this time on average, in seconds."""
+    """Delay in seconds before an executor starts a task of a different job than its last one."""
+    mean_time_to_failure: Annotated[float | None, arg(metavar="S", help_behavior_hint="(default: no failures)")] = None
+    """Mean time until an executor fails, in seconds; each executor fails at random."""
     mean_time_to_repair: Annotated[float | None, arg(metavar="S", help_behavior_hint="(with failures)")] = None
-    """They are repaired after this time on average, in seconds."""
+    """Mean time to repair of an executor, in seconds."""
     until: Until = None
-    """End the run at this time, in seconds."""
+    """Time at which the run ends, in seconds."""
 
 
 class DagSystem(SeededSystem):
-    """Each seed draws executors, jobs, sizes of data and submissions.
+    """Random DAG problem: each seed generates executors, jobs, data sizes and submissions.
 
-    HEFT, CPOP, PEFT and TDCA plan whole jobs: with --plan-ahead auto they may assign nodes before their parents have
-    finished, and agents that can do without may not. To compare all on equal terms, say yes.
+    HEFT, CPOP, PEFT and TDCA plan whole jobs. With --plan-ahead auto, these agents may assign nodes before their
+    parents finish, while other agents may not. Use --plan-ahead yes to compare all agents on equal terms.
     """
 
     name = "dag"
@@ -82,7 +82,7 @@ class DagSystem(SeededSystem):
     options = DagOptions
 
     def instance(self, options: DagOptions) -> Instance:
-        """Return what is simulated."""
+        """Return the problem instance to simulate."""
         is_read = options.trace != GENERATED
         templates = _read(options.trace) if is_read else None
         usual: dict[str, Any] = (
@@ -105,7 +105,7 @@ class DagSystem(SeededSystem):
             templates=templates,
             task_times=known.tasks,
         )
-        _cluster(jobs, executors, known, plan_ahead=False)  # so that unusable options are found here
+        _cluster(jobs, executors, known, plan_ahead=False)  # reports unusable options early
         place = f"{known.executors:,} executors"
         return Instance(
             name=", ".join(Path(part.strip()).name for part in options.trace.split(",")),
@@ -126,7 +126,7 @@ class DagSystem(SeededSystem):
         )
 
     def identity(self, options: DagOptions) -> dict[str, Any]:
-        """Return what tells runs apart: a path stands for the content of its file."""
+        """Return the values that identify a run: a path stands for the content of its file."""
         files = [] if options.trace == GENERATED else options.trace.split(",")
         source = [Path(file.strip()) for file in files] or options.trace
         return asdict(options) | {"trace": source}
@@ -141,12 +141,12 @@ def _read(trace: str) -> list[Job]:
 
 
 def _stated_executors(trace: str) -> Executors | None:
-    """Return the executors that files state, if any; of several files they must be the same."""
+    """Return the executors stated in the files, if any; all files must state the same ones."""
     provider = plugins.workload_provider("dag", trace)
     found = [provider.executors_of(part.strip()) for part in trace.split(",")]
     described = [None if executors is None else executors.describe() for executors in found]
     if any(other != described[0] for other in described):
-        raise InvalidConfiguration(f"{trace}: the files state different executors")
+        raise InvalidConfiguration(f"trace: {trace}: the files state different executors, expected the same in each")
     stated: Executors | None = found[0]
     return stated
 
@@ -159,13 +159,13 @@ def _cluster(jobs: Sequence[Job], executors: Executors, options: DagOptions, *, 
     }
     if options.tasks:
         if options.links != "none":
-            raise InvalidConfiguration(f"links is {options.links!r}, want 'none' with tasks: these do not share links")
+            raise InvalidConfiguration(f"links: got {options.links!r}, expected 'none' with tasks")
         return TaskCluster(jobs, executors, moving_delay=options.moving_delay, **shared)
     return DagCluster(jobs, executors, links=_links(executors.num_executors, options), **shared)
 
 
 def _links(count: int, options: DagOptions) -> SharedLinks | None:
-    assert options.bandwidth is not None  # what is not given is the transfer speed
+    assert options.bandwidth is not None  # instance() sets the default
     if options.links == "none":
         return None
     if options.links == "bus":
@@ -174,23 +174,23 @@ def _links(count: int, options: DagOptions) -> SharedLinks | None:
 
 
 def cluster_for(jobs: Sequence[Job], executors: Executors, options: DagOptions, agent: Agent) -> DagCluster:
-    """Return the cluster in which an agent is asked.
+    """Return the cluster for an agent.
 
     Parameters
     ----------
     jobs : sequence of Job
-        What arrives.
+        Jobs that arrive.
     executors : Executors
-        Where it runs.
+        Executors of the cluster.
     options : DagOptions
-        How the cluster behaves; with ``plan_ahead="auto"`` the agent decides.
+        Options of the cluster. With ``plan_ahead="auto"``, the agent's requirements decide.
     agent : Agent
-        Who is asked.
+        Agent that makes the decisions.
 
     Returns
     -------
     DagCluster
-        To be simulated.
+        Cluster, not yet simulated.
     """
     make = partial(_cluster, jobs, executors, options)
     if options.plan_ahead != "auto":
@@ -199,7 +199,7 @@ def cluster_for(jobs: Sequence[Job], executors: Executors, options: DagOptions, 
 
 
 def _refuses(agent: Agent, cluster: DagCluster) -> bool:
-    """Tell whether an agent refuses a cluster; it is told again when the run begins."""
+    """Return whether an agent rejects a cluster; its ``reset`` is called again when the run begins."""
     reset = getattr(agent, "reset", None)
     if reset is None:
         return False

@@ -1,7 +1,7 @@
-"""A run of DAG jobs as its rules need it: copies and transfers beside what they refer to.
+"""Tables of a run of DAG jobs as its rules need them: copies and transfers joined with what they refer to.
 
-Every view returns the rows of a table, in their order, with columns more. A time that does not exist is null, one that
-never comes infinite.
+Every view returns the rows of a table, in their order, with extra columns. A time that does not exist is null; one that
+never comes is infinite.
 """
 
 from __future__ import annotations
@@ -50,37 +50,37 @@ __all__ = [
 ]
 
 KEY = ["arrival_number", "job_id"]
-"""What a row says of its job, and both have to be right."""
+"""Columns that identify the job of a row; both must match."""
 
 NODE = ["arrival_number", "node"]
-"""What tells a node."""
+"""Columns that identify a node."""
 
 col = pl.col
 INF = pl.lit(np.inf)
 
 
 def by_task(run: Recorded) -> bool:
-    """Tell whether nodes run task by task."""
+    """Return whether nodes run task by task."""
     return bool(run.info["granularity"] == "task")
 
 
 def by_node(run: Recorded) -> bool:
-    """Tell whether nodes run whole."""
+    """Return whether nodes run as a whole."""
     return not by_task(run)
 
 
 def has_outages(run: Recorded) -> bool:
-    """Tell whether executors went down."""
+    """Return whether executors went down."""
     return not run["outages"].is_empty()
 
 
 def has_shared_links(run: Recorded) -> bool:
-    """Tell whether transfers share links, so that they may take longer than on their own."""
+    """Return whether transfers share links, so that they may take longer than they would alone."""
     return run.info.get("links") is not None
 
 
 def moves_alone(run: Recorded) -> bool:
-    """Tell whether each copy takes each input from where it comes first."""
+    """Return whether each copy takes each input from the source with the earliest arrival."""
     return by_node(run) and not has_shared_links(run)
 
 
@@ -96,25 +96,25 @@ def last(
     strategy: Literal["backward", "forward"] = "backward",
     exact: bool = True,
 ) -> pl.DataFrame:
-    """Find for each row of a frame the last event of the same keys up to the row's time.
+    """Return, for each row of a frame, the last event with the same keys up to the row's time.
 
     Parameters
     ----------
     frame : polars.DataFrame
-        With the keys and a column ``time``; null finds nothing.
+        Frame with the keys and a column ``time``; null finds nothing.
     events : polars.DataFrame
-        With the keys and a column ``at``.
+        Events with the keys and a column ``at``.
     keys : sequence of str
-        Columns.
+        Columns to match.
     strategy : {"backward", "forward"}
-        Whether it is rather the first event from that time on.
+        Direction of the search; ``"forward"`` finds the first event from the row's time on instead.
     exact : bool
-        Whether an event at that very time counts.
+        Whether an event at exactly that time counts.
 
     Returns
     -------
     polars.DataFrame
-        The columns of the events, in the order of the frame, null where there is none; of equal times the last.
+        Columns of the events, in the order of the frame, null if there is none. If times are equal, the last event.
     """
     wanted = frame.select(*keys, "time").with_row_index("place").sort("time", maintain_order=True)
     found = wanted.join_asof(
@@ -131,17 +131,17 @@ def last(
 
 
 def downs(run: Recorded) -> pl.DataFrame:
-    """Return when executors went down."""
+    """Return the times at which executors went down."""
     return run["outages"].filter(col("event") == "down").select("executor", at="time")
 
 
 def ups(run: Recorded) -> pl.DataFrame:
-    """Return when executors came back."""
+    """Return the times at which executors came back up."""
     return run["outages"].filter(col("event") == "up").select("executor", at="time")
 
 
 def next_down(run: Recorded, executor: pl.Series, time: pl.Series, *, exact: bool) -> pl.Series:
-    """Return when executors go down next after some times, or at them; infinite if never."""
+    """Return when executors next go down after (or at) given times; infinite if never."""
     if not has_outages(run):
         return pl.Series(np.full(len(time), np.inf))
     frame = pl.DataFrame({"executor": executor, "time": time})
@@ -149,7 +149,7 @@ def next_down(run: Recorded, executor: pl.Series, time: pl.Series, *, exact: boo
 
 
 def last_repair(run: Recorded, executor: pl.Series, time: pl.Series) -> pl.Series:
-    """Return when executors last came back up to some times; 0 if never."""
+    """Return when executors last came back up by given times; 0 if never."""
     if not has_outages(run):
         return pl.Series(np.zeros(len(time)))
     frame = pl.DataFrame({"executor": executor, "time": time})
@@ -157,24 +157,24 @@ def last_repair(run: Recorded, executor: pl.Series, time: pl.Series) -> pl.Serie
 
 
 def nodes(run: Recorded) -> pl.DataFrame:
-    """Return the nodes: ``parts``, their tasks where these run on their own, and ``num_parents``."""
+    """Return the nodes with ``parts`` (number of tasks, 1 without tasks) and ``num_parents``."""
     parents = run["edges"].group_by("arrival_number", node="child").agg(num_parents=pl.len())
     parts = col("num_tasks") if by_task(run) else pl.lit(1)
     return _beside(run["nodes"], parents, NODE).with_columns(col("num_parents").fill_null(0), parts=parts)
 
 
 def copies(run: Recorded) -> pl.DataFrame:
-    """Return the copies beside their jobs and nodes.
+    """Return the copies joined with their jobs and nodes.
 
-    ``row``; of the job ``submission_time``, null if there is no such job, and ``ended``, null until it is completed; of
-    the node ``num_parents`` and ``parts``, null if there is no such node; ``whole``, how long it takes, null if that
-    was drawn; ``end``, when it left its executor, infinite if it still runs; ``gone``, when its result was lost or it
-    was cut, infinite if never, null where that is not known; ``what``, its name.
+    Extra columns: ``row``; ``submission_time`` of the job, null if there is no such job; ``ended``, when the job
+    completed, null before; ``num_parents`` and ``parts`` of the node, null if there is no such node; ``whole``, the run
+    time, null if it was sampled; ``end``, when the copy left its executor, infinite if it still runs; ``gone``, when
+    its result was lost or it was interrupted, infinite if never, null if unknown; ``what``, its name.
 
     Parameters
     ----------
     run : Recorded
-        The run.
+        Recorded run.
     """
     of_nodes = run.once(nodes).select(*NODE, "work", "run_times", "measured", "num_parents", "parts")
     of_jobs = run["jobs"].select(
@@ -200,10 +200,10 @@ def _task(run: Recorded) -> pl.Expr:
 
 
 def _gone(run: Recorded, frame: pl.DataFrame) -> pl.Series:
-    """Return when the result of each copy was lost or the copy was cut.
+    """Return when each copy's result was lost or the copy was interrupted.
 
-    A result that is complete at the instant of an outage is lost with it; a copy that both starts and ends at that
-    instant may have come after it if the executor came back at once.
+    A result completed at the instant of an outage is lost with it. A copy that both starts and ends at that instant may
+    have come after the outage, if the executor was repaired at once.
     """
     executor, finish = frame["executor"], frame["finish_time"]
     lost = pl.Series(np.full(len(frame), np.inf))
@@ -222,21 +222,21 @@ def _gone(run: Recorded, frame: pl.DataFrame) -> pl.Series:
 
 
 def num_held(run: Recorded, frame: pl.DataFrame, keys: Sequence[str]) -> pl.Series:
-    """Count the results of tasks that are held at some times.
+    """Return the number of task results held at given times.
 
     Parameters
     ----------
     run : Recorded
-        The run.
+        Recorded run.
     frame : polars.DataFrame
-        With a column ``time`` and the keys.
+        Frame with a column ``time`` and the keys.
     keys : sequence of str
-        What a task counts for: columns of the copies.
+        Columns of the copies by which to count.
 
     Returns
     -------
     polars.Series
-        For each row the tasks that have finished by then and whose results have not been lost by then.
+        For each row, the number of tasks that have finished by then and whose results have not been lost by then.
     """
     done = run.once(copies).filter(col("outcome") == "completed")
     finished, lost = (
@@ -247,7 +247,7 @@ def num_held(run: Recorded, frame: pl.DataFrame, keys: Sequence[str]) -> pl.Seri
 
 
 def of_parents(run: Recorded) -> pl.DataFrame:
-    """Return a row for each copy and each parent of its node, ``pair``, with the ``want`` parts of that."""
+    """Return a row (``pair``) for each copy and each parent of its node, with the parent's parts as ``want``."""
     edges = run["edges"].select("arrival_number", "parent", node="child")
     parents = run.once(nodes).select("arrival_number", parent="node", want="parts")
     pairs = run.once(copies).join(edges, on=NODE, maintain_order="left")
@@ -255,26 +255,26 @@ def of_parents(run: Recorded) -> pl.DataFrame:
 
 
 def _received(run: Recorded) -> pl.DataFrame:
-    """Return the copies that started; ``number`` tells how often their executor had started the same before."""
+    """Return the copies that started; ``number`` counts earlier starts of the same on the same executor."""
     started = run.once(copies).filter(col("starting_time").is_not_null())
     started = started.sort("starting_time", "end", maintain_order=True)
     return started.with_columns(number=pl.int_range(pl.len()).over(*NODE, "task", "executor"))
 
 
 def transfers(run: Recorded) -> pl.DataFrame:
-    """Return the transfers beside the copies that they connect.
+    """Return the transfers joined with the copies that they connect.
 
-    ``row``; ``edge_size``, null if there is no such edge, and ``parts`` of the child; of the copy that it was for
-    ``copy``, its row, null if there is none, ``start`` and ``assigned``; ``provider``, the copy that it came from (the
-    last to finish there before it began, or before the task was assigned), with ``finish`` and ``gone``;
-    ``back_since``, when the destination had come back from its last outage before the assignment, as what it had
-    received is lost; ``seconds``, how long it takes if nothing else is moving; ``what``, its name. Where a node was run
-    several times by one executor, the rows of each input come in the order of the starts.
+    Extra columns: ``row``; ``edge_size``, null if there is no such edge; ``parts`` of the child; ``copy``, the row of
+    the receiving copy, null if there is none, with its ``start`` and ``assigned``; ``provider``, the row of the source
+    copy (the last to finish there before the transfer began, or before the task was assigned), with its ``finish`` and
+    ``gone``; ``back_since``, when the destination was last repaired before the assignment, as an outage loses received
+    data; ``seconds``, the duration if nothing else is moving; ``what``, the name. If an executor ran a node several
+    times, the rows of each input are in the order of the starts.
 
     Parameters
     ----------
     run : Recorded
-        The run.
+        Recorded run.
     """
     keys = [*NODE, "task", "executor"]
     edge = [*KEY, "parent", "child"]
@@ -291,7 +291,7 @@ def transfers(run: Recorded) -> pl.DataFrame:
     )
     frame = _beside(frame, run.once(nodes).select(*NODE, "parts"), NODE)
     started = run.once(_received)
-    if by_task(run):  # the next time, data may come from other executors, but then they set out later
+    if by_task(run):  # in a repeated run, data may come from other executors, but are then sent later
         before = last(frame, started.select(*keys, "number", at="starting_time"), keys, exact=False)["number"]
         frame = frame.with_columns(pl.max_horizontal("number", (before + 1).fill_null(0)))
     receivers = started.select(*keys, "number", copy="row", start="starting_time", assigned="assignment_time")
@@ -309,7 +309,7 @@ def transfers(run: Recorded) -> pl.DataFrame:
 
 
 def _seconds(run: Recorded, frame: pl.DataFrame, source: str) -> pl.Series:
-    """Return how long transfers take if nothing else is moving, from an executor that a column names."""
+    """Return how long transfers take if nothing else is moving, from the executor in a given column."""
     pairs = frame.select("size", "destination", source=source)
     channels = _beside(pairs, run["channels"], ["source", "destination"])
     return channels.select(
@@ -318,20 +318,20 @@ def _seconds(run: Recorded, frame: pl.DataFrame, source: str) -> pl.Series:
 
 
 def begin(run: Recorded, result: str, source: str) -> pl.Expr:
-    """Return when data can set out, given columns with when they are complete and where they come from."""
+    """Return when transfers can begin, given the columns of the results' finish times and of the sources."""
     since = "back_since" if run.info["transfers"] == "when_finished" else "assigned"
     return pl.when(col(source) == col("destination")).then(result).otherwise(pl.max_horizontal(result, since))
 
 
 def other_sources(run: Recorded) -> pl.DataFrame:
-    """Return each transfer beside each other copy of the parent that has finished: ``other_source``, ``earlier``.
+    """Return each transfer joined with each other finished copy of the parent.
 
-    The latter is when the data would have arrived from there.
+    Extra columns: ``other_source``, and ``earlier``, when the data would have arrived from there.
 
     Parameters
     ----------
     run : Recorded
-        The run.
+        Recorded run.
     """
     done = run.once(copies).filter(col("outcome") == "completed")
     done = done.select(
@@ -344,7 +344,7 @@ def other_sources(run: Recorded) -> pl.DataFrame:
 
 
 def held_shares(run: Recorded) -> pl.DataFrame:
-    """Return what tasks receive: ``held``, the tasks of the parent whose results their source held, ``expected``."""
+    """Return the transfers with ``held``, the parent's tasks with results at the source, and ``expected`` size."""
     parents = run.once(nodes).select("arrival_number", parent="node", parent_parts="parts")
     frame = _beside(run.once(transfers), parents, ["arrival_number", "parent"])
     wanted = frame.select("arrival_number", node="parent", executor="source", time="assigned")
@@ -353,9 +353,7 @@ def held_shares(run: Recorded) -> pl.DataFrame:
 
 
 def jobs_by_nodes(run: Recorded) -> pl.DataFrame:
-    """Return the jobs beside their nodes: ``first``, when the first of these started, and ``last``, when the last of
-    them, ``node``, first finished, infinite if never.
-    """
+    """Return the jobs with ``first`` (first start) and ``last`` (when the last node, ``node``, first finished)."""
     done = run.once(copies).filter(col("outcome") == "completed")
     done = done.group_by(*NODE, "task").agg(col("finish_time").min())
     done = done.group_by(NODE).agg(first=col("finish_time").max(), count=pl.len())
@@ -371,7 +369,7 @@ def jobs_by_nodes(run: Recorded) -> pl.DataFrame:
 
 
 def in_turns(run: Recorded) -> pl.DataFrame:
-    """Return the copies that started beside the one that the same executor ran before."""
+    """Return the copies that started, joined with the previous copy on the same executor."""
     names = ("what", "starting_time", "end", "arrival_number")
     started = run.once(copies).filter(col("starting_time").is_not_null())
     started = started.sort("executor", "starting_time", "end", maintain_order=True)
@@ -379,23 +377,23 @@ def in_turns(run: Recorded) -> pl.DataFrame:
 
 
 def starts(run: Recorded) -> pl.DataFrame:
-    """Return the copies that started beside since when they could.
+    """Return the copies that started with the earliest time at which they could start.
 
-    ``free``, when their executor was up and had run what comes before; ``delay``, how long it then moved to their job,
-    and ``moved``, when it had; ``data``, when their data were there; ``could``, when all of that was so; ``behind``,
-    whether a copy that was in front of them may have been withdrawn at the moment of their start.
+    Extra columns: ``free``, when their executor was up and had finished the previous copy; ``delay``, how long it then
+    moved to their job; ``moved``, when it had moved; ``data``, when their data had arrived; ``could``, the latest of
+    these; ``behind``, whether a copy ahead of them may have been withdrawn at the moment of their start.
 
     Parameters
     ----------
     run : Recorded
-        The run.
+        Recorded run.
     """
     frame = run.once(in_turns)
     repair = last_repair(run, frame["executor"], frame["starting_time"])
     frame = frame.with_columns(repair=repair, free=pl.max_horizontal("end_before", repair.alias("repair")))
     delay = pl.lit(0.0)
     if by_task(run):
-        # Who has been down since has no job to move from; a copy that takes no time may come right after a repair.
+        # After an outage, there is no move from another job; a copy without duration may follow directly on a repair.
         moves = (col("arrival_number") != col("arrival_number_before")) & (
             (col("repair") < col("end_before")) | (col("repair") == col("starting_time_before"))
         )
@@ -414,63 +412,63 @@ def starts(run: Recorded) -> pl.DataFrame:
     return frame.with_columns(could=pl.max_horizontal("moved", "data"), behind=behind).sort("row")
 
 
-# -- what takes a sentence to say ----------------------------------------------------------------
+# -- checks that write their own messages ---------------------------------------------------------
 
 RELATIVE_LOAD = 1e-6
-"""Part by which a link may carry more: rates are recomputed whenever a transfer begins or ends, which rounds."""
+"""Relative tolerance for the load of a link: each begin and end of a transfer recomputes the rates, with rounding."""
 
 
 # -- executors and channels -----------------------------------------------------------------------
 
 
 def executor_faults(run: Recorded) -> Iterator[str]:
-    """Say in what executors differ from the description."""
+    """Yield differences between the executors and the description of the run."""
     executors, count = run["executors"], run.info["num_executors"]
     if executors["executor"].to_list() != list(range(count)):
-        yield f"executors are {executors['executor'].to_list()}, want the numbers 0 to {count - 1}"
+        yield f"executor: got {executors['executor'].to_list()}, expected the numbers 0 to {count - 1}"
     for column, expected in (("speed", run.info["speeds"]), ("name", run.info["executors"])):
         if executors[column].to_list() != expected:
-            yield f"the {column}s of the executors are {executors[column].to_list()}, described as {expected}"
+            yield f"{column}: got {executors[column].to_list()}, expected {expected} as in the description"
     for number, speed in enumerate(executors["speed"].to_list()):
         if not speed > 0:
-            yield f"executor {number} has speed {speed}, want above 0"
+            yield f"speed of executor {number}: got {speed}, expected a number above 0"
 
 
 def channel_faults(run: Recorded) -> Iterator[str]:
-    """Say which channels are missing or differ from the description."""
+    """Yield channels that are missing or differ from the description of the run."""
     channels, count = run["channels"], run.info["num_executors"]
     found = channels.select("source", "destination").rows()
     wanted = [(one, other) for one in range(count) for other in range(count) if one != other]
     if sorted(found) != wanted:
         missing = sorted(set(wanted) - set(found))[:3]
-        yield f"there are {len(found)} channels for {len(wanted)} pairs of executors; missing between {missing}"
+        yield f"channels: got {len(found)}, expected {len(wanted)}, one per pair of executors; missing: {missing}"
         return
     for column in ("transfer_speed", "latency"):
-        described = np.array(run.info[column], dtype=np.float64)  # None becomes NaN, alone and within a table
+        described = np.array(run.info[column], dtype=np.float64)  # None becomes NaN, alone or within a table
         described[np.isnan(described)] = np.inf
         if described.ndim and described.shape != (count, count):
-            yield f"{column} is described with shape {described.shape} for {count} executors"
+            yield f"{column}: got a description of shape {described.shape}, expected {(count, count)}"
             continue
         table = np.broadcast_to(described, (count, count))
         for (source, destination), value in zip(found, channels[column].to_list(), strict=True):
             if value != table[source, destination] or value < 0 or (value == 0 and column == "transfer_speed"):
                 expected = table[source, destination]
-                yield f"the {column} from executor {source} to {destination} is {value}, described as {expected}"
+                yield f"{column} from executor {source} to {destination}: got {value}, expected {expected}"
 
 
 # -- shared links ---------------------------------------------------------------------------------
 
 
 def overloads(run: Recorded) -> Iterator[str]:
-    """Say when links carried too much, from the begin of each stretch of time in which it is in use.
+    """Yield overloads of links, counted from the begin of each period in which a link is in use without a break.
 
-    When the rates change is not recorded, but a transfer uses its links only between its own begin and arrival: those
-    that have arrived at some time are at most what the link has carried since the stretch began.
+    Changes of the rates are not recorded, but a transfer uses its links only between its own begin and arrival. So the
+    transfers that have arrived by some time are at most what the link has carried since the period began.
 
     Parameters
     ----------
     run : Recorded
-        The run.
+        Recorded run.
     """
     links = run.info["links"]
     frame = run.once(transfers)
@@ -493,16 +491,16 @@ def _overloads_of(name: str, bandwidth: float, frame: pl.DataFrame) -> Iterator[
     since = begin[free][stretch]
     order = np.lexsort((arrival, stretch))
     total = np.cumsum(size[order])
-    before = np.append(0.0, total)[np.flatnonzero(free)]  # a stretch has the same places in both orders
+    before = np.append(0.0, total)[np.flatnonzero(free)]  # a period occupies the same places in both orders
     carried = total - before[stretch[order]]
     room = bandwidth * (arrival - since)[order]
-    changes = np.arange(len(order)) - np.flatnonzero(free)[stretch[order]] + 1  # of the rates; the clock rounds each
+    changes = np.arange(len(order)) - np.flatnonzero(free)[stretch[order]] + 1  # of rates; each rounds the clock
     allowed = room + RELATIVE_LOAD * total + bandwidth * 4.0 * changes * np.spacing(arrival[order])
     for place in np.flatnonzero(carried > allowed).tolist():
         row = order[place]
         yield (
-            f"link {name} has carried {carried[place]} from {since[row]} s to {arrival[row]} s, at most {room[place]} "
-            f"is possible; {frame['what'][int(row)]}"
+            f"link {name}: carried {carried[place]} from {since[row]} s to {arrival[row]} s, expected at most "
+            f"{room[place]}; {frame['what'][int(row)]}"
         )
 
 
@@ -510,7 +508,7 @@ def _overloads_of(name: str, bandwidth: float, frame: pl.DataFrame) -> Iterator[
 
 
 def submitted(run: Recorded) -> list[Job]:
-    """Return the jobs of the workload, of a run that was stopped those submitted up to its end, by submission."""
+    """Return the jobs of the workload by submission time; of a stopped run, those submitted up to its end."""
     jobs: Iterable[Job] = run.workload or ()
     known = jobs if run.drained else takewhile(lambda job: not job.submission_time > run.end_time, jobs)
     return sorted(known, key=attrgetter("submission_time"))
@@ -522,16 +520,16 @@ def unconserved(run: Recorded, table: Table) -> pl.DataFrame:
     Parameters
     ----------
     run : Recorded
-        The run.
+        Recorded run.
     table : Table
-        That of the nodes or of the edges.
+        Table of the nodes or of the edges.
 
     Returns
     -------
     polars.DataFrame
-        As they were submitted. Jobs are found by their identifiers, those of one by submission.
+        Nodes or edges as submitted. Jobs are matched by identifier; jobs with the same identifier by submission time.
     """
-    left: dict[int, list[int]] = defaultdict(list)  # arrival numbers of each id, the last submitted first
+    left: dict[int, list[int]] = defaultdict(list)  # arrival numbers by job id, the last submitted first
     known = run["jobs"].sort("submission_time", "arrival_number", descending=True)
     for job_id, number in known.select("job_id", "arrival_number").iter_rows():
         left[job_id].append(number)

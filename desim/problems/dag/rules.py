@@ -1,17 +1,17 @@
 """Rules of the DAG cluster, checked on the tables of a run.
 
-Times are compared exactly where the simulator has no reason to round (the order of ends and starts on an executor, the
-begin of a transfer when its data are complete, the start of a copy when the last of its inputs arrives) and up to four
-units in the last place of the largest term where a time is a sum: the end of a copy, the arrival of data. Intervals are
-half-open: an executor that is freed at t can be used at t, and a copy that takes no time overlaps with nothing.
+Times are compared exactly where the simulator does not round: the order of ends and starts on an executor, the begin of
+a transfer when its data are complete, the start of a copy when its last input arrives. Times that are sums (the end of
+a copy, the arrival of data) may differ by four units in the last place of the largest term. Intervals are half-open: an
+executor freed at t can be used at t, and a copy without duration overlaps with nothing.
 
-Where nodes run task by task (``granularity`` in the description is ``task``), every task is a copy. The executors that
-a task receives data from, and how much from each, follow from where the tasks of the parent ran whose results were held
-when it was assigned.
+If nodes run task by task (``granularity`` in the description is ``task``), every task is a copy. The executors that a
+task receives data from, and how much from each, follow from where the parent's tasks ran whose results were held when
+the task was assigned.
 
 What is not recorded cannot be checked: the order in which an executor's queue was filled, when copies were withdrawn,
-and how long a task takes whose duration was drawn from measured ones. Where transfers share links (``links`` in the
-description), data may arrive later than on their own, and may come from another copy than the one that would have been
+and how long a task takes whose duration was sampled from measured ones. If transfers share links (``links`` in the
+description), data may arrive later than they would alone, and from a copy other than the one that would have been
 first.
 """
 
@@ -36,7 +36,7 @@ __all__ = ["RULES"]
 View = Callable[[Recorded], pl.DataFrame]
 
 RELATIVE = 1e-9
-"""Sums of work and of data sizes may differ by this part."""
+"""Relative tolerance for sums of work and of data sizes."""
 
 col = pl.col
 status, outcome = col("status").cast(pl.String), col("outcome")
@@ -44,7 +44,7 @@ assigned, start, finish = col("assignment_time"), col("starting_time"), col("fin
 
 
 def _said(find: Callable[[Recorded], Iterable[str]]) -> View:
-    """Return a function that puts messages that are written already into a frame."""
+    """Return a view with one row per message, given a function that yields finished messages."""
     return lambda run: pl.DataFrame({"text": list(find(run))}, {"text": pl.String})
 
 
@@ -52,7 +52,7 @@ def _said(find: Callable[[Recorded], Iterable[str]]) -> View:
 
 
 def _totals(run: Recorded) -> pl.DataFrame:
-    """Return the jobs beside how many rows, with how much in all, there are of them in other tables."""
+    """Return the jobs with the number and the total of their rows in the tables of nodes and edges."""
     jobs = run["jobs"]
     for table, part in (("nodes", "work"), ("edges", "size")):
         totals = run[table].group_by(KEY).agg(pl.len().alias(table), col(part).sum().alias(f"{table}_sum"))
@@ -70,26 +70,26 @@ def _edges(run: Recorded) -> pl.DataFrame:
 
 def _run_times(run: Recorded) -> pl.Expr:
     times = col("run_times").list
-    # The element-wise check sees null, NaN and infinity, too.
+    # The element-wise check also catches null, NaN and infinity.
     bad = times.eval(~(pl.element().is_finite() & (pl.element() >= 0)).fill_null(value=False)).list.any()
     wrong: pl.Expr = (times.len() != run.info["num_executors"]) | bad
     return wrong
 
 
 def _of_parts(table: str, counts: str, sums: str) -> tuple[Check, ...]:
-    """Return the checks of what stands in another table of each job."""
+    """Return the checks of the jobs' rows in another table."""
     return (
         Check(
             _totals,
             col(table) != col(counts),
-            f"job {{job_id}} has {{{table}}} rows in table {table}, want {{{counts}}}",
+            f"job {{job_id}}: got {{{table}}} rows in table {table}, expected {{{counts}}}",
         ),
         Check(
             _totals,
             (col(sums) - col(f"{table}_sum")).abs() > RELATIVE * col(f"{table}_sum").abs(),
-            f"job {{job_id}}: {sums} is {{{sums}}}, its {table} have {{{table}_sum}}",
+            f"job {{job_id}}: {sums}: got {{{sums}}}, expected {{{table}_sum}}, the sum over its {table}",
         ),
-        Check(table, partial(_strangers, table), f"job {{job_id}} has rows in table {table}, but is none"),
+        Check(table, partial(_strangers, table), f"job {{job_id}} has rows in table {table}, but is not in table jobs"),
     )
 
 
@@ -97,7 +97,7 @@ def _of_parts(table: str, counts: str, sums: str) -> tuple[Check, ...]:
 
 
 def _downtimes(run: Recorded) -> pl.DataFrame:
-    """Return since when and until when executors were down."""
+    """Return the periods in which executors were down."""
     number = pl.int_range(pl.len()).over("executor").alias("number")
     up, down = (run.once(events).with_columns(number) for events in (recorded.ups, recorded.downs))
     down = down.join(up.rename({"at": "until"}), on=["executor", "number"], how="left", maintain_order="left")
@@ -127,10 +127,10 @@ def _cut_without_outage(run: Recorded) -> pl.DataFrame:
 
 
 def _unexplained_withdrawals(run: Recorded) -> pl.DataFrame:
-    """Return the copies that were withdrawn although there was no outage; a job that ends takes its other copies back.
+    """Return the withdrawn copies that neither an outage nor the end of their job explains.
 
-    A job whose nodes run task by task does not end while any of them waits. Where no data are lost, an outage takes
-    back what waits on its own executor only.
+    A job whose nodes run task by task does not end while any task waits. If no data are lost, an outage withdraws only
+    copies that wait on the executor itself.
     """
     frame, moments = run.once(copies).filter(outcome == "withdrawn"), run.once(recorded.downs)
     since = moments.group_by("executor").agg(since=col("at").max())
@@ -145,7 +145,7 @@ def _unexplained_withdrawals(run: Recorded) -> pl.DataFrame:
 
 
 def _recorded_late(run: Recorded) -> pl.DataFrame:
-    """Return the copies that ended before another whose end was recorded earlier: they would have run in the past."""
+    """Return the copies that ended before another copy whose end was recorded earlier."""
     ended = run.once(copies).filter(outcome.is_in(["completed", "interrupted"])).with_columns(latest=finish.cum_max())
     return ended.filter(col("latest") - finish > rounding(col("latest")))
 
@@ -171,9 +171,9 @@ def _left_in_queues(run: Recorded) -> pl.Expr:
 
 
 def _duplicates(run: Recorded) -> pl.DataFrame:
-    """Return the copies with whether their node surely, or possibly, had another copy when they were assigned.
+    """Return the copies with whether their node certainly, or possibly, had another copy when they were assigned.
 
-    When a copy was withdrawn is not recorded: it may count, or not.
+    The time of a withdrawal is not recorded, so a withdrawn copy may or may not count.
     """
     frame = run.once(copies)
     others = frame.select(*NODE, other="row", then=assigned, lost="gone", is_duplicate="duplicate")
@@ -187,7 +187,7 @@ def _duplicates(run: Recorded) -> pl.DataFrame:
 
 
 def _without_parents(run: Recorded) -> pl.DataFrame:
-    """Return copies, each with a parent that was not assigned by then or, unless nodes are planned ahead, not ready."""
+    """Return copies with each parent that was not assigned in time or, without planning ahead, had no result."""
     others = run.once(copies).select(
         "arrival_number", parent="node", then=assigned, result=pl.when(outcome == "completed").then(finish), lost="gone"
     )
@@ -204,14 +204,14 @@ def _without_parents(run: Recorded) -> pl.DataFrame:
 
 
 def _before_results(run: Recorded) -> pl.DataFrame:
-    """Return tasks, each with a parent not all of whose tasks had results when it was assigned."""
+    """Return tasks with each parent whose tasks did not all have results when the task was assigned."""
     pairs = run.once(recorded.of_parents)
     wanted = pairs.select("arrival_number", node="parent", time=assigned)
     return pairs.with_columns(held=recorded.num_held(run, wanted, NODE)).filter(col("held") < col("want"))
 
 
 def _repeated(run: Recorded) -> pl.DataFrame:
-    """Return the tasks that were assigned again although what was assigned before is neither cut nor lost."""
+    """Return the tasks assigned again although the previous assignment was neither interrupted nor lost."""
     part = [*NODE, "task"]
     frame = run.once(copies).sort(*part, "assignment_time", maintain_order=True)
     before = col("gone", "assignment_time", "executor").shift().over(part).name.suffix("_before")
@@ -228,7 +228,7 @@ def _numbers_of_inputs(run: Recorded) -> pl.DataFrame:
 
 
 def _incomplete_shares(run: Recorded) -> pl.DataFrame:
-    """Return the tasks that started with results of fewer tasks of a parent than there are, or of more."""
+    """Return the tasks that started with results of fewer, or more, tasks of a parent than the parent has."""
     received = run.once(recorded.held_shares).group_by("parent", row="copy").agg(received=col("held").sum())
     pairs = run.once(recorded.of_parents).filter(start.is_not_null())
     pairs = pairs.join(received, on=["row", "parent"], how="left", maintain_order="left")
@@ -246,7 +246,7 @@ def _wrong_begins(run: Recorded) -> pl.DataFrame:
 
 
 def _wrong_arrivals(run: Recorded) -> pl.Expr:
-    """Find the transfers that took another time; on shared links it is what they take at least."""
+    """Find transfers with a wrong duration; on shared links, those that are too short."""
     want, arrival = start + col("seconds"), col("arrival_time")
     tolerance = rounding(want, col("seconds"))
     alone = (col("source") == col("destination")) | (not recorded.has_shared_links(run))
@@ -259,12 +259,12 @@ _TIMES = ("submission_time", "assignment_time", "receiving_time", "starting_time
 
 
 def _backwards(earlier: str, later: str) -> Check:
-    text = f"{{what}}: {later} {{{later}}} s lies before {earlier} {{{earlier}}} s"
+    text = f"{{what}}: {later}: got {{{later}}} s, expected no earlier than {earlier}, {{{earlier}}} s"
     return Check(copies, col(later) < col(earlier), text)
 
 
 def _after_end(column: str) -> Check:
-    text = f"{{what}}: {column} {{{column}}} s lies after the end of the job at {{ended}} s"
+    text = f"{{what}}: {column}: got {{{column}}} s, expected no later than the end of the job, {{ended}} s"
     return Check(copies, col(column) > col("ended"), text)
 
 
@@ -272,13 +272,13 @@ def _no_executor(rows: str | View, column: str, subject: str = "{what} in row {r
     return Check(
         rows,
         lambda run: (col(column) < 0) | (col(column) >= run.info["num_executors"]),
-        f"{subject}: {column} is {{{column}}}, want one below {{run.info[num_executors]}}",
+        f"{subject}: {column}: got {{{column}}}, expected a number from 0 to below {{run.info[num_executors]}}",
     )
 
 
 def _no_task(view: View) -> Check:
     wrong = (col("task") < 0) | (col("task") >= col("parts"))
-    return Check(view, wrong, "{what} in row {row}: task is {task}, want one below {parts}")
+    return Check(view, wrong, "{what} in row {row}: task: got {task}, expected a number from 0 to below {parts}")
 
 
 def _submitted(run: Recorded) -> Iterator[tuple[Any, ...]]:
@@ -294,13 +294,14 @@ _OF_PARTS = (
     Check(
         "nodes",
         partial(recorded.unconserved, table=NODES),
-        "job {job_id} was submitted with node {node}, {name}, of work {work} in {num_tasks} tasks with run times "
-        "{run_times}, whose durations are measured: {measured}; it is not so recorded",
+        "job {job_id}: node {node} ({name}) was submitted with work {work}, {num_tasks} tasks, run times {run_times}, "
+        "measured durations: {measured}; expected the same in table nodes",
     ),
     Check(
         "edges",
         partial(recorded.unconserved, table=EDGES),
-        "job {job_id} was submitted with an edge from node {parent} to {child} of size {size}; it is not so recorded",
+        "job {job_id}: an edge from node {parent} to {child} of size {size} was submitted; expected the same in table "
+        "edges",
     ),
 )
 
@@ -312,47 +313,47 @@ def _rule(name: str, sentence: str, *checks: Check, **options: bool) -> Rule:
 RULES = (
     _rule(
         "executors",
-        "executors and channels are complete and as the description says",
+        "executors and channels are complete and match the description",
         Check("executors", _said(recorded.executor_faults), "{text}"),
         Check("channels", _said(recorded.channel_faults), "{text}"),
         vital=True,
     ),
     _rule(
         "graph",
-        "nodes and edges are those of the jobs; every parent comes before its children, so that there is no cycle",
+        "nodes and edges match the jobs, and every parent precedes its children, so there are no cycles",
         *_of_parts("nodes", "num_nodes", "work"),
         *_of_parts("edges", "num_edges", "data_size"),
         Check(
             "nodes",
             col("node") != pl.int_range(pl.len()).over(KEY),
-            "job {job_id} has node {node} where another number belongs: nodes are numbered from 0 on",
+            "job {job_id}: got node {node} out of order, expected consecutive numbers from 0",
         ),
         Check(
             "nodes",
             _run_times,
-            "job {job_id} node {node}: run_times is {run_times}, want {run.info[num_executors]} finite numbers of "
-            "at least 0",
+            "job {job_id} node {node}: run_times: got {run_times}, expected {run.info[num_executors]} finite numbers "
+            ">= 0",
         ),
         Check(
             _edges,
             (col("parent") < 0) | (col("parent") >= col("child")) | (col("child") >= col("num_nodes")),
-            "job {job_id}: there is an edge from node {parent} to node {child}, want the numbers of {num_nodes} "
-            "nodes in ascending order",
+            "job {job_id}: got an edge from node {parent} to node {child}, expected ascending numbers of its "
+            "{num_nodes} nodes",
         ),
         Check(
             _edges,
             ~pl.struct("arrival_number", "parent", "child").is_first_distinct(),
-            "job {job_id}: the edge from node {parent} to node {child} is there twice",
+            "job {job_id}: the edge from node {parent} to node {child} is recorded twice",
         ),
         vital=True,
     ),
     _rule(
         "references",
-        "copies, transfers and outages name only jobs, nodes, tasks, edges and executors that there are",
+        "copies, transfers and outages refer only to existing jobs, nodes, tasks, edges and executors",
         Check(
             copies,
             col("submission_time").is_null(),
-            "{what} in row {row}: there is no such job of arrival number {arrival_number}",
+            "{what} in row {row}: no such job with arrival number {arrival_number}",
         ),
         Check(copies, col("parts").is_null(), "{what} in row {row}: the job has no such node"),
         _no_task(copies),
@@ -360,7 +361,7 @@ RULES = (
         Check(
             transfers,
             col("edge_size").is_null(),
-            "{what} in row {row}: the job of arrival number {arrival_number} has no such edge",
+            "{what} in row {row}: the job with arrival number {arrival_number} has no such edge",
         ),
         _no_task(transfers),
         *(_no_executor(transfers, end) for end in ("source", "destination")),
@@ -372,21 +373,21 @@ RULES = (
     horizon_rule("copies", _TIMES[1:], " s"),
     _rule(
         "job_times",
-        "a job starts with the first of its copies and ends when the last of its nodes, or tasks, first finishes",
+        "a job starts with its first copy and ends when its last node, or task, finishes for the first time",
         Check(
             recorded.jobs_by_nodes,
             start.ne_missing(col("first")),
-            "job {job_id} starts at {starting_time} s, the first of its copies at {first} s",
+            "job {job_id}: starting_time: got {starting_time} s, expected {first} s, the start of its first copy",
         ),
         Check(
             recorded.jobs_by_nodes,
             (status == "completed") & (col("last") < np.inf) & (finish != col("last")),
-            "job {job_id} ends at {finish_time} s, the last of its nodes at {last} s",
+            "job {job_id}: finish_time: got {finish_time} s, expected {last} s, the finish of its last node",
         ),
     ),
     _rule(
         "all_nodes",
-        "every node, or every task of every node, of a completed job has finished",
+        "in a completed job, every node, or every task of every node, has finished",
         Check(
             recorded.jobs_by_nodes,
             (status == "completed") & (col("last") == np.inf),
@@ -395,68 +396,70 @@ RULES = (
     ),
     _rule(
         "unfinished",
-        "what has not ended is not due, and nothing runs or waits when a run has gone on to its end",
+        "unfinished copies and jobs are not overdue, and nothing runs or waits at the natural end of a run",
         Check(
             recorded.jobs_by_nodes,
             (status != "completed") & (col("last") < np.inf),
-            "job {job_id} is {status}, although all its nodes have finished by {last} s",
+            "job {job_id} is {status}, although all its nodes had finished by {last} s",
         ),
         Check(
             copies,
             _overdue,
-            "{what}, started at {starting_time} s to run for {whole} s, is still running when the "
-            "{run.info[status]} run ends at {run.end_time} s",
+            "{what}, started at {starting_time} s with a run time of {whole} s, is still running at the end of the "
+            "{run.info[status]} run, {run.end_time} s",
         ),
         Check(
             copies,
             _left_in_queues,
-            "{what} is still queued when the {run.info[status]} run ends at {run.end_time} s; its job ended at "
+            "{what} is still queued at the end of the {run.info[status]} run, {run.end_time} s; its job ended at "
             "{ended} s",
         ),
     ),
     _rule(
         "outages",
-        "only executors that are up go down, and the reverse",
+        "executors go down only when up, and up only when down",
         Check(
             "outages",
             ~(col("time") >= col("time").shift(fill_value=0.0)),
-            "the event at {time} s comes after a later one",
+            "the event at {time} s is recorded after a later one",
         ),
         Check(
-            "outages", lambda run: col("time") > run.end_time, "event at {time} s: the run ended at {run.end_time} s"
+            "outages",
+            lambda run: col("time") > run.end_time,
+            "event at {time} s: expected no later than the end of the run, {run.end_time} s",
         ),
         Check(
             "outages",
             col("event").cast(pl.String) == col("event").cast(pl.String).shift(fill_value="up").over("executor"),
-            "executor {executor} goes {event} at {time} s, although it is {event} already",
+            "executor {executor} goes {event} at {time} s, although it is already {event}",
         ),
     ),
     _rule(
         "copy_times",
-        "a copy is assigned after the submission of its job, is next after that, then starts, then finishes",
+        "a copy is assigned after its job is submitted, then comes next on its executor, then starts, then finishes",
         Check(
             copies,
             start.is_not_null() & col("receiving_time").is_null(),
-            "{what} started at {starting_time} s and was never next: receiving_time is null",
+            "{what} started at {starting_time} s, but receiving_time is null: it never was next on its executor",
         ),
         *(_backwards(*pair) for pair in (*pairwise(_TIMES), ("assignment_time", "starting_time"))),
     ),
     _rule(
         "after_completion",
-        "no copy is assigned or starts after its job has ended",
+        "no copy is assigned or starts after the end of its job",
         _after_end("assignment_time"),
         _after_end("starting_time"),
     ),
     _rule(
         "record_order",
-        "the ends of copies are recorded in the order in which they happened",
-        Check("copies", _recorded_late, "{what} ended at {finish_time} s, recorded after what ended at {latest} s"),
+        "ends of copies are recorded in the order in which they happened",
+        Check("copies", _recorded_late, "{what} ended at {finish_time} s, but is recorded after an end at {latest} s"),
     ),
     _rule(
         "duration",
-        "a copy runs for the work of its node over the speed of its executor, or the job's own run time; a task for an "
-        "equal part of that, or any time where it was drawn",
-        Check(copies, _durations(), "{what} is {outcome} in [{starting_time}, {finish_time}) s, it takes {whole} s"),
+        "a copy runs for the work of its node over the speed of its executor, or for the job's own run time; a task "
+        "runs for an equal share of that, or for any time if its duration was sampled",
+        Check(copies, _durations(), "{what} is {outcome} in [{starting_time}, {finish_time}) s, expected {whole} s"),
     ),
     _rule(
         "executor_exclusive",
@@ -470,7 +473,7 @@ RULES = (
     ),
     _rule(
         "executor_down",
-        "no executor that is down runs a copy or is assigned one, and no queue outlasts an outage",
+        "an executor that is down runs no copy and is assigned none, and its queue does not outlast the outage",
         *(
             Check(
                 "copies",
@@ -494,54 +497,56 @@ RULES = (
     ),
     _rule(
         "interruptions",
-        "a copy is cut when its executor goes down",
+        "a copy is interrupted only when its executor goes down",
         Check(
-            "copies", _cut_without_outage, "{what} is cut at {finish_time} s, but its executor does not go down then"
+            "copies",
+            _cut_without_outage,
+            "{what} is interrupted at {finish_time} s, but its executor does not go down then",
         ),
     ),
     _rule(
         "withdrawals",
-        "a copy is withdrawn only after an outage or the end of its job; a task, where no data are lost, only after an "
+        "a copy is withdrawn only after an outage or the end of its job; a task, if no data are lost, only after an "
         "outage of its own executor",
         Check(
             "copies",
             _unexplained_withdrawals,
-            "{what}, assigned at {assignment_time} s, is withdrawn, but neither an outage from then on nor the end "
-            "of its job explains it",
+            "{what}, assigned at {assignment_time} s, is withdrawn, but there was neither an outage since then nor the "
+            "end of its job",
         ),
     ),
     _rule(
         "duplicates",
-        "a copy is a duplicate if its node had another copy when it was assigned; tasks are not duplicated",
+        "a copy is a duplicate if its node had another copy when it was assigned; tasks have no duplicates",
         Check(
             _duplicates,
             col("duplicate") & ~col("may_be"),
-            "{what}, assigned at {assignment_time} s: the node has no other copy then",
+            "{what}, assigned at {assignment_time} s: expected no duplicate, as the node had no other copy then",
             by_node,
         ),
         Check(
             _duplicates,
             ~col("duplicate") & col("is_one"),
-            "{what}, assigned at {assignment_time} s, is called no duplicate, but the node has another copy then",
+            "{what}, assigned at {assignment_time} s: expected a duplicate, as the node had another copy then",
             by_node,
         ),
-        Check(copies, col("duplicate"), "{what}, assigned at {assignment_time} s: tasks are not duplicated", by_task),
+        Check(copies, col("duplicate"), "{what}, assigned at {assignment_time} s: tasks have no duplicates", by_task),
     ),
     _rule(
         "repetitions",
-        "a task is assigned again only when it was cut, withdrawn, or its result lost",
+        "a task is assigned again only after it was interrupted or withdrawn, or its result was lost",
         Check(
             "copies",
             _repeated,
-            "{what} is assigned at {assignment_time} s, although what was assigned at {assignment_time_before} s "
-            "to executor {executor_before} is neither cut nor lost",
+            "{what} is assigned at {assignment_time} s, although the assignment at {assignment_time_before} s to "
+            "executor {executor_before} was neither interrupted nor lost",
             by_task,
         ),
     ),
     _rule(
         "parents",
-        "when a node is assigned its parents are assigned or, unless nodes are planned ahead, have results; when a "
-        "task is, all tasks of all parents have",
+        "when a node is assigned, its parents are assigned or, without planning ahead, have results; when a task is "
+        "assigned, all tasks of all parents have results",
         Check(
             "copies",
             _without_parents,
@@ -551,117 +556,118 @@ RULES = (
         Check(
             "copies",
             _before_results,
-            "{what} is assigned at {assignment_time} s, when {held} of {want} tasks of its parent {parent} have "
+            "{what} is assigned at {assignment_time} s, when only {held} of {want} tasks of its parent {parent} have "
             "results",
             by_task,
         ),
     ),
     _rule(
         "inputs",
-        "a copy that starts has one input for each parent of its node, all of it, arrived before; a task has received "
-        "results of all tasks of all parents, each once",
-        Check(transfers, col("copy").is_null(), "{what}: no copy started there with it"),
+        "a copy that starts has one complete input per parent of its node, arrived before the start; a task has "
+        "received the results of all tasks of all parents, each once",
+        Check(transfers, col("copy").is_null(), "{what}: no copy started there with these data"),
         Check(
             transfers,
             col("start") < col("arrival_time"),
-            "{what}: the copy starts at {start} s, before they arrive at {arrival_time} s",
+            "{what}: the copy starts at {start} s, before the data arrive at {arrival_time} s",
         ),
         Check(
             transfers,
             col("size") != col("edge_size"),
-            "{what}: the size is {size}, that of the edge is {edge_size}",
+            "{what}: size: got {size}, expected {edge_size} as for the edge",
             by_node,
         ),
         Check(
             _numbers_of_inputs,
             start.is_not_null() & (col("found") != col("num_parents")),
-            "{what} started with {found} inputs, the node has {num_parents} parents",
+            "{what} started with {found} inputs, expected {num_parents}, one per parent",
             by_node,
         ),
         Check(
             "copies",
             _incomplete_shares,
-            "{what} started with results of {received} tasks of node {parent}, which has {want}",
+            "{what} started with results of {received} tasks of node {parent}, expected {want}",
             by_task,
         ),
     ),
     _rule(
         "shares",
-        "a task receives its equal part of as much of an edge's size as of the parent's tasks ran at the source",
+        "a task receives an equal share of the edge's data, from each source in proportion to the parent's tasks there",
         Check(
             recorded.held_shares,
             col("copy").is_not_null()
             & (col("held") > 0)
             & ((col("size") - col("expected")).abs() > rounding(col("expected"))),
-            "{what}: the size is {size}; {held} of {parent_parts} tasks ran there, which makes {expected}",
+            "{what}: size: got {size}, expected {expected}: {held} of {parent_parts} tasks ran there",
             by_task,
         ),
     ),
     _rule(
         "sources",
-        "data come from a copy that had finished, and whose result is not lost before they have arrived",
+        "data come from a finished copy whose result is not lost before the data arrive",
         Check(
             transfers,
             col("provider").is_null(),
-            "{what} sets out at {starting_time} s, when no copy of it has finished there",
+            "{what} are sent at {starting_time} s, but no copy of that node has finished there by then",
         ),
         Check(
             "transfers",
             _lost_inputs,
-            "{what} is lost in the outage at {gone} s, needed from {starting_time} s to {needed} s",
+            "{what} are lost in the outage at {gone} s, but needed from {starting_time} s to {needed} s",
         ),
     ),
     _rule(
         "transfer_times",
-        "data set out when they may, and take latency and size over transfer speed, or no time at home",
+        "transfers begin as soon as they may, and take latency plus size over transfer speed, or no time within one "
+        "executor",
         Check(
             "transfers",
             _wrong_begins,
-            "{what} sets out at {starting_time} s, want {want} s: finished at {finish} s, assigned at {assigned} s",
+            "{what} are sent at {starting_time} s, expected {want} s: finished at {finish} s, assigned at {assigned} s",
         ),
         Check(
             transfers,
             _wrong_arrivals,
-            "{what}, sent at {starting_time} s, takes {seconds} s and arrives at {arrival_time} s",
+            "{what}, sent at {starting_time} s, arrive at {arrival_time} s, expected after {seconds} s",
         ),
     ),
     _rule(
         "earliest_source",
-        "no other copy of the parent would have brought the data earlier (not with shared links, nor of tasks)",
+        "data come from the copy of the parent with the earliest arrival (not checked for shared links and tasks)",
         Check(
             recorded.other_sources,
             (col("lost") > pl.max_horizontal("earlier", "assigned"))
             & (col("arrival_time") - col("earlier") > rounding(col("earlier"))),
-            "{what} arrives at {arrival_time} s; from executor {other_source} it would at {earlier} s",
+            "{what} arrive at {arrival_time} s; from executor {other_source}, they would arrive at {earlier} s",
             recorded.moves_alone,
         ),
     ),
     _rule(
         "no_waiting",
-        "a copy starts as soon as it is assigned, its data are there, and its executor is free, up and has moved",
+        "a copy starts as soon as it is assigned, its data have arrived, and its executor is free, up and has moved",
         Check(
             recorded.starts,
             (start > col("could")) & ~col("behind"),
-            "{what} starts at {starting_time} s, and could at {could} s: assigned at {assignment_time} s, data "
-            "there at {data} s, executor free at {free} s",
+            "{what} starts at {starting_time} s, expected {could} s: assigned at {assignment_time} s, data arrived at "
+            "{data} s, executor free at {free} s",
         ),
     ),
     _rule(
         "moving_delay",
-        "an executor moves before it runs a task of another job, unless it has been down in between",
+        "an executor moves before it runs a task of another job, unless it was down in between",
         Check(
             recorded.starts,
             (col("delay") > 0) & (start < col("moved")),
-            "{what} starts at {starting_time} s; its executor, free from {free} s on, comes from another job and "
-            "has moved at {moved} s",
+            "{what} starts at {starting_time} s, expected no earlier than {moved} s: its executor, free at {free} s, "
+            "must move from another job first",
             by_task,
         ),
     ),
     _rule(
         "links",
-        "no link carries more than it can in any stretch of time (with shared links)",
+        "no link carries more than its bandwidth allows in any period (with shared links)",
         Check("transfers", _said(recorded.overloads), "{text}", recorded.has_shared_links),
     ),
     replace(_OF_JOBS, checks=(*_OF_JOBS.checks, *_OF_PARTS)),
 )
-"""What holds of a run of DAG jobs beyond the description of its tables, in the order of checking."""
+"""Rules of a run of DAG jobs beyond the descriptions of its tables, in the order of checking."""

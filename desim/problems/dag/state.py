@@ -1,4 +1,4 @@
-"""A job in the system: the copies of its nodes, where they are, and when their data arrive."""
+"""State of a job in the system: the copies of its nodes, their executors, and when their data arrive."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ Whole = NDArray[np.int64]
 
 
 class Delivery(NamedTuple):
-    """How the data of one parent came to a copy.
+    """Transfer that brought the data of one parent to a copy.
 
     Attributes
     ----------
     parent : int
-        The parent.
+        Parent node.
     source : int
-        The executor whose copy of the parent served, possibly the copy's own.
+        Executor that held the parent's result, possibly the copy's own executor.
     begin, arrival : float
-        When the data were sent and when they had arrived, in seconds.
+        Times at which the transfer began and ended, in seconds.
     size : float
-        Units of data.
+        Data size in units of data.
     """
 
     parent: int
@@ -44,33 +44,32 @@ class Delivery(NamedTuple):
 
 @dataclass(slots=True, eq=False, repr=False)
 class Copy:
-    """One execution of a node; live, do not change it.
+    """Execution of a node on an executor: assigned, running or finished; live, do not modify it.
 
     Attributes
     ----------
     state : JobState
-        The job.
+        Job of the node.
     node, executor : int
-        What runs, and where.
+        Node that runs, and the executor it runs on.
     duplicate : bool
-        Whether the node had another copy when this one was assigned.
+        Whether the node already had a copy when this one was assigned.
     assigned : float
-        When it was assigned, in seconds.
+        Time of the assignment, in seconds.
     sequence : int
-        How many copies had been assigned before, in the whole cluster.
+        Number of copies that had been assigned before in the whole cluster.
     start, finish : float
-        When it is expected to start and to finish, in seconds, and when it has, once it has.
+        Start and finish in seconds: expected until they have happened, actual afterwards.
     task : int
-        Which of its node's tasks it is; 0 where nodes run whole.
+        Number of the task within its node; 0 if nodes are not split into tasks.
     receiving : float
-        Since when its executor has been waiting for its data; NaN before.
+        Time since when the executor has been waiting for the copy's data, in seconds; NaN before.
     due : float
-        When it will really have finished, once it has started, in seconds; for a task, whose duration is drawn, agents
-        do not know it.
+        Actual finish in seconds, set when the copy starts. Task durations are random, so agents must not use it.
     has_started, has_finished : bool
-        What has happened.
+        Whether the copy has started, and whether it has finished.
     inputs : dict of int to Delivery
-        Where its inputs came from, by parent; complete once it has started.
+        Sources of its inputs, by parent; complete once it has started.
     """
 
     state: JobState
@@ -89,23 +88,23 @@ class Copy:
     inputs: dict[int, Delivery] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        """Say what it is."""
+        """Return the job, node and executor."""
         kind = "duplicate" if self.duplicate else "copy"
         return f"<{kind} of job {self.state.job.job_id} node {self.node} on executor {self.executor}>"
 
 
 class Setting(NamedTuple):
-    """What all jobs of a cluster share.
+    """Settings that all jobs of a cluster share.
 
     Attributes
     ----------
     executors : Executors
-        What they run on.
+        Executors of the cluster.
     env : simpy.Environment
-        The clock.
+        Environment, for the clock.
     sent_when_finished : bool
-        Data of a copy set out when it finishes; otherwise not before the copy that needs them is assigned, that
-        is now for one yet to be assigned.
+        Whether transfers of a copy's data begin when it finishes. Otherwise they begin no earlier than the assignment
+        of the copy that needs the data, which is now for a copy that is not assigned yet.
     """
 
     executors: Executors
@@ -114,42 +113,42 @@ class Setting(NamedTuple):
 
 
 class JobState:
-    """A job in the system, as agents see it; live, do not change it.
+    """State of a job in the system, as agents see it; live, do not modify it.
 
-    Times of copies that have not finished are expectations. They hold exactly as long as no executor fails, links
-    are not shared, and no later duplicate brings data earlier.
+    Times of unfinished copies are expectations. They are exact as long as no executor fails, links are not shared, and
+    no later duplicate delivers data earlier.
 
     Parameters
     ----------
     job : Job
         The job.
     arrival_number : int
-        How many jobs arrived before.
+        Number of jobs that arrived before.
     setting : Setting
-        Of the cluster.
+        Settings of the cluster.
     back_since : numpy.ndarray of shape (num_executors,), optional
-        When each executor came back from its last outage, in seconds; None if none has lost data so far.
+        Time at which each executor was repaired after its last outage, in seconds; None if none has lost data so far.
 
     Attributes
     ----------
     run_times : numpy.ndarray of shape (num_nodes, num_executors)
-        Seconds that each node takes on each executor.
+        Run time of each node on each executor, in seconds.
     copies : list of list of Copy
-        The copies of each node, in order of assignment.
+        Copies of each node, in order of assignment.
     assigned, finished : numpy.ndarray of bool, shape (num_nodes,)
-        Whether a node has a copy, and one that has finished.
+        Whether each node has a copy, and whether it has a finished copy.
     num_unfinished : int
-        Nodes that have not finished.
+        Number of unfinished nodes.
     has_data : numpy.ndarray of bool, shape (num_nodes,)
-        Whether all results of a node are held somewhere.
+        Whether all results of each node are held on some executor.
     started_at : float
-        When the first of its copies started, in seconds; NaN before.
+        Time at which the first copy of the job started, in seconds; NaN before.
     tickets : list of int or None
-        For each node the number under which it is executable; None if it is not.
+        Key of each node in ``DagObservation.executable``; None if the node is not ready.
     waiting_executors : dict of int to list of int
-        By node the executors whose next copy needs its data and cannot tell yet when they will be there.
+        Executors, by node, whose next copy needs the node's data at a time that is not known yet.
     may_duplicate : bool
-        Whether a node that is assigned may have further copies.
+        Whether an assigned node may have further copies.
     """
 
     may_duplicate = True
@@ -175,30 +174,31 @@ class JobState:
         self._seconds = executors.seconds_per_unit
         self._latencies = executors.latencies if executors.latencies.any() else None
         self._ready: list[Floats | None] = [None] * job.num_nodes
-        self._last_arrivals: tuple[int, Floats] = (-1, np.empty((0, 0)))  # EFT and DEFT ask one after the other
+        self._last_arrivals: tuple[int, Floats] = (-1, np.empty((0, 0)))  # for EFT and DEFT, called in a row
         self._back_since = back_since
         self._nothing_to_wait_for = np.zeros(executors.num_executors)
 
     def __repr__(self) -> str:
-        """Say which job it is and how much of it is left."""
+        """Return the job and the number of its unfinished nodes."""
         return f"<job {self.job.job_id}: {self.num_unfinished} of {self.job.num_nodes} nodes unfinished>"
 
     def __deepcopy__(self, memo: dict[int, Any]) -> JobState:
-        """Return itself: a copy of an agent that has a job in mind is no copy of the cluster."""
+        """Return the state itself: a deep copy of an agent must not copy the cluster."""
         return self
 
     def arrivals(self, node: int) -> Floats:
-        """Return when the data of each parent of a node arrive at each executor, from the copy that is first there.
+        """Return when each parent's data reach each executor, taking the parent's copy with the earliest arrival.
 
         Parameters
         ----------
         node : int
-            A node that has parents.
+            Node with parents.
 
         Returns
         -------
         numpy.ndarray of shape (num_parents, num_executors)
-            Seconds, infinite for a parent without a copy; the parents are in ascending order. Do not change it.
+            Arrival times in seconds, infinite for a parent without copies; the parents are in ascending order. Do not
+            modify the array.
         """
         if self._last_arrivals[0] == node:
             return self._last_arrivals[1]
@@ -226,7 +226,7 @@ class JobState:
         return rows
 
     def _arrivals_from(self, sources: list[int] | Whole, sizes: Floats, finishes: Floats) -> Floats:
-        """Return when data arrive at each executor (columns) that executors have since some times (rows)."""
+        """Return when data reach each executor (columns), given their sources, sizes and finish times (rows)."""
         rows = self._seconds[sources]
         rows *= sizes[:, None]
         if self._latencies is not None:
@@ -236,21 +236,21 @@ class JobState:
             rows += finishes[:, None]
         else:
             rows += np.maximum(finishes[:, None], earliest)
-            rows[np.arange(len(sources)), sources] = finishes  # what is there need not be sent
+            rows[np.arange(len(sources)), sources] = finishes  # no transfer within an executor
         return rows
 
     def ready_times(self, node: int) -> Floats:
-        """Return when all inputs of a node are at each executor: the data part of EST, equation (3) of LACHESIS.
+        """Return when all inputs of a node have arrived at each executor: data part of EST, equation (3) of LACHESIS.
 
         Parameters
         ----------
         node : int
-            The node.
+            Number of the node.
 
         Returns
         -------
         numpy.ndarray of shape (num_executors,)
-            Seconds, infinite if a parent has no copy; 0 for a node without parents. Do not change it.
+            Times in seconds: infinite if a parent has no copy, 0 for a node without parents. Do not modify the array.
         """
         ready = self._ready[node]
         if ready is None:
@@ -260,7 +260,7 @@ class JobState:
         return ready
 
     def ready_time(self, node: int, executor: int) -> float:
-        """Return when all inputs of a node are at one executor, in seconds."""
+        """Return when all inputs of a node have arrived at one executor, in seconds."""
         cached = self._ready[node]
         if cached is not None:
             return cached.item(executor)
@@ -268,12 +268,12 @@ class JobState:
         return max((self._arrival(parent, size, executor, now) for parent, size in parents), default=0.0)
 
     def _arrival(self, parent: int, size: float, executor: int, assigned: float) -> float:
-        """Return when the data of a parent are at an executor where they are needed by one assigned at a given time."""
+        """Return when a parent's data reach an executor, for a child assigned at a given time."""
         copies = self.copies[parent]
         return min((self.arrival_from(copy, size, executor, assigned) for copy in copies), default=np.inf)
 
     def _missing(self, copy: Copy) -> list[tuple[int, float, float, Copy | None, bool]]:
-        """Return the inputs that a copy lacks: parent, size, time of arrival, source, and whether others may follow."""
+        """Return a copy's missing inputs: parent, size, arrival, source, whether other copies may still finish."""
         executor, assigned, inputs = copy.executor, copy.assigned, copy.inputs
         found = []
         for parent, size in self._parents[copy.node]:
@@ -290,7 +290,7 @@ class JobState:
         return found
 
     def arrival_from(self, copy: Copy, size: float, executor: int, assigned: float) -> float:
-        """Return when data of a copy arrive at an executor where they are needed by one assigned at a given time."""
+        """Return when a copy's data reach an executor, for a child assigned at a given time."""
         source, begin = copy.executor, copy.finish
         if source == executor:
             return begin
@@ -301,7 +301,7 @@ class JobState:
         return begin + seconds
 
     def sending_time(self, copy: Copy, executor: int, assigned: float) -> float:
-        """Return when data of a copy set out to an executor where they are needed by one assigned at a given time."""
+        """Return when the transfer of a copy's data to an executor begins, for a child assigned at a given time."""
         if copy.executor == executor:
             return copy.finish
         if not self._sent_when_finished:
@@ -310,55 +310,55 @@ class JobState:
 
     @property
     def earliest_sending(self) -> Floats | None:
-        """When data can set out to each executor at the earliest, in seconds; None if as soon as they are there."""
+        """Earliest time, in seconds, at which transfers to each executor can begin; None if there is no limit."""
         if self._sent_when_finished:
             return self._back_since
         return np.full(len(self._seconds), self._env.now)
 
-    # -- for the cluster: what becomes of copies ----------------------------------------------------
+    # -- for the cluster: life of copies ------------------------------------------------------------
 
     def new_copy(self, node: int, executor: int, *, now: float, sequence: int, start: float, finish: float) -> Copy:
-        """Return a copy of a node that is assigned to an executor now."""
+        """Return a new copy of a node that is assigned to an executor now."""
         return Copy(self, node, executor, bool(self.copies[node]), now, sequence, start, finish)
 
     def add(self, copy: Copy) -> None:
-        """Take note of a new copy."""
+        """Add a new copy."""
         self.copies[copy.node].append(copy)
         self.forget_arrivals(copy.node)
 
     def remove(self, copy: Copy) -> None:
-        """Forget a copy."""
+        """Remove a copy."""
         self.copies[copy.node].remove(copy)
         self.forget_arrivals(copy.node)
 
     def forget_arrivals(self, node: int) -> None:
-        """Forget when the data of a node arrive: they may come from elsewhere, or at another time."""
+        """Drop cached arrival times of a node's data, because the source or the time may have changed."""
         ready = self._ready
         self._last_arrivals = -1, self._last_arrivals[1]
         for child, _ in self._children[node]:
             ready[child] = None
 
     def lose_received(self, back_since: Floats) -> None:
-        """Take note that executors have been down: what they had received by then has to be sent again."""
+        """Drop what repaired executors had received before their outage: it must be sent again."""
         self._back_since = back_since
         self._last_arrivals = -1, self._last_arrivals[1]
         self._ready = [None] * self.job.num_nodes
 
     def delay(self, copy: Copy) -> float:
-        """Return how long an executor that is free needs before it can run a copy, in seconds."""
+        """Return the time that a free executor needs before it can run a copy, in seconds."""
         return 0.0
 
     def run(self, copy: Copy) -> float:
-        """Return when a copy that starts will have finished, in seconds."""
+        """Return when a starting copy will finish, in seconds."""
         return copy.finish
 
     def mark_assigned(self, node: int) -> list[int]:
-        """Take note that a node has been assigned; return the children all of whose parents are."""
+        """Mark a node as assigned; return the children whose parents are all assigned."""
         self.assigned[node] = True
         return self._count_down(node, self._unassigned_parents)
 
     def _count_down(self, node: int, missing: list[int]) -> list[int]:
-        """Count one parent less for each child, and return those that miss none any more."""
+        """Decrement each child's count of missing parents; return the children whose count reaches 0."""
         ready = []
         for child, _ in self._children[node]:
             missing[child] -= 1
@@ -367,35 +367,35 @@ class JobState:
         return ready
 
     def complete(self, copy: Copy) -> bool:
-        """Take note that a copy has finished, and tell whether its node has, for the first time or once more."""
+        """Handle the completion of a copy; return whether its node has finished, for the first time or again."""
         return True
 
     def hold(self, node: int) -> list[int]:
-        """Take note that the results of a node are held; return the children all of whose parents' results are."""
+        """Mark a node's results as held; return the children whose parents' results are all held."""
         self.has_data[node] = True
         return self._count_down(node, self._unfinished_parents)
 
     def finish(self, node: int) -> None:
-        """Take note that a node has finished for the first time."""
+        """Mark a node as finished for the first time."""
         self.finished[node] = True
         self.num_unfinished -= 1
 
-    # -- for the cluster: how the inputs of a copy come to its executor -----------------------------
+    # -- for the cluster: inputs of copies ----------------------------------------------------------
 
     def received_at(self, copy: Copy) -> float | None:
-        """Return when all inputs of a copy that is next are there, in seconds; None while a parent has not finished.
+        """Return when all inputs of the next copy have arrived, in seconds; None while a parent has not finished.
 
-        Each input comes from the copy whose data arrive first. That needs no event while data move: the times at which
-        the parents have finished tell.
+        Each input comes from the copy whose data arrive first. Moving data need no events, because arrivals follow from
+        the finish times of the parents.
 
         Parameters
         ----------
         copy : Copy
-            It is next on its executor.
+            Next copy on its executor.
         """
         latest = max([delivery.arrival for delivery in copy.inputs.values()], default=0.0) if copy.inputs else 0.0
         for parent, _, arrival, _, more in self._missing(copy):
-            if more:  # another may bring the data earlier
+            if more:  # another copy may deliver the data earlier
                 executors = self.waiting_executors.setdefault(parent, [])
                 if copy.executor not in executors:
                     executors.append(copy.executor)
@@ -403,14 +403,14 @@ class JobState:
         return latest if latest < np.inf else None
 
     def receive(self, copy: Copy, until: float) -> None:
-        """Fill in the inputs of a copy that arrive up to a time in seconds, each from the copy that is first."""
+        """Set the inputs of a copy that arrive up to a time in seconds, each from the earliest source."""
         for parent, size, arrival, source, _ in self._missing(copy):
             if source is not None and arrival <= until:
                 begin = self.sending_time(source, copy.executor, copy.assigned)
                 copy.inputs[parent] = Delivery(parent, source.executor, begin, arrival, size)
 
     def expected_at(self, copy: Copy) -> float:
-        """Return when all inputs of a waiting copy are expected to be there, in seconds."""
+        """Return when all inputs of a waiting copy are expected to have arrived, in seconds."""
         inputs = copy.inputs
         latest = 0.0
         for parent, size in self._parents[copy.node]:
@@ -422,42 +422,42 @@ class JobState:
         return latest
 
     def record_inputs(self, copy: Copy, record: Callable[..., None]) -> None:
-        """Record the inputs of a copy that starts."""
+        """Record the inputs of a starting copy."""
         job_id, number, node, task, executor = self.job.job_id, self.arrival_number, copy.node, copy.task, copy.executor
         for parent, source, begin, arrival, size in copy.inputs.values():
             record((job_id, parent, node, task, source, executor, begin, arrival, size, number))
 
-    # -- for the cluster: what outages leave --------------------------------------------------------
+    # -- for the cluster: outages -------------------------------------------------------------------
 
     def lose_results(self, executors: Sequence[int]) -> None:
-        """Forget all copies on executors."""
+        """Remove all copies on the given executors."""
         for copies in self.copies:
             for copy in [copy for copy in copies if copy.executor in executors]:
                 self.remove(copy)
 
     def unsupported(self, waiting: Sequence[Copy], executors: Sequence[int], *, lost: bool) -> Iterator[Copy]:
-        """Yield the waiting copies that cannot run any more; each is to be withdrawn before the next is asked for.
+        """Yield the waiting copies that can no longer run; withdraw each one before requesting the next.
 
         Parameters
         ----------
         waiting : sequence of Copy
-            The copies of this job that wait on executors that are up.
+            Copies of this job that wait on executors that are up.
         executors : sequence of int
-            Those that went down.
+            Executors that failed.
         lost : bool
-            With the results that they held.
+            Whether the failed executors lose the results that they held.
 
         Yields
         ------
         Copy
-            One that neither has its data of a parent nor can count on a copy of it, as was expected before.
+            Copy that lacks the data of a parent and can no longer rely on the copy that it was expected to use.
         """
         for copy in sorted(waiting, key=lambda copy: copy.node):  # parents before their children
             if not all(self._is_supported(copy, parent) for parent, _ in self._parents[copy.node]):
                 yield copy
 
     def _is_supported(self, copy: Copy, parent: int) -> bool:
-        """Tell whether a waiting copy has its data of a parent or can count on a copy of it, as expected before."""
+        """Return whether a waiting copy has a parent's data or can rely on a copy of the parent, as expected before."""
         if parent in copy.inputs:
             return True
         return any(
@@ -466,7 +466,7 @@ class JobState:
         )
 
     def recount(self) -> None:
-        """Find the nodes that have to finish, perhaps once more, before the job has ended, and those assigned."""
+        """Recompute after an outage which nodes are finished (not needed again) and which are assigned."""
         self.has_data[:] = [any(copy.has_finished for copy in copies) for copies in self.copies]
         must_run = ~self.finished
         for node in reversed(range(self.job.num_nodes)):
@@ -480,7 +480,7 @@ class JobState:
         self.assigned[:] = self.finished | [bool(copies) for copies in self.copies]
 
     def executable(self, *, plan_ahead: bool) -> list[bool]:
-        """Count anew what each node waits for, and tell which nodes can be assigned."""
+        """Recount what each node waits for, and return whether each node is ready."""
         for node, parents in enumerate(self._parents):
             self._unassigned_parents[node] = sum(not self.assigned[parent] for parent, _ in parents)
             self._unfinished_parents[node] = sum(not self.has_data[parent] for parent, _ in parents)

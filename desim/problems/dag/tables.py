@@ -1,4 +1,4 @@
-"""The tables that a run of DAG jobs records, whether nodes run whole or task by task."""
+"""Tables that a run of DAG jobs records, with or without tasks."""
 
 from __future__ import annotations
 
@@ -33,44 +33,44 @@ RAN = ("completed", "interrupted", "running")
 ENDED = ("completed", "interrupted")
 
 INFO = (
-    Column("granularity", "text", "what runs on an executor as a whole", values=("node", "task")),
-    Column("num_executors", "integer", "executors of the cluster", least=1),
-    Column("speeds", "floats", "their speeds, work per second"),
+    Column("granularity", "text", "unit that runs on an executor without interruption", values=("node", "task")),
+    Column("num_executors", "integer", "number of executors of the cluster", least=1),
+    Column("speeds", "floats", "speed of each executor, work per second"),
     Column("plan_ahead", "boolean", "whether nodes may be assigned before their parents have finished"),
-    Column("transfers", "text", "when data set out to another executor", values=("when_finished", "when_assigned")),
-    Column("outages_lose_data", "boolean", "whether an executor that goes down loses the results that it holds"),
+    Column("transfers", "text", "event at which transfers may begin", values=("when_finished", "when_assigned")),
+    Column("outages_lose_data", "boolean", "whether an executor that fails loses the results that it holds"),
 )
 
 
 def info_faults(info: Mapping[str, Any]) -> list[str]:
-    """Say what is wrong with the description of a run that no column tells.
+    """Return faults in the description of a run that the columns do not reveal.
 
     Parameters
     ----------
     info : mapping
-        The description.
+        Description of the run.
 
     Returns
     -------
     list of str
-        Nothing if all is well.
+        One sentence per fault; empty if there are none.
     """
     faults = []
     for key in ("speeds", "executors"):
         if not isinstance(info.get(key), list) or len(info[key]) != info["num_executors"]:
-            faults.append(f"{key} is {info.get(key)!r}, want {info['num_executors']} entries, one for each executor")
+            faults.append(f"{key}: got {info.get(key)!r}, expected {info['num_executors']} entries, one per executor")
     for key in ("transfer_speed", "latency"):
         if key not in info or not isinstance(info[key], int | float | list | None):
-            faults.append(f"{key} is {info.get(key)!r}, want a number, a table, or None")
+            faults.append(f"{key}: got {info.get(key)!r}, expected a number, a table, or None")
     shared = info.get("links") is not None
     if shared and info["transfers"] != "when_assigned":
-        faults.append(f"transfers is {info['transfers']!r}, want 'when_assigned' where links are shared")
+        faults.append(f"transfers: got {info['transfers']!r}, expected 'when_assigned' if links are shared")
     if info["granularity"] == "task":
         delay = info.get("moving_delay")
         if not isinstance(delay, int | float) or not 0 <= delay < np.inf:
-            faults.append(f"moving_delay is {delay!r}, want a finite time of at least 0")
+            faults.append(f"moving_delay: got {delay!r}, expected a finite time >= 0 s")
         if info["plan_ahead"] or shared:
-            faults.append("nodes are planned ahead or links are shared, which tasks cannot be or do")
+            faults.append("plan_ahead, links: tasks support neither planning ahead nor shared links")
     return faults
 
 
@@ -83,7 +83,7 @@ def _joined(arrays: Iterable[NDArray[Any]], dtype: Any) -> NDArray[Any]:
 
 
 def _pack_jobs(rows: list[tuple[Any, ...]], info: Mapping[str, Any]) -> Columns:
-    """Take rows (job, arrival number, start, finish, status) apart."""
+    """Convert rows (job, arrival number, start, finish, status) to columns."""
     jobs, numbers, starts, finishes, statuses = columns_of(rows, 5)
     return {
         "job_id": [job.job_id for job in jobs],
@@ -101,7 +101,7 @@ def _pack_jobs(rows: list[tuple[Any, ...]], info: Mapping[str, Any]) -> Columns:
 
 
 def _pack_nodes(rows: list[tuple[Job, int]], info: Mapping[str, Any]) -> Columns:
-    """Take rows (job, arrival number) apart."""
+    """Convert rows (job, arrival number) to columns."""
     jobs, counts = [job for job, _ in rows], [job.num_nodes for job, _ in rows]
     times = [[None] * job.num_nodes if job.run_times is None else job.run_times.tolist() for job in jobs]
     measured = [info["granularity"] == "task" and job.task_times is not None for job in jobs]
@@ -118,7 +118,7 @@ def _pack_nodes(rows: list[tuple[Job, int]], info: Mapping[str, Any]) -> Columns
 
 
 def _pack_edges(rows: list[tuple[Job, int]], info: Mapping[str, Any]) -> Columns:
-    """Take rows (job, arrival number) apart."""
+    """Convert rows (job, arrival number) to columns."""
     jobs, counts = [job for job, _ in rows], [job.num_edges for job, _ in rows]
     children = (np.repeat(np.arange(job.num_nodes), np.diff(job.parent_start)) for job in jobs)
     return {
@@ -131,7 +131,7 @@ def _pack_edges(rows: list[tuple[Job, int]], info: Mapping[str, Any]) -> Columns
 
 
 def _pack_transfers(rows: list[tuple[Any, ...]], info: Mapping[str, Any]) -> Columns:
-    """Take rows of all columns apart or, of tasks, rows (job id, arrival number, child, task, destination, shares)."""
+    """Convert rows to columns; with tasks, rows are (job id, arrival number, child, task, destination, shares)."""
     names = [column.name for column in TRANSFERS.columns]
     if info["granularity"] == "node":
         return dict(zip(names, columns_of(rows, len(names)), strict=True))
@@ -155,14 +155,14 @@ def _pack_transfers(rows: list[tuple[Any, ...]], info: Mapping[str, Any]) -> Col
 
 
 def _pack_executors(rows: list[Executors], info: Mapping[str, Any]) -> Columns:
-    """Take the executors apart: there is one row, or none yet."""
+    """Convert the executors to columns; there is at most one row."""
     names = [name for executors in rows for name in executors.names]
     speeds = _joined((executors.speeds for executors in rows), np.float64)
     return {"executor": range(len(names)), "name": names, "speed": speeds}
 
 
 def _pack_channels(rows: list[Executors], info: Mapping[str, Any]) -> Columns:
-    """Take the channels between pairs apart: there is one row, or none yet."""
+    """Convert the channels between pairs of executors to columns; there is at most one row."""
     pairs = np.nonzero(~np.eye(sum(executors.num_executors for executors in rows), dtype=np.bool_))
     return {
         "source": pairs[0],
@@ -172,29 +172,29 @@ def _pack_channels(rows: list[Executors], info: Mapping[str, Any]) -> Columns:
     }
 
 
-_JOB_ID = Column("job_id", "integer", "the job's identifier")
+_JOB_ID = Column("job_id", "integer", "identifier of the job")
 _OF_JOB = arrival_number("of the job")
 
 JOBS = Table(
     "jobs",
-    "a job that was submitted",
+    "a submitted job",
     (
-        Column("job_id", "integer", "the job's identifier in the workload"),
-        Column("label", "text", "what kind of job it is"),
-        Column("submission_time", "float", "when it was submitted", unit="s", least=0),
-        Column("starting_time", "float", "when the first of its copies started", unit="s", given=STARTED),
-        Column("finish_time", "float", "when the last of its nodes finished", unit="s", given=("completed",)),
-        waiting_time(STARTED, meaning="from submission to the first start"),
+        Column("job_id", "integer", "identifier of the job in the workload"),
+        Column("label", "text", "kind of job"),
+        Column("submission_time", "float", "time of submission", unit="s", least=0),
+        Column("starting_time", "float", "start of the job's first copy", unit="s", given=STARTED),
+        Column("finish_time", "float", "finish of the job's last node", unit="s", given=("completed",)),
+        waiting_time(STARTED, meaning="time from submission to the first start"),
         turnaround_time(("completed",)),
-        Column("num_nodes", "integer", "its nodes", unit="nodes", least=1),
-        Column("num_edges", "integer", "its edges", unit="edges", least=0),
-        Column("work", "float", "the work of all its nodes"),
-        Column("data_size", "float", "the data of all its edges"),
-        Column("success", "boolean", "whether all its nodes have finished", formula="status = 'completed'"),
+        Column("num_nodes", "integer", "number of nodes", unit="nodes", least=1),
+        Column("num_edges", "integer", "number of edges", unit="edges", least=0),
+        Column("work", "float", "total work of all nodes"),
+        Column("data_size", "float", "total data size of all edges, units of data"),
+        Column("success", "boolean", "whether all nodes have finished", formula="status = 'completed'"),
         Column(
             "status",
             "text",
-            "all its nodes have finished, or some node had started, or none, when the run ended",
+            "state at the end of the run: all nodes have finished, some node has started, or none has",
             values=("completed", "running", "queued"),
         ),
         arrival_number(),
@@ -208,12 +208,12 @@ NODES = Table(
     "a node of a job",
     (
         _JOB_ID,
-        Column("node", "integer", "its number in the job, in topological order"),
-        Column("name", "text", "its name"),
-        Column("work", "float", "its computation size", least=0),
-        Column("num_tasks", "integer", "the parallel tasks it consists of", unit="tasks", least=1),
-        Column("run_times", "floats", "how long it runs on each executor", unit="s", null="unless the job says so"),
-        Column("measured", "boolean", "whether the durations of its tasks were drawn from measured ones"),
+        Column("node", "integer", "number of the node within the job, in topological order"),
+        Column("name", "text", "name of the node"),
+        Column("work", "float", "computation size", least=0),
+        Column("num_tasks", "integer", "number of parallel tasks", unit="tasks", least=1),
+        Column("run_times", "floats", "run time on each executor", unit="s", null="unless the job has its own"),
+        Column("measured", "boolean", "whether task durations were sampled from measured ones"),
         _OF_JOB,
     ),
     pack=_pack_nodes,
@@ -221,11 +221,11 @@ NODES = Table(
 
 EDGES = Table(
     "edges",
-    "data that a node needs of another",
+    "data that a node needs from another node",
     (
         _JOB_ID,
-        Column("parent", "integer", "the node that they come from"),
-        Column("child", "integer", "the node that needs them"),
+        Column("parent", "integer", "node that produces the data"),
+        Column("child", "integer", "node that needs the data"),
         Column("size", "float", "units of data", least=0),
         _OF_JOB,
     ),
@@ -234,22 +234,22 @@ EDGES = Table(
 
 COPIES = Table(
     "copies",
-    "a node, or a task of one, that was assigned to an executor",
+    "an execution of a node, or of a task, that was assigned to an executor",
     (
         _JOB_ID,
-        Column("node", "integer", "the node"),
-        Column("task", "integer", "the task of the node, 0 where nodes run whole"),
-        Column("executor", "integer", "the executor"),
-        Column("duplicate", "boolean", "whether the node had another copy when it was assigned"),
-        Column("assignment_time", "float", "when it was assigned", unit="s"),
-        Column("receiving_time", "float", "since when its executor waited for its data", unit="s", null="before"),
-        Column("starting_time", "float", "when it started", unit="s", given=RAN),
-        Column("finish_time", "float", "when it finished or was cut", unit="s", given=ENDED),
+        Column("node", "integer", "number of the node within the job"),
+        Column("task", "integer", "number of the task within the node, 0 without tasks"),
+        Column("executor", "integer", "number of the executor"),
+        Column("duplicate", "boolean", "whether the node already had a copy when this one was assigned"),
+        Column("assignment_time", "float", "time of the assignment", unit="s"),
+        Column("receiving_time", "float", "time since when the executor waited for the data", unit="s", null="before"),
+        Column("starting_time", "float", "start", unit="s", given=RAN),
+        Column("finish_time", "float", "finish or interruption", unit="s", given=ENDED),
         Column(
             "outcome",
             "text",
-            "it ran to its end, was cut by an outage of its executor, was taken back before it started (because of an "
-            "outage or because its job had ended), or was running or queued when the run ended",
+            "ran to its end, was interrupted by an outage of its executor, was withdrawn before it started (because of "
+            "an outage or because its job had ended), or was running or queued when the run ended",
             values=("completed", "interrupted", "withdrawn", "running", "queued"),
         ),
         _OF_JOB,
@@ -259,16 +259,16 @@ COPIES = Table(
 
 TRANSFERS = Table(
     "transfers",
-    "data of a parent that a copy received, also those that were on its executor; of a task, from each executor",
+    "data of a parent that a copy received, possibly from its own executor; with tasks, from each source executor",
     (
         _JOB_ID,
-        Column("parent", "integer", "the node that they come from"),
-        Column("child", "integer", "the node that received them"),
-        Column("task", "integer", "the task of that node, 0 where nodes run whole"),
-        Column("source", "integer", "the executor that sent them"),
-        Column("destination", "integer", "the executor of the copy"),
-        Column("starting_time", "float", "when they were sent", unit="s"),
-        Column("arrival_time", "float", "when they had arrived", unit="s"),
+        Column("parent", "integer", "node that produced the data"),
+        Column("child", "integer", "node that received the data"),
+        Column("task", "integer", "task of the receiving node, 0 without tasks"),
+        Column("source", "integer", "executor that sent the data"),
+        Column("destination", "integer", "executor of the receiving copy"),
+        Column("starting_time", "float", "begin of the transfer", unit="s"),
+        Column("arrival_time", "float", "end of the transfer", unit="s"),
         Column("size", "float", "units of data"),
         _OF_JOB,
     ),
@@ -279,32 +279,32 @@ EXECUTORS = Table(
     "executors",
     "an executor",
     (
-        Column("executor", "integer", "its number"),
-        Column("name", "text", "its name"),
-        Column("speed", "float", "work per second"),
+        Column("executor", "integer", "number of the executor"),
+        Column("name", "text", "name of the executor"),
+        Column("speed", "float", "speed, work per second"),
     ),
     pack=_pack_executors,
 )
 
 CHANNELS = Table(
     "channels",
-    "the channel between two executors, in one direction",
+    "the channel from one executor to another",
     (
-        Column("source", "integer", "the executor that sends"),
-        Column("destination", "integer", "the executor that receives"),
+        Column("source", "integer", "executor that sends"),
+        Column("destination", "integer", "executor that receives"),
         Column("transfer_speed", "float", "units of data per second, infinite for no delay", finite=False),
-        Column("latency", "float", "before the first unit of data arrives", unit="s"),
+        Column("latency", "float", "delay before the first unit of data arrives", unit="s"),
     ),
     pack=_pack_channels,
 )
 
 OUTAGES = Table(
     "outages",
-    "an executor that went down or came back",
+    "an outage or a repair of an executor",
     (
-        Column("time", "float", "when", unit="s"),
-        Column("executor", "integer", "the executor"),
-        Column("event", "text", "what happened", values=("down", "up")),
+        Column("time", "float", "time of the event", unit="s"),
+        Column("executor", "integer", "number of the executor"),
+        Column("event", "text", "kind of event", values=("down", "up")),
     ),
 )
 

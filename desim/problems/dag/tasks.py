@@ -30,18 +30,18 @@ Whole = NDArray[np.int64]
 
 
 class Shares(NamedTuple):
-    """What a task receives: an entry for each executor that has run tasks of a parent, parents in ascending order.
+    """Inputs of a task: one entry per parent and executor that ran the parent's tasks, parents in ascending order.
 
     Attributes
     ----------
     parents, sources : numpy.ndarray of int
-        The parent, and the executor that its tasks ran on.
+        Parent node, and the executor that ran its tasks.
     begins, arrivals : numpy.ndarray
-        When the data set out, at the end of the last of these tasks at the earliest, and when they arrive, in seconds.
+        Begin and end of the transfer in seconds. It begins no earlier than the end of the last of these tasks.
     sizes : numpy.ndarray
-        Units of data.
+        Data sizes in units of data.
     ready : float
-        When all have arrived, in seconds; 0 for a node without parents.
+        Time at which all inputs have arrived, in seconds; 0 for a node without parents.
     """
 
     parents: Whole
@@ -54,12 +54,12 @@ class Shares(NamedTuple):
 
 @dataclass(slots=True, eq=False, repr=False)
 class TaskCopy(Copy):
-    """A task of a node, assigned to an executor; live, do not change it.
+    """Task of a node, assigned to an executor; live, do not modify it.
 
     Attributes
     ----------
     shares : Shares
-        What it receives.
+        Inputs of the task.
     """
 
     shares: Shares = field(init=False)
@@ -67,11 +67,11 @@ class TaskCopy(Copy):
 
 _NO_NUMBERS, _NO_TIMES = np.empty(0, dtype=np.int64), np.empty(0)
 _NOTHING = Shares(_NO_NUMBERS, _NO_NUMBERS, _NO_TIMES, _NO_TIMES, _NO_TIMES, 0.0)
-"""What a task of a node without parents receives."""
+"""Inputs of a task whose node has no parents."""
 
 
 class Outputs(NamedTuple):
-    """Where the results of a node are: executors, tasks run there, and when the last of these finished."""
+    """Locations of a node's results: executors, numbers of tasks run there, and the end of the last of these tasks."""
 
     sources: Whole
     counts: Floats
@@ -79,43 +79,43 @@ class Outputs(NamedTuple):
 
 
 class TaskRuns:
-    """What the executors of a cluster ran last, and how long their tasks take.
+    """Task durations and the last task of each executor of a cluster.
 
-    Each task has random numbers of its own, whatever else has been drawn before: Philox counts, that is its numbers
-    follow from a key, here that of the run, and a counter, here the job, the node and the task (J. K. Salmon et al.,
-    "Parallel random numbers: as easy as 1, 2, 3", SC 2011).
+    Each task has its own random numbers, independent of previous draws. The generator Philox is counter-based: its
+    numbers follow from a key (here per run) and a counter (here job, node and task), see J. K. Salmon et al., "Parallel
+    random numbers: as easy as 1, 2, 3", SC 2011.
 
     Parameters
     ----------
     executors : Executors
-        Of the cluster.
+        Executors of the cluster.
     moving_delay : float
-        Seconds that an executor needs before it runs a task of another job than its last one.
+        Delay in seconds before an executor starts a task of a different job than its last one.
     rng : numpy.random.Generator
-        Where the key comes from.
+        Random generator that the key is drawn from.
     """
 
     def __init__(self, executors: Executors, moving_delay: float, rng: Generator) -> None:
         self._speeds: list[float] = executors.speeds.tolist()
         self._moving_delay = moving_delay
-        self._last: list[tuple[int, int] | None] = [None] * len(self._speeds)  # job and node, by executor
-        self._num_executors: Counter[int] = Counter()  # whose last task was one of a job
+        self._last: list[tuple[int, int] | None] = [None] * len(self._speeds)  # (job, node) of the last task
+        self._num_executors: Counter[int] = Counter()  # by job: executors whose last task belonged to it
         self._is_random = True
         self._bits = Philox(key=rng.integers(2**64, size=2, dtype=np.uint64))
         self._rng = Generator(self._bits)
         self._beginning = self._bits.state
 
     def stop_drawing(self) -> None:
-        """Let tasks that start from now on take as long as is expected of them."""
+        """Use expected durations for all tasks that start from now on."""
         self._is_random = False
 
     def delay(self, state: TaskState, executor: int) -> float:
-        """Return how long an executor that is free needs to move to a job, in seconds."""
+        """Return the time that a free executor needs to move to a job, in seconds."""
         last = self._last[executor]
         return 0.0 if last is None or last[0] == state.arrival_number else self._moving_delay
 
     def forget(self, executor: int) -> None:
-        """Forget what an executor ran last."""
+        """Forget the last task of an executor."""
         last = self._last[executor]
         if last is not None:
             self._last[executor] = None
@@ -124,7 +124,7 @@ class TaskRuns:
                 del self._num_executors[last[0]]
 
     def run(self, state: TaskState, task: Copy) -> float:
-        """Return when a task that starts will have finished, in seconds, and remember what its executor ran."""
+        """Return when a starting task will finish, in seconds, and store it as its executor's last task."""
         node, executor = task.node, task.executor
         last, number = self._last[executor], state.arrival_number
         wave: Wave = "first" if executor in state.visited else "fresh"
@@ -147,26 +147,26 @@ class TaskRuns:
 
 
 class TaskState(JobState):
-    """A job in the system whose nodes run task by task, as agents see it; live, do not change it.
+    """State of a job whose nodes run task by task, as agents see it; live, do not modify it.
 
-    Times of tasks that have not finished are expectations, from mean durations. ``copies[node]`` are the tasks of a
-    node that are assigned or whose results are held; ``assigned`` and ``finished`` tell whether all its tasks are.
+    Times of unfinished tasks are expectations based on mean durations. ``copies[node]`` holds the tasks of a node that
+    are assigned or whose results are held. A node is ``assigned`` or ``finished`` when all its tasks are.
 
     Parameters
     ----------
-    job, arrival_number, setting, back_since : Job, int, object, numpy.ndarray
+    job, arrival_number, setting, back_since : Job, int, Setting, numpy.ndarray
         See :class:`JobState`.
     runs : TaskRuns
-        Of the cluster.
+        Task durations of the cluster.
 
     Attributes
     ----------
     run_times : numpy.ndarray of shape (num_nodes, num_executors)
-        Mean seconds that a task of each node takes on each executor.
+        Mean run time of one task of each node on each executor, in seconds.
     unassigned_tasks, unfinished_tasks : numpy.ndarray of int, shape (num_nodes,)
-        How many tasks of each node have not been assigned, and how many have not finished.
+        Number of tasks of each node that are not assigned, and that have not finished.
     visited : set of int
-        The executors that have run tasks of the job and have not been down since.
+        Executors that have run tasks of the job and have not failed since.
     """
 
     may_duplicate = False
@@ -180,27 +180,27 @@ class TaskState(JobState):
             self.run_times[node] = times.mean() * times.reference_speed / setting.executors.speeds
         self.unassigned_tasks = job.num_tasks.copy()
         self.unfinished_tasks = job.num_tasks.copy()
-        self.visited: set[int] = set()  # only looked up
+        self.visited: set[int] = set()  # never iterated, so its order cannot change results
         self._runs = runs
         self._num_tasks = job.num_tasks.tolist()
         self._next_task = [0] * job.num_nodes
-        self._returned: list[list[int]] = [[] for _ in range(job.num_nodes)]  # numbers to be assigned again
-        self._lost: list[list[int]] = [[] for _ in range(job.num_nodes)]  # finished, the results are gone
+        self._returned: list[list[int]] = [[] for _ in range(job.num_nodes)]  # tasks to assign again
+        self._lost: list[list[int]] = [[] for _ in range(job.num_nodes)]  # finished tasks whose results are lost
         self._outputs: dict[int, Outputs] = {}
         self._shares: dict[tuple[int, int], Shares] = {}
 
     def arrivals(self, node: int) -> Floats:
-        """Return when a task's share of each parent's results arrives at each executor.
+        """Return when a task's share of each parent's results reaches each executor.
 
         Parameters
         ----------
         node : int
-            A node that has parents.
+            Node with parents.
 
         Returns
         -------
         numpy.ndarray of shape (num_parents, num_executors)
-            Seconds, infinite for a parent that has not finished; the parents are in ascending order.
+            Arrival times in seconds, infinite for a parent that has not finished; the parents are in ascending order.
         """
         table = np.full((len(self._parents[node]), len(self._seconds)), np.inf)
         for row, (parent, size) in enumerate(self._parents[node]):
@@ -212,11 +212,11 @@ class TaskState(JobState):
         return table
 
     def ready_time(self, node: int, executor: int) -> float:
-        """Return when a task of a node would have received all its inputs on one executor, in seconds."""
+        """Return when all inputs of a task of a node would have arrived at one executor, in seconds."""
         return self.ready_times(node).item(executor)
 
     def _outputs_of(self, node: int) -> Outputs:
-        """Return where the results of a node that has finished are."""
+        """Return the locations of a finished node's results."""
         outputs = self._outputs.get(node)
         if outputs is None:
             held = self.copies[node]
@@ -229,24 +229,24 @@ class TaskState(JobState):
         return outputs
 
     def _sizes(self, outputs: Outputs, parent: int, node: int, size: float) -> Floats:
-        """Return how much a task of a node receives from each executor that has results of a parent."""
+        """Return the amount of data that a task of a node receives from each executor with results of a parent."""
         sizes: Floats = outputs.counts / self._num_tasks[parent] * size / self._num_tasks[node]
         return sizes
 
     def shares(self, node: int, executor: int) -> Shares:
-        """Return what a task receives that is assigned now.
+        """Return the inputs of a task that is assigned now.
 
         Parameters
         ----------
         node : int
-            A node whose parents have finished.
+            Node whose parents have finished.
         executor : int
-            Where the task is to run.
+            Executor that the task is assigned to.
 
         Returns
         -------
         Shares
-            One entry for each parent and each executor that has results of it. Do not change the arrays.
+            One entry per parent and executor with results of the parent. Do not modify the arrays.
         """
         shares = self._shares.get((node, executor))
         if shares is None:
@@ -289,11 +289,11 @@ class TaskState(JobState):
         return copy
 
     def add(self, copy: Copy) -> None:
-        """Take note of a new task; nobody else's data change before its node has finished."""
+        """Add a new task; no cached arrival changes before its whole node has finished."""
         self.copies[copy.node].append(copy)
 
     def remove(self, copy: Copy) -> None:
-        """Forget a task that will not run, to be assigned again, or the results of one that has finished."""
+        """Remove an unfinished task, which must be assigned again, or the lost results of a finished task."""
         node = copy.node
         self.copies[node].remove(copy)
         if copy.has_finished:
@@ -304,7 +304,7 @@ class TaskState(JobState):
             self.unassigned_tasks[node] += 1
 
     def _forget_outputs(self, node: int) -> None:
-        """Forget where the results of a node are and when they arrive."""
+        """Drop cached locations and arrival times of a node's results."""
         self._outputs.pop(node, None)
         for child, _ in self._children[node]:
             self._ready[child] = None
@@ -312,43 +312,43 @@ class TaskState(JobState):
                 del self._shares[key]
 
     def forget_arrivals(self, node: int) -> None:
-        """Do nothing: data arrive as they do when a node has finished, whatever was expected."""
+        """Do nothing: arrivals depend only on finished nodes, not on expected times."""
 
     def lose_received(self, back_since: Floats) -> None:
-        """Take note that executors have been down: what they had received by then has to be sent again."""
+        """Drop what repaired executors had received before their outage: it must be sent again."""
         super().lose_received(back_since)
         self._shares.clear()
 
     def delay(self, copy: Copy) -> float:
-        """Return how long an executor that is free needs to move to the job, in seconds."""
+        """Return the time that a free executor needs to move to the job, in seconds."""
         return self._runs.delay(self, copy.executor)
 
     def run(self, copy: Copy) -> float:
-        """Return when a task that starts will have finished, in seconds."""
+        """Return when a starting task will finish, in seconds."""
         return self._runs.run(self, copy)
 
     def complete(self, copy: Copy) -> bool:
-        """Take note that a task has finished, and tell whether all tasks of its node have."""
+        """Handle the completion of a task; return whether all tasks of its node have finished."""
         self.unfinished_tasks[copy.node] -= 1
         return not self.unfinished_tasks[copy.node]
 
     def received_at(self, copy: Copy) -> float:
-        """Return when all inputs of a task are there, in seconds: known when it is assigned."""
+        """Return when all inputs of a task have arrived, in seconds; known when the task is assigned."""
         return _task(copy).shares.ready
 
     expected_at = received_at
 
     def receive(self, copy: Copy, until: float) -> None:
-        """Do nothing: the shares of a task tell when they arrive."""
+        """Do nothing: the arrival times of a task's inputs are fixed by its assignment."""
 
     def record_inputs(self, copy: Copy, record: Callable[..., None]) -> None:
-        """Record the inputs of a task that starts."""
+        """Record the inputs of a starting task."""
         shares = _task(copy).shares
         place = copy.node, copy.task, copy.executor
         record((self.job.job_id, self.arrival_number, *place, shares), len(shares.sources))
 
     def unsupported(self, waiting: Sequence[Copy], executors: Sequence[int], *, lost: bool) -> Iterator[Copy]:
-        """Yield the waiting tasks that had not yet received all data of executors that went down."""
+        """Yield the waiting tasks that had not yet received all data from executors that failed."""
         now = self._env.now
         for copy in waiting if lost else ():
             shares = _task(copy).shares
@@ -356,9 +356,9 @@ class TaskState(JobState):
                 yield copy
 
     def recount(self) -> None:
-        """Offer the tasks again whose results are gone and needed, and count anew what is assigned and finished."""
+        """Return lost tasks whose results are still needed, and recompute what is assigned and finished."""
         for node in reversed(range(self.job.num_nodes)):
-            # A task that has been assigned has its data, or was withdrawn; one that has not needs all of them.
+            # An assigned task has its data or was withdrawn; an unassigned task needs all results of the node.
             if any(self.unassigned_tasks[child] for child, _ in self._children[node]):
                 for task in self._lost[node]:
                     heapq.heappush(self._returned[node], task)
@@ -377,48 +377,48 @@ def _task(copy: Copy) -> TaskCopy:
 
 
 class TaskCluster(DagCluster):
-    """Executors that run the tasks of DAG jobs: a node is a stage of ``num_tasks`` tasks that may run in parallel.
+    """Cluster of executors for tasks of DAG jobs: a node is a stage of ``num_tasks`` tasks that may run in parallel.
 
-    A stage is executable when all its parents have finished, and stays so while it has tasks that are not assigned; it
-    has finished when all its tasks have. An :class:`Assign` puts its next task into the queue of an executor. Tasks are
-    not duplicated.
+    A stage is ready ("executable") from the time when all its parents have finished until all its tasks are assigned.
+    It has finished when all its tasks have. Each :class:`Assign` appends the stage's next task to the queue of an
+    executor. Tasks cannot be duplicated.
 
-    A task takes an equal part of what its stage takes or, if the job has ``task_times``, a time drawn from them when it
-    starts: from the wave ``fresh`` if the executor has run no task of the job before (or has been down since), from
-    ``rest`` if its last task was of the same stage, otherwise from ``first``; the executors of the job are those whose
-    last task was one of its own, this one included. What is drawn follows from the seed, the job, the stage, the number
-    of the task, and these two, so that agents face the same chances. Agents see mean durations.
+    A task takes an equal share of its stage's run time. If the job has ``task_times``, its duration is instead sampled
+    from them when it starts. The wave is ``fresh`` if the executor has not run a task of the job before (or has failed
+    since), ``rest`` if its last task was of the same stage, and otherwise ``first``. The job's number of executors
+    counts those whose last task belonged to the job, including this one. The random numbers depend only on the seed,
+    the job, the stage and the task, so all agents face the same durations. Agents see mean durations.
 
-    Every task needs its share, 1 / num_tasks, of what each executor holds of a parent's results: as much of the edge's
-    size as of the parent's tasks ran there. A share sets out when the last of these tasks has finished; with
-    ``transfers="when_assigned"`` also not before the task that needs it is assigned.
+    Every task needs its share, 1 / num_tasks, of a parent's results from each executor that ran tasks of the parent,
+    in proportion to the number of tasks run there. The transfer of a share begins when the last of these tasks has
+    finished and, with ``transfers="when_assigned"``, not before the receiving task is assigned.
 
     Model: H. Mao et al., "Learning scheduling algorithms for data processing clusters" (Decima), SIGCOMM 2019, where
-    data take no time; and LACHESIS for the transfers. In Decima an executor that comes back to a job is fresh again.
+    transfers take no time; transfers as in LACHESIS. In Decima, an executor that returns to a job is fresh again.
 
     Parameters
     ----------
     jobs : iterable of Job
-        See :class:`DagCluster`.
+        Jobs in order of submission time, see :class:`DagCluster`.
     executors : Executors
-        What they run on.
+        Executors of the cluster.
     plan_ahead : bool
-        Not possible here.
+        Must be False for tasks.
     transfers : {"when_finished", "when_assigned"}
-        When data set out to another executor, see :class:`DagCluster`.
+        Time at which data transfers to other executors begin, see :class:`DagCluster`.
     outages_lose_data : bool
-        An executor that goes down loses the results that it holds; the tasks whose results are still needed are run
+        Whether an executor that fails loses the results that it holds. Tasks whose results are still needed then run
         again.
     moving_delay : float
-        Seconds that an executor needs before it runs a task of another job than its last one; 2 in Decima. Expected
-        times leave it out.
+        Delay in seconds before an executor starts a task of a different job than its last one; 2 in Decima. Expected
+        times ignore it.
     processes : iterable of callables
         Extra SimPy processes, for example outages; each is called with the bound cluster.
 
     Raises
     ------
     InvalidConfiguration
-        If an argument is not one of its choices, or it is to plan ahead.
+        If an argument has an invalid value, or ``plan_ahead`` is True.
 
     Examples
     --------
@@ -446,12 +446,12 @@ class TaskCluster(DagCluster):
         super().__init__(jobs, executors, transfers=transfers, outages_lose_data=outages_lose_data, processes=processes)
         if plan_ahead:
             raise InvalidConfiguration(
-                "plan_ahead is True: which task needs which data is known when a stage has finished"
+                "plan_ahead: got True, expected False: the inputs of tasks are known only when parent stages finish"
             )
         self.moving_delay = finite("moving_delay", moving_delay, least=0)
 
     def describe(self) -> dict[str, Any]:
-        """Return the configuration, without the jobs, as plain values."""
+        """Return the configuration without the jobs, as plain Python values."""
         return {**super().describe(), "moving_delay": self.moving_delay}
 
     # -- the run ------------------------------------------------------------------------------------
@@ -467,13 +467,13 @@ class TaskCluster(DagCluster):
         return TaskState(job, self._num_arrived, self._setting, self._back_since, runs=self._runs)
 
     def _mark_assigned(self, state: JobState, node: int) -> None:
-        """Take note that a task of a node has been assigned, perhaps the last one."""
+        """Update the state after a task of a node has been assigned, perhaps the last one."""
         assert isinstance(state, TaskState)
         if not state.unassigned_tasks[node]:
             super()._mark_assigned(state, node)
 
     def take_down(self, units: int, fresh: list[int]) -> None:
-        """Let executors go down, which come back knowing no job."""
+        """Fail executors; after their repair, they are new to every job."""
         for executor in fresh:
             self._runs.forget(executor)
             for state in self._jobs.values():
@@ -482,6 +482,6 @@ class TaskCluster(DagCluster):
         super().take_down(units, fresh)
 
     def forget_future(self) -> None:
-        """Go on as far as an agent can know at the decision that is due: in forks without foresight."""
+        """Continue only with what an agent can know at the current decision: for forks without foresight."""
         self._runs.stop_drawing()
         super().forget_future()

@@ -1,4 +1,4 @@
-"""What an interactive page shows of a run of DAG jobs: copies on executors, transfers, the critical chain, curves."""
+"""Interactive view of a run of DAG jobs: copies on executors, transfers, the critical chain, and curves."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ COLORS = ("label", "turnaround_time", "num_nodes", "work")
 
 
 def view(run: Run) -> View:
-    """Return executors over time with a rectangle a copy, what moved between them, and curves.
+    """Return executors over time with a rectangle per copy, the transfers between executors, and curves.
 
     Parameters
     ----------
     run : Run
-        A run of ``dag``.
+        Run of ``dag``.
 
     Returns
     -------
     View
-        Chart ``executors``; curves ``utilization``, ``jobs`` and, where executors were down, ``up``.
+        Chart ``executors``; curves ``utilization``, ``jobs`` and, if executors were down, ``up``.
     """
     copies, transfers = started_copies(run), run.table("transfers").with_row_index("row")
     chain, sent = chain_of(copies, transfers, run.info.get("moving_delay", 0.0))

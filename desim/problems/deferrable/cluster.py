@@ -1,4 +1,4 @@
-"""Deferrable jobs on what on-demand jobs leave of a platform, slot by slot.
+"""Deferrable jobs in the capacity that on-demand jobs leave free, slot by slot.
 
 Model: Dong et al., "An Advanced Reinforcement Learning Framework for Online Scheduling of Deferrable Workloads in Cloud
 Computing" (OSDEC), section 3, and the real-time setting of its Table 2.
@@ -42,28 +42,28 @@ __all__ = ["DeferrableCluster", "Foresight", "SlotOutcome", "foresee"]
 Floats = NDArray[np.float64]
 Eviction = Literal["never", "lost", "restarted"]
 
-#: How far, relatively, the clock may be from a time that it was set to: it adds times up.
+#: Largest relative difference between the clock and a time that it was set to; the clock adds up time spans.
 ROUNDING = 1e-12
 
-#: The column requested_time and the metrics violation_slots and violation_penalty are not those of a resource.
+#: Names not allowed for resources: requested_time, violation_slots and violation_penalty have other meanings.
 TAKEN = ("time", "slots", "penalty")
 
 
 class SlotOutcome(NamedTuple):
-    """What a slot has brought; the subject of the event ``slot``.
+    """Outcome of a slot; the subject of the event ``slot``.
 
     Attributes
     ----------
     slot : int
-        Its number, from 0.
+        Number of the slot, from 0.
     started, expired, evicted : JobSet
-        Jobs that were started in it, whose window has passed with it, and that were evicted as it began.
+        Jobs that were started in the slot, whose window has ended with it, and that were evicted at its beginning.
     capacity, used, violation : numpy.ndarray of shape (num_resources,)
-        What on-demand jobs left, what deferrable jobs held, and by how much that was more.
+        Capacity that on-demand jobs left, amount that deferrable jobs held, and excess of the latter over the former.
     revenue, delay : float
-        Of the jobs that were started, less those of the jobs that were evicted: core-slots, and slots.
+        Totals of the started jobs minus those of the evicted jobs, in core-slots and in slots.
     reward : float
-        The slot's part of the objective, equation (6) of the OSDEC paper, in core-slots.
+        Contribution of the slot to the objective, equation (6) of the OSDEC paper, in core-slots.
     """
 
     slot: int
@@ -79,15 +79,15 @@ class SlotOutcome(NamedTuple):
 
 
 class DeferrableCluster(SlottedProblem):
-    """A platform whose on-demand jobs leave a fluctuating capacity, in which deferrable jobs run.
+    """Cluster with a fluctuating capacity, left free by on-demand jobs, in which deferrable jobs run.
 
-    A slot clock asks once a slot: which of the jobs whose window is open are to be started now? The answer is a
-    sequence of positions in ``observation.current``, or None for none. What runs is not interrupted; if the capacity at
-    a slot's beginning is below what is held, that is a violation, which costs. Jobs that end at a slot's beginning have
-    left; a job that was not started by its latest start expires.
+    Once per slot, the agent decides which jobs with an open window start now. The answer is a sequence of positions in
+    ``observation.current``, or None for no job. Running jobs are not interrupted. If the capacity at the beginning of a
+    slot is below the amount held, the difference is a violation, which is penalized. Jobs that end at the beginning of
+    a slot have left by then. A job that has not started by its latest start expires.
 
-    The objective is equation (1) of the OSDEC paper: the sum over started jobs of cores times duration less the delay
-    weight times (start - earliest start), less the violation weight times the sum of all violations.
+    The objective is equation (1) of the OSDEC paper: the sum over started jobs of cores times duration minus the delay
+    weight times (start - earliest start), minus the violation weight times the sum of all violations.
 
     Events for listeners: ``arrival``, ``start``, ``completion``, ``expiry``, ``eviction`` (each a :class:`Job`) and
     ``slot`` (a :class:`SlotOutcome`).
@@ -95,24 +95,25 @@ class DeferrableCluster(SlottedProblem):
     Parameters
     ----------
     jobs : iterable of Job
-        In order of submission. An iterator is read once, one job ahead of the clock.
+        Jobs in order of submission time. An iterator is consumed lazily, one job ahead of the clock.
     capacity : array_like of shape (num_slots,) or (num_slots, num_resources), or callable
-        What on-demand jobs leave: a series, whose last value stays, or a process of :mod:`desim.processes`.
+        Capacity that on-demand jobs leave: a series, whose last value stays, or a process of :mod:`desim.processes`.
     num_slots : int, optional
-        Length of the run in slots, T; without it the run ends with its last job.
+        Length of the run in slots, T; default: until the last job has left.
     resources : sequence of str
-        Names of the resources that jobs request; the first is that of ``Job.cores``.
+        Names of the resources that jobs request; the first one is that of ``Job.cores``.
     delay_weight : float
-        w1, in core-slots for each slot of delay.
+        Cost of a slot of delay, w1, in core-slots.
     violation_weight : float or sequence of float
-        w2, in core-slots for each unit and slot above the capacity; one number, or one for each resource.
+        Cost per unit and slot above the capacity, w2, in core-slots; one number, or one per resource.
     overcommit : bool
-        Whether an agent may start more than fits, as equation (1) allows; if not, such an answer is infeasible.
+        Whether an agent may start more jobs than fit, as equation (1) allows. If False, such an action is infeasible.
     eviction : {"never", "lost", "restarted"}
-        What becomes of jobs, the last started first, when the capacity has fallen below what is used: they run on; they
-        are lost; or they may be started anew while their window is open. Their revenue and delay are then taken back.
+        Treatment of running jobs when the capacity falls below the amount held. ``"never"``: they continue. Otherwise
+        jobs are evicted, the last started first, and their revenue and delay are taken back. ``"lost"``: evicted jobs
+        are lost. ``"restarted"``: they may start again while their window is open.
     real_time : bool
-        Show each of ``jobs`` at its earliest start only, to be started then or never (Table 2).
+        Whether each of ``jobs`` becomes known only at its earliest start and must start then or never (Table 2).
     processes : iterable of callables
         Extra SimPy processes, which are called with the bound cluster and may :meth:`submit` jobs.
 
@@ -152,7 +153,7 @@ class DeferrableCluster(SlottedProblem):
         self.real_time = bool(one_of("real_time", real_time, (True, False)))
 
     def describe(self) -> dict[str, Any]:
-        """Return the configuration, without jobs and capacity, as plain values."""
+        """Return the configuration without jobs and capacity, as plain Python values."""
         return {
             "problem": self.name,
             "num_slots": self.num_slots,
@@ -167,7 +168,7 @@ class DeferrableCluster(SlottedProblem):
     # -- dynamics of one simulation, on the bound copy ------------------------------------------
 
     def begin(self) -> None:
-        """Set up the empty cluster and start the capacity, the jobs and the slot clock."""
+        """Set up the empty cluster and start the capacity process, the arrivals and the slot clock."""
         self.observation: DeferrableObservation = DeferrableObservation(
             self.resources, self.num_slots, self.delay_weight, self.violation_weights
         )
@@ -183,60 +184,66 @@ class DeferrableCluster(SlottedProblem):
         self.start(real_time(self.jobs) if self.real_time else self.jobs, submission_time_of, self.submit)
 
     def set_capacity(self, amounts: ArrayLike) -> None:
-        """Let the capacity be this much from now on.
+        """Set the capacity from now on.
 
         Parameters
         ----------
         amounts : float or array_like of shape (num_resources,)
-            What on-demand jobs leave of each resource.
+            Capacity that on-demand jobs leave of each resource.
 
         Raises
         ------
         WorkloadError
-            If an amount is negative or not finite, or there is another number of them.
+            If an amount is negative or not finite, or their number does not match the resources.
         """
         self._capacity = amounts_of(amounts, self.resources, self.env.now)
 
     def submit(self, job: Job) -> None:
-        """Let a job become known now; it may be started from the next slot on, or in this one if that has yet to begin.
+        """Submit a job now; it may start from the next slot on, or in this slot if that has not begun yet.
 
         Parameters
         ----------
         job : Job
-            Its submission time is now.
+            Job to add; its submission time is the current time.
 
         Raises
         ------
         WorkloadError
-            If it makes no sense, its window has passed with this slot, or a job with its identifier is in the system.
+            If the job is invalid, its window has already ended, or its identifier is already in the system.
         """
         check_job(job, len(self.resources))
         now = self.env.now
-        if now == self.num_slots:  # as in a workload, what comes at the end is not part of the run
+        if now == self.num_slots:  # as in a workload, arrivals at the end are not part of the run
             return
         if not isclose(job.submission_time, now, rel_tol=ROUNDING):
-            raise WorkloadError(f"job {job.job_id}: submitted at {now}, not at {job.submission_time!r}")
+            raise WorkloadError(
+                f"job {job.job_id}: submission_time: got {job.submission_time!r}, expected the current time, {now}"
+            )
         if job.latest_start < self.next_slot:
-            raise WorkloadError(f"job {job.job_id}: submitted at {now}, when the slot of its latest start has begun")
+            raise WorkloadError(
+                f"job {job.job_id}: latest_start: got {job.latest_start}, expected a slot that has not begun at {now}"
+            )
         if job.job_id in self._known:
-            raise WorkloadError(f"job {job.job_id}: submitted twice, the second time at {now}")
+            raise WorkloadError(
+                f"job {job.job_id}: submitted at {now}, while another job with this id is in the system"
+            )
         self._known.add(job.job_id)
         self._new.append(job)
         if self.listening:
             self.emit("arrival", job)
 
     def is_empty(self) -> bool:
-        """Tell whether no job waits or runs."""
+        """Return whether no job waits or runs."""
         return not (self._new or len(self._waiting) or len(self._running))
 
     def is_idle(self) -> bool:
-        """Tell whether no job runs."""
+        """Return whether no job is running."""
         return not len(self._running)
 
     def observe(self, slot: int) -> None:
-        """Take what has changed since the slot before, and show it."""
+        """Update the observation at the beginning of a slot, after evictions."""
         if self._capacity is None:
-            raise InvalidConfiguration(f"time {slot}: no process has set the capacity")
+            raise InvalidConfiguration(f"time {slot}: the capacity is not set; call set_capacity() in a process")
         self._arrived_now = len(self._new)
         self._take_new()
         if self.eviction != "never":
@@ -248,7 +255,7 @@ class DeferrableCluster(SlottedProblem):
             is_open = waiting[:, EARLIEST] <= slot
             number = np.count_nonzero(is_open)
             self._all_open = number == len(waiting)
-            if self._all_open:  # as often, when there are few: nothing is to be told apart
+            if self._all_open:  # common if there are few jobs: no need to split them
                 current = JobSet(waiting)
             elif number:
                 self._open = np.flatnonzero(is_open)
@@ -260,7 +267,7 @@ class DeferrableCluster(SlottedProblem):
         self.observation.begin_slot(slot, self._capacity, current, future, running)
 
     def _take_new(self) -> None:
-        """Let the jobs wait that have become known."""
+        """Move newly submitted jobs to the waiting jobs."""
         if self._new:
             rows = rows_of(self._new, len(self.resources), self._arrived)
             self._waiting = np.concatenate([self._waiting, rows])
@@ -268,7 +275,7 @@ class DeferrableCluster(SlottedProblem):
             self._new = []
 
     def _evict(self, slot: int, capacity: Floats) -> None:
-        """Take back what no longer fits."""
+        """Evict jobs until the others fit."""
         chosen = newest_to_evict(self._running, limit_of(capacity))
         evicted = self._nobody
         rows = self._running[chosen]
@@ -287,7 +294,7 @@ class DeferrableCluster(SlottedProblem):
         self._evicted = evicted
 
     def serve(self, slot: int, action: Any) -> None:
-        """Start the jobs of the answer, let those expire whose window has passed, and count."""
+        """Start the agent's jobs, let jobs expire whose window has ended, and record the slot."""
         current, nobody = self.observation.current, self._nobody
         positions = positions_of(action, self.observation, overcommit=self.overcommit)
         started = expired = nobody
@@ -307,16 +314,16 @@ class DeferrableCluster(SlottedProblem):
         self._account(started, expired)
 
     def _start(self, rows: Floats, slot: int) -> JobSet:
-        """Let jobs run from a slot on."""
+        """Start jobs in a slot."""
         started = JobSet(rows)
         rows[:, START] = slot
         self._running = np.concatenate([self._running, rows])
-        for end in sorted(set(started.finish_time.tolist())):  # one event ends all that end together
+        for end in sorted(set(started.finish_time.tolist())):  # one event per finish time
             at(self.env, end, Phase.COMPLETION).callbacks.append(self._complete)
         return started
 
     def _remove(self, leaves: NDArray[np.bool_]) -> None:
-        """Let jobs whose window is open wait no longer."""
+        """Remove jobs with an open window from the waiting jobs."""
         stays = ~leaves
         if not self._all_open:
             stays, of_current = np.ones(len(self._waiting), dtype=bool), stays
@@ -324,7 +331,7 @@ class DeferrableCluster(SlottedProblem):
         self._waiting = self._waiting[stays]
 
     def _account(self, started: JobSet, expired: JobSet) -> None:
-        """Record what a slot has brought: equation (6), less what evictions take back."""
+        """Record the outcome of a slot: equation (6), minus what evictions take back."""
         observation = self.observation
         slot, current, future = observation.slot, observation.current, observation.future
         used, revenue, delay = observation.used, 0.0, 0.0
@@ -353,7 +360,7 @@ class DeferrableCluster(SlottedProblem):
             self.emit("slot", SlotOutcome(slot, started, expired, evicted, *amounts, revenue, delay, reward))
 
     def _complete(self, event: simpy.Event) -> None:
-        """Let the jobs go that end now; none is left if they have been evicted."""
+        """Complete the jobs that end now; there may be none left after evictions."""
         ended = JobSet(self._running).finish_time <= self.env.now
         rows = self._running[ended]
         if len(rows):
@@ -373,14 +380,14 @@ class DeferrableCluster(SlottedProblem):
                 self.emit(event, job)
 
     def close(self, time: float) -> None:
-        """Record the jobs that run, or may still be started, when the run ends."""
+        """Record the jobs that are running or could still start when the run ends."""
         self._take_new()
         self._leave(self._running, np.nan, "running")
         self._leave(self._waiting, np.nan, "queued")
 
 
 def _revenue(jobs: JobSet) -> float:
-    """Return what jobs earn together, in core-slots."""
+    """Return the total revenue of jobs, in core-slots."""
     number = len(jobs.rows)
     if number > 1:
         return float(jobs.revenue.sum())
@@ -388,16 +395,16 @@ def _revenue(jobs: JobSet) -> float:
 
 
 def newest_to_evict(running: Floats, limit: Floats) -> NDArray[np.int64]:
-    """Return which running jobs must go until the others fit: those that were started last go first.
+    """Return which running jobs to evict so that the others fit, the last started first.
 
-    A job stays if it holds nothing of what is short.
+    A job is not evicted if it holds nothing of the resources that are short.
 
     Parameters
     ----------
     running : numpy.ndarray
-        Rows of the jobs, in the order of their starts.
+        Rows of the running jobs, in the order of their starts.
     limit : numpy.ndarray of shape (num_resources,)
-        What they may hold together.
+        Amount of each resource that they may hold together.
 
     Returns
     -------
@@ -417,14 +424,14 @@ def newest_to_evict(running: Floats, limit: Floats) -> NDArray[np.int64]:
 
 
 class Foresight(NamedTuple):
-    """Jobs and capacities of a whole run.
+    """Clairvoyant view of a run: all its jobs and capacities.
 
     Attributes
     ----------
     jobs : tuple of Job
-        All that are submitted, in the order in which they become known; those of a real-time run as they are then.
+        All submitted jobs, in the order in which they become known; in real time, as they are known then.
     capacity : numpy.ndarray of shape (num_slots, num_resources)
-        Of every slot.
+        Capacity of every slot.
     """
 
     jobs: tuple[Job, ...]
@@ -432,12 +439,12 @@ class Foresight(NamedTuple):
 
 
 def foresee(cluster: DeferrableCluster, *, seed: int = 0, until: float = math.inf) -> Foresight:
-    """Return all that will come, as only an offline planner or an oracle may know it.
+    """Return the clairvoyant view of a run, which only an offline planner or an oracle may use.
 
     Parameters
     ----------
     cluster : DeferrableCluster
-        The system; none of its processes may depend on what is started.
+        Cluster to look at; its processes must not depend on which jobs are started.
     seed : int
         Root of all random streams, as for ``simulate``.
     until : float
@@ -446,12 +453,12 @@ def foresee(cluster: DeferrableCluster, *, seed: int = 0, until: float = math.in
     Returns
     -------
     Foresight
-        The same for every agent. Without ``num_slots`` it covers the slots until the last window has passed.
+        All jobs and capacities, the same for every agent. Without ``num_slots``, the view ends with the last window.
 
     Raises
     ------
     InvalidConfiguration
-        If the jobs are an iterator: a run would find nothing left.
+        If the jobs are an iterator, which the view would exhaust.
 
     Examples
     --------
@@ -473,23 +480,23 @@ def foresee(cluster: DeferrableCluster, *, seed: int = 0, until: float = math.in
 def _names(resources: Sequence[str]) -> tuple[str, ...]:
     names = (resources,) if isinstance(resources, str) else tuple(resources or ())
     if not names or not all(isinstance(name, str) and name for name in names) or len(set(names)) < len(names):
-        raise InvalidConfiguration(f"the resources are {resources!r}, want names that differ, and at least one")
+        raise InvalidConfiguration(f"resources: got {resources!r}, expected at least one name, all distinct")
     for name in names:
         if name in TAKEN:
-            raise InvalidConfiguration(f"a resource is called {name!r}, which tables or metrics use for something else")
+            raise InvalidConfiguration(f"resources: got {name!r}, a reserved name; expected none of {', '.join(TAKEN)}")
     return names
 
 
 def _weights(name: str, weights: ArrayLike, count: int) -> Floats:
-    """Return weights, one number for all or one each."""
+    """Return weights as an array, from one number for all or one number each."""
     try:
         given = np.asarray(weights)
         if given.dtype.kind not in "iuf":
             raise TypeError
         table = np.array(np.broadcast_to(given, (count,)), dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InvalidConfiguration(f"{name} is {weights!r}, want one number or {count}") from error
+        raise InvalidConfiguration(f"{name}: got {weights!r}, expected one number or {count} numbers") from error
     if not ((table >= 0) & (table < np.inf)).all():
-        raise InvalidConfiguration(f"{name} is {weights!r}, want finite numbers of at least 0")
+        raise InvalidConfiguration(f"{name}: got {weights!r}, expected finite numbers >= 0")
     table.flags.writeable = False
     return table

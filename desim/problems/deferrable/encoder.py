@@ -1,4 +1,4 @@
-"""Deferrable jobs, capacity and what is used of it as arrays; actions are scores of the jobs."""
+"""Encoder of deferrable jobs, capacity and its use as arrays; an action is a score per job."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ CURRENT_FEATURES = (
     "few_slots_left",
     "few_slots_of_delay",
 )
-"""The first columns of ``current``; two for each resource follow: what a job requests, and what is free less that.
+"""First columns of ``current``; two per resource follow: the job's request, and the free amount minus the request.
 
-``slots_until_fit`` says when the running jobs leave enough, if the capacity stays as it is and nothing else is started.
-``worth`` is what a job would add to the objective if it were started now, and ``pays`` whether that is above 0. Counts
-are compressed, but those of slots up to 8 are told as eighths as well.
+``slots_until_fit`` is the number of slots until the running jobs leave enough, if the capacity stays as it is and no
+other job starts. ``worth`` is the contribution of an immediate start to the objective, and ``pays`` whether it is
+above 0. Counts are log-scaled; counts of slots up to 8 are additionally given in eighths.
 """
 
 FUTURE_FEATURES = (
@@ -60,10 +60,10 @@ FUTURE_FEATURES = (
     "few_slots_until_window",
     "few_slots_of_window",
 )
-"""The first columns of ``future``; the same follow as for ``current``."""
+"""First columns of ``future``; the same columns per resource follow as for ``current``."""
 
 HISTORY_FEATURES = ("present", "current_jobs", "started_jobs", "mean_duration")
-"""The first columns of ``history``; capacity, what was used, violation, and mean request of each resource follow."""
+"""First columns of ``history``; capacity, amount used, violation and mean request follow, one column per resource."""
 
 SYSTEM_FEATURES = (
     "progress",
@@ -73,43 +73,43 @@ SYSTEM_FEATURES = (
     "invisible_future_jobs",
     "running_jobs",
 )
-"""The first entries of ``system``; capacity, what is used, and what is free of each resource follow, over the scale."""
+"""First entries of ``system``; capacity, amount used and free amount per resource follow, divided by the scale."""
 
 HIGHEST = 100.0
-"""No number is further from 0."""
+"""Largest absolute value of any entry."""
 
 _FEW = 8.0
 
 _QUARTER = 0.25
-"""Scores of jobs that an agent would start, and minus those of others: where noise still turns some around."""
+"""Score of jobs that an agent would start, and negated score of others: small enough for noise to swap some of them."""
 
 DecodingRule = Literal["stop", "skip", "reserve"]
-"""What becomes of a job that does not fit."""
+"""Treatment of a job that does not fit."""
 
 DECODING_RULES: tuple[DecodingRule, ...] = get_args(DecodingRule)
 
 
 class Advice(Protocol):
-    """What else is told of each job, such as what a plan would do with it.
+    """Source of extra features per job, such as what a plan would do with it.
 
     Attributes
     ----------
     names : tuple of str
-        Of its columns.
+        Names of the columns.
     """
 
     names: tuple[str, ...]
 
     def describe(self, observation: DeferrableObservation) -> NDArray[np.float32]:
-        """Return numbers of the current jobs and then of the future ones, shape (jobs, columns)."""
+        """Return features of the current jobs followed by the future ones, shape (jobs, columns)."""
 
 
 Columns = Sequence[tuple[int, ArrayLike, float]]
-"""Columns of a table: how many, what their numbers are divided by, one or one each, and the most that they may be."""
+"""Columns of a table as groups: number of columns, divisor of their values (one, or one each), largest value."""
 
 
 class _Sheet:
-    """All tables of an observation in one array, so that their numbers are divided, bounded and rounded at once.
+    """All tables of an observation in one array, so that all values are divided, clipped and rounded at once.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ class _Sheet:
     Attributes
     ----------
     tables : dict of str to numpy.ndarray
-        To be written to; parts of the array.
+        Views into the array, to write to.
     """
 
     def __init__(self, tables: dict[str, tuple[int, Columns]]) -> None:
@@ -140,56 +140,57 @@ class _Sheet:
         self.tables = {name: self._numbers[part].reshape(shape) for name, (part, shape) in self._places.items()}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Make the parts anew when an encoder is copied or sent to another process."""
+        """Return a recipe that rebuilds the views, for copies and other processes."""
         return _Sheet, (self._description,)
 
     def clear(self) -> None:
-        """Let all numbers be 0."""
+        """Set all values to 0."""
         self._numbers.fill(0.0)
 
     def bound(self) -> None:
-        """Divide all numbers and keep them within bounds."""
+        """Divide all values and clip them."""
         numbers = self._numbers
         numbers /= self._divisor
         np.minimum(np.maximum(numbers, -HIGHEST, out=numbers), self._most, out=numbers)
 
     def rounded(self) -> Arrays:
-        """Return the tables in new arrays."""
+        """Return the tables as new arrays of 32-bit floats."""
         numbers = self._numbers.astype(np.float32)
         return {name: numbers[part].reshape(shape) for name, (part, shape) in self._places.items()}
 
 
 class ScoreEncoder:
-    """The first jobs whose window is open, those whose window is to open, and the capacity so far.
+    """Encoder of the first jobs with an open window, the first jobs with a later window, and the recent capacity.
 
-    An action has a score for each of the ``max_jobs`` rows of ``current``, and with the rule "reserve" for each of the
-    ``max_future_jobs`` rows of ``future`` behind them. Jobs are started in order of their scores,
-    the highest first and of equal scores the one that became known first, while they fit into what is free: this is how
-    the OSDEC paper (Dong et al., section 4.1.2) reads the scores of its agents. The scores of rows without a job mean
-    nothing. Jobs behind the last row are not started in this slot.
+    An action has a score for each of the ``max_jobs`` rows of ``current`` and, with the rule "reserve", for each of the
+    ``max_future_jobs`` rows of ``future`` after them. Jobs start in descending order of their scores while they fit;
+    ties are broken by the order in which jobs became known. This is how the OSDEC paper (Dong et al., section 4.1.2)
+    interprets its agents' scores. Scores of rows without a job are ignored. Jobs without a row do not start in this
+    slot.
 
     Parameters
     ----------
     max_jobs : int
-        How many jobs whose window is open are seen, and scored.
+        Number of jobs with an open window that are encoded and scored.
     num_resources : int
-        Resources of the cluster, K.
+        Number of resources of the cluster, K.
     max_future_jobs : int
-        How many jobs whose window is to open are seen.
+        Number of jobs with a later window that are encoded.
     history : int
-        For how many slots, this one included, capacity and use are seen.
+        Number of slots of capacity and use that are encoded, including this one.
     horizon : int
-        For how many slots, this one included, it is seen what running jobs leave of the capacity.
+        Number of slots, including this one, for which the capacity left by running jobs is encoded.
     threshold : float
-        Jobs whose scores are at or below it are not started; -1 excludes none.
+        Score at or below which jobs are not started; -1 excludes none.
     rule : {"stop", "skip", "reserve"}
-        Whether the first job that does not fit ends the slot, as in the paper, or is passed over; or keeps its place:
-        then all known jobs have scores, those whose window is to open behind the others, and are given the first slots
-        in which they fit, as :class:`~desim.problems.deferrable.Placing` does; those that are given this one start.
+        Treatment of the first job that does not fit. ``"stop"``: it ends the slot, as in the paper. ``"skip"``: it is
+        skipped. ``"reserve"``: it keeps its place. All known jobs then have scores, those with a later window after the
+        others, and are placed in the first slots in which they fit, as :class:`~desim.problems.deferrable.Placing`
+        does; jobs placed in this slot start.
     scale : float or sequence of float
-        Amounts are divided by it: one number, or one for each resource.
+        Divisor of amounts: one number, or one per resource.
     advice : Advice, optional
-        What else is told of each job, in further columns.
+        Source of extra features per job, in further columns.
 
     Raises
     ------
@@ -213,16 +214,16 @@ class ScoreEncoder:
         sizes = max_jobs, num_resources, max_future_jobs, history, horizon
         if min(sizes) < 1:
             raise InvalidConfiguration(
-                f"max_jobs, num_resources, max_future_jobs, history, horizon are {sizes!r}, want at least 1 of each"
+                f"max_jobs, num_resources, max_future_jobs, history, horizon: got {sizes!r}, expected at least 1 each"
             )
         self.max_jobs, self.num_resources, self.max_future_jobs, self.history, self.horizon = map(int, sizes)
         self.scale: Floats = np.asarray(scale, dtype=np.float64)
         if self.scale.shape not in ((), (self.num_resources,)) or not ((self.scale > 0) & (self.scale < np.inf)).all():
-            raise InvalidConfiguration(f"scale is {scale!r}, want a number above 0, or one for each resource")
+            raise InvalidConfiguration(f"scale: got {scale!r}, expected a number above 0, or one per resource")
         if not -1 <= threshold <= 1:
-            raise InvalidConfiguration(f"threshold is {threshold!r}, want a number from -1 to 1")
+            raise InvalidConfiguration(f"threshold: got {threshold!r}, expected a number from -1 to 1")
         if rule not in DECODING_RULES:
-            raise InvalidConfiguration(f"rule is {rule!r}, want one of {', '.join(map(repr, DECODING_RULES))}")
+            raise InvalidConfiguration(f"rule: got {rule!r}, expected one of {', '.join(map(repr, DECODING_RULES))}")
         self.threshold = float(threshold)
         self.rule = rule
         self.num_scores = self.max_jobs + (self.max_future_jobs if rule == "reserve" else 0)
@@ -244,7 +245,7 @@ class ScoreEncoder:
         self._ahead = np.arange(self.horizon)[:, None]
 
     def _new_sheet(self, num_advised: int) -> _Sheet:
-        """Return room for what is seen; counts that are to be compressed have no bound yet."""
+        """Return an empty sheet; counts have no bound yet, because they are log-scaled after clipping."""
         each = self.num_resources
         scale = np.array(np.broadcast_to(self.scale, each))
         one, few, worth, few_slots = (1, 1.0, HIGHEST), (1, _FEW, HIGHEST), (1, scale.max(), HIGHEST), (3, _FEW, 1.0)
@@ -260,30 +261,29 @@ class ScoreEncoder:
         )
 
     def encode(self, observation: DeferrableObservation) -> Arrays:
-        """Return ``current``, ``future``, ``free``, ``history``, ``system``, and the mask.
+        """Return ``current``, ``future``, ``free``, ``history``, ``system``, and the action mask.
 
         Parameters
         ----------
         observation : DeferrableObservation
-            A decision.
+            Observation at a decision.
 
         Returns
         -------
         dict of str to numpy.ndarray
-            The columns are :data:`CURRENT_FEATURES`, :data:`FUTURE_FEATURES`, :data:`HISTORY_FEATURES` and
-            :data:`SYSTEM_FEATURES`, then one a resource, or several. Row h of ``free`` has what the jobs that run now
-            will leave h slots from now of the capacity as it is. The rows of ``history`` are slots, the last one this
-            slot, now before any start. Rows without a job or slot are 0. The mask tells the rows of ``current`` that
-            have a job.
+            Arrays with the columns :data:`CURRENT_FEATURES`, :data:`FUTURE_FEATURES`, :data:`HISTORY_FEATURES` and
+            :data:`SYSTEM_FEATURES`, followed by one or several per resource. Row h of ``free`` is the current capacity
+            minus what the running jobs still hold h slots from now. The rows of ``history`` are slots, the last one
+            being this slot before any start. Rows without a job or slot are 0. The mask marks the rows that have a job.
 
         Raises
         ------
         InvalidConfiguration
-            If the cluster has another number of resources.
+            If the cluster has a different number of resources.
         """
         if len(observation.resources) != self.num_resources:
             raise InvalidConfiguration(
-                f"the cluster has {len(observation.resources)} resources, the encoder {self.num_resources}"
+                f"resources: got {len(observation.resources)} in the cluster, expected {self.num_resources}"
             )
         current, future = observation.current.rows[: self.max_jobs], observation.future.rows[: self.max_future_jobs]
         mask = np.zeros(self.num_scores, np.int8)
@@ -312,75 +312,75 @@ class ScoreEncoder:
         return arrays
 
     def forced(self, observation: DeferrableObservation) -> bool:
-        """Tell whether there is no job to be started.
+        """Return whether no job can start.
 
         Parameters
         ----------
         observation : DeferrableObservation
-            A decision.
+            Observation at a decision.
         """
         return not len(observation.current)
 
     def decode(self, observation: DeferrableObservation, action: Any) -> tuple[list[int] | None, bool]:
-        """Return the positions of the jobs that are started, in order, and whether the scores are numbers.
+        """Return the positions of the jobs that start, in order, and whether the action is valid.
 
         Parameters
         ----------
         observation : DeferrableObservation
-            What was encoded.
+            Observation that was encoded.
         action : array_like of shape (num_scores,)
-            Scores.
+            Scores of the jobs.
 
         Returns
         -------
         tuple of (list of int or None) and bool
-            Scores that are not numbers start nothing.
+            Positions, and whether the action is valid. If a score is NaN, no job starts.
 
         Raises
         ------
         InvalidConfiguration
-            If there is another number of scores.
+            If the number of scores is wrong.
         """
         scores = np.asarray(action, dtype=np.float64)
         if scores.shape != (self.num_scores,):
-            raise InvalidConfiguration(f"the action has shape {scores.shape}, want ({self.num_scores},)")
+            raise InvalidConfiguration(f"action: got shape {scores.shape}, expected ({self.num_scores},)")
         if self.rule == "reserve":
             chosen = self.reserving(observation, scores)
             return chosen, chosen is not None
-        given = scores[: len(observation.current)].tolist()  # there are few: plain numbers are sorted faster
+        given = scores[: len(observation.current)].tolist()  # for few scores, plain numbers are sorted faster
         if any(map(isnan, given)):
             return None, False
         return self._fitting(observation, self.order(given)), True
 
     def order(self, scores: Sequence[float]) -> list[int]:
-        """Return in which order jobs are started: positions of scores, without those that are held back.
+        """Return the positions of the scores in the order of starts, without jobs that the threshold excludes.
 
         Parameters
         ----------
         scores : sequence of float
-            Of the jobs whose window is open.
+            Scores of the jobs with an open window.
         """
-        order = sorted(range(len(scores)), key=scores.__getitem__, reverse=True)  # stable, too, if reversed
+        order = sorted(range(len(scores)), key=scores.__getitem__, reverse=True)  # stable even if reversed
         return [position for position in order if scores[position] > self.threshold] if self.threshold > -1 else order
 
     def reserving(
         self, observation: DeferrableObservation, action: Any, placing: Placing | None = None
     ) -> list[int] | None:
-        """Return the positions of the jobs that start now if every job keeps its place, as the rule "reserve" has it.
+        """Return the positions of the jobs that start now under the rule "reserve".
 
         Parameters
         ----------
         observation : DeferrableObservation
-            What was encoded.
+            Observation that was encoded.
         action : array_like of shape (max_jobs + max_future_jobs,)
-            Scores.
+            Scores of the jobs.
         placing : Placing, optional
-            The room that there is; by default, as much as there would be with the capacity as it is.
+            Plan to place the jobs in; default: a new one that assumes a constant capacity.
 
         Returns
         -------
         list of int or None
-            None for scores that are not numbers.
+            Positions; None if a score is NaN.
         """
         scores = np.asarray(action, dtype=np.float64)
         number = len(observation.current)
@@ -396,7 +396,7 @@ class ScoreEncoder:
         return np.flatnonzero(placing.starts(places[order].tolist())[:number] == 0).tolist()
 
     def _fitting(self, observation: DeferrableObservation, order: list[int]) -> list[int]:
-        """Return the positions of the jobs that fit, each beside those before it."""
+        """Return the positions of the jobs that fit, each in addition to those before it."""
         if self.num_resources > 1:
             return self._all_fitting(observation, order)
         if not order:
@@ -404,7 +404,7 @@ class ScoreEncoder:
         requests = observation.current.cores[: self.max_jobs].tolist()
         used, limit = observation.used.item(), observation.limit.item()
         chosen = []
-        started = 0.0  # added up like this the sums are those that the problem checks
+        started = 0.0  # summed in the same order as in the problem's own check, so that rounding agrees
         for position in order:
             if used + (started + requests[position]) <= limit:
                 started += requests[position]
@@ -414,7 +414,7 @@ class ScoreEncoder:
         return chosen
 
     def _all_fitting(self, observation: DeferrableObservation, order: list[int]) -> list[int]:
-        """Do the same for several resources; a job that requests nothing of one fits however short it is."""
+        """Do the same for several resources; a resource of which a job requests none cannot prevent its start."""
         requests, used, limit = observation.current.requests, observation.used, observation.limit
         chosen = []
         started = np.zeros(self.num_resources)
@@ -429,23 +429,22 @@ class ScoreEncoder:
         return chosen
 
     def action_of(self, observation: DeferrableObservation, answer: Any) -> NDArray[np.float32] | None:
-        """Return scores with which the same jobs start as those that an agent answers.
+        """Return scores that start the same jobs as an agent's answer.
 
-        The jobs that are to start have scores of at least a quarter, in order; all others minus a quarter, or what
-        holds them back.
+        Scores are at least a quarter, in order, for jobs to start, and otherwise minus a quarter, or the threshold.
 
         Parameters
         ----------
         observation : DeferrableObservation
-            What the agent saw.
+            Observation that the agent decided on.
         answer : sequence of int, or None
-            Its answer: positions of the jobs to be started.
+            Answer of the agent: positions of the jobs to start.
 
         Returns
         -------
         numpy.ndarray or None
-            None if the encoder shows too few jobs or would start others, too: it holds back no job that fits unless its
-            threshold says so.
+            Scores, or None if no scores express the answer: a job is not encoded, or further jobs would start, because
+            only the threshold can exclude a job that fits.
         """
         chosen = [] if answer is None else [int(position) for position in answer]
         if any(position >= self.max_jobs for position in chosen):
@@ -458,7 +457,7 @@ class ScoreEncoder:
         return scores if sorted(started or []) == sorted(chosen) else None
 
     def _free_ahead(self, observation: DeferrableObservation) -> Floats:
-        """Return what running jobs leave in the next slots of the capacity as it is, shape (horizon, K)."""
+        """Return the current capacity minus what running jobs hold in the next slots, shape (horizon, K)."""
         running = observation.running
         if not len(running):
             return np.broadcast_to(observation.capacity, (self.horizon, self.num_resources))
@@ -466,18 +465,18 @@ class ScoreEncoder:
         return observation.capacity - runs_on @ running.requests
 
     def _until_fit(self, requests: Floats, free: Floats) -> NDArray[np.int64]:
-        """Return in how many slots there will be enough free; the horizon if not within it."""
-        fits = np.ones((len(requests), self.horizon + 1), np.bool_)  # behind the horizon all fit, which ends the search
+        """Return the number of slots until requests fit; the horizon if they do not fit within it."""
+        fits = np.ones((len(requests), self.horizon + 1), np.bool_)  # the extra column ends the search
         enough = limit_of(free)[None] >= requests[:, None]
         if self.num_resources > 1:
             fits[:, :-1] = np.all(enough | (requests <= 0)[:, None], axis=2)
-        else:  # every job requests cores
+        else:  # every job requests cores, so the check for requests of 0 is not needed
             fits[:, :-1] = enough[:, :, 0]
         slots: NDArray[np.int64] = fits.argmax(axis=1)
         return slots
 
     def _describe_current(self, rows: Floats, jobs: JobSet, observation: DeferrableObservation, free: Floats) -> Floats:
-        """Write the numbers that tell of jobs whose window is open, one a row, and return those to be compressed."""
+        """Write the features of jobs with an open window, one per row, and return those to log-scale."""
         first, each, slot = len(CURRENT_FEATURES), self.num_resources, observation.slot
         requests = jobs.requests
         delay = slot - jobs.earliest_start
@@ -499,7 +498,7 @@ class ScoreEncoder:
         return rows[:, 5:10]
 
     def _describe_future(self, rows: Floats, jobs: JobSet, observation: DeferrableObservation, free: Floats) -> Floats:
-        """Do the same for jobs whose window is to open."""
+        """Do the same for jobs with a later window."""
         first, each = len(FUTURE_FEATURES), self.num_resources
         earliest, requests = jobs.earliest_start, jobs.requests
         rows[:, 0] = 1.0
@@ -514,7 +513,7 @@ class ScoreEncoder:
         return rows[:, 3:6]
 
     def _describe_history(self, rows: Floats, observation: DeferrableObservation) -> int:
-        """Write the numbers that tell of the last slots, one a row, and return how many slots there are."""
+        """Write the features of the last slots, one per row, and return the number of slots."""
         count = min(self.history, observation.slot + 1)
         shown = rows[-count:]
         shown[:, 0] = 1.0
@@ -522,7 +521,7 @@ class ScoreEncoder:
         return count
 
     def _describe_system(self, rows: Floats, observation: DeferrableObservation) -> Floats:
-        """Write the numbers that tell of the cluster, and return those to be compressed."""
+        """Write the features of the cluster, and return those to log-scale."""
         current, future = len(observation.current.rows), len(observation.future.rows)
         invisible = max(current - self.max_jobs, 0), max(future - self.max_future_jobs, 0)
         progress = observation.slot / observation.num_slots if observation.num_slots else 0.0
@@ -532,7 +531,7 @@ class ScoreEncoder:
         return rows[:, 1:6]
 
     def _add_advice(self, tables: Arrays, observation: DeferrableObservation) -> None:
-        """Write what is advised behind what is known of each job."""
+        """Write the extra features into the last columns of each job."""
         assert self.advice is not None
         numbers = self.advice.describe(observation)
         known, width = len(observation.current), numbers.shape[1]

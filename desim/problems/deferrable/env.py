@@ -1,4 +1,4 @@
-"""Deferrable jobs under a fluctuating capacity as a Gymnasium environment, and what it earns."""
+"""Gymnasium environment for deferrable jobs under a fluctuating capacity, with its rewards."""
 
 from __future__ import annotations
 
@@ -19,70 +19,72 @@ __all__ = ["REWARDS", "DeferrableEnv", "PaperReward", "UtilizationReward"]
 
 
 class PaperReward(SlotReward):
-    """Revenue less delay and violation: equation (6) of the OSDEC paper, over a scale.
+    """Revenue minus delay and violation costs: equation (6) of the OSDEC paper, divided by a scale.
 
-    The sum over an episode is the paper's objective, equation (1): the metric ``total_reward``.
+    Summed over an episode, it is the paper's objective, equation (1): the metric ``total_reward``.
 
     Parameters
     ----------
     scale : float
-        Core-slots that earn 1.
+        Core-slots that yield a reward of 1.
     """
 
     def __init__(self, scale: float = 10.0) -> None:
         super().__init__(scale)
 
     def value(self, outcome: SlotOutcome) -> float:
-        """Return what a slot is worth, in core-slots."""
+        """Return the value of a slot, in core-slots."""
         return outcome.reward
 
 
 class UtilizationReward(PaperReward):
-    """Cores times duration of the jobs that are started, less those of jobs that are evicted, over a scale.
+    """Cores times duration of the started jobs, minus those of evicted jobs, divided by a scale.
 
-    The sum over an episode is the metric ``revenue``, the utilization of the paper's Table 2.
+    Summed over an episode, it is the metric ``revenue``, the utilization of the paper's Table 2.
     """
 
     def value(self, outcome: SlotOutcome) -> float:
-        """Return what a slot is worth, in core-slots."""
+        """Return the value of a slot, in core-slots."""
         return outcome.revenue
 
 
 REWARDS: dict[str, Callable[[], Reward]] = {"paper": PaperReward, "utilization": UtilizationReward}
-"""The rewards by name."""
+"""Rewards by name."""
 
 
 class DeferrableEnv(SchedulingEnv):
-    """``desim/Deferrable-v0``: in which order jobs are started whose window is open, slot by slot.
+    """``desim/Deferrable-v0``: environment in which scores order the starts of jobs with an open window, slot by slot.
 
     The action space is Box(-1, 1, (max_jobs,)): scores, see :class:`~desim.problems.deferrable.encoder.ScoreEncoder`.
 
     Parameters
     ----------
     workload : sequence of DeferrableCluster, or callable, optional
-        Clusters that episodes are drawn from, or what makes that of an episode from a random generator. By default
-        jobs and capacity are drawn for each episode, see :func:`desim.workloads.deferrable.registry.draw`.
+        Clusters that episodes are sampled from, or a function that creates the cluster of an episode from a random
+        generator. By default, jobs and capacity are generated for each episode, see
+        :func:`desim.workloads.deferrable.registry.draw`.
     max_jobs : int
-        How many jobs whose window is open are seen, and scored.
+        Number of jobs with an open window that are encoded and scored.
     num_resources : int
-        Resources of every cluster.
+        Number of resources of every cluster.
     observation : {"scores"} or Encoder
-        What is seen; with an encoder of your own max_jobs, num_resources, threshold and rule play no part.
+        Name of an encoder, or a custom encoder; with a custom one, max_jobs, num_resources, threshold and rule are
+        ignored.
     threshold : float
-        Jobs whose scores are at or below it are not started; -1 excludes none.
+        Score at or below which jobs are not started; -1 excludes none.
     rule : {"stop", "skip", "reserve"}
-        Whether the first job that does not fit ends the slot, or is passed over.
+        Treatment of the first job that does not fit, see :class:`~desim.problems.deferrable.encoder.ScoreEncoder`.
     reward : {"paper", "utilization"} or Reward
-        What is earned.
+        Name of a reward, or a custom reward.
     until, max_decisions, skip_forced : float, int, bool
-        As for :class:`~desim.envs.SchedulingEnv`; forced are slots without a job to be started.
+        As for :class:`~desim.envs.SchedulingEnv`; a decision is forced if no job can start.
 
     Raises
     ------
     InvalidConfiguration
         If an argument is out of range.
     MissingDependency
-        If there is no package that makes the default workload.
+        If the package for the default workload is not installed.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Figures of runs of deferrable jobs: windows and runs of jobs, what they hold of the capacity, and known work."""
+"""Figures of runs of deferrable jobs: windows and runs of jobs, use of the capacity, and known work."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ EXPIRED: dict[str, Any] = {"facecolor": "#F2B58A", "edgecolor": "#C0611B"}
 RUN, RUNS_ON = "#0072B2", "#56B4E9"
 NOTICE, START = "#8A8A8A", "black"
 EVICTION: dict[str, Any] = {"color": "#D55E00", "marker": "X", "markeredgecolor": "white", "linestyle": "none"}
-#: Widths of the lines of notices and starts, in points; where rows are low, at most such shares of their heights.
+#: Line widths of lead times and starts, in points, and their largest shares of the height of a row.
 NOTICE_WIDTH, START_WIDTH, THIN, THICK = 1.0, 2.0, 0.15, 0.6
-#: Width of the frame of a window, and the least height of a row where it has one, in points.
+#: Line width of the frame of a window, and smallest height of a row with frames, in points.
 FRAME_WIDTH, LEAST_FRAMED = 0.8, 4.0
-#: Height of a row, and of a panel, alone or one of several, in inches.
+#: Height of a row, and largest height of a panel, alone or as one of several, in inches.
 ROW, HIGHEST, HIGHEST_OF_SEVERAL = 0.26, 7.8, 4.8
 #: Half the height of a window and of an execution, in rows.
 TALL, LOW = 0.42, 0.3
@@ -68,12 +68,12 @@ TALL, LOW = 0.42, 0.3
 VIOLATION: dict[str, Any] = {"facecolor": "#D55E00", "edgecolor": "#7A2E00", "hatch": "////"}
 CAPACITY: dict[str, Any] = {"color": "black", "linewidth": 1.4}
 MISSING: dict[str, Any] = {"facecolor": OTHER_COLOR}
-#: Neighbours differ, and none is near the colour of a violation.
+#: Colours of neighbouring jobs; none is close to the colour of a violation.
 NEIGHBOUR_COLORS = tuple(color for color in JOB_COLORS if color != "#EE8866")
-#: How far capacities and amounts may differ without being seen, and what adding and subtracting amounts may leave.
+#: Relative differences of capacities and amounts that are invisible, and that rounding may leave.
 UNSEEN, RESIDUE = 1e-6, 1e-9
 
-#: The layers of known work from the bottom, in colours of Okabe and Ito, "Color Universal Design", 2008, and a grey.
+#: Layers of known work from the bottom, in colours of Okabe and Ito, "Color Universal Design", 2008, and a grey.
 LAYERS: dict[str, dict[str, Any]] = {
     "running: what is left": {"facecolor": "#0072B2"},
     "window open": {"facecolor": "#8CC3E6"},
@@ -81,29 +81,29 @@ LAYERS: dict[str, dict[str, Any]] = {
     "window not open yet": {"facecolor": "#E2E2E2"},
 }
 
-#: More amounts than these share classes.
+#: Largest number of amounts with their own classes.
 MOST_CLASSES = 6
-#: The classes of many amounts end at powers of the first of these that makes few enough.
+#: Classes of many amounts end at powers of the first of these bases that yields few enough classes.
 BASES = (2.0, 4.0, 10.0, 100.0)
-#: Where on the scale of colours the smallest and the largest class stand: one that is seen on white, one below black.
+#: Positions of the smallest and the largest class on the colour scale: visible on white, and lighter than black.
 LIGHTEST, DARKEST = 0.2, 0.8
 
 
 def _slots(result: Result) -> tuple[float, float]:
-    """Return the span of a run in slots: until the one ends in which it ended."""
+    """Return the time range of a run in slots, up to the end of the slot in which it ended."""
     return 0.0, float(max(len(result.table("slots")), math.ceil(seconds(result)[1])))
 
 
 def executions(run: Run) -> pl.DataFrame:
-    """Return all executions of a run by start, those included that an eviction cut.
+    """Return all executions of a run by start, including those ended by an eviction.
 
-    They have the columns of their jobs, ``begin`` and ``end`` in slots, ``cut``, whether it was evicted, and
-    ``runs_on``, whether it goes on when the run ends.
+    They have the columns of their jobs, ``begin`` and ``end`` in slots, ``cut`` (whether the job was evicted), and
+    ``runs_on`` (whether the job was running when the run ended).
 
     Parameters
     ----------
     run : Run
-        A run.
+        Run of ``deferrable``.
     """
     last = run.jobs.drop_nulls("starting_time").with_columns(
         begin="starting_time",
@@ -124,7 +124,7 @@ def executions(run: Run) -> pl.DataFrame:
 
 
 def _work_unit(run: Run) -> str:
-    """Return the unit of work, after the first resource."""
+    """Return the unit of work, named after the first resource."""
     first = resources_of(run)[0]
     return "core-slots" if first == "cores" else f"{first} x slots"
 
@@ -138,38 +138,38 @@ def gantt(
     labels: bool = True,
     axes: Axes | Iterable[Axes] | None = None,
 ) -> list[Axes]:
-    """Draw a row for each deferrable job: its notice, its window, its start and its run.
+    """Draw a row per deferrable job: its lead time, its window, its start and its run.
 
-    Jobs stand in the order of their earliest starts. A thin line leads from the submission to the window, which is a
-    pale bar over the slots in which the job may be started: light blue, or orange if it expired. A black mark is the
-    start, and a narrower bar the run. Runs that an eviction cut are hatched and end with a cross; a job may then have
-    several.
+    Jobs are in the order of their earliest starts. A thin line leads from the submission to the window, which is a
+    pale bar over the slots in which the job may start: light blue, or orange if the job expired. A black mark is the
+    start, and a narrower bar the run. Runs ended by an eviction are hatched and end with a cross; a job may have
+    several of them.
 
     Parameters
     ----------
     results : Result or mapping of str to Result
         One run, or several by name, which are drawn one above the other over the same slots.
     num_jobs : int, "auto" or None
-        Draw only so many jobs, the first of the order; the slots that are shown then end with them. None draws all;
-        ``"auto"`` up to 40, and fewer of several runs, so that they fit on a page.
+        Number of jobs to draw, in order; the time range then ends with them. None draws all. ``"auto"`` draws up to 40,
+        and fewer if there are several runs, so that they fit on a page.
     window : (int, int), optional
-        Show only the slots from the first to before the second, and the jobs whose windows were open in them, but for
-        those that had ended before.
+        Slots to show, from the first to before the second, with the jobs whose windows were open in them and that had
+        not ended before.
     labels : bool
-        Whether runs carry what the job requests of the first resource, where it fits.
+        Whether runs show the job's request of the first resource, where it fits.
     axes : Axes or iterable of Axes, optional
-        Where to draw, one a run; by default on a new figure.
+        Axes to draw on, one per run; default: a new figure.
 
     Returns
     -------
     Axes or list of Axes
         One for a Result, a list for a mapping. Slot t reaches from t to t + 1, the window of a job from its earliest
-        start to the end of the slot of its latest start. The first job stands at y = 0.
+        start to the end of the slot of its latest start. The first job is at y = 0.
 
     Raises
     ------
     InvalidConfiguration
-        If an argument is out of range or the results are not those of ``deferrable``.
+        If an argument is out of range or the results do not come from ``deferrable``.
 
     Examples
     --------
@@ -210,7 +210,7 @@ def gantt(
 
 
 def jobs_in_rows(run: Run, slots: tuple[float, float] | None = None) -> pl.DataFrame:
-    """Return the jobs by earliest start, with when they ``leave`` and their window ``closes``, and their ``line``."""
+    """Return the jobs by earliest start, with when they ``leave``, when their window ``closes``, and their ``line``."""
     expired = pl.col("status") == "expired"
     jobs = run.jobs.with_columns(closes=pl.col("latest_start").cast(pl.Float64) + 1.0)
     jobs = jobs.with_columns(leave=pl.when(expired).then("closes").otherwise(pl.col("finish_time").fill_null(run.end)))
@@ -221,7 +221,7 @@ def jobs_in_rows(run: Run, slots: tuple[float, float] | None = None) -> pl.DataF
 
 
 def _end(runs: Sequence[Run], found: Sequence[pl.DataFrame], tables: Sequence[pl.DataFrame]) -> float:
-    """Return until when runs are shown: to their ends or, where jobs are left out, until the others have left."""
+    """Return the end of the time range: of the run or, if jobs are left out, when the shown jobs have left."""
     ends = []
     for run, jobs, table in zip(runs, found, tables, strict=True):
         left = table.select(pl.max_horizontal("leave", "closes").max()).item() if len(table) < len(jobs) else run.end
@@ -230,7 +230,7 @@ def _end(runs: Sequence[Run], found: Sequence[pl.DataFrame], tables: Sequence[pl
 
 
 def _draw_windows(axes: Axes, jobs: pl.DataFrame, high: float) -> None:
-    """Draw from when on jobs were known, and their windows."""
+    """Draw lead times and windows of jobs."""
     boxes = boxes_of(jobs["earliest_start"], jobs["closes"], jobs["line"], TALL)
     expired = (jobs["status"] == "expired").to_numpy()
     frame = FRAME_WIDTH if high >= LEAST_FRAMED else 0.0
@@ -243,7 +243,7 @@ def _draw_windows(axes: Axes, jobs: pl.DataFrame, high: float) -> None:
 
 
 def _draw_runs(axes: Axes, run: Run, bars: pl.DataFrame, high: float, *, rows: int, labels: bool) -> None:
-    """Draw executions, their starts and how they were cut."""
+    """Draw executions with their starts and evictions."""
     boxes = boxes_of(bars["begin"], bars["end"], bars["line"], LOW)
     cut, runs_on = bars["cut"].to_numpy(), bars["runs_on"].to_numpy()
     texts = np.array([f"{amount:g}" for amount in bars[f"requested_{resources_of(run)[0]}"].to_list()])
@@ -260,7 +260,7 @@ def _draw_runs(axes: Axes, run: Run, bars: pl.DataFrame, high: float, *, rows: i
 
 
 def _remark(jobs: pl.DataFrame, known: int) -> str:
-    """Count the jobs that are shown, and what has become of them."""
+    """Return the number of shown jobs, by status, as text."""
     counts = jobs["status"].value_counts().sort("status")
     words = ", ".join(f"{count:,} {status}" for status, count in counts.iter_rows())
     of = how_many(known, "job")
@@ -268,7 +268,7 @@ def _remark(jobs: pl.DataFrame, known: int) -> str:
 
 
 def _explain(panels: Sequence[Axes], resource: str) -> None:
-    """Explain lines, colours and marks."""
+    """Add a legend for lines, colours and marks."""
     from matplotlib.lines import Line2D
 
     start = Line2D([], [], color=START, marker="|", markersize=9.0, markeredgewidth=START_WIDTH, linestyle="none")
@@ -286,7 +286,7 @@ def _explain(panels: Sequence[Axes], resource: str) -> None:
 
 
 class _SizeClasses(NamedTuple):
-    """Classes of amounts that follow each other: the largest amount of each, their names, and how they are filled."""
+    """Consecutive classes of amounts: the largest amount of each, and its name with its fill style."""
 
     tops: Floats
     styles: dict[str, dict[str, Any]]
@@ -297,7 +297,7 @@ class _SizeClasses(NamedTuple):
 
 
 def size_classes(amounts: Floats, resource: str) -> _SizeClasses:
-    """Return a class for each amount that there is, or at most six that hold them all, in colours that darken."""
+    """Return a class per amount, or at most six classes that cover all amounts, in darkening colours."""
     values = np.unique(amounts)
     if len(values) <= MOST_CLASSES:
         tops = values
@@ -313,7 +313,7 @@ def size_classes(amounts: Floats, resource: str) -> _SizeClasses:
 
 
 def _round_ends(values: Floats) -> Floats:
-    """Return round ends of classes that hold all values, or, where they are too wide apart, some of the values."""
+    """Return round upper ends of classes that cover all values or, if the range is too wide, quantiles."""
     for base in BASES:
         low, high = (int(np.ceil(np.log(value) / np.log(base) - 1e-12)) for value in (values[0], values[-1]))
         if high - low < MOST_CLASSES:
@@ -330,36 +330,36 @@ def capacity_use(
     window: Window = None,
     axes: Axes | Iterable[Axes] | None = None,
 ) -> list[Axes]:
-    """Draw what deferrable jobs hold, one above the other, and the capacity as a line.
+    """Draw the amounts that deferrable jobs hold as a stack, and the capacity as a line.
 
-    What is held beyond the capacity, a violation, is hatched in orange. Of more than 250 slots means over bins are
-    drawn: the hatched area is then the mean violation, at the top of what is held on average, even where that is below
-    the mean capacity.
+    Amounts beyond the capacity, violations, are hatched in orange. For more than 250 slots, means over bins are drawn.
+    The hatched area is then the mean violation, at the top of the mean amount held, even if that is below the mean
+    capacity.
 
     Parameters
     ----------
     results : Result or mapping of str to Result
         One run, or several by name, which are drawn one above the other with the same axes.
     by : {"size", "job"}
-        What is told apart: sizes of jobs, which are amounts of the first resource, at most six classes of them; or
-        single jobs, the earliest start at the bottom, in colours that tell neighbours apart.
+        Meaning of the layers. ``"size"``: sizes of jobs, which are amounts of the first resource, in at most six
+        classes. ``"job"``: single jobs, the earliest start at the bottom, in colours that differ between neighbours.
     resource : str, optional
-        The resource that is shown; by default the first one.
+        Name of the resource to show; default: the first one.
     window : (int, int), optional
-        Show only the slots from the first to before the second.
+        Slots to show, from the first to before the second.
     axes : Axes or iterable of Axes, optional
-        Where to draw, one a run; by default on a new figure.
+        Axes to draw on, one per run; default: a new figure.
 
     Returns
     -------
     Axes or list of Axes
-        One for a Result, a list for a mapping. Slot t reaches from t to t + 1. There is what was held once jobs had
-        been started.
+        One for a Result, a list for a mapping. Slot t reaches from t to t + 1. Amounts are those after the starts of
+        each slot.
 
     Raises
     ------
     InvalidConfiguration
-        If an argument is out of range, the results are not those of ``deferrable``, or one has no such resource.
+        If an argument is out of range, the results do not come from ``deferrable``, or one has no such resource.
 
     Examples
     --------
@@ -406,7 +406,7 @@ def capacity_use(
 
 
 def _explain_use(panels: Sequence[Axes], classes: _SizeClasses) -> None:
-    """Explain the line and the colours."""
+    """Add a legend for the line and the colours."""
     from matplotlib.lines import Line2D
 
     handles: dict[str, Any] = {"capacity": Line2D([], [], **CAPACITY), **classes.styles}
@@ -415,7 +415,7 @@ def _explain_use(panels: Sequence[Axes], classes: _SizeClasses) -> None:
 
 
 def _draw_capacity(axes: Axes, run: Run, resource: str, edges: Floats, known: Floats) -> None:
-    """Draw the capacity, what is held beyond it, and what is held by nobody that is known, in a run that crashed."""
+    """Draw the capacity, violations and, if the run crashed, amounts held by jobs that are not recorded."""
     slots = run.table("slots")
     used, capacity, violation = (
         bin_means(slots[f"{kind}_{resource}"].to_numpy(), edges) for kind in ("used", "capacity", "violation")
@@ -427,7 +427,7 @@ def _draw_capacity(axes: Axes, run: Run, resource: str, edges: Floats, known: Fl
 
 
 def _held(table: pl.DataFrame, resource: str, group: Indices, num_groups: int, edges: Floats) -> Floats:
-    """Return what the executions of each group hold in each slot up to the last edge, shape (groups, slots)."""
+    """Return the amounts that the executions of each group hold per slot up to the last edge, shape (groups, slots)."""
     begin, end = _slots_of(table, 0, int(edges[-1]))
     amount, slots = table[f"requested_{resource}"].to_numpy(), int(edges[-1]) + 1
     change = np.bincount(group * slots + begin, amount, num_groups * slots)
@@ -436,31 +436,31 @@ def _held(table: pl.DataFrame, resource: str, group: Indices, num_groups: int, e
 
 
 def _slots_of(table: pl.DataFrame, shift: int, num_slots: int) -> tuple[Indices, Indices]:
-    """Return the first slot of executions, so many later, and the first in which they do not run any more."""
+    """Return each execution's first slot, shifted by a number of slots, and its first slot after the end."""
     begin = np.minimum(table["begin"].to_numpy().astype(np.int64) + shift, num_slots)
     end = np.minimum(table["end"].to_numpy().astype(np.int64), num_slots)
     return begin, np.maximum(begin, end)
 
 
 def _without_residue(amounts: Floats) -> Floats:
-    """Return amounts without the specks below and above 0 that rounding leaves."""
+    """Return amounts with rounding residues around 0 set to 0."""
     return np.where(amounts > RESIDUE * amounts.max(initial=0.0), amounts, 0.0)
 
 
 def _draw_jobs(axes: Axes, table: pl.DataFrame, resource: str, edges: Floats) -> None:
-    """Draw every job as rectangles; one that was evicted and started anew keeps its colour."""
+    """Draw every job as rectangles; a restarted job keeps its colour."""
     boxes, owners = _piled(table, resource, edges)
     _, first, job = np.unique(table["arrival_number"].to_numpy(), return_index=True, return_inverse=True)
     place = first.argsort().argsort()[job]
-    faces = rgba(NEIGHBOUR_COLORS)[place[owners] % len(NEIGHBOUR_COLORS)]  # neighbours started one after the other
+    faces = rgba(NEIGHBOUR_COLORS)[place[owners] % len(NEIGHBOUR_COLORS)]  # jobs started in a row are neighbours
     draw_bars(axes, boxes, "jobs", faces, rows=max(1.0, boxes[:, 3].max(initial=0.0)))
 
 
 def _piled(table: pl.DataFrame, resource: str, edges: Floats) -> tuple[Floats, Indices]:
-    """Pile up what executions hold in each bin of slots, the earliest start at the bottom.
+    """Stack the amounts that executions hold in each bin of slots, the earliest start at the bottom.
 
-    Returns rectangles as high as the mean amount in the bin, of which neighbouring bins share one where they can, and
-    the execution of each.
+    Returns rectangles whose heights are mean amounts in the bin, joined across neighbouring bins where possible, and
+    the execution of each rectangle.
     """
     begin, end = (np.clip(table[name].to_numpy(), edges[0], edges[-1]) for name in ("begin", "end"))
     first = np.searchsorted(edges, begin, side="right") - 1
@@ -484,7 +484,7 @@ def _piled(table: pl.DataFrame, resource: str, edges: Floats) -> tuple[Floats, I
 
 
 def _use_remark(run: Run, resource: str, span: tuple[float, float], width: int) -> str:
-    """Say how much of the capacity was in use, and how often more than that."""
+    """Return the share of the capacity in use, and the number of slots in which it was exceeded, as text."""
     shown = run.table("slots")[int(span[0]) : int(span[1])]
     used, capacity = (float(shown[f"{kind}_{resource}"].sum()) for kind in ("used", "capacity"))
     over = int((shown[f"violation_{resource}"] > 0).sum())
@@ -496,20 +496,20 @@ def _use_remark(run: Run, resource: str, span: tuple[float, float], width: int) 
 
 @one_panel_a_run
 def known_work(results: Results, *, window: Window = None, axes: Axes | Iterable[Axes] | None = None) -> list[Axes]:
-    """Draw the work that is known and not done yet as each slot begins, before jobs are started in it.
+    """Draw the known work that is not done yet at the beginning of each slot, before its starts.
 
-    From the bottom: what is left of the jobs that run on; jobs whose window is open, those apart that the slot lets
-    expire because they are not started in their last one; and jobs that are known and whose window is not open yet.
-    Work is the amount of the first resource times the duration. Of more than 250 slots means over bins are drawn.
+    The layers, from the bottom: remaining work of running jobs; jobs with an open window, with separate layers for
+    those that do not and do expire in the slot; and known jobs whose window is not open yet. Work is the amount of the
+    first resource times the duration. For more than 250 slots, means over bins are drawn.
 
     Parameters
     ----------
     results : Result or mapping of str to Result
         One run, or several by name, which are drawn one above the other with the same axes.
     window : (int, int), optional
-        Show only the slots from the first to before the second.
+        Slots to show, from the first to before the second.
     axes : Axes or iterable of Axes, optional
-        Where to draw, one a run; by default on a new figure.
+        Axes to draw on, one per run; default: a new figure.
 
     Returns
     -------
@@ -519,7 +519,7 @@ def known_work(results: Results, *, window: Window = None, axes: Axes | Iterable
     Raises
     ------
     InvalidConfiguration
-        If an argument is out of range or the results are not those of ``deferrable``.
+        If an argument is out of range or the results do not come from ``deferrable``.
 
     Examples
     --------
@@ -571,9 +571,9 @@ def _work(run: Run) -> Floats:
 
 
 def _remaining(table: pl.DataFrame, amount: pl.Expr, num_slots: int) -> Floats:
-    """Return what is left to do of the jobs that run on as each slot begins: amount times slots.
+    """Return the remaining work of running jobs at the beginning of each slot: amount times slots.
 
-    Jobs that are started in the slot do not count, nor do those that are evicted as it begins.
+    Jobs that are started in the slot, or evicted at its beginning, do not count.
     """
     begin, end = _slots_of(table, 1, num_slots)
     would_end = pl.col("begin") + pl.col("requested_time")
@@ -586,7 +586,7 @@ def _remaining(table: pl.DataFrame, amount: pl.Expr, num_slots: int) -> Floats:
 
 
 def _workload(result: Result) -> dict[str, float]:
-    """Return numbers about the jobs of a run and the capacity."""
+    """Return summary numbers of a run's jobs and capacity."""
     first = result.info["resources"][0]
     request, duration = pl.col(f"requested_{first}"), pl.col("requested_time")
     numbers = result.jobs.select(
@@ -607,18 +607,18 @@ def _workload(result: Result) -> dict[str, float]:
 FIGURES = {
     "gantt": Figure(
         gantt,
-        "The first jobs: a thin line from the submission to the window, a pale bar over the window (orange if it "
-        "passed without a start), a black mark at the start, and a narrower bar for the run.",
+        "Windows and runs of the first jobs: a thin line from the submission to the window, a pale bar over the window "
+        "(orange if the job expired), a black mark at the start, and a narrower bar for the run.",
     ),
     "capacity": Figure(
         capacity_use,
-        "What deferrable jobs of each size hold, one above the other, and the capacity as a line. What is held beyond "
-        "the capacity, a violation, is hatched in orange.",
+        "Amounts that deferrable jobs of each size hold, stacked, and the capacity as a line. Amounts beyond the "
+        "capacity, violations, are hatched in orange.",
     ),
     "work": Figure(
         known_work,
-        "Work that is known and not done yet as each slot begins: of running jobs, of jobs whose window is open, of "
-        "jobs that expire, and of jobs whose window opens later.",
+        "Known work that is not done yet at the beginning of each slot: of running jobs, of jobs with an open window, "
+        "of jobs that expire, and of jobs with a later window.",
     ),
 }
 WORDS = ReportWords(

@@ -1,4 +1,4 @@
-"""Deferrable jobs: virtual machines that may be started at any slot of a window; one, and many as rows of an array."""
+"""Deferrable jobs, such as virtual machines, that may start in any slot of a window; single ones and arrays of them."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ __all__ = ["Job", "JobSet", "check_job", "job_of", "real_time", "rows_of"]
 
 Floats = NDArray[np.float64]
 
-#: Identifiers pass through arrays of floats, which hold whole numbers exactly up to here.
+#: Largest identifier: identifiers are stored as floats, which represent integers exactly only up to here.
 LARGEST_ID = 2**53
 
 
 class Job(NamedTuple):
-    """A job that runs for a while, without interruption, once it has been started within its window.
+    """Deferrable job: it starts in a slot of its window and then runs for a fixed duration without interruption.
 
     Its five numbers are those of the OSDEC paper, section 3.1: b = (c, d, e, l, g).
 
@@ -31,15 +31,15 @@ class Job(NamedTuple):
     job_id : int
         Identifier, unique among the jobs that are in the system at the same time.
     submission_time : float
-        When it becomes known, g, in slots; not after its earliest start.
+        Time at which the job becomes known, g, in slots; not after its earliest start.
     earliest_start, latest_start : int
-        First and last slot in which it may be started, e and l.
+        First and last slot in which the job may start, e and l.
     duration : int
-        Slots that it runs, d, at least 1.
+        Run time in slots, d, at least 1.
     cores : float
-        Cores that it holds while it runs, c, above 0.
+        Number of cores that the job holds while it runs, c, above 0.
     others : tuple of float
-        What it holds of the cluster's further resources, in their order, each at least 0.
+        Amounts of the cluster's further resources, in their order, each at least 0.
 
     Examples
     --------
@@ -58,76 +58,76 @@ class Job(NamedTuple):
 
     @property
     def revenue(self) -> float:
-        """What it earns if it is started, r = c d, in core-slots."""
+        """Revenue of the job if it is started, r = c d, in core-slots."""
         return self.cores * self.duration
 
     @property
     def slack(self) -> int:
-        """By how many slots its start may be deferred, l - e."""
+        """Number of slots by which the start may be deferred, l - e."""
         return self.latest_start - self.earliest_start
 
     @property
     def notice(self) -> float:
-        """How many slots before its window it becomes known, e - g."""
+        """Lead time: number of slots from the submission to the window, e - g."""
         return self.earliest_start - self.submission_time
 
 
 def check_job(job: Any, num_resources: int = 1) -> None:
-    """Raise unless a job makes sense.
+    """Raise an error if a job is invalid.
 
     Parameters
     ----------
     job : Job
-        What a workload has delivered.
+        Job from a workload.
     num_resources : int
-        How many resources the cluster has, cores among them.
+        Number of resources of the cluster, including cores.
 
     Raises
     ------
     WorkloadError
-        If it is no job, a number is out of range, or its times are not in the order g <= e <= l; the message names the
-        job and the value.
+        If the object is not a job, a number is out of range, or the times are not in the order g <= e <= l. The message
+        names the job and the value.
     """
-    if num_resources == 1 and _is_plain(job):  # a million jobs are checked this way, and hardly one otherwise
+    if num_resources == 1 and _is_plain(job):  # fast path for almost all jobs of large workloads
         return
     known = submission_time_of(job)
     what = f"job {job.job_id!r}"
     if not _is_whole(job.job_id) or abs(job.job_id) > LARGEST_ID:
-        raise WorkloadError(f"{what}: its identifier is not a whole number of at most 2**53")
+        raise WorkloadError(f"{what}: job_id: got {job.job_id!r}, expected an integer from -2**53 to 2**53")
     for name in ("earliest_start", "latest_start", "duration"):
         value, least = getattr(job, name), int(name == "duration")
         if not _is_whole(value) or not least <= value <= LARGEST_ID:
-            raise WorkloadError(f"{what}: {name} is {value!r}, want a whole number of slots, at least {least}")
+            raise WorkloadError(f"{what}: {name}: got {value!r}, expected an integer number of slots >= {least}")
     first, last = job.earliest_start, job.latest_start
     if first < known:
-        raise WorkloadError(f"{what}: its earliest start {first!r} is before its submission at {known!r}")
+        raise WorkloadError(f"{what}: earliest_start: got {first!r}, expected at least submission_time, {known!r}")
     if last < first:
-        raise WorkloadError(f"{what}: its latest start {last!r} is before its earliest start {first!r}")
+        raise WorkloadError(f"{what}: latest_start: got {last!r}, expected at least earliest_start, {first!r}")
     if not _is_amount(job.cores) or job.cores == 0:
-        raise WorkloadError(f"{what}: it requests {job.cores!r} cores, want a number above 0")
+        raise WorkloadError(f"{what}: cores: got {job.cores!r}, expected a number above 0")
     if not isinstance(job.others, tuple) or len(job.others) != num_resources - 1:
         raise WorkloadError(
-            f"{what}: others is {job.others!r}, want {num_resources - 1} amounts, one for each resource of the cluster "
+            f"{what}: others: got {job.others!r}, expected a tuple of {num_resources - 1} amounts, one per resource "
             f"besides cores"
         )
     for amount in job.others:
         if not _is_amount(amount):
-            raise WorkloadError(f"{what}: it requests {amount!r} of a resource, want a number from 0 on")
+            raise WorkloadError(f"{what}: others: got {amount!r}, expected numbers >= 0")
 
 
 def submission_time_of(job: Any) -> float:
-    """Return when a job becomes known, or raise WorkloadError if it is no job or that is no time."""
+    """Return a job's submission time; raise WorkloadError if the object is not a job or the time is invalid."""
     if not isinstance(job, Job):
-        raise WorkloadError(f"the workload has {job!r}, want a desim.problems.deferrable.Job")
+        raise WorkloadError(f"jobs: got {job!r}, expected desim.problems.deferrable.Job")
     if not _is_amount(job.submission_time):
         raise WorkloadError(
-            f"job {job.job_id!r}: its submission time is {job.submission_time!r}, want a number from 0 on"
+            f"job {job.job_id!r}: submission_time: got {job.submission_time!r}, expected a number of slots >= 0"
         )
     return job.submission_time
 
 
 def _is_plain(job: Any) -> bool:
-    """Tell at once whether a job of plain numbers that requests cores alone makes sense."""
+    """Return whether a job has only plain Python numbers, requests only cores, and is valid."""
     return (
         type(job) is Job
         and tuple(map(type, job)) in _PLAIN
@@ -152,33 +152,33 @@ def _is_amount(value: Any) -> bool:
 
 
 def real_time(jobs: Iterable[Job]) -> Iterator[Job]:
-    """Yield jobs without foresight and without slack: submitted at their earliest start, to be started at once.
+    """Yield jobs for a run in real time: submitted at their earliest start, without lead time and slack.
 
-    The comparison of the OSDEC paper's Table 2, g = e = l. Jobs that are known but not yet due are held back, so
-    memory follows their number only.
+    This is the comparison of the OSDEC paper's Table 2, g = e = l. Known jobs are held back until they are due, so
+    memory grows only with their number.
 
     Parameters
     ----------
     jobs : iterable of Job
-        In order of submission.
+        Jobs in order of submission time.
 
     Yields
     ------
     Job
-        The same jobs in order of their earliest start, those of one slot in the order of ``jobs``.
+        Same jobs in order of their earliest start, those of one slot in the order of ``jobs``.
 
     Raises
     ------
     WorkloadError
-        If a job makes no sense, or comes before the one before it.
+        If a job is invalid or the jobs are not in order of submission time.
     """
     held: list[tuple[int, int, Job]] = []
     last = 0.0
-    for number, job in zip(count(), jobs):  # endless beside a stream
+    for number, job in zip(count(), jobs):  # not strict: count() is endless
         known = submission_time_of(job)
         check_job(job, 1 + len(job.others) if isinstance(job.others, tuple) else 1)
         if known < last:
-            raise WorkloadError(f"{job!r} comes after one that is submitted at {last!r}: sort the workload")
+            raise WorkloadError(f"{job!r} is submitted before the previous job, at {last!r}; sort the jobs")
         last = known
         while held and held[0][0] <= known:
             yield _at_once(heapq.heappop(held)[2])
@@ -191,17 +191,17 @@ def _at_once(job: Job) -> Job:
     return job._replace(submission_time=job.earliest_start, latest_start=job.earliest_start)
 
 
-#: Columns of an array of jobs; one for each resource follows, cores first.
+#: Columns of an array of jobs; one column per resource follows, cores first.
 JOB_ID, SUBMISSION, EARLIEST, LATEST, DURATION, ARRIVAL, EVICTIONS, START, REQUESTS = range(9)
 
 
 class JobSet:
-    """A view of jobs, each property an array with an entry a job; not to be changed.
+    """Read-only view of jobs; each property is an array with one entry per job.
 
     Parameters
     ----------
     rows : numpy.ndarray of shape (num_jobs, 8 + num_resources)
-        One job a row; also an attribute.
+        One job per row; also an attribute.
     """
 
     __slots__ = ("rows",)
@@ -210,7 +210,7 @@ class JobSet:
         self.rows = rows
 
     def __len__(self) -> int:
-        """Return how many jobs there are."""
+        """Return the number of jobs."""
         return len(self.rows)
 
     def __iter__(self) -> Iterator[Job]:
@@ -224,65 +224,65 @@ class JobSet:
 
     @property
     def submission_time(self) -> Floats:
-        """When they became known, in slots."""
+        """Times at which the jobs became known, in slots."""
         return self.rows[:, SUBMISSION]
 
     @property
     def earliest_start(self) -> Floats:
-        """First slot of their windows."""
+        """First slots of their windows."""
         return self.rows[:, EARLIEST]
 
     @property
     def latest_start(self) -> Floats:
-        """Last slot of their windows."""
+        """Last slots of their windows."""
         return self.rows[:, LATEST]
 
     @property
     def duration(self) -> Floats:
-        """Slots that they run."""
+        """Durations in slots."""
         return self.rows[:, DURATION]
 
     @property
     def arrival_number(self) -> NDArray[np.int64]:
-        """How many jobs had become known before each: what tells jobs apart, whatever their identifiers."""
+        """Numbers of jobs that had become known before each; they identify jobs even if ids are reused."""
         return self.rows[:, ARRIVAL].astype(np.int64)
 
     @property
     def evictions(self) -> Floats:
-        """How often they have been evicted."""
+        """Numbers of evictions so far."""
         return self.rows[:, EVICTIONS]
 
     @property
     def starting_time(self) -> Floats:
-        """Slot in which they were started; NaN for jobs that do not run."""
+        """Slots in which the jobs were started; NaN for jobs that are not running."""
         return self.rows[:, START]
 
     @property
     def finish_time(self) -> Floats:
-        """Slot at whose beginning they end; NaN for jobs that do not run."""
+        """Slots at whose beginning the jobs end; NaN for jobs that are not running."""
         return self.rows[:, START] + self.rows[:, DURATION]
 
     @property
     def cores(self) -> Floats:
-        """Cores that they request."""
+        """Requested cores."""
         return self.rows[:, REQUESTS]
 
     @property
     def requests(self) -> Floats:
-        """All that they request, of shape (num_jobs, num_resources), cores first."""
+        """Requests of all resources, of shape (num_jobs, num_resources), cores first."""
         return self.rows[:, REQUESTS:]
 
     @property
     def revenue(self) -> Floats:
-        """What they earn if they are started, in core-slots."""
+        """Revenues of the jobs if they are started, in core-slots."""
         return self.rows[:, REQUESTS] * self.rows[:, DURATION]
 
 
 def rows_of(jobs: Iterable[Job], num_resources: int, arrival_number: int = 0) -> Floats:
-    """Return the rows of jobs that have just become known, numbered from the one that is given."""
+    """Return the rows of newly submitted jobs, numbered from ``arrival_number`` on."""
     table = [
         (*job[:5], number, 0.0, np.nan, job.cores, *job.others)
-        for number, job in zip(count(arrival_number), jobs)  # endless beside the jobs
+        for number, job in zip(count(arrival_number), jobs)  # not strict: count() is endless
     ]
     return np.array(table, dtype=np.float64).reshape(len(table), REQUESTS + num_resources)
 

@@ -1,4 +1,4 @@
-"""What desim knows of the problem ``deferrable``."""
+"""Descriptor of the problem ``deferrable``: its tables, metrics, agents, workloads and trainings."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ __all__ = ["KIND"]
 def _info_faults(info: Mapping[str, Any]) -> list[str]:
     names, weights, last = info["resources"], info["violation_weights"], info["num_slots"]
     if not names or any(type(name) is not str for name in names) or len({*names}) < len(names):
-        return [f"resources is {names!r}, want different names"]
+        return [f"resources: got {names!r}, expected distinct names"]
     numbers = [number for number in weights if type(number) in (int, float) and 0 <= number < math.inf]
     if not len(numbers) == len(weights) == len(names):
-        return [f"violation_weights is {weights!r}, want a number of at least 0 for each of {names!r}"]
+        return [f"violation_weights: got {weights!r}, expected a number >= 0 for each of {names!r}"]
     if last is not None and info["end_time"] > last:
-        return [f"end_time is {info['end_time']!r}, want a time between 0 and num_slots ({last!r})"]
+        return [f"end_time: got {info['end_time']!r}, expected a time from 0 to num_slots ({last!r})"]
     return []
 
 
 KIND = Kind(
     name="deferrable",
-    description="Jobs that may start within a window, in a capacity that on-demand jobs leave.",
+    description="Jobs with start windows, which run in the capacity that on-demand jobs leave free.",
     time_unit="slots",
     tables=TABLES,
     info=INFO,

@@ -1,16 +1,16 @@
-"""Metrics of a cluster for deferrable jobs, computed from its tables and from nothing else.
+"""Metrics of a cluster for deferrable jobs, computed only from the tables of a run.
 
 `METRICS` describes every metric. Times are in slots. Work and rewards are in core-slots: amounts of the first resource
 times slots.
 
-The first four are those that the OSDEC paper reports (Dong et al., "An Advanced Reinforcement Learning Framework for
-Online Scheduling of Deferrable Workloads in Cloud Computing", Tables 1 and 2): the total reward is its objective,
-equation (1), the sum of the other three. Revenue is earned in full at the start, also by jobs that run past the end
-of the run. A start *stood* if the job has completed, or was running when the run ended; what evicted jobs had brought
-is taken back in the slot of their eviction. So the sum holds for every run that was not broken off within a slot.
+The first four metrics are those of the OSDEC paper (Dong et al., "An Advanced Reinforcement Learning Framework for
+Online Scheduling of Deferrable Workloads in Cloud Computing", Tables 1 and 2). The total reward is its objective,
+equation (1), the sum of the other three. The full revenue of a job is earned at its start, even if the job runs past
+the end of the run. A start *stood* if the job has completed, or was running when the run ended. The contributions of an
+evicted job are taken back in the slot of its eviction. So the sum holds for every run that did not stop within a slot.
 
-Shares of jobs and of work are of all that were submitted, also of jobs whose window was still open when the run ended.
-Amounts are those of whole slots, once jobs have been started.
+Shares of jobs and of work refer to all submitted jobs, including those whose window was still open when the run ended.
+Amounts are those of whole slots, after the starts of the slot.
 """
 
 from __future__ import annotations
@@ -62,34 +62,36 @@ def deferrable_metrics(
     Parameters
     ----------
     jobs : polars.DataFrame or polars.LazyFrame
-        The job table, one row a job, in any order.
+        Table of jobs, one row per job, in any order.
     slots : polars.DataFrame or polars.LazyFrame
-        The slots, in any order.
+        Table of slots, in any order.
     evictions : polars.DataFrame or polars.LazyFrame
-        The evictions, in any order.
+        Table of evictions, in any order.
     resources : sequence of str
         Names of the resources; the first is that of cores.
     delay_weight : float
-        w1 of equation (1), in core-slots for each slot of delay.
+        Weight w1 of equation (1), in core-slots per slot of delay.
     violation_weights : sequence of float
-        w2 of equation (1), in core-slots for each unit and slot above the capacity, one for each resource.
+        Weight w2 of equation (1), in core-slots per unit and slot above the capacity, one per resource.
 
     Returns
     -------
     dict of str to float
-        The metrics, NaN where there is nothing to take a mean or a share of. Percentiles are interpolated linearly.
+        Metrics by name; means and shares of nothing are NaN. Percentiles are interpolated linearly.
 
     Raises
     ------
     InvalidConfiguration
-        If a column is missing, there is another number of weights than of resources, or a metric of a resource would
-        have the name of another metric.
+        If a column is missing, the numbers of weights and resources differ, or the metric of a resource would have the
+        name of another metric.
     """
     if len(violation_weights) != len(resources):
-        raise InvalidConfiguration(f"violation_weights is {violation_weights!r}, want one for each of {resources!r}")
+        raise InvalidConfiguration(
+            f"violation_weights: got {violation_weights!r}, expected one per resource of {resources!r}"
+        )
     for name in resources:
         if f"violation_{name}" in METRICS.names:
-            raise InvalidConfiguration(f"a resource is called {name!r}, and violation_{name} is another metric")
+            raise InvalidConfiguration(f"resources: got {name!r}, but violation_{name} is another metric; rename it")
     lost = _lost_work(evictions, jobs, resources[0])
     values = {
         **_of_jobs(jobs, delay_weight),
@@ -101,7 +103,7 @@ def deferrable_metrics(
 
 
 def _numbers(column: pl.Series) -> Floats:
-    """Return a column as an array, NaN for null."""
+    """Return a column as an array, with NaN for null."""
     return column.cast(float).to_numpy()
 
 
@@ -121,7 +123,7 @@ def _of_jobs(jobs: pl.DataFrame | pl.LazyFrame, delay_weight: float) -> dict[str
         **summary("delay", delay),
         "jobs_submitted": count,
         "revenue": earned,
-        "time_delay": 0.0 - delay_weight * float(delay.sum()),  # 0 and not -0 without delays
+        "time_delay": 0.0 - delay_weight * float(delay.sum()),  # avoids -0.0 without delays
         "acceptance": _ratio(values["jobs_started"], count),
         "acceptance_by_work": _ratio(earned, float(offered.sum())),
         "expiry_rate": _ratio(values["jobs_expired"], count),
@@ -156,7 +158,7 @@ def _of_slots(
 
 
 def _lost_work(evictions: pl.DataFrame | pl.LazyFrame, jobs: pl.DataFrame | pl.LazyFrame, cores: str) -> Floats:
-    """Return cores times the slots from start to eviction of each eviction; NaN if there is no such job."""
+    """Return, per eviction, cores times slots from start to eviction; NaN if there is no such job."""
     amount = f"requested_{cores}"
     cut = EVICTIONS.select(evictions, "arrival_number", "starting_time", "eviction_time").sort("starting_time")
     held = JOBS.select(jobs, "arrival_number", amount)
@@ -169,68 +171,64 @@ METRICS = Metrics(
         Metric("revenue", "cores times duration of all jobs whose start stood, core-slots", "core-slots", "higher"),
         Metric(
             "time_delay",
-            "minus the delay weight times the delays of all jobs whose start stood, core-slots",
+            "negative delay weight times the delays of all jobs whose start stood, core-slots",
             "core-slots",
             "higher",
         ),
         Metric(
             "violation_penalty",
-            "minus the violation weights times the violations of all slots, core-slots",
+            "negative violation weights times the violations of all slots, core-slots",
             "core-slots",
             "higher",
         ),
         Metric(
             "total_reward",
-            "sum of the rewards of all slots: equation (1), the sum of the three above, core-slots",
+            "sum of the rewards of all slots: equation (1), the sum of the three metrics above, core-slots",
             "core-slots",
             "higher",
         ),
-        Metric("average_reward", "total reward over slots, core-slots a slot", "core-slots a slot", "higher"),
+        Metric("average_reward", "total reward per slot, core-slots", "core-slots per slot", "higher"),
         Metric(
             "violation",
-            "what was used above the capacity, all slots and resources, each in its unit times slots",
+            "amounts used above the capacity, over all slots and resources, each in its unit times slots",
             better="lower",
         ),
-        Metric("violation_<resource>", "the same of one resource, its unit times slots", better="lower"),
-        Metric(
-            "violation_slots", "share of the slots in which more of some resource was used than there was", "", "lower"
-        ),
-        Metric("utilization_<resource>", "what was used within the capacity, all slots, over what there was in all"),
-        Metric("utilization", "mean of the utilizations of the resources of which there is any"),
+        Metric("violation_<resource>", "violation of one resource, its unit times slots", better="lower"),
+        Metric("violation_slots", "share of slots in which use of a resource exceeds its capacity", "", "lower"),
+        Metric("utilization_<resource>", "amount used within the capacity over the capacity, summed over all slots"),
+        Metric("utilization", "mean utilization of the resources with a capacity above 0"),
         Metric("num_slots", "slots that have begun", "slots"),
-        Metric("jobs_submitted", "jobs submitted; the next six are parts of these", "jobs"),
+        Metric("jobs_submitted", "jobs submitted, in total", "jobs"),
         Metric("jobs_started", "jobs whose start stood (completed or running)", "jobs"),
-        Metric("jobs_completed", "jobs that have ended", "jobs"),
+        Metric("jobs_completed", "jobs that completed", "jobs"),
         Metric("jobs_running", "jobs running when the run ended", "jobs"),
-        Metric("jobs_expired", "jobs whose window has passed", "jobs"),
-        Metric("jobs_evicted", "jobs that were evicted for good", "jobs"),
-        Metric("jobs_queued", "jobs that could still be started when the run ended", "jobs"),
-        Metric("acceptance", "started jobs over jobs submitted", "", "higher"),
-        Metric("acceptance_by_work", "revenue over cores times duration of all jobs submitted", "", "higher"),
-        Metric("expiry_rate", "expired jobs over jobs submitted", "", "lower"),
-        Metric("evictions", "evictions; a job that is started anew may be evicted again", "", "lower"),
+        Metric("jobs_expired", "jobs that expired: their window ended without a start", "jobs"),
+        Metric("jobs_evicted", "jobs that were evicted and not restarted", "jobs"),
+        Metric("jobs_queued", "jobs that could still start when the run ended", "jobs"),
+        Metric("acceptance", "started jobs over submitted jobs", "", "higher"),
+        Metric("acceptance_by_work", "revenue over cores times duration of all submitted jobs", "", "higher"),
+        Metric("expiry_rate", "expired jobs over submitted jobs", "", "lower"),
+        Metric("evictions", "evictions; a restarted job may be evicted again", "", "lower"),
         Metric(
             "lost_work",
-            "cores times slots that jobs had run when they were evicted, all evictions, core-slots",
+            "cores times slots that evicted jobs had run, over all evictions, core-slots",
             "core-slots",
             "lower",
         ),
-        Metric(
-            "delay_mean", "mean of: slots from earliest start to start, of jobs whose start stood", "slots", "lower"
-        ),
-        Metric("delay_median", "median of the same", "slots", "lower"),
-        Metric("delay_p95", "95th percentile of the same", "slots", "lower"),
+        Metric("delay_mean", "mean delay (earliest start to start) of jobs whose start stood, slots", "slots", "lower"),
+        Metric("delay_median", "median delay, slots", "slots", "lower"),
+        Metric("delay_p95", "95th percentile of the delay, slots", "slots", "lower"),
         Metric(
             "current_work_mean",
-            "mean over slots of cores times duration of the jobs that could be started, core-slots",
+            "mean over slots of cores times duration of the jobs that could start, core-slots",
             "core-slots",
         ),
         Metric(
             "future_work_mean",
-            "mean over slots of cores times duration of known jobs whose window is to open, core-slots",
+            "mean over slots of cores times duration of known jobs with a later window, core-slots",
             "core-slots",
         ),
-        Metric("known_work_mean", "sum of these two", "core-slots"),
+        Metric("known_work_mean", "sum of current_work_mean and future_work_mean, core-slots", "core-slots"),
     ),
     _measure,
     headline=("total_reward", "revenue", "time_delay", "violation_penalty", "acceptance_by_work"),
@@ -245,4 +243,4 @@ METRICS = Metrics(
         "violation_slots",
     ),
 )
-"""The metrics of a cluster for deferrable jobs, in the order in which they are returned."""
+"""Metrics of a cluster for deferrable jobs, in the order in which they are returned."""

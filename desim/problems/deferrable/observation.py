@@ -1,4 +1,4 @@
-"""What an agent sees of a cluster for deferrable jobs as a slot begins, which jobs it may start, and what fits when."""
+"""Observation of a cluster for deferrable jobs at the start of a slot, checks of actions, and earliest-fit plans."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 TOLERANCE = 1e-9
-"""By how much, relative to the capacity, what runs may exceed it: amounts that are not whole add up with errors."""
+"""Relative excess of the amounts in use over the capacity that is tolerated, because sums of floats are rounded."""
 
 HORIZON = 24
-"""Slots that are looked at, unless another number is given."""
+"""Default number of slots to look ahead."""
 
 LATER = -1
-"""Stands for a job that has no slot."""
+"""Start of a job that has no slot."""
 
 
 def limit_of(capacity: Floats) -> Floats:
@@ -41,7 +41,7 @@ def limit_of(capacity: Floats) -> Floats:
 
 
 class DeferrableObservation:
-    """A live view, valid until the decision is answered; its arrays are not to be changed.
+    """Live view, valid until the agent answers; do not modify its arrays.
 
     The three sets of jobs are those of the OSDEC paper, section 4.1.1.
 
@@ -50,31 +50,31 @@ class DeferrableObservation:
     resources : tuple of str
         Names of the resources, cores first.
     num_slots : int, optional
-        How many slots the run has; None if it ends with its jobs.
+        Number of slots of the run; None if it ends with its jobs.
     delay_weight : float
-        What each slot of a job's delay costs, in core-slots.
+        Cost of a slot of a job's delay, in core-slots.
     violation_weights : numpy.ndarray of shape (num_resources,)
-        What each unit and slot above the capacity costs, in core-slots.
+        Cost per unit and slot above the capacity, in core-slots.
 
     Attributes
     ----------
     resources, num_slots, delay_weight, violation_weights
         As above.
     slot : int
-        The slot that begins, from 0.
+        Number of the slot that begins, from 0.
     current : JobSet
-        Jobs that may be started now, in the order in which they became known; an evicted job that may be started again
-        stands behind those that were known when it was evicted.
+        Jobs that may start now, in the order in which they became known. An evicted job that may start again comes
+        after the jobs that were known when it was evicted.
     future : JobSet
-        Jobs that are known and whose window is not yet open, in the same order.
+        Known jobs whose window is not open yet, in the same order.
     running : JobSet
-        Jobs that run on, in the order of their starts.
+        Running jobs, in the order of their starts.
     capacity : numpy.ndarray of shape (num_resources,)
-        What on-demand jobs leave in this slot.
+        Capacity that on-demand jobs leave in this slot.
     used : numpy.ndarray of shape (num_resources,)
-        What the running jobs hold.
+        Amounts that the running jobs hold.
     nobody : JobSet
-        No job.
+        Empty set of jobs.
     """
 
     def __init__(
@@ -97,23 +97,22 @@ class DeferrableObservation:
 
     @property
     def free(self) -> Floats:
-        """What the running jobs leave of the capacity; below 0 if it has fallen below what they hold."""
+        """Capacity that the running jobs leave; negative if it has fallen below what they hold."""
         return self.capacity - self.used
 
     @property
     def limit(self) -> Floats:
-        """The capacity with the tolerance up to which it counts as kept: what runs may add up to this."""
+        """Capacity plus tolerance: the largest amount in use that is no violation."""
         if self._limit is None:
             self._limit = limit_of(self.capacity)
         return self._limit
 
     @property
     def log(self) -> Floats:
-        """All slots up to this one, a row each: what the histories below are columns of, as an encoder shows them.
+        """All slots up to this one, one row each: the source of the histories below, in the form used by encoders.
 
-        Jobs whose window was open, jobs that were started, mean duration of the former; then of each resource:
-        capacity, what was used, by how much that was more, and what jobs requested on average. This slot's row is as it
-        begins.
+        Columns: number of jobs with an open window, number of started jobs, mean duration of the former; then, for each
+        resource: capacity, amount used, violation, and mean request. The row of this slot shows its beginning.
         """
         return self._log[: self.slot + 1]
 
@@ -124,21 +123,21 @@ class DeferrableObservation:
 
     @property
     def used_history(self) -> Floats:
-        """What jobs held in the slots before this one, once jobs had been started: of shape (slot, num_resources)."""
+        """Amounts held in the slots before this one, after the starts, of shape (slot, num_resources)."""
         width = len(self.resources)
         return self._log[: self.slot, 3 + width : 3 + 2 * width]
 
     @property
     def current_history(self) -> Floats:
-        """Jobs whose window was open in each slot up to this one, of shape (slot + 1, 2 + num_resources).
+        """Jobs with an open window in each slot up to this one, of shape (slot + 1, 2 + num_resources).
 
-        Their number, their mean duration, and what they request on average, 0 if there was none.
+        Columns: their number, their mean duration, and their mean requests; 0 if there were none.
         """
         return self._log[: self.slot + 1, [0, 2, *range(3 + 3 * len(self.resources), self._log.shape[1])]]
 
     @property
     def started_history(self) -> Floats:
-        """How many jobs were started in the slots before this one, of shape (slot,)."""
+        """Numbers of jobs started in the slots before this one, of shape (slot,)."""
         return self._log[: self.slot, 1]
 
     def begin_slot(
@@ -149,9 +148,9 @@ class DeferrableObservation:
         future: JobSet | None = None,
         running: JobSet | None = None,
     ) -> None:
-        """Go on to a slot, and remember its capacity and what jobs have an open window; for the cluster."""
+        """Move to a slot, and log its capacity and its jobs with an open window; for the cluster."""
         width = len(self.resources)
-        if self._started is not None:  # not before: this slot's row stays as it began
+        if self._started is not None:  # deferred until now, so that the row of a slot shows its beginning
             used, number = self._started
             self._log[self.slot, 1] = number
             self._log[self.slot, 3 + width : 3 + 3 * width] = self._held(used)
@@ -175,12 +174,12 @@ class DeferrableObservation:
         self._log[slot] = [number, 0.0, duration, *capacity.tolist(), *self._held(self.used), *requests]
 
     def end_slot(self, used: Floats, num_started: int) -> None:
-        """Remember what is held in the slot, once so many jobs have been started; for the cluster."""
+        """Store the amounts held after the starts of the slot; for the cluster."""
         if num_started:
             self._started = used, num_started
 
     def _held(self, used: Floats) -> list[float]:
-        """Return what is held of each resource, and by how much that is more than there is."""
+        """Return the amounts held of each resource, followed by their violations."""
         held: list[float] = used.tolist()
         return held + [max(one - most, 0.0) for one, most in zip(held, self.capacity.tolist(), strict=True)]
 
@@ -195,21 +194,21 @@ def positions_of(action: Any, observation: DeferrableObservation, *, overcommit:
     Parameters
     ----------
     action : sequence of int, or None
-        The answer.
+        Answer of the agent.
     observation : DeferrableObservation
-        What was asked.
+        Observation that the agent decided on.
     overcommit : bool
         Whether jobs may be started beyond the capacity.
 
     Returns
     -------
     numpy.ndarray of int64
-        In the order of the answer.
+        Positions in the order of the answer.
 
     Raises
     ------
     InfeasibleAction
-        If it is no sequence of whole numbers, there is no such job, one is started twice, or one does not fit.
+        If the answer is not a sequence of integers, a position is out of range or repeated, or a job does not fit.
     """
     time, current = observation.slot, observation.current
     if action is None:
@@ -221,37 +220,39 @@ def positions_of(action: Any, observation: DeferrableObservation, *, overcommit:
         return plain
     try:
         positions = np.asarray([] if action is None else action)
-    except ValueError:  # of sequences of unequal length
+    except ValueError:  # sequences of unequal lengths
         positions = np.zeros((0, 0))
     if positions.size == 0 and positions.ndim == 1:
         return np.empty(0, dtype=np.int64)
     if positions.ndim != 1 or positions.dtype.kind not in "ui":
         raise InfeasibleAction(
-            f"time {time}: the answer is {action!r}, want the positions in current of the jobs to be started, or None"
+            f"time {time}: action: got {action!r}, expected positions in current of the jobs to start, or None"
         )
     if positions.min() < 0 or positions.max() >= len(current):
         wrong = positions[(positions < 0) | (positions >= len(current))][0]
-        raise InfeasibleAction(f"time {time}: position {wrong} is to be started, and there are {len(current)} jobs")
+        raise InfeasibleAction(
+            f"time {time}: position: got {wrong}, expected 0 <= position < {len(current)}, the number of current jobs"
+        )
     if len(np.unique(positions)) < len(positions):
         values, counts = np.unique(positions, return_counts=True)
         job_id = current.job_id[values[counts > 1][0]]
-        raise InfeasibleAction(f"time {time}: job {job_id} is to be started twice")
+        raise InfeasibleAction(f"time {time}: job {job_id} is in the action twice, expected at most once")
     if not overcommit:
         _check_fit(positions, observation)
     return positions.astype(np.int64)
 
 
 def _are_plain(positions: list[Any], count: int) -> bool:
-    """Tell at once whether plain numbers are positions of different jobs; few of them are seen faster than an array."""
+    """Return whether plain integers are valid, distinct positions; for few numbers, faster than an array."""
     whole = all(type(position) is int and 0 <= position < count for position in positions)
     return whole and len(set(positions)) == len(positions)
 
 
 def _check_fit(positions: Ints, observation: DeferrableObservation) -> None:
-    """Raise unless jobs fit beside those that run, those before them included."""
+    """Raise an error if jobs do not fit beside the running jobs and the jobs before them."""
     requests = observation.current.requests[positions]
     after = observation.used + np.cumsum(requests, axis=0)
-    # a job that needs nothing of a resource fits however much others hold of it
+    # A job that requests none of a resource fits regardless of how much others hold of it.
     over = ((after > observation.limit) & (requests > 0)).any(axis=1)
     if over.any():
         place = int(over.argmax())
@@ -262,23 +263,23 @@ def _check_fit(positions: Ints, observation: DeferrableObservation) -> None:
             )
             for amounts in (requests[place], observation.capacity - after[place] + requests[place])
         )
-        raise InfeasibleAction(f"time {observation.slot}: job {job_id} requests {wanted} and {free} are free")
+        raise InfeasibleAction(f"time {observation.slot}: job {job_id} requests {wanted}, but only {free} are free")
 
 
 def room_ahead(observation: DeferrableObservation, forecast: Floats) -> Floats:
-    """Return what running jobs leave of the capacity of this slot and of later ones.
+    """Return the capacity that running jobs leave in this slot and in later ones.
 
     Parameters
     ----------
     observation : DeferrableObservation
-        What is seen now.
+        Current observation.
     forecast : numpy.ndarray of shape (num_steps, num_resources)
         Expected capacities of the slots after this one.
 
     Returns
     -------
     numpy.ndarray of shape (1 + num_steps, num_resources)
-        Negative where the running jobs hold more than there will be.
+        Free amounts, negative where the running jobs hold more than the capacity.
     """
     room = np.concatenate([observation.limit[None, :], np.asarray(forecast, dtype=np.float64)])
     finish = observation.running.finish_time
@@ -288,33 +289,33 @@ def room_ahead(observation: DeferrableObservation, forecast: Floats) -> Floats:
 
 
 class Placing:
-    """The known jobs, and the room for them: each is given the first slots of its window in which it fits.
+    """Earliest-fit plan of the known jobs: each is placed in the first slots of its window in which it fits.
 
-    As in back-filling with a reservation for every job, a job that does not fit now keeps its place from those that
-    come after it.
+    As in backfilling with a reservation for every job, a job that does not fit now keeps its place against jobs placed
+    after it.
 
     Parameters
     ----------
     observation : DeferrableObservation
-        What is seen now.
+        Current observation.
     horizon : int
-        Slots that are looked at, this one included.
+        Number of slots to plan, including this one.
     ahead : numpy.ndarray of shape (at least horizon - 1, num_resources), optional
-        Capacities of the slots after this one; the capacity as it is if left out.
+        Capacities of the slots after this one; default: the current capacity.
 
     Attributes
     ----------
     jobs : JobSet
-        Those whose window is open, then those whose window is to open.
+        Jobs whose window is open, followed by jobs whose window opens later.
     first, last : numpy.ndarray of shape (jobs,)
-        In how many slots their windows open, 0 if they have, and in how many slots they close, or a start would cost
-        more delay than it brings.
+        Number of slots until a start is possible, 0 if the window is open, and until the last worthwhile start: the end
+        of the window, or the last start before the delay costs more than the job brings.
     worth : numpy.ndarray of shape (jobs,)
-        What a start in the first of these slots adds to the objective, in core-slots.
+        Contribution to the objective of a start in the first possible slot, in core-slots.
     usable : numpy.ndarray of bool, shape (jobs,)
-        Whether there is a slot in which a start adds anything.
+        Whether a start in some slot improves the objective.
     room : numpy.ndarray of shape (horizon, num_resources)
-        What running jobs leave.
+        Capacity that running jobs leave in each slot.
     """
 
     def __init__(self, observation: DeferrableObservation, horizon: int = HORIZON, ahead: Floats | None = None) -> None:
@@ -323,7 +324,7 @@ class Placing:
         self.first = np.maximum(jobs.earliest_start - slot, 0.0)
         last = np.minimum(jobs.latest_start - slot, horizon - 1)
         self.worth = jobs.revenue - self.weight * np.maximum(slot - jobs.earliest_start, 0.0)
-        if self.weight > 0:  # later it costs more than it brings
+        if self.weight > 0:  # from some slot on, the delay costs more than the job brings
             last = np.minimum(last, self.first + np.ceil(self.worth / self.weight) - 1)
         self.last = last
         self.usable: NDArray[np.bool_] = (self.worth > 0) & (last >= self.first)
@@ -334,17 +335,17 @@ class Placing:
         self._windows = np.stack([self.first, last, duration], axis=1).astype(np.int64).tolist()
 
     def starts(self, order: Iterable[int]) -> Ints:
-        """Return in how many slots jobs start that are placed one after another.
+        """Place jobs one after another, and return the number of slots until each starts.
 
         Parameters
         ----------
         order : iterable of int
-            Their positions in ``jobs``; those that are not usable are left out.
+            Positions of the jobs in ``jobs``; those that are not usable are skipped.
 
         Returns
         -------
         numpy.ndarray of int64, shape (jobs,)
-            :data:`LATER` for those that are not placed.
+            Slots until each start; :data:`LATER` for jobs that are not placed.
         """
         found = np.full(len(self.jobs), LATER, np.int64)
         usable = self.usable.tolist()
@@ -357,7 +358,7 @@ class Placing:
 
 
 def _place(starts: Ints, places: list[int], windows: list[list[int]], cores: list[float], room: list[float]) -> None:
-    """Place jobs that request one resource; plain numbers, as there are few and arrays would take longer."""
+    """Place jobs that request one resource, with plain numbers: faster than arrays for few jobs."""
     for place in places:
         first, last, duration = windows[place]
         request = cores[place]
@@ -376,7 +377,7 @@ def _place(starts: Ints, places: list[int], windows: list[list[int]], cores: lis
 
 
 def _place_all(starts: Ints, places: list[int], windows: list[list[int]], requests: Floats, room: Floats) -> None:
-    """Place jobs that request several; a job that requests nothing of one fits however short it is."""
+    """Place jobs that request several resources; a resource of which a job requests none cannot prevent its start."""
     for place in places:
         first, last, duration = windows[place]
         request = requests[place]

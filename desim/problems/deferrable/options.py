@@ -1,4 +1,4 @@
-"""``deferrable`` on the command line: drawn jobs with windows, under a drawn capacity."""
+"""Command-line options of the problem ``deferrable``: random jobs with start windows, under a random capacity."""
 
 from __future__ import annotations
 
@@ -20,36 +20,37 @@ __all__ = ["SYSTEM", "DeferrableOptions", "DeferrableSystem"]
 
 @dataclass(frozen=True)
 class DeferrableOptions:
-    """Jobs, capacity and objective."""
+    """Options for jobs, capacity and objective of a problem with deferrable jobs."""
 
     workload: Annotated[str, arg(metavar="NAME", aliases=["--trace"])] = "default"
-    """Which jobs and capacity are drawn; `desim list` has the names."""
+    """Name of the workload model for jobs and capacity; `desim list` shows the names."""
     slots: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: as the workload)")] = None
-    """Length of the run."""
+    """Length of the run in slots."""
     arrival_rate: Annotated[float | None, arg(metavar="X", help_behavior_hint="(default: as the workload)")] = None
-    """Mean number of jobs a slot."""
+    """Mean number of jobs submitted per slot."""
     capacity: Annotated[float | None, arg(metavar="X", help_behavior_hint="(default: as the workload)")] = None
     """Mean capacity in cores."""
     set: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="NAME=VALUE")] = ()
-    """Another parameter of the workload, such as slack=4 or capacity_swing=0.3; may be given several times."""
+    """Further parameter of the workload, such as slack=4 or capacity_swing=0.3; may be given several times."""
     seed: Seed = 0
-    """Seed of everything random: jobs and capacity."""
+    """Seed of all random numbers: jobs and capacity."""
     delay_weight: Annotated[float, arg(metavar="X")] = 2.0
-    """What each slot of delay costs, in core-slots."""
+    """Cost of a slot of delay, in core-slots."""
     violation_weight: Annotated[float, arg(metavar="X")] = 10.0
-    """What each core and slot above the capacity costs, in core-slots."""
-    overcommit: Annotated[bool, arg(help_behavior_hint="(default: they may)")] = True
-    """Do not let agents start more than fits."""
+    """Cost per core and slot above the capacity, in core-slots."""
+    overcommit: Annotated[bool, arg(help_behavior_hint="(default: allowed)")] = True
+    """Forbid agents to start more jobs than fit."""
     eviction: Literal["never", "lost", "restarted"] = "never"
-    """What becomes of jobs when the capacity has fallen below what is used."""
+    """Treatment of running jobs when the capacity falls below what they hold: none, or eviction of jobs, which are lost
+    or may be restarted."""
     real_time: bool = False
-    """Show each job at its earliest start only, to be started then or never."""
+    """Reveal each job only at its earliest start, so that it starts then or never."""
     until: Until = None
-    """End the run at this slot."""
+    """Slot at which the run ends."""
 
 
 class DeferrableSystem(SeededSystem):
-    """Each seed draws jobs and capacity."""
+    """Random problem with deferrable jobs: each seed generates jobs and capacity."""
 
     name = "deferrable"
     description = KIND.description
@@ -57,12 +58,12 @@ class DeferrableSystem(SeededSystem):
     options = DeferrableOptions
 
     def instance(self, options: DeferrableOptions) -> Instance:
-        """Return what is simulated."""
+        """Return the problem instance to simulate."""
         changes = {"num_slots": options.slots, "arrival_rate": options.arrival_rate, "capacity_mean": options.capacity}
         changes = {name: value for name, value in changes.items() if value is not None} | settings_of(options.set)
         make = plugins.episode_workload(self.name)
         scenario = make(generator(options.seed), settings=options.workload, **changes)
-        _made(scenario, options, None)  # so that unusable options are found here
+        _made(scenario, options, None)  # reports unusable options early
         place = f"{scenario.num_slots:,} slots"
         return Instance(
             name=options.workload,
@@ -78,7 +79,7 @@ class DeferrableSystem(SeededSystem):
         )
 
     def identity(self, options: DeferrableOptions) -> dict[str, Any]:
-        """Return what tells runs apart."""
+        """Return the values that identify a run."""
         return asdict(options) | {"set": settings_of(options.set)}
 
 

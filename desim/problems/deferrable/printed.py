@@ -1,7 +1,7 @@
-"""What OSDEC sees and how its scores are read, as the paper prints it: jobs by their five numbers, and the capacity.
+"""Encoder of OSDEC as printed in the paper: jobs by their five numbers, the capacity, and how scores are interpreted.
 
 Source: Dong et al., "An advanced reinforcement learning framework for online scheduling of deferrable workloads in
-cloud computing", sections 3.1, 4.1.1 and 4.1.2. What the paper leaves open is a row of the register of its experiments.
+cloud computing", sections 3.1, 4.1.1 and 4.1.2. The register of its experiments lists what the paper leaves open.
 """
 
 from __future__ import annotations
@@ -24,32 +24,32 @@ __all__ = ["JOB_FEATURES", "JOB_SETS", "PrintedEncoder"]
 Floats = NDArray[np.float64]
 
 JOB_FEATURES = ("present", "duration", "earliest_start", "latest_start", "submission_time")
-"""The first columns of each set of jobs, times as slots from now; what a job requests of each resource follows.
+"""First columns of each set of jobs, with times as slots from now; the job's request of each resource follows.
 
-The duration of a running job is what is left of it.
+For running jobs, the duration is the remaining one.
 """
 
 JOB_SETS = ("running", "current", "future")
-"""The sets of section 4.1.1: deployed and still running, window open, window yet to open."""
+"""Sets of section 4.1.1: deployed and still running, window open, window opening later."""
 
 
 class PrintedEncoder(ScoreEncoder):
-    """The state of equation (2): three sets of jobs and the capacity; with the log that the auxiliary module reads.
+    """Encoder of the state of equation (2): three sets of jobs and the capacity; plus the log for the auxiliary module.
 
-    An action has a score for each of the ``max_jobs`` rows of ``current``. Jobs are sorted by their scores, the lowest
-    first as the paper prints it, and of equal scores the one that became known first; as many from the beginning of
-    this list are started as fit together, and none behind them.
+    An action has a score for each of the ``max_jobs`` rows of ``current``. Jobs are sorted by ascending score, as
+    printed in the paper; ties are broken by the order in which jobs became known. Jobs start in this order until the
+    first one that does not fit.
 
     Parameters
     ----------
     max_jobs : int
-        Rows of each set of jobs; those that became known later are not seen, and not started in this slot.
+        Number of rows of each set of jobs; jobs that became known later are not encoded and do not start in this slot.
     num_resources : int
-        Resources of the cluster.
+        Number of resources of the cluster.
     history : int
-        For how many slots, this one included, the log is seen.
+        Number of slots of the log that are encoded, including this one.
     scale : float
-        Cores of the log are divided by it; all else is as it is.
+        Divisor of the amounts in the log; all other values are unscaled.
     """
 
     def __init__(self, max_jobs: int = 32, num_resources: int = 1, *, history: int = 12, scale: float = 32.0) -> None:
@@ -66,28 +66,28 @@ class PrintedEncoder(ScoreEncoder):
         )
 
     def encode(self, observation: DeferrableObservation) -> Arrays:
-        """Return ``running``, ``current``, ``future``, ``capacity``, ``history``, and the mask.
+        """Return ``running``, ``current``, ``future``, ``capacity``, ``history``, and the action mask.
 
         Parameters
         ----------
         observation : DeferrableObservation
-            A decision.
+            Observation at a decision.
 
         Returns
         -------
         dict of str to numpy.ndarray
-            The columns of the jobs are :data:`JOB_FEATURES` and then one a resource; those of ``history`` as for
-            :class:`~desim.problems.deferrable.encoder.ScoreEncoder`. The mask tells the rows of ``current`` that have a
+            Arrays; the columns of jobs are :data:`JOB_FEATURES` and one per resource, those of ``history`` as for
+            :class:`~desim.problems.deferrable.encoder.ScoreEncoder`. The mask marks the rows of ``current`` that have a
             job.
 
         Raises
         ------
         InvalidConfiguration
-            If the cluster has another number of resources.
+            If the cluster has a different number of resources.
         """
         if len(observation.resources) != self.num_resources:
             raise InvalidConfiguration(
-                f"the cluster has {len(observation.resources)} resources, the encoder {self.num_resources}"
+                f"resources: got {len(observation.resources)} in the cluster, expected {self.num_resources}"
             )
         arrays: Arrays = {}
         for name in JOB_SETS:
@@ -110,7 +110,7 @@ class PrintedEncoder(ScoreEncoder):
         return arrays
 
     def _write(self, rows: Floats, jobs: JobSet, slot: int, is_running: bool) -> None:
-        """Write the numbers that tell of jobs, one a row."""
+        """Write the features of jobs, one per row."""
         rows[:, 0] = 1.0
         rows[:, 1] = jobs.finish_time - slot if is_running else jobs.duration
         rows[:, 2] = jobs.earliest_start - slot
@@ -119,36 +119,37 @@ class PrintedEncoder(ScoreEncoder):
         rows[:, len(JOB_FEATURES) :] = jobs.requests
 
     def order(self, scores: Sequence[float]) -> list[int]:
-        """Return in which order jobs are started: the lowest score first, of equal ones the job known first.
+        """Return the positions of the scores in the order of starts: ascending, ties by the order of arrival.
 
         Parameters
         ----------
         scores : sequence of float
-            Of the jobs whose window is open.
+            Scores of the jobs with an open window.
         """
         return sorted(range(len(scores)), key=scores.__getitem__)
 
     def action_of(self, observation: DeferrableObservation, answer: Any) -> NDArray[np.float32] | None:
-        """Return scores with which the same jobs start as those that an agent answers, as the base class does.
+        """Return scores that start the same jobs as an agent's answer, as the base class does.
 
         Parameters
         ----------
         observation : DeferrableObservation
-            What the agent saw.
+            Observation that the agent decided on.
         answer : sequence of int, or None
-            Its answer: positions of the jobs to be started.
+            Answer of the agent: positions of the jobs to start.
 
         Returns
         -------
         numpy.ndarray or None
-            None if the rows show too few jobs or others would start, too, since all that are left fit.
+            Scores, or None if no scores express the answer: a job is not encoded, or all remaining jobs fit and would
+            start, too.
         """
         chosen = [] if answer is None else [int(position) for position in answer]
         if any(position >= self.max_jobs for position in chosen):
             return None
         cores = observation.current.cores[: self.max_jobs]
         scores = np.full(self.num_scores, 0.5, np.float32)
-        scores[: len(cores)] -= 0.25 * cores / max(cores.max(initial=0.0), 1.0)  # the largest ends the slot
+        scores[: len(cores)] -= 0.25 * cores / max(cores.max(initial=0.0), 1.0)  # ends the slot at the largest job
         scores[chosen] = np.linspace(-0.5, -0.25, max(len(chosen), 1))[: len(chosen)]
         started = self.decode(observation, scores)[0]
         return scores if sorted(started or []) == sorted(chosen) else None

@@ -1,13 +1,13 @@
 """Rules of the cluster for deferrable jobs, checked on the tables ``jobs``, ``slots`` and ``evictions``.
 
-They hold for every kind of eviction, with and without overcommitment and foresight, and for any number of resources.
-Times and counts are compared exactly; sums of amounts and rewards may differ by one part in 1e9, and what is used may
-exceed the capacity by as much without being a violation.
+They hold for every kind of eviction, with and without overcommitment and lead time, and for any number of resources.
+Times and counts are compared exactly. Sums of amounts and rewards may differ by one part in 1e9, and the amount used
+may exceed the capacity by as much without being a violation.
 
-What is not recorded cannot be checked. The capacity is taken as it is. The order in which the jobs of one slot were
-started is not known, so that of the evictions among them is not checked. What a run did in a slot in which it broke off
-has no row in the table of slots. Without a workload, jobs that are submitted as a slot begins may be known from the
-next one on, as those are which a process submits once it has begun.
+What is not recorded cannot be checked. The capacity is taken as recorded. The order of starts within a slot is unknown,
+so the order of evictions among those jobs is not checked. A slot in which the run broke off has no row in the table of
+slots. Without a workload, jobs submitted at the beginning of a slot may become known only in the next slot, as do jobs
+that a process submits after the slot has begun.
 """
 
 from __future__ import annotations
@@ -32,26 +32,26 @@ Mask = NDArray[np.bool_]
 Whole = NDArray[np.int64]
 
 TOLERANCE = 1e-9
-"""By how much, relative to the capacity and at least to 1, what is used may exceed it without being a violation."""
+"""Excess of the amount used that is no violation, relative to the capacity, or to 1 if the capacity is smaller."""
 
 RELATIVE = 1e-9
-"""Difference of two sums, relative to the larger, that is taken for rounding."""
+"""Relative tolerance for the difference of two sums, due to rounding."""
 
 ABSOLUTE = 1e-9
-"""Difference that is taken for rounding in any case, for sums near 0."""
+"""Absolute tolerance for the difference of two sums, for sums near 0."""
 
 SUMMED = 1e-12
-"""Difference, relative to the largest, of products, and of sums that were built up by adding and taking away."""
+"""Tolerance for products, and for sums built by adding and subtracting, relative to the largest value."""
 
 SHORT, TOO_MUCH = 0.5, 2.0
-"""What is used counts as too much for an eviction above the capacity and this part of the tolerance, and as too much
-for a job to stay above the capacity and this multiple of it."""
+"""Multiples of the tolerance above the capacity from which the amount used justifies an eviction, and from which it
+forbids that a job stays."""
 
 LARGEST = 2**53
-"""Up to here floats hold all whole numbers."""
+"""Largest integer up to which floats represent all integers."""
 
 KEY = ["arrival_number", "job_id"]
-"""What a row says of its job, and both have to be right."""
+"""Columns that identify the job of a row; both must match."""
 
 status = pl.col("status").cast(pl.String)
 submission = pl.col("submission_time")
@@ -60,7 +60,7 @@ start, finish, eviction = pl.col("starting_time"), pl.col("finish_time"), pl.col
 due = start + length
 
 
-# -- how a run ended -----------------------------------------------------------------------------
+# -- end of a run --------------------------------------------------------------------------------
 
 
 def _is_complete(run: Recorded) -> bool:
@@ -68,17 +68,17 @@ def _is_complete(run: Recorded) -> bool:
 
 
 def _is_cut(run: Recorded) -> bool:
-    """Tell whether the run ended because of its ``until``: what happens at that time is no part of it."""
+    """Return whether the run ended because of ``until``; events at that time are not part of it."""
     return _is_complete(run) and run.info["until"] is not None and run.end_time >= run.info["until"]
 
 
 def _is_drained(run: Recorded) -> bool:
-    """Tell whether the run went on until nothing was left to happen."""
+    """Return whether the run went on until no event was left."""
     return _is_complete(run) and not _is_cut(run) and run.info["num_slots"] is None
 
 
 def _last_slot(run: Recorded) -> int:
-    """Return the last slot in which anything can have happened: one that broke off has no row."""
+    """Return the last slot in which anything can have happened; a slot that broke off has no row."""
     count = run["slots"].height
     return count if not _is_complete(run) and run.end_time == count else count - 1
 
@@ -90,7 +90,7 @@ HOW = "the {run.info[status]} run ends at {run.end_time}"
 
 
 def _reused(run: Recorded) -> pl.DataFrame:
-    """Return the jobs that come when another of the same identifier is still there."""
+    """Return the jobs submitted while another job with the same identifier was in the system."""
     gone = pl.when(status == "expired").then(last.cast(pl.Float64)).otherwise(finish.fill_null(math.inf))
     jobs = run["jobs"].with_columns(gone=gone).sort("job_id", "arrival_number")
     before = (pl.col(name).shift().over("job_id").alias(f"{name}_before") for name in ("gone", "submission_time"))
@@ -133,7 +133,7 @@ def _after_the_end(column: str, run: Recorded) -> pl.Expr:
 
 
 def _number_of_slots(run: Recorded) -> pl.DataFrame:
-    """Return a row if the slots are not as many as have begun; a run that broke off in a slot may have served it."""
+    """Return a row if the number of slots is wrong; a run that broke off within a slot may have served it."""
     count, end = run["slots"].height, run.end_time
     most = math.ceil(end) if _is_complete(run) else math.floor(end) + 1
     return told(not math.ceil(end) <= count <= most, count=count)
@@ -149,7 +149,7 @@ def _early_end(run: Recorded) -> pl.DataFrame:
 
 
 def _cuts(run: Recorded) -> pl.DataFrame:
-    """Return the evictions, with the job of each as far as there is one."""
+    """Return the evictions, joined with their jobs where they exist."""
     jobs = run["jobs"].unique("arrival_number", keep="first", maintain_order=True)
     jobs = jobs.select(*KEY, "earliest_start", "latest_start", "requested_time", of_job=status, known=True)
     cuts = run["evictions"].join(jobs, on=KEY, how="left", maintain_order="left")
@@ -161,10 +161,10 @@ def _impossible_times(run: Recorded) -> pl.Expr:
 
 
 def _runs(run: Recorded) -> pl.DataFrame:
-    """Return from each start of a job to its end or its eviction: first those that stood, then those that did not.
+    """Return the execution of each job from start to end or eviction: first starts that stood, then the others.
 
-    ``row`` is that of the job table; ``end`` is the first slot in which a job does not run any more, be that after the
-    end of the simulation.
+    ``row`` is the row of the job table. ``end`` is the first slot in which the job does not run any more, even if that
+    is after the end of the simulation.
     """
     jobs = run["jobs"].with_row_index("row").with_columns(pl.col("row").cast(pl.Int64))
     stood = status.is_in(["completed", "running"]) & (start == start.floor())
@@ -175,7 +175,7 @@ def _runs(run: Recorded) -> pl.DataFrame:
 
 
 def _slot(time: pl.Expr) -> pl.Expr:
-    """Return a time as a number of slots that can be added up; what is far out of range still is."""
+    """Return a time as an integer slot, clipped so that sums cannot overflow."""
     return time.clip(-(2**60), 2**60).cast(pl.Int64)
 
 
@@ -184,14 +184,14 @@ def _in_succession(run: Recorded) -> pl.DataFrame:
 
 
 def _started_anew(run: Recorded) -> pl.DataFrame:
-    """Return the runs that begin before the run of the same job before them has ended."""
+    """Return the executions that begin before the previous execution of the same job has ended."""
     before = [pl.col(name).shift().over("row").alias(f"{name}_before") for name in ("begin", "end")]
     runs = run.once(_in_succession).with_columns(before).filter(pl.col("begin") < pl.col("end_before"))
     return runs.with_columns(job_id=run["jobs"]["job_id"].gather(runs["row"]))
 
 
 def _not_the_last(run: Recorded) -> pl.DataFrame:
-    """Return the jobs that were evicted for good, but not by the last of their evictions."""
+    """Return the evicted jobs whose recorded end is not the last of their evictions."""
     final = run.once(_in_succession).group_by("row").agg(pl.col("begin", "end").last())
     jobs = run["jobs"].with_row_index("row").with_columns(pl.col("row").cast(pl.Int64)).filter(status == "evicted")
     pairs = jobs.join(final, on="row", how="left", maintain_order="left")
@@ -206,26 +206,26 @@ def _miscounted(run: Recorded) -> pl.DataFrame:
 
 
 def _outcomes(run: Recorded) -> pl.DataFrame:
-    """Return evictions that came to another end than they should: jobs come back only while their window is open."""
+    """Return evictions with the wrong outcome: jobs may come back only while their window is open."""
     kind = run.info["eviction"]
     lost = (pl.col("of_job") == "evicted") & (eviction == eviction.max().over("arrival_number"))
     closed = last < eviction if kind == "restarted" else pl.lit(True)
     told = pl.when("lost").then(pl.lit("was lost")).otherwise(pl.lit("came back"))
     cuts = run.once(_cuts).filter("known").with_columns(lost=lost)
-    want = "not to be" if kind == "never" else kind
+    want = "no eviction" if kind == "never" else kind
     return cuts.filter((pl.col("lost") != closed) | (kind == "never")).with_columns(told=told, want=pl.lit(want))
 
 
-# -- what the other tables make of a slot --------------------------------------------------------
+# -- columns of the slots, computed from the other tables -----------------------------------------
 
 
 def _matrix(run: Recorded, table: str, kind: str) -> Floats:
-    """Return the columns of a kind, one a resource."""
+    """Return the columns of a kind, one per resource."""
     return run[table].select(f"{kind}_{name}" for name in run.info["resources"]).cast(pl.Float64).to_numpy()
 
 
 class _Amounts(NamedTuple):
-    """Amounts of the slots and of the jobs, a column a resource, and what may be used above the capacity."""
+    """Amounts of the slots and of the jobs, one column per resource, and the tolerated excess."""
 
     capacity: Floats
     used: Floats
@@ -243,7 +243,7 @@ def _amounts(run: Recorded) -> _Amounts:
 
 
 def _expected(run: Recorded) -> dict[str, Bounds]:
-    """Return what the other tables make of the columns of the slots."""
+    """Return the columns of the slots as computed from the other tables."""
     return _of_known(run) | _of_events(run) | _of_rewards(run)
 
 
@@ -254,7 +254,7 @@ def _count(found: Whole, late: Whole | int = 0) -> Bounds:
 def _sum(
     run: Recorded, column: str, found: Floats, at_most: Mask | bool = False, slack: Floats | float = 0.0
 ) -> Bounds:
-    """Return the bounds of a sum; of one that is only known to be at most so much, the lower one is 0."""
+    """Return the bounds of a sum; if it is only known to be an upper bound, the lower bound is 0."""
     said = run["slots"][column].to_numpy()
     slack = slack + SUMMED * np.abs(found).max(initial=0.0) + ABSOLUTE
     slack = slack + RELATIVE * np.maximum(np.abs(said), np.abs(found))
@@ -262,7 +262,7 @@ def _sum(
 
 
 def _of_known(run: Recorded) -> dict[str, Bounds]:
-    """Return how many jobs become known, and those that could be started in each slot or can be in a later one."""
+    """Return the number of arrivals, of jobs that could start in each slot, and of jobs that can start later."""
     jobs, count = run["jobs"], run["slots"].height
     known = jobs.select(_slot(submission.ceil())).to_series().to_numpy()
     opens = np.maximum(jobs.select(_slot(first)).to_series().to_numpy(), known)
@@ -270,7 +270,7 @@ def _of_known(run: Recorded) -> dict[str, Bounds]:
     current = np.rint(_current(run, np.ones(len(jobs)))).astype(np.int64)
     future = sums_from(known, opens, count)
     late = np.zeros(count, dtype=np.int64)
-    if run.workload is None:  # processes may have submitted jobs once a slot had begun
+    if run.workload is None:  # processes may have submitted jobs after a slot had begun
         late = _late(run, known, current + future)
     return {
         "arrived": _count(sums_at(known, count) - late + np.append(0, late)[:count]),
@@ -282,7 +282,7 @@ def _of_known(run: Recorded) -> dict[str, Bounds]:
 
 
 def _current(run: Recorded, weights: Floats) -> Floats:
-    """Add up the weights of the jobs that can be started in each slot, also of those that expire with it."""
+    """Return the sum of the weights of the jobs that could start in each slot, including those that expire in it."""
     count, jobs, runs = run["slots"].height, run["jobs"], run.once(_runs)
     opens, closes = (jobs.select(_slot(column)).to_series().to_numpy() for column in (first, last))
     lost = runs.filter(~pl.col("stood"))
@@ -297,9 +297,9 @@ def _current(run: Recorded, weights: Floats) -> Floats:
 
 
 def _late(run: Recorded, known: Whole, waiting: Whole) -> Whole:
-    """Return how many jobs were submitted at the beginning of each slot but too late for it.
+    """Return how many jobs were submitted at the beginning of each slot, but too late for it.
 
-    Nothing tells of them but that as many are missing among those that have become known and among those that wait.
+    The only evidence is that the same number is missing among the arrivals and among the waiting jobs.
     """
     slots, count = run["slots"], run["slots"].height
     missing = waiting - (slots["current"] + slots["future"]).to_numpy()
@@ -309,7 +309,7 @@ def _late(run: Recorded, known: Whole, waiting: Whole) -> Whole:
 
 
 def _of_events(run: Recorded) -> dict[str, Bounds]:
-    """Return what happens in each slot, and the jobs that run once jobs have been started, with what they hold."""
+    """Return the number of events in each slot, and the jobs running after the starts, with the amounts they hold."""
     count, runs, requests = run["slots"].height, run.once(_runs), run.once(_amounts).requests
     job, begin, end = (runs[name].to_numpy() for name in ("row", "begin", "end"))
     expired = run["jobs"].filter(status == "expired").select(_slot(last)).to_series().to_numpy()
@@ -326,7 +326,7 @@ def _of_events(run: Recorded) -> dict[str, Bounds]:
 
 
 def _of_rewards(run: Recorded) -> dict[str, Bounds]:
-    """Return revenue, delay and reward of each slot: equation (6) of the OSDEC paper, less what evictions take back."""
+    """Return revenue, delay and reward of each slot: equation (6) of the OSDEC paper, minus evictions."""
     count, runs, amounts = run["slots"].height, run.once(_runs), run.once(_amounts)
     job, begin, end = (runs[name].to_numpy() for name in ("row", "begin", "end"))
     lost = ~runs["stood"].to_numpy()
@@ -348,7 +348,7 @@ def _of_rewards(run: Recorded) -> dict[str, Bounds]:
 
 
 def _where(run: Recorded, wrong: Mask) -> pl.DataFrame:
-    """Return slots and resources at which something is wrong, with the amounts."""
+    """Return the slots and resources that are wrong, with the amounts."""
     at, place = np.nonzero(wrong)
     amounts, names = run.once(_amounts), np.array(run.info["resources"])
     return pl.DataFrame(
@@ -367,7 +367,7 @@ def _violation(run: Recorded) -> pl.DataFrame:
 
 
 def _started_beyond(run: Recorded) -> pl.DataFrame:
-    """Return slots in which jobs start that need something of a resource of which more is used than there is."""
+    """Return slots that start jobs requesting a resource whose use then exceeds its capacity."""
     runs, amounts = run.once(_runs), run.once(_amounts)
     needs = (amounts.requests[runs["row"].to_numpy()] > 0).astype(np.float64)
     started = sums_at(runs["begin"].to_numpy(), run["slots"].height, needs)
@@ -375,7 +375,7 @@ def _started_beyond(run: Recorded) -> pl.DataFrame:
     return _where(run, beyond & (not run.info["overcommit"]))
 
 
-# -- the order of evictions: those that were started last go first, if they hold what is short ---
+# -- the order of evictions: the last started first, if they hold a resource that is short -------
 
 
 class _Evicted(NamedTuple):
@@ -384,13 +384,13 @@ class _Evicted(NamedTuple):
     Attributes
     ----------
     slot, start, job : array of int, shape (n,)
-        When it was evicted and started, and its row of the job table.
+        Slots of the eviction and of the start, and row of the job table.
     group : array of int, shape (n,)
-        Number of the jobs that were started together and evicted together.
+        Number of the group of jobs that were started together and evicted together.
     requests : array of float, shape (n, num_resources)
-        What it held.
+        Amounts that the job held.
     over : array of float, shape (num_groups, num_resources)
-        What the jobs that are left then hold above the capacity, once those of the group have gone, too.
+        Excess over the capacity of the amounts that the remaining jobs hold after the evictions of the group.
     """
 
     slot: Whole
@@ -402,7 +402,7 @@ class _Evicted(NamedTuple):
 
 
 def _over_before(run: Recorded) -> Floats:
-    """Return what the jobs that would run on hold above the capacity of each slot, before any is evicted."""
+    """Return the excess over the capacity of each slot of what the continuing jobs hold, before any eviction."""
     runs, amounts, count = run.once(_runs), run.once(_amounts), run["slots"].height
     requests = amounts.requests[runs["row"].to_numpy()]
     lost = ~runs["stood"].to_numpy()
@@ -412,7 +412,7 @@ def _over_before(run: Recorded) -> Floats:
 
 
 def _in_order(run: Recorded) -> _Evicted:
-    """Sort the evictions of recorded slots, and follow what is too much."""
+    """Return the evictions of recorded slots in order, with the remaining excess."""
     lost = run.once(_runs).filter(~pl.col("stood") & pl.col("end").is_between(0, run["slots"].height - 1))
     lost = lost.sort("end", "begin", descending=[False, True], maintain_order=True)
     slot, start, job = (lost[name].to_numpy() for name in ("end", "begin", "row"))
@@ -420,7 +420,7 @@ def _in_order(run: Recorded) -> _Evicted:
     new_slot = np.append(True, slot[1:] != slot[:-1])[: len(slot)]
     new = new_slot | np.append(True, start[1:] != start[:-1])[: len(slot)]
     gone = requests.copy()
-    if len(slot):  # begin anew in each slot: the sum of all would be too large for small differences
+    if len(slot):  # restart the sum in each slot: a total over all slots would lose small differences
         firsts = np.flatnonzero(new_slot)
         gone[firsts[1:]] -= np.add.reduceat(requests, firsts, axis=0)[:-1]
     gone = np.cumsum(gone, axis=0)
@@ -430,11 +430,11 @@ def _in_order(run: Recorded) -> _Evicted:
 
 
 def _needless(run: Recorded) -> pl.DataFrame:
-    """Return the evictions that are not necessary in the best order, going back from the last.
+    """Return the evictions that are unnecessary even in the best possible order, searching backwards.
 
-    The tables do not tell in which order the jobs of one slot were started. So these may have gone in any order that
-    makes each of them necessary. Those that come later in the order of evictions can only find less to be short. So
-    whoever is necessary as the last of those that are left is put there, as long as there is one.
+    The tables do not tell the order of starts within a slot. So these jobs may have been evicted in any order in which
+    each eviction is necessary. Later evictions can only find a smaller excess. So a job whose eviction is necessary as
+    the last of the remaining ones is put last, as long as there is one.
     """
     evicted = run.once(_in_order)
     done, over = np.full(len(evicted.slot), run.info["eviction"] == "never"), evicted.over.copy()
@@ -452,13 +452,13 @@ def _needless(run: Recorded) -> pl.DataFrame:
 
 
 def _survivors(run: Recorded) -> pl.DataFrame:
-    """Return jobs that stay though they hold what is short, and were started after those with which there is enough."""
+    """Return jobs that stay although they hold a resource that is short and started after the evicted ones."""
     runs, amounts, evicted = run.once(_runs), run.once(_amounts), run.once(_in_order)
     too_much = run.once(_over_before) > TOO_MUCH * amounts.tolerance
     enough = evicted.over[evicted.group] <= TOO_MUCH * amounts.tolerance[evicted.slot]
     told: list[dict[str, Any]] = []
     for place, name in enumerate(run.info["resources"] if run.info["eviction"] != "never" else ()):
-        settled = np.full(run["slots"].height, -1)  # start of the jobs with which there is enough again
+        settled = np.full(run["slots"].height, -1)  # start of the jobs whose eviction settles the shortage
         rows = enough[:, place]
         np.maximum.at(settled, evicted.slot[rows], evicted.start[rows])
         holders = runs.filter(pl.Series(amounts.requests[runs["row"].to_numpy(), place] > 0))
@@ -471,12 +471,12 @@ def _survivors(run: Recorded) -> pl.DataFrame:
 
 
 def _newest(runs: pl.DataFrame, count: int) -> Whole:
-    """Return the last start before each slot of a run that goes on in it, -1 if there is none."""
+    """Return, for each slot, the last earlier start of an execution that continues in it; -1 if there is none."""
     longest = np.zeros(count, dtype=np.int64)
     there = runs.filter(pl.col("begin").is_between(0, count - 1))
     np.maximum.at(longest, there["begin"].to_numpy(), there["end"].to_numpy())
     newest = np.full(count, -1)
-    holders: list[tuple[int, int]] = []  # start and end: those below the top end later
+    holders: list[tuple[int, int]] = []  # (start, end); entries further down end later
     for slot, end in enumerate(longest.tolist()):
         while holders and holders[-1][1] <= slot:
             holders.pop()
@@ -495,7 +495,7 @@ def _submitted_columns(run: Recorded) -> list[str]:
 
 
 def _submitted(run: Recorded) -> Iterator[tuple[Any, ...]]:
-    """Return the numbers of the workload's jobs in order of arrival, in real time that of their earliest starts."""
+    """Return the workload's jobs as rows of numbers in order of arrival; in real time, by earliest start."""
     rows = (_numbers(job, len(run.info["resources"]) - 1) for job in run.workload or ())
     if not run.info["real_time"]:
         return rows
@@ -511,7 +511,7 @@ def _numbers(job: Any, others: int) -> tuple[Any, ...]:
     except (TypeError, ValueError):
         wrong = True
     if wrong:
-        raise WorkloadError(f"the workload has {job!r}, want a job with {others} others")
+        raise WorkloadError(f"jobs: got {job!r}, expected a deferrable job with {others} amounts in others")
     return (*numbers, *amounts)
 
 
@@ -520,12 +520,12 @@ def _rule(name: str, sentence: str, *checks: tuple[str, Any, str]) -> Rule:
 
 
 def _agreeing(rule: str, sentence: str, *columns: str) -> Rule:
-    message = "slot {slot}: {name} is {said}, by the other tables {found}"
+    message = "slot {slot}: {name}: got {said}, expected {found} by the other tables"
     return _rule(rule, sentence, ("slots", misstated(_expected, *columns), message))
 
 
 def _when(wrong: Callable[[Recorded], pl.Expr]) -> Callable[[Recorded], pl.DataFrame]:
-    """Apply an expression to the evictions of known jobs."""
+    """Return a view of the evictions of known jobs that satisfy an expression."""
     return lambda run: run.once(_cuts).filter(pl.col("known") & wrong(run))
 
 
@@ -534,21 +534,21 @@ _WINDOW = "submission {submission_time}, earliest start {earliest_start} and lat
 RULES = (
     _rule(
         "values",
-        "no time, duration, request, count or capacity is out of range",
+        "all times, durations, requests, counts and capacities are in range",
         *(
-            ("jobs", pl.col(name).abs() > LARGEST, f"job {{job_id}}: {name} is {{{name}}}, which is out of range")
+            ("jobs", pl.col(name).abs() > LARGEST, f"job {{job_id}}: {name}: got {{{name}}}, expected at most 2**53")
             for name in ("job_id", "latest_start", "requested_time")
         ),
-        ("jobs", _too_small, "job {job_id} requests nothing of the first resource, or less"),
+        ("jobs", _too_small, "job {job_id}: the request of the first resource must be above 0"),
     ),
     _rule(
         "unique_ids",
-        "of all jobs with one id at most one is in the system at any time",
+        "at most one job with a given id is in the system at any time",
         (
             "jobs",
             _reused,
-            "job {job_id} is submitted at {submission_time}, and the one of that name submitted at "
-            "{submission_time_before} is there until {gone_before}",
+            "job {job_id} is submitted at {submission_time}, while the one with the same id, submitted at "
+            "{submission_time_before}, is in the system until {gone_before}",
         ),
     ),
     _rule(
@@ -557,180 +557,188 @@ RULES = (
         (
             "jobs",
             _misnumbered,
-            "job {job_id}, submitted at {submission_time}, has the number {arrival_number}; the one before it was "
-            "submitted at {before}",
+            "job {job_id}, submitted at {submission_time}, has arrival number {arrival_number}, but the job before it "
+            "was submitted at {before}",
         ),
     ),
     _rule(
         "windows",
-        "no job is submitted after its earliest start, which is not after its latest start",
-        ("jobs", (submission > first) | (first > last), f"job {{job_id}}: {_WINDOW} are not in this order"),
+        "a job is submitted no later than its earliest start, which is no later than its latest start",
+        ("jobs", (submission > first) | (first > last), f"job {{job_id}}: {_WINDOW} are not in ascending order"),
     ),
     _rule(
         "real_time",
-        "a job is submitted at its earliest start, which is its latest start (in real time)",
-        ("jobs", _not_at_once, f"job {{job_id}}: {_WINDOW} are not the same"),
+        "in real time, submission, earliest start and latest start of a job are equal",
+        ("jobs", _not_at_once, f"job {{job_id}}: {_WINDOW} are not equal"),
     ),
     _rule(
         "starts",
-        "a job starts in a slot of its window, which is one of the run",
+        "a job starts in a slot of its window and of the run",
         (
             "jobs",
             _not_in_window,
-            "job {job_id} starts at {starting_time}, want a slot from {earliest_start} to {latest_start} of the "
-            "{run[slots].height} of the run",
+            "job {job_id}: starting_time: got {starting_time}, expected a slot from {earliest_start} to "
+            "{latest_start}, within the {run[slots].height} slots of the run",
         ),
     ),
     _rule(
         "finish_time",
-        "a job that has completed ran as long as requested; an evicted one less, and up to a whole slot",
+        "a completed job ran for its duration; an evicted job ran shorter, for a whole number of slots",
         (
             "jobs",
             (status == "completed") & (finish != due),
-            "job {job_id} ends at {finish_time}, started at {starting_time} for {requested_time} slots",
+            "job {job_id} ends at {finish_time}, expected {requested_time} slots after its start at {starting_time}",
         ),
         (
             "jobs",
             (status == "evicted") & ((finish <= start) | (finish >= due) | (finish > finish.floor())),
-            "job {job_id} is evicted at {finish_time}, want a slot between its start at {starting_time} and its end, "
-            "{requested_time} slots later",
+            "job {job_id} is evicted at {finish_time}, expected a slot after its start at {starting_time} and before "
+            "its end, {requested_time} slots later",
         ),
     ),
     _rule(
         "revenue",
         "a job's revenue is its request of the first resource times its duration",
-        ("jobs", _revenue, "job {job_id}: revenue is {revenue}, {run.info[resources][0]} times duration is {worth}"),
+        (
+            "jobs",
+            _revenue,
+            "job {job_id}: revenue: got {revenue}, expected {worth} ({run.info[resources][0]} x duration)",
+        ),
     ),
     _rule(
         "unfinished",
-        "a job still runs only if it is not due, is still queued only if its window was open at the end; there is "
-        "neither when a run has gone on until nothing was left",
+        "a job still runs at the end only if it is not due, and is queued only if its window is open; a run that went "
+        "on until no event was left has neither",
         ("jobs", _running_on, f"job {{job_id}}, due at {{due}}, is still running when {HOW}"),
         (
             "jobs",
             _queued_still,
-            f"job {{job_id}}, to be started up to slot {{latest_start}}, is still {{status}} when {HOW}",
+            f"job {{job_id}}, with latest start {{latest_start}}, is still {{status}} when {HOW}",
         ),
     ),
     _rule(
         "expiry",
-        "a job has expired only if its window had passed",
+        "a job has expired only if its window has ended",
         (
             "jobs",
             lambda run: (status == "expired") & (last > _last_slot(run)),
-            f"job {{job_id}} has expired and could still be started up to slot {{latest_start}}, and {HOW}",
+            f"job {{job_id}} has expired, but could still start up to slot {{latest_start}}; {HOW}",
         ),
     ),
     _rule(
         "horizon",
         "nothing happens after the end of the run",
         *(
-            ("jobs", partial(_after_the_end, name), f"job {{job_id}}: {name} is {{{name}}}, and {HOW}")
+            ("jobs", partial(_after_the_end, name), f"job {{job_id}}: {name} is {{{name}}}, but {HOW}")
             for name in ("submission_time", "finish_time")
         ),
     ),
     _rule(
         "slots",
-        "slots are numbered from 0 on, as many as the run has lasted, and a complete run has gone on to its end",
+        "slots are numbered from 0, their number matches the length of the run, and a complete run reached its end",
         (
             "slots",
             pl.col("slot") != pl.int_range(pl.len()),
-            "slot {slot} is not in its place",
+            "slot {slot} is out of order, expected consecutive numbers from 0",
         ),
-        ("slots", _number_of_slots, f"there are {{count}} slots, and {HOW}"),
+        ("slots", _number_of_slots, f"got {{count}} slots, but {HOW}"),
         (
             "slots",
             _early_end,
-            f"{HOW}, want num_slots ({{run.info[num_slots]!r}}), until ({{run.info[until]!r}}) or the last job",
+            f"{HOW}, expected num_slots ({{run.info[num_slots]!r}}), until ({{run.info[until]!r}}) or the last job",
         ),
     ),
     _agreeing(
         "slot_counts",
-        "as many jobs become known in a slot, can be started in it or later, start, expire, are evicted and run as it "
-        "says, so that every job is accounted for from its submission on",
+        "the numbers of jobs that become known, could start, open later, start, expire, are evicted and run in a slot "
+        "match the other tables, so every job is accounted for from its submission on",
         *("arrived", "current", "future", "started", "expired", "evicted", "running"),
     ),
     _agreeing(
         "slot_work",
-        "current and future work are cores times duration of the jobs that can or will be started",
+        "current and future work are cores times duration of the jobs that can start now or later",
         *("current_work", "future_work"),
     ),
-    _agreeing("used", "what is used in a slot is what the jobs request that run once jobs have been started", "used_"),
+    _agreeing("used", "the amount used in a slot is the sum of the requests of jobs running after the starts", "used_"),
     _rule(
         "violation",
-        "the violation of a slot is what is used above the capacity",
-        ("slots", _violation, "slot {slot}: violation_{name} is {violation}, {used} is used of {capacity}"),
+        "the violation of a slot is the excess of the amount used over the capacity",
+        (
+            "slots",
+            _violation,
+            "slot {slot}: violation_{name}: got {violation}, expected the excess of {used} used over {capacity}",
+        ),
     ),
     _agreeing(
         "slot_rewards",
-        "revenue and delay of a slot are those of the jobs that start less those of the evicted ones, and the reward "
-        "is what equation (6) of the OSDEC paper makes of them",
+        "revenue and delay of a slot are those of the started jobs minus those of the evicted ones, and the reward "
+        "follows from them by equation (6) of the OSDEC paper",
         *("revenue", "delay", "reward"),
     ),
     _rule(
         "overcommit",
-        "no job starts beyond the capacity (without overcommitment)",
-        ("slots", _started_beyond, "slot {slot}: jobs start that need {name}, and {used} is used of {capacity}"),
+        "without overcommitment, no job starts beyond the capacity",
+        ("slots", _started_beyond, "slot {slot}: jobs that need {name} start, but {used} is used of {capacity}"),
     ),
     _rule(
         "evictions",
-        "an eviction is of a job that was started in its window and had neither ended nor been evicted; a job has as "
-        "many as it says, and one that is evicted for good was so by the last",
+        "an evicted job was started in its window and had neither ended nor been evicted; the evictions of a job match "
+        "its number of evictions, and the last one ends an evicted job",
         (
             "evictions",
             lambda run: run.once(_cuts).filter(~pl.col("known")),
-            "job {job_id}, evicted at {eviction_time}: there is no such job",
+            "job {job_id}, evicted at {eviction_time}: no such job in table jobs",
         ),
         (
             "evictions",
             _when(lambda run: (start < first) | (start > last)),
-            "job {job_id}, evicted at {eviction_time}, was started at {starting_time}, want a slot from "
+            "job {job_id}, evicted at {eviction_time}, was started at {starting_time}, expected a slot from "
             "{earliest_start} to {latest_start}",
         ),
         (
             "evictions",
             _when(_impossible_times),
-            "job {job_id} is evicted at {eviction_time}, started at {starting_time} for {requested_time} slots; the "
-            "run has {run[slots].height}",
+            "job {job_id} is evicted at {eviction_time}, expected a slot of the {run[slots].height} of the run within "
+            "{requested_time} slots after the start at {starting_time}",
         ),
         (
             "evictions",
             _started_anew,
-            "job {job_id} starts at {begin}, and its run from {begin_before} on goes up to {end_before}",
+            "job {job_id} starts at {begin}, but its execution from {begin_before} lasts until {end_before}",
         ),
         (
             "evictions",
             _not_the_last,
-            "job {job_id} was evicted for good at {finish_time}, started at {starting_time}, which is not its last "
-            "eviction",
+            "job {job_id}: got the final eviction at {finish_time} with start {starting_time}, expected the last of "
+            "its evictions",
         ),
         (
             "evictions",
             _miscounted,
-            "job {job_id}: its number of evictions is {evictions}, there are {found}",
+            "job {job_id}: evictions: got {evictions}, expected {found} as in table evictions",
         ),
     ),
     _rule(
         "eviction_outcomes",
-        "no job is evicted, or all that are get lost, or only those whose window has passed",
+        "jobs are evicted never, for good, or for good only if their window has ended, as configured",
         (
             "evictions",
             _outcomes,
-            "job {job_id}, evicted at {eviction_time} and to be started up to slot {latest_start}, {told}, and evicted "
-            "jobs are {want}",
+            "job {job_id}, evicted at {eviction_time} with latest start {latest_start}, {told}, expected for evicted "
+            "jobs: {want}",
         ),
     ),
     _rule(
         "eviction_order",
-        "jobs are evicted if and only if what they hold is short once those started later have gone",
+        "a job is evicted if and only if it holds a resource that is still short once jobs started later have gone",
         (
             "evictions",
             _needless,
-            "slot {slot}: job {job_id}, started at {start}, is evicted, and without it and those started later there "
-            "is enough of all that it holds",
+            "slot {slot}: job {job_id}, started at {start}, is evicted, although without the jobs started later no "
+            "resource that it holds is short",
         ),
-        ("evictions", _survivors, "slot {slot}: job {job_id}, started at {start}, stays, and {name} is short"),
+        ("evictions", _survivors, "slot {slot}: job {job_id}, started at {start}, stays, although {name} is short"),
     ),
     conservation_rule(_submitted_columns, rows=_submitted),
 )
-"""What holds of a run beyond the description of its tables, in the order of checking."""
+"""Rules of a run beyond the descriptions of its tables, in the order of checking."""

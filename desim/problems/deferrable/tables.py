@@ -1,4 +1,4 @@
-"""The tables that a run of a cluster for deferrable jobs records."""
+"""Tables that a run of a cluster for deferrable jobs records."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ STARTED = ("completed", "evicted", "running")
 ENDED = ("completed", "evicted")
 
 INFO = (
-    Column("num_slots", "integer", "length of the run", "slots", null="if it ends with its jobs", least=1),
+    Column("num_slots", "integer", "length of the run", "slots", null="if the run ends with its jobs", least=1),
     Column("resources", "texts", "names of the resources, cores first"),
-    Column("delay_weight", "float", "what a slot of delay costs", "core-slots", least=0),
-    Column("violation_weights", "floats", "what a unit and slot above the capacity costs", "core-slots"),
-    Column("overcommit", "boolean", "whether more may be started than fits"),
-    Column("eviction", "text", "what becomes of jobs that no longer fit", values=("never", "lost", "restarted")),
-    Column("real_time", "boolean", "whether jobs are known at their earliest start, to be started then or never"),
+    Column("delay_weight", "float", "cost of a slot of delay", "core-slots", least=0),
+    Column("violation_weights", "floats", "cost per unit and slot above the capacity", "core-slots"),
+    Column("overcommit", "boolean", "whether more jobs may be started than fit"),
+    Column("eviction", "text", "treatment of jobs that no longer fit", values=("never", "lost", "restarted")),
+    Column("real_time", "boolean", "whether jobs become known at their earliest start and start then or never"),
 )
 
 
 def _pack_jobs(rows: list[tuple[Any, ...]], info: Mapping[str, Any]) -> dict[str, Any]:
-    """Take rows (rows of a set of jobs, end, place in `STATUSES`) apart."""
+    """Convert rows (rows of a set of jobs, end, position in `STATUSES`) to columns."""
     sets, finishes, statuses = columns_of(rows, 3)
     counts = [len(jobs) for jobs in sets]
     jobs = JobSet(np.concatenate([np.empty((0, REQUESTS + len(info["resources"]))), *sets]))
@@ -49,7 +49,7 @@ def _pack_jobs(rows: list[tuple[Any, ...]], info: Mapping[str, Any]) -> dict[str
 
 
 def _pack_evictions(rows: list[tuple[Any, ...]], info: Mapping[str, Any]) -> dict[str, Any]:
-    """Take rows (slot, rows of a set of jobs) apart."""
+    """Convert rows (slot, rows of a set of jobs) to columns."""
     jobs = JobSet(np.concatenate([np.empty((0, REQUESTS + len(info["resources"]))), *(jobs for _, jobs in rows)]))
     return {
         "job_id": jobs.job_id,
@@ -61,39 +61,44 @@ def _pack_evictions(rows: list[tuple[Any, ...]], info: Mapping[str, Any]) -> dic
 
 JOBS = Table(
     "jobs",
-    "a job that was submitted",
+    "a submitted job",
     (
-        Column("job_id", "integer", "the job's identifier in the workload"),
-        Column("submission_time", "float", "when it became known", "slots", least=0),
-        Column("earliest_start", "integer", "the first slot of its window", "slots", least=0),
-        Column("latest_start", "integer", "the last slot of its window", "slots", least=0),
-        Column("requested_time", "integer", "how long it runs", "slots", least=1),
-        Column("requested_{}", "float", "what it requests of a resource", each="resources", least=0),
-        Column("starting_time", "float", "the slot of its last start", "slots", given=STARTED),
-        Column("finish_time", "float", "the slot at whose beginning it ended or was evicted", "slots", given=ENDED),
+        Column("job_id", "integer", "identifier of the job in the workload"),
+        Column("submission_time", "float", "time at which the job became known", "slots", least=0),
+        Column("earliest_start", "integer", "first slot of the start window", "slots", least=0),
+        Column("latest_start", "integer", "last slot of the start window", "slots", least=0),
+        Column("requested_time", "integer", "duration", "slots", least=1),
+        Column("requested_{}", "float", "requested amount of a resource", each="resources", least=0),
+        Column("starting_time", "float", "slot of the last start", "slots", given=STARTED),
+        Column("finish_time", "float", "slot at whose beginning the job ended or was evicted", "slots", given=ENDED),
         waiting_time(STARTED, "slots"),
         Column(
-            "execution_time", "float", "from start to end", "slots", given=ENDED, formula="finish_time - starting_time"
+            "execution_time",
+            "float",
+            "time from start to end",
+            "slots",
+            given=ENDED,
+            formula="finish_time - starting_time",
         ),
         turnaround_time(ENDED, "slots"),
         Column(
             "delay",
             "float",
-            "from earliest start to start",
+            "time from earliest start to start",
             "slots",
             given=STARTED,
             formula="starting_time - earliest_start",
         ),
-        Column("revenue", "float", "what it requests of the first resource times its duration", "core-slots"),
-        Column("evictions", "integer", "how often it was evicted", least=0),
+        Column("revenue", "float", "requested amount of the first resource times duration", "core-slots"),
+        Column("evictions", "integer", "number of evictions", least=0),
         Column(
             "status",
             "text",
-            "it ended; its window passed; it was evicted for good; it was running, or could still be started, when the "
-            "run ended",
+            "state at the end of the run: completed; expired, as its window had ended; evicted and not restarted; "
+            "running; or queued, as it could still start",
             values=STATUSES,
         ),
-        Column("success", "boolean", "whether it has completed", formula="status = 'completed'"),
+        Column("success", "boolean", "whether the job has completed", formula="status = 'completed'"),
         arrival_number(),
     ),
     sort_by=("submission_time", "job_id"),
@@ -105,22 +110,22 @@ SLOTS = Table(
     "slots",
     "a slot that has begun",
     (
-        Column("slot", "integer", "its number, from 0"),
-        Column("arrived", "integer", "jobs that became known for it", "jobs"),
-        Column("current", "integer", "jobs that could be started in it", "jobs"),
-        Column("future", "integer", "known jobs whose window was not yet open", "jobs"),
-        Column("started", "integer", "jobs that were started in it", "jobs"),
-        Column("expired", "integer", "jobs whose window has passed with it", "jobs"),
-        Column("evicted", "integer", "jobs that were evicted as it began", "jobs"),
-        Column("running", "integer", "jobs that run once jobs have been started", "jobs"),
+        Column("slot", "integer", "number of the slot, from 0"),
+        Column("arrived", "integer", "jobs that became known since the previous slot began", "jobs"),
+        Column("current", "integer", "jobs that could start", "jobs"),
+        Column("future", "integer", "known jobs whose window was not open yet", "jobs"),
+        Column("started", "integer", "jobs started in the slot", "jobs"),
+        Column("expired", "integer", "jobs whose window ended with the slot", "jobs"),
+        Column("evicted", "integer", "jobs evicted at the beginning of the slot", "jobs"),
+        Column("running", "integer", "running jobs, after the starts", "jobs"),
         Column("current_work", "float", "cores times duration of current jobs", "core-slots"),
         Column("future_work", "float", "cores times duration of future jobs", "core-slots"),
-        Column("revenue", "float", "of the jobs that were started, less those that were evicted", "core-slots"),
-        Column("delay", "float", "of the jobs that were started, less those that were evicted", "slots"),
-        Column("reward", "float", "the slot's part of the objective", "core-slots"),
-        Column("capacity_{}", "float", "what on-demand jobs left of a resource", each="resources", least=0),
-        Column("used_{}", "float", "what deferrable jobs held of it", each="resources"),
-        Column("violation_{}", "float", "by how much that was more", each="resources"),
+        Column("revenue", "float", "revenue of the started jobs minus that of evicted jobs", "core-slots"),
+        Column("delay", "float", "delay of the started jobs minus that of evicted jobs", "slots"),
+        Column("reward", "float", "contribution of the slot to the objective", "core-slots"),
+        Column("capacity_{}", "float", "capacity of a resource that on-demand jobs left", each="resources", least=0),
+        Column("used_{}", "float", "amount of the resource that deferrable jobs held", each="resources"),
+        Column("violation_{}", "float", "excess of that amount over the capacity", each="resources"),
     ),
     sort_by=("slot",),
     chunk_rows=16_384,
@@ -128,11 +133,11 @@ SLOTS = Table(
 
 EVICTIONS = Table(
     "evictions",
-    "a job that was evicted in a slot",
+    "an eviction of a job",
     (
-        Column("job_id", "integer", "the job's identifier"),
-        Column("starting_time", "integer", "the slot in which it had been started", "slots"),
-        Column("eviction_time", "integer", "the slot as which began it was evicted", "slots"),
+        Column("job_id", "integer", "identifier of the job"),
+        Column("starting_time", "integer", "slot in which the job had been started", "slots"),
+        Column("eviction_time", "integer", "slot at whose beginning the job was evicted", "slots"),
         arrival_number("of the job"),
     ),
     sort_by=("eviction_time", "job_id"),

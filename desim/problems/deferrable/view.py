@@ -1,4 +1,4 @@
-"""What an interactive page shows of a run of deferrable jobs: their windows and runs, and what they hold."""
+"""Interactive view of a run of deferrable jobs: their windows and runs, and the amounts they hold."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ __all__ = ["view"]
 
 
 def view(run: Run) -> View:
-    """Return jobs with their windows and runs, each in a row that was free, and what they hold under the capacity.
+    """Return jobs with their windows and runs, each in a free row, and the amounts they hold under the capacity.
 
     Parameters
     ----------
     run : Run
-        A run of ``deferrable``.
+        Run of ``deferrable``.
 
     Returns
     -------
     View
-        Chart ``jobs``; a curve for each resource, and ``known`` for jobs that wait to be started.
+        Chart ``jobs``; a curve per resource, and ``known`` for jobs that wait for a start.
     """
     jobs, ran = jobs_in_rows(run), executions(run)
     ends = ran.group_by("arrival_number").agg(pl.col("end").max())
@@ -84,6 +84,6 @@ def view(run: Run) -> View:
 
 
 def _held(values: pl.Series) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Return values by slot, the last one again for where its slot ends."""
+    """Return values by slot, with the last one repeated for the end of its slot."""
     found = values.to_numpy().astype(np.float64)
     return np.append(found, found[-1:] if len(found) else 0.0)

@@ -1,8 +1,8 @@
-"""Multi-server jobs on a bipartite graph, slot by slot: jobs that last one slot, and jobs that hold what they get.
+"""Multi-server jobs on a bipartite graph, slot by slot: jobs of one slot, and jobs that hold resources for longer.
 
 Model: Zhao et al., "Scheduling Multi-Server Jobs with Sublinear Regrets via Online Learning", arXiv 2305.06572,
-section 2, with its extensions to several jobs a port (3.4) and gangs (3.5). Jobs that last longer than a slot go beyond
-that paper.
+section 2, with its extensions to several jobs per port (3.4) and gangs (3.5). Jobs that last longer than a slot are not
+part of that paper.
 """
 
 from __future__ import annotations
@@ -41,40 +41,40 @@ COMPLETED, UNSERVED, RUNNING, QUEUED = range(len(STATUSES))
 
 
 class MultiServerCluster(SlottedProblem):
-    """A cluster that is shared out anew in every slot; a job lasts one slot.
+    """Cluster whose resources are allocated anew in every slot; a job lasts one slot.
 
-    A slot clock asks once a slot, after everything that arrives up to its beginning has arrived. The answer is an
-    allocation, see :class:`BipartiteGraph`, or None for nothing. Ports without a job may be given resources (a
-    reservation), which then earn nothing. Rewards follow :class:`RewardModel`.
+    Once per slot, after all arrivals up to its beginning, the agent chooses an allocation, see :class:`BipartiteGraph`,
+    or None to allocate nothing. Resources allocated to ports without a job are reserved and yield no reward. Rewards
+    follow :class:`RewardModel`.
 
     Events for listeners: ``arrival`` (the subject is the index of the port) and ``slot`` (a :class:`SlotOutcome`).
 
     Parameters
     ----------
     rewards : RewardModel
-        What allocations earn, on the graph whose ports are the types of jobs.
+        Rewards of allocations, on the graph whose ports are the job types.
     arrivals : array_like of shape (num_slots, num_ports), or iterable of such rows
-        How many jobs of each type arrive for each slot. An iterator is read once, one slot ahead of the clock.
-        The run ends with the last row.
+        Number of jobs of each type that arrive for each slot. An iterator is consumed lazily, one slot ahead of the
+        clock. The run ends with the last row.
     jobs_per_port : int
-        The most jobs of a type that arrive for one slot, J_l of section 3.4. With more than one, the graph that agents
-        see has so many copies of each port.
+        Largest number of jobs of a type that arrive for one slot, J_l of section 3.4. If it is above 1, the graph that
+        agents see has this number of copies of each port.
     gang : Gang, optional
-        Components of the types of jobs, section 3.5. The ports of the graph that agents see are then components.
+        Components of the job types, section 3.5. The ports of the graph that agents see are then components.
     record_allocations : int
-        Record the allocations of every so many slots; 0 for none.
+        Interval, in slots, at which allocations are recorded; 0 for never.
     enforce_limits : bool
-        Refuse allocations that break the constraints, amounts from 0 to the request (5) and node sums up to the
-        capacity (6). If False, they are carried out as answered, and earn what equation (7) makes of them: for
-        algorithms that do not keep the constraints, such as :class:`~desim.agents.multiserver.OGASched`. Validation
-        of the records then tells each breach.
+        Whether to refuse allocations that violate the constraints: amounts from 0 to the request (5), and sums per node
+        up to the capacity (6). If False, allocations are carried out as given, with the reward of equation (7), for
+        algorithms that do not keep the constraints, such as :class:`~desim.agents.multiserver.OGASched`. Validation of
+        the records then reports each violation.
     processes : iterable of callables
         Extra SimPy processes, which are called with the bound cluster and may :meth:`submit` jobs.
 
     Raises
     ------
     InvalidConfiguration
-        If an argument is out of range or does not fit the graph.
+        If an argument is out of range or does not match the graph.
     """
 
     name: ClassVar[str] = "multiserver"
@@ -104,7 +104,7 @@ class MultiServerCluster(SlottedProblem):
         self.layout = Layout(rewards, self.jobs_per_port, gang)
 
     def describe(self) -> dict[str, Any]:
-        """Return the configuration, without graph and arrivals, as plain values."""
+        """Return the configuration without graph and arrivals, as plain Python values."""
         graph, gang = self.rewards.graph, self.layout.gang
         return {
             "problem": self.name,
@@ -121,7 +121,7 @@ class MultiServerCluster(SlottedProblem):
         } | ({} if self.enforce_limits else {"enforce_limits": False})
 
     def tables(self) -> dict[str, Table]:
-        """Return the tables, in which ports, nodes and resources are those of the graph."""
+        """Return the tables, with the names of the graph's ports, nodes and resources."""
         graph = self.rewards.graph
         names = {"port": graph.ports, "node": graph.nodes}
         names |= dict.fromkeys(("resource", "dominant_resource"), graph.resources)
@@ -152,7 +152,7 @@ class MultiServerCluster(SlottedProblem):
             self._record["channels"]((graph.ports[port], graph.nodes[node]))
 
     def close(self, time: float) -> None:
-        """Record the jobs whose slot has not come when the run ends."""
+        """Record the jobs whose slot has not begun when the run ends."""
         seats = np.flatnonzero(self.layout.seats(self._counts))
         times = self._submission_times(seats, self._rows - 1)
         self._record_waiting(self._next_job + np.arange(len(seats)), self.layout.type_of[seats], times, np.nan)
@@ -163,51 +163,55 @@ class MultiServerCluster(SlottedProblem):
             self._record["jobs"]((ids, ports, times, np.nan, np.nan, work, 0.0, 0.0, nothing, QUEUED))
 
     def is_empty(self) -> bool:
-        """Tell whether no job has arrived for the next slot, of which there may be arrivals of nobody."""
+        """Return whether no job has arrived for the next slot and no rows of arrivals, even of 0 jobs, are left."""
         return self.next_slot >= self._rows and not self._counts.any()
 
     def progress(self) -> object:
-        """Return how many jobs there have been: rows are recorded of slots in which there is none, too."""
+        """Return the number of jobs so far, and whether the system is empty; rows without jobs are no progress."""
         return self._next_job, self.is_empty()
 
     def _take(self, item: tuple[int, ArrayLike]) -> None:
-        """Take the jobs that the workload has for a slot."""
+        """Add the jobs that the workload has for a slot."""
         slot, row = item
         try:
             given = np.asarray(row)
-        except ValueError:  # of rows within the row
+        except ValueError:  # nested rows of unequal lengths
             given = np.zeros(())
         if given.shape != self._counts.shape or given.dtype.kind not in "bui":
             raise WorkloadError(
-                f"slot {slot}: the arrivals are {row!r}, want {self._counts.shape[0]} whole numbers, one a port"
+                f"slot {slot}: arrivals: got {row!r}, expected {self._counts.shape[0]} integers, one per port"
             )
         self._rows = slot + 1
         counts = given.astype(np.int64)
         if counts.min() < 0:
             port = int(counts.argmin())
-            raise WorkloadError(f"slot {slot}: {counts[port]} jobs arrive at {self.rewards.graph.ports[port]}")
+            raise WorkloadError(
+                f"slot {slot}: arrivals: got {counts[port]} at {self.rewards.graph.ports[port]}, expected at least 0"
+            )
         self._admit(counts, slot)
         if self.listening and self.listeners["arrival"]:
             for port in np.repeat(np.arange(len(counts)), counts).tolist():
                 self.emit("arrival", port)
 
     def submit(self, port: int | str) -> None:
-        """Let a job arrive now; it is served in the slot that begins next, or now if one begins at this instant.
+        """Submit a job now; it is served in the next slot to begin, which may begin at this instant.
 
         Parameters
         ----------
         port : int or str
-            Index or name of its type.
+            Index or name of the job type.
 
         Raises
         ------
         WorkloadError
-            If there is no such port, or it has too many jobs for the slot.
+            If there is no such port, or it already has the largest number of jobs for the slot.
         """
         names = self.rewards.graph.ports
         index = names.index(port) if isinstance(port, str) and port in names else port
         if not isinstance(index, int | np.integer) or not 0 <= index < len(names):
-            raise WorkloadError(f"time {self.env.now}: a job arrives at the unknown port {port!r}")
+            raise WorkloadError(
+                f"time {self.env.now}: port: got {port!r}, expected a port name or an index below {len(names)}"
+            )
         counts = np.zeros_like(self._counts)
         counts[index] = 1
         self._admit(counts, self.env.now)
@@ -221,13 +225,13 @@ class MultiServerCluster(SlottedProblem):
         if together.max() > self.jobs_per_port:
             port = int(together.argmax())
             raise WorkloadError(
-                f"time {time}: {together[port]} jobs for one slot at {self.rewards.graph.ports[port]}, and "
-                f"jobs_per_port is {self.jobs_per_port}"
+                f"time {time}: got {together[port]} jobs for one slot at {self.rewards.graph.ports[port]}, expected at "
+                f"most jobs_per_port, {self.jobs_per_port}"
             )
         self._counts = together
 
     def observe(self, slot: int) -> None:
-        """Show the jobs of a slot."""
+        """Update the observation with the jobs of a slot."""
         self._seats = self.layout.seats(self._counts)
         self.observation.begin_slot(slot, self.layout.ports(self._seats))
 
@@ -235,7 +239,7 @@ class MultiServerCluster(SlottedProblem):
         """Carry out the allocation of a slot."""
         arrived = self.observation.arrived
         allocation = self._feasibility.check(action, self.observation)
-        with np.errstate(invalid="warn" if self.enforce_limits else "ignore"):  # below 0 utilities may be undefined
+        with np.errstate(invalid="warn" if self.enforce_limits else "ignore"):  # utilities may be undefined below 0
             earnings = self.layout.rewards.evaluate(allocation, arrived)
         gain, overhead = float(earnings.gain.sum()), float(earnings.overhead.sum())
         if not isfinite(gain - overhead):
@@ -245,7 +249,7 @@ class MultiServerCluster(SlottedProblem):
             self.emit("slot", SlotOutcome(slot, arrived, allocation, earnings.gain, earnings.overhead))
 
     def _run_jobs(self, slot: int, allocation: Floats, earnings: Earnings, totals: tuple[float, float]) -> None:
-        """Let the jobs run now; they are gone at the end of the slot."""
+        """Run the jobs of the slot; they end with it."""
         seats = np.flatnonzero(self._seats)
         held = earnings.held[seats]
         served = held.any(axis=1)
@@ -274,7 +278,7 @@ class MultiServerCluster(SlottedProblem):
         self._early.clear()
 
     def _submission_times(self, seats: Indices, slot: int) -> Floats | float:
-        """Return when the jobs on seats arrived: the first at a port are those that a process has submitted."""
+        """Return the arrival times of jobs by position; jobs submitted by processes come first at each port."""
         if not self._early:
             return float(slot)
         times = np.full(len(self.layout.type_of), float(slot))
@@ -284,7 +288,7 @@ class MultiServerCluster(SlottedProblem):
         return times[seats]
 
     def _record_allocation(self, slot: int, allocation: Floats, seats: Indices, ids: Indices) -> None:
-        """Record what the jobs on seats get."""
+        """Record the amounts that the slot's jobs get."""
         channels = np.flatnonzero(self.observation.channel_arrived)
         job_of_seat = np.empty(len(self.layout.type_of), dtype=np.int64)
         job_of_seat[seats] = ids
@@ -292,23 +296,23 @@ class MultiServerCluster(SlottedProblem):
         self._record_amounts(slot, jobs, channels, allocation[channels])
 
     def _record_amounts(self, slot: int, jobs: Indices, channels: Indices, amounts: Floats) -> None:
-        """Record rows of an allocation, and the jobs that they belong to; zeros are left out once a chunk, for all."""
+        """Record rows of an allocation and their jobs; zeros are removed per chunk of rows, which is faster."""
         self._record["allocations"]((slot, jobs, channels, amounts, self.layout), amounts.size)
 
     def _not_a_number(self, earnings: Earnings) -> InvalidConfiguration:
-        """Return the error for rewards of which one is not a number."""
+        """Return the error for a reward that is not a finite number."""
         reward = earnings.gain - earnings.overhead
         seat = int(np.flatnonzero(~np.isfinite(reward))[0])
         port = self.rewards.graph.ports[self.layout.type_of[seat]]
         return InvalidConfiguration(
-            f"time {self.env.now}: the reward of the job at {port} is {float(reward[seat])!r}; its gain is "
-            f"{float(earnings.gain[seat])!r}, its overhead {float(earnings.overhead[seat])!r}: look at the utilities"
-            + ("" if self.enforce_limits else ", which need not be defined below 0, and such amounts are let through")
+            f"time {self.env.now}: reward of the job at {port}: got {float(reward[seat])!r}, expected a finite number; "
+            f"its gain is {float(earnings.gain[seat])!r}, its overhead {float(earnings.overhead[seat])!r}; check the "
+            "utilities" + ("" if self.enforce_limits else ", which may be undefined for amounts below 0")
         )
 
 
 class _BegunSlot(NamedTuple):
-    """A slot that has begun, until it is recorded: what has arrived for it, waits, runs, and is reserved."""
+    """Slot that has begun but is not recorded yet: arrivals, waiting jobs, running jobs, and reserved amounts."""
 
     slot: int
     arrived: int
@@ -318,39 +322,40 @@ class _BegunSlot(NamedTuple):
 
 
 class HoldingCluster(MultiServerCluster):
-    """A cluster whose jobs wait at their ports, and hold what they are given until their work is done.
+    """Cluster whose jobs wait at their ports and hold their resources over several slots, until their work is done.
 
-    Once a slot the agent sees the ports at which jobs wait and what is free. A job starts, the first in the queue of
-    its type first, if the answer gives it a speed (gain less overhead, equation 7) above ``minimum_speed`` at which it
-    will not take too long. It ends after work / speed slots, between slots if need be; what other jobs are given goes
-    back. What a completion frees can be given away from the next slot on. Completion times and utilization are then
-    outcomes.
+    Once per slot, the agent sees the ports at which jobs wait, and the free resources. A job starts if the allocation
+    gives it a speed (gain minus overhead, equation 7) above ``minimum_speed`` and its duration at that speed does not
+    exceed ``longest_service``. Jobs of a type start in the order of their queue. A job ends after work / speed slots,
+    possibly between slots. Resources allocated to jobs that do not start are returned. Resources freed by a completion
+    can be allocated from the next slot on. So completion times and utilization are outcomes of the run.
 
     Events for listeners: those of :class:`MultiServerCluster`, and ``start`` and ``completion`` (a :class:`Service`).
 
     Parameters
     ----------
     rewards : RewardModel
-        What allocations earn, on the graph whose ports are the types of jobs.
+        Rewards of allocations, on the graph whose ports are the job types.
     arrivals : array_like of shape (num_slots, num_ports), or iterable of such rows
-        How many jobs of each type arrive for each slot.
+        Number of jobs of each type that arrive for each slot.
     work : array_like, or callable
-        Work of a job in units of reward times slots, above 0: one number, one for each port, or a function that
-        is called with a random generator and the index of the port.
+        Work of a job, above 0, in units of reward times slots: one number, one number per port, or a function of a
+        random generator and the index of the port.
     minimum_speed : float
-        Jobs do not start at this speed or a lower one; at least 0.
+        Speed that a job must exceed to start, at least 0.
     longest_service : float
-        Jobs do not start if they would then take longer than this many slots, above 0: what is left of a full
-        cluster may be so little that a job would hold it all but forever.
+        Longest duration, in slots, with which a job may start, above 0. It keeps a job from holding the small remainder
+        of a full cluster almost forever.
     give_up_after : int
-        End the run when all has arrived and then for so many slots jobs have waited while none ran or started.
+        Number of slots, after the last arrival, in which jobs wait but none runs or starts, until the run ends.
     jobs_per_port, gang, record_allocations, processes : int, Gang, int, iterable
-        As for :class:`MultiServerCluster`; of a type, so many jobs can start in one slot, and others wait.
+        As for :class:`MultiServerCluster`; ``jobs_per_port`` is the largest number of jobs of a type that start in one
+        slot, while others wait.
 
     Raises
     ------
     InvalidConfiguration
-        If an argument is out of range or does not fit the graph.
+        If an argument is out of range or does not match the graph.
     """
 
     events: ClassVar[tuple[str, ...]] = ("arrival", "slot", "start", "completion")
@@ -378,14 +383,14 @@ class HoldingCluster(MultiServerCluster):
             processes=processes,
         )
         if not longest_service > 0:
-            raise InvalidConfiguration(f"longest_service is {longest_service!r}, want a number of slots above 0")
+            raise InvalidConfiguration(f"longest_service: got {longest_service!r}, expected a number of slots above 0")
         self.minimum_speed = finite("minimum_speed", minimum_speed, least=0)
         self.longest_service = float(longest_service)
         self.give_up_after = whole("give_up_after", give_up_after, least=1)
         self.work = work if callable(work) else _fixed_work(work, rewards.graph.num_ports)
 
     def describe(self) -> dict[str, Any]:
-        """Return the configuration, without graph, arrivals and work, as plain values."""
+        """Return the configuration without graph, arrivals and work, as plain Python values."""
         limits = {name: getattr(self, name) for name in ("minimum_speed", "longest_service", "give_up_after")}
         return super().describe() | {"holding": True} | limits
 
@@ -405,34 +410,34 @@ class HoldingCluster(MultiServerCluster):
         super().begin()
 
     def _admit(self, counts: Indices, time: float) -> None:
-        """Let jobs join the queues of their types."""
+        """Add jobs to the queues of their types."""
         for port in np.repeat(np.arange(len(counts)), counts).tolist():
             work = self.work(self._work_stream, port)
             if not 0 < work < inf:
                 name = self.rewards.graph.ports[port]
-                raise WorkloadError(f"job {self._next_job} at {name} has work {work!r}, want a number above 0")
+                raise WorkloadError(f"job {self._next_job} at {name}: work: got {work!r}, expected a number above 0")
             self._queues[port].append(Job(self._next_job, port, time, float(work)))
             self._next_job += 1
             self._arrived_since += 1
 
     def is_empty(self) -> bool:
-        """Tell whether no job runs, or waits with any hope of a start."""
+        """Return whether no job runs, and no job waits with a chance to start."""
         waits = any(self._queues) and self._idle_slots < self.give_up_after
         return self.next_slot >= self._rows and not self._services and not waits
 
     def is_idle(self) -> bool:
-        """Tell whether no job runs."""
+        """Return whether no job is running."""
         return not self._services
 
     def observe(self, slot: int) -> None:
-        """Show where jobs wait, and what is free."""
+        """Update the observation with the waiting jobs and the free resources."""
         self._record_slot(float(slot))
         self._counts = np.array([len(queue) for queue in self._queues], dtype=np.int64)
         super().observe(slot)
-        self.observation.capacity = np.maximum(self._free, 0.0)  # rounding may leave less than nothing
+        self.observation.capacity = np.maximum(self._free, 0.0)  # rounding may leave tiny negative amounts
 
     def _run_jobs(self, slot: int, allocation: Floats, earnings: Earnings, totals: tuple[float, float]) -> None:
-        """Start the jobs that are given enough."""
+        """Start the jobs whose allocation gives them enough speed."""
         speeds = earnings.gain - earnings.overhead
         started: dict[int, int] = {}
         for seat in np.flatnonzero(self._seats & (speeds > self.minimum_speed)).tolist():
@@ -450,7 +455,7 @@ class HoldingCluster(MultiServerCluster):
         self._begin_slot_row(slot, allocation)
 
     def _start_job(self, job: Job, seat: int, duration: float, allocation: Floats, earnings: Earnings) -> None:
-        """Give a job what it gets for so many slots."""
+        """Start a job that holds its allocation for a given duration."""
         now, graph, channels = self.env.now, self.layout.graph, self._channels_of_seat[seat]
         amounts, gain, overhead = allocation[channels].copy(), earnings.gain[seat], earnings.overhead[seat]
         dominant, held = int(earnings.dominant[seat]), earnings.held[seat]
@@ -470,7 +475,7 @@ class HoldingCluster(MultiServerCluster):
         del self._services[service.job.job_id]
         np.add.at(self._free, self.layout.graph.channel_node[service.channels], service.amounts)
         if not self._services:
-            self._free[:] = self.layout.graph.capacity  # so that rounding does not add up
+            self._free[:] = self.layout.graph.capacity  # keeps rounding errors from accumulating
         self._record_job(service, service.finish_time, COMPLETED)
         if self.listening:
             self.emit("completion", service)
@@ -482,7 +487,7 @@ class HoldingCluster(MultiServerCluster):
         self._record["jobs"]((ids, port, *times, job.work, service.gain, service.overhead, dominant, status))
 
     def _begin_slot_row(self, slot: int, allocation: Floats) -> None:
-        """Note what runs once a slot has begun; ``reserved`` counts what was given in vain, too."""
+        """Store what runs after a slot has begun; ``reserved`` includes allocations that no job uses."""
         services = tuple(self._services.values())
         held, new = (
             np.sum(amounts, axis=0) if amounts else np.zeros(self._free.shape[1])
@@ -497,7 +502,7 @@ class HoldingCluster(MultiServerCluster):
         self._arrived_since = 0
 
     def _record_slot(self, time: float) -> None:
-        """Record the slot that has ended, or ends with the run: means over it, as jobs end between slots."""
+        """Record the slot that has ended, with means over its length, as jobs may end between slots."""
         if self._begun is None:
             return
         slot, arrived, waiting, services, reserved = self._begun
@@ -523,11 +528,11 @@ class HoldingCluster(MultiServerCluster):
 
 
 def _fixed_work(work: ArrayLike, num_ports: int) -> Work:
-    """Return the function that gives every job of a port the same work."""
+    """Return a function that returns the same work for every job of a port."""
     try:
         amounts = np.broadcast_to(np.asarray(work, dtype=np.float64), (num_ports,))
     except ValueError as error:
-        raise InvalidConfiguration(f"work is {work!r}, want one number or one for each of {num_ports} ports") from error
+        raise InvalidConfiguration(f"work: got {work!r}, expected one number, or {num_ports}, one per port") from error
     if not ((amounts > 0) & (amounts < inf)).all():
-        raise InvalidConfiguration(f"work is {work!r}, want numbers above 0")
+        raise InvalidConfiguration(f"work: got {work!r}, expected finite numbers above 0")
     return lambda rng, port: float(amounts[port])

@@ -1,4 +1,4 @@
-"""Multi-server jobs on a bipartite graph as a Gymnasium environment: arrays, actions, rewards."""
+"""Gymnasium environment for multi-server jobs on a bipartite graph, with array observations and rewards."""
 
 from __future__ import annotations
 
@@ -39,29 +39,28 @@ Floats = NDArray[np.float64]
 
 
 class AllocationEncoder:
-    """Which ports have a job, and the graph.
+    """Encoder of the ports with jobs, and of the graph.
 
-    An action has a number for each channel and resource, from -1 for nothing to 1 for all that the job at the channel's
-    port requests: (1 + action) / 2 times the request. Ports without a job get nothing. Where a node would have to give
-    more of a resource than it has free, all that it gives of this resource is scaled down by the same factor, to what
-    is free.
+    An action has a number for each channel and resource, from -1 for nothing to 1 for the full request of the channel's
+    port: the amount is (1 + action) / 2 times the request. Ports without a job get nothing. If a node would give more
+    of a resource than it has free, all its amounts of this resource are scaled down by a common factor.
 
     Parameters
     ----------
     graph : BipartiteGraph
-        Of the cluster, or one with as many ports, nodes, channels and resources.
+        Graph of the cluster, or one with the same numbers of ports, nodes, channels and resources.
 
     Raises
     ------
     InvalidConfiguration
-        If the graph has no channel.
+        If the graph has no channels.
     """
 
     def __init__(self, graph: BipartiteGraph) -> None:
         self.num_ports, self.num_nodes = graph.num_ports, graph.num_nodes
         self.shape = graph.shape
         if min(self.shape) < 1:
-            raise InvalidConfiguration(f"{graph!r}: want at least one channel")
+            raise InvalidConfiguration(f"graph: got {graph!r}, expected at least one channel and one resource")
         resources = graph.num_resources
         ends = max(self.num_ports, self.num_nodes) - 1
         self.observation_space = gymnasium.spaces.Dict(
@@ -78,29 +77,29 @@ class AllocationEncoder:
         self._capacity: Floats | None = None
 
     def encode(self, observation: MultiServerObservation) -> Arrays:
-        """Return ``arrivals``, ``requests``, ``capacity``, ``channels``, and the mask.
+        """Return ``arrivals``, ``requests``, ``capacity``, ``channels``, and the action mask.
 
         Parameters
         ----------
         observation : MultiServerObservation
-            A decision.
+            Observation at a decision.
 
         Returns
         -------
         dict of str to numpy.ndarray
-            Whether each port has a job; what it requests, and what each node has free, compressed; the port and the
-            node of each channel, by index. The mask, of the shape of an allocation, tells the channels of ports that
-            have a job.
+            Arrays: whether each port has a job; its requests, and the free amounts of each node, log-scaled; the port
+            and the node of each channel, by index. The mask has the shape of an allocation and marks the channels of
+            ports with a job.
 
         Raises
         ------
         InvalidConfiguration
-            If the graph has another shape, or jobs are gangs, which shares do not describe.
+            If the graph has a different shape, or jobs are gangs, for which shares of requests are unsuitable.
         """
         graph = observation.graph
         if graph is not self._graph:
             self._take(observation)
-        if observation.capacity is not self._capacity:  # it stays the same where nothing is held
+        if observation.capacity is not self._capacity:  # without holding, it is always the same object
             self._capacity = observation.capacity
             self._free = compressed(self._capacity).astype(np.float32)
         mask = np.empty(self.shape, np.int8)
@@ -114,52 +113,54 @@ class AllocationEncoder:
         }
 
     def _take(self, observation: MultiServerObservation) -> None:
-        """Look at a graph for the first time."""
+        """Check and store a new graph."""
         graph = observation.graph
         if isinstance(observation.rewards, GangRewards):
-            raise InvalidConfiguration("jobs are gangs: shares of requests would serve them in part")
+            raise InvalidConfiguration(
+                "jobs: got gangs, expected single jobs, as shares of requests would serve gangs in part"
+            )
         if (graph.num_ports, graph.num_nodes, graph.shape) != (self.num_ports, self.num_nodes, self.shape):
             raise InvalidConfiguration(
-                f"the cluster has a {graph!r}, the encoder is for {self.num_ports} ports, {self.num_nodes} nodes and "
-                f"allocations of shape {self.shape}"
+                f"graph: got {graph!r}, expected {self.num_ports} ports, {self.num_nodes} nodes and allocations of "
+                f"shape {self.shape}"
             )
         self._graph = graph
         self._requests = compressed(graph.requests).astype(np.float32)
         self._channels = np.stack((graph.channel_port, graph.channel_node), axis=1)
 
     def forced(self, observation: MultiServerObservation) -> bool:
-        """Tell whether no port has a job.
+        """Return whether no port has a job.
 
         Parameters
         ----------
         observation : MultiServerObservation
-            A decision.
+            Observation at a decision.
         """
         return not observation.arrived.any()
 
     def decode(self, observation: MultiServerObservation, action: Any) -> tuple[Floats | None, bool]:
-        """Return the allocation that an action stands for, and whether its entries are numbers.
+        """Return the allocation that an action stands for, and whether the action is valid.
 
         Parameters
         ----------
         observation : MultiServerObservation
-            What was encoded.
+            Observation that was encoded.
         action : array_like of shape (num_channels, num_resources)
-            Numbers from -1 to 1; what lies outside counts as the nearer of the two.
+            Numbers from -1 to 1; numbers outside this range are clipped.
 
         Returns
         -------
         tuple of (numpy.ndarray or None) and bool
-            An action with an entry that is not a number gives nothing to anybody.
+            Allocation, and whether the action is valid. If an entry is NaN, nothing is allocated.
 
         Raises
         ------
         InvalidConfiguration
-            If the action has another shape.
+            If the shape of the action is wrong.
         """
         given = np.asarray(action, dtype=np.float64)
         if given.shape != self.shape:
-            raise InvalidConfiguration(f"the action has shape {given.shape}, want {self.shape}")
+            raise InvalidConfiguration(f"action: got shape {given.shape}, expected {self.shape}")
         if np.isnan(given.min()):
             return None, False
         graph, capacity = observation.graph, observation.capacity
@@ -176,19 +177,19 @@ class AllocationEncoder:
         return allocation, True
 
     def action_of(self, observation: MultiServerObservation, answer: Any) -> NDArray[np.float32] | None:
-        """Return the shares of requests that an agent's allocation gives.
+        """Return the action, shares of requests, that corresponds to an agent's allocation.
 
         Parameters
         ----------
         observation : MultiServerObservation
-            What the agent saw.
+            Observation that the agent decided on.
         answer : array_like of shape (num_channels, num_resources), or None
-            Its answer.
+            Answer of the agent.
 
         Returns
         -------
         numpy.ndarray or None
-            None if it gives more than is requested, or more than there is. Where nothing is requested or no job is, -1.
+            Action, -1 where nothing is requested or no job is; None if the allocation exceeds requests or free amounts.
         """
         given = np.zeros(self.shape) if answer is None else np.asarray(answer, np.float64)
         requested = observation.graph.channel_requests
@@ -201,63 +202,63 @@ class AllocationEncoder:
 
 
 class PaperReward(SlotReward):
-    """Gain by parallel computation less dominant overhead: equation (8) of arXiv 2305.06572, over a scale.
+    """Gain by parallel computation minus dominant overhead: equation (8) of arXiv 2305.06572, divided by a scale.
 
-    The sum over an episode is the metric ``total_reward``.
+    Summed over an episode, it is the metric ``total_reward``.
 
     Parameters
     ----------
     scale : float
-        Reward that counts as 1.
+        Amount that yields a reward of 1.
     """
 
     def __init__(self, scale: float = 1_000.0) -> None:
         super().__init__(scale)
 
     def reset(self, simulation: Simulation) -> None:
-        """Learn that an episode begins; in a cluster whose jobs hold resources a slot has no reward of its own."""
+        """Prepare for a new episode; raise an error for a cluster with holding, whose slots have no own reward."""
         if isinstance(simulation.problem, HoldingCluster):
-            raise InvalidConfiguration("the reward 'paper' is for jobs that last one slot, not for a HoldingCluster")
+            raise InvalidConfiguration("reward: got 'paper' with a HoldingCluster, expected jobs that last one slot")
         super().reset(simulation)
 
     def value(self, outcome: SlotOutcome) -> float:
-        """Return what a slot is worth."""
+        """Return the value of a slot."""
         return float(outcome.gain.sum() - outcome.overhead.sum())
 
 
 REWARDS: dict[str, Callable[[], Reward]] = {"paper": PaperReward}
-"""The rewards by name."""
+"""Rewards by name."""
 
 
 class MultiServerEnv(SchedulingEnv):
-    """``desim/MultiServer-v0``: what each job gets of each resource from each node, slot by slot.
+    """``desim/MultiServer-v0``: environment in which an action allocates resources of nodes to jobs, slot by slot.
 
     The action space is Box(-1, 1, (num_channels, num_resources)): shares of requests, see :class:`AllocationEncoder`.
 
     Parameters
     ----------
     workload : sequence of MultiServerCluster, or callable, optional
-        Clusters that episodes are drawn from, or what makes that of an episode from a random generator. Their graphs
-        must have the same numbers of ports, nodes, channels and resources; a callable is called once to see them. By
-        default a system is drawn once for the environment, and arrivals for each episode, see
-        :func:`desim.workloads.multiserver.registry.draw`.
+        Clusters that episodes are sampled from, or a function that creates the cluster of an episode from a random
+        generator. Their graphs must have the same numbers of ports, nodes, channels and resources; a callable is called
+        once to determine them. By default, a system is generated once for the environment, and arrivals for each
+        episode, see :func:`desim.workloads.multiserver.registry.draw`.
     observation : {"shares"} or Encoder
-        What is seen.
+        Name of an encoder, or a custom encoder.
     reward : {"paper"} or Reward
-        What is earned.
+        Name of a reward, or a custom reward.
     num_slots : int
-        Length of an episode of the default workload.
+        Length of an episode of the default workload, in slots.
     until, max_decisions, skip_forced : float, int, bool
-        As for :class:`~desim.envs.SchedulingEnv`; forced are slots without a job.
+        As for :class:`~desim.envs.SchedulingEnv`; a decision is forced if no port has a job.
     workload_seed : int
-        Of the default system.
+        Seed of the default system.
 
     Raises
     ------
     InvalidConfiguration
         If an argument is out of range.
     MissingDependency
-        If there is no package that makes the default workload.
+        If the package for the default workload is not installed.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Figures of multi-server runs: rewards, what resources are used for, where and when, and the graph itself."""
+"""Figures of multi-server runs: rewards, use of resources by node and over time, and the graph itself."""
 
 from __future__ import annotations
 
@@ -56,26 +56,26 @@ Floats = NDArray[np.float64]
 Curve = tuple[Floats, Floats]
 
 PARTS = ("gain", "overhead", "reward")
-#: Bars of more runs have no numbers.
+#: Largest number of runs whose bars have numbers.
 MOST_NUMBERED = 7
-#: Points that are drawn of a smooth curve.
+#: Largest number of points drawn per curve.
 MOST_POINTS = 3_000
-#: More nodes, ports or slots share rows and columns of a map.
+#: Largest numbers of rows and columns of a map; more nodes, ports or slots share them.
 MOST_ROWS, MOST_COLUMNS = 128, 300
 #: Height of a line of the legend, in inches.
 LEGEND_LINE = 0.19
 
-#: More vertices on a side have no names.
+#: Largest number of named vertices on a side.
 MOST_NAMED = 40
-#: Nodes that are closer than this, in points, stand in several columns, so far apart.
+#: Smallest distance of nodes in points; closer ones are spread over several columns of this width.
 CLOSEST, COLUMN_WIDTH = 3.4, 0.02
-#: The largest area of a vertex in square points, and the largest width of a channel in points.
+#: Largest area of a vertex in square points, and largest width of a channel in points.
 LARGEST, WIDEST = 260.0, 5.0
 IDLE = "#C8C8C8"
 
 
 def _slots(result: Result) -> tuple[float, float]:
-    """Return the span of a run in slots; where jobs last one slot, all slots that have begun are complete."""
+    """Return the time range of a run in slots; if jobs last one slot, all begun slots are complete."""
     end = result.info.get("end_time") if result.info["holding"] else None
     return 0.0, float(len(result.table("slots")) if end is None else end)
 
@@ -83,28 +83,28 @@ def _slots(result: Result) -> tuple[float, float]:
 def average_reward(results: Results, *, window: Window = None, axes: Axes | None = None) -> Axes:
     """Draw the mean reward of the slots so far.
 
-    After t slots that is their sum of rewards, through t: figure 2(a) of arXiv 2305.06572. Where jobs
-    hold resources, the reward of a slot is its time average of that of the jobs that run.
+    After t slots, it is the sum of their rewards divided by t: figure 2(a) of arXiv 2305.06572. If jobs hold
+    resources, the reward of a slot is the time average over the running jobs.
 
     Parameters
     ----------
     results : Result or mapping of str to Result
         One run, or several by name.
     window : (int, int), optional
-        Show only the slots from the first to before the second.
+        Slots to show, from the first to before the second.
     axes : Axes, optional
-        Where to draw; by default on a new figure.
+        Axes to draw on; default: a new figure.
 
     Returns
     -------
     Axes
-        The mean of the slots 0 to t stands at t + 1, where slot t ends. Of very many slots not every point
-        is drawn.
+        The axes. The mean of the slots 0 to t is at t + 1, the end of slot t. For very many slots, not every point is
+        drawn.
 
     Raises
     ------
     InvalidConfiguration
-        If the results are not those of ``multiserver``, or the window is none.
+        If the results do not come from ``multiserver``, or the window is invalid.
     """
     runs = load_runs(results, "multiserver", _slots)
     return _draw_rewards(runs, [_averages(run) for run in runs], "average reward per slot", axes, window=window)
@@ -118,20 +118,20 @@ def cumulative_reward(results: Results, *, window: Window = None, axes: Axes | N
     results : Result or mapping of str to Result
         One run, or several by name.
     window : (int, int), optional
-        Show only the slots from the first to before the second.
+        Slots to show, from the first to before the second.
     axes : Axes, optional
-        Where to draw; by default on a new figure.
+        Axes to draw on; default: a new figure.
 
     Returns
     -------
     Axes
-        The sum of the slots 0 to t stands at t + 1, where slot t ends. Of very many slots not every point
-        is drawn.
+        The axes. The sum of the slots 0 to t is at t + 1, the end of slot t. For very many slots, not every point is
+        drawn.
 
     Raises
     ------
     InvalidConfiguration
-        If the results are not those of ``multiserver``, or the window is none.
+        If the results do not come from ``multiserver``, or the window is invalid.
     """
     runs = load_runs(results, "multiserver", _slots)
     curves = [(times, means * times) for times, means in map(_averages, runs)]
@@ -139,7 +139,7 @@ def cumulative_reward(results: Results, *, window: Window = None, axes: Axes | N
 
 
 def reward_ratio(results: Mapping[str, Result], *, of: str, axes: Axes | None = None) -> Axes:
-    """Draw the average reward of one run in relation to that of each other run, over the slots so far.
+    """Draw the ratio of one run's average reward to that of each other run, over the slots so far.
 
     Figure 2(c) of arXiv 2305.06572. A curve has the colour of the other run.
 
@@ -148,26 +148,26 @@ def reward_ratio(results: Mapping[str, Result], *, of: str, axes: Axes | None = 
     results : mapping of str to Result
         Several runs by name.
     of : str
-        The run whose reward is divided by those of the others.
+        Name of the run whose reward is divided by those of the others.
     axes : Axes, optional
-        Where to draw; by default on a new figure.
+        Axes to draw on; default: a new figure.
 
     Returns
     -------
     Axes
-        The ratio after the slots 0 to t stands at t + 1, as far as both runs have come. There is a gap where
-        the other run has no reward above 0. The y axis shows 98 percent of the values: single ones at the
-        beginning, where a ratio can be anything, do not stretch it.
+        The axes. The ratio after the slots 0 to t is at t + 1, up to the end of the shorter run. There is a gap where
+        the average reward of the other run is not above 0. The y axis shows 98 percent of the values, so that extreme
+        ratios at the beginning do not stretch it.
 
     Raises
     ------
     InvalidConfiguration
-        If an argument is out of range or the results are not those of ``multiserver``.
+        If an argument is out of range or the results do not come from ``multiserver``.
     """
     runs = load_runs(results, "multiserver", _slots)
     names = [run.name for run in runs]
     if of not in names or len(runs) < 2:
-        raise InvalidConfiguration(f"of is {of!r}, want one of at least two runs; there are {', '.join(names)}")
+        raise InvalidConfiguration(f"of: got {of!r}, expected one of at least two runs: {', '.join(names)}")
     times, above = _averages(runs[names.index(of)])
     curves = []
     for run in runs:
@@ -188,14 +188,14 @@ def reward_ratio(results: Mapping[str, Result], *, of: str, axes: Axes | None = 
 
 
 def _averages(run: Run) -> Curve:
-    """Return the ends of the slots and the mean rewards until then; the run may end within the last one."""
+    """Return the ends of the slots and the mean rewards until then; the run may end within the last slot."""
     rewards, lengths = run.table("slots")["reward"].to_numpy(), slot_lengths(run)
     times = lengths.cumsum()
     return times, np.divide((rewards * lengths).cumsum(), times, out=np.zeros_like(times), where=times > 0)
 
 
 def slot_lengths(run: Run) -> Floats:
-    """Return how long each slot has lasted: where jobs hold what they get, the run may end within the last one."""
+    """Return the length of each slot; if jobs hold resources, the run may end within the last one."""
     ends = np.arange(1.0, len(run.table("slots")) + 1.0)
     return np.minimum(ends, run.end) - (ends - 1.0) if run.info["holding"] else np.ones_like(ends)
 
@@ -209,13 +209,13 @@ def _draw_rewards(
     window: Window = None,
     without: str | None = None,
 ) -> Axes:
-    """Draw curves of rewards, of all runs or of those without one; their axis begins at 0, unless some are negative."""
+    """Draw curves of rewards, optionally without one run; the axis begins at 0 unless some rewards are negative."""
     (panel,) = new_panels(axes, 1, height=3.2)
     styles = line_styles(run.name for run in runs)
     shown = [run for run in runs if run.name != without]
     thinned = []
     for times, values in curves:
-        step = -(-len(times) // MOST_POINTS) or 1  # the last point stays
+        step = -(-len(times) // MOST_POINTS) or 1  # the last point is always drawn
         thinned.append((times[::-1][::step][::-1], values[::-1][::step][::-1]))
     lines = draw_curves(panel, thinned, [styles[run.name] for run in shown])
     panel.set_ylabel(label)
@@ -229,31 +229,31 @@ def _draw_rewards(
 
 
 def _name_runs(panel: Axes, runs: Sequence[Run], entries: Iterable[tuple[str, Any]]) -> None:
-    """Name the runs: one in the title, several in a legend."""
+    """Name the runs: a single one in the title, several in a legend."""
     set_titles(panel, runs[0].title if len(runs) == 1 else "")
     add_legend([panel], entries if len(runs) > 1 else [])
 
 
 def reward_parts(results: Results, *, axes: Axes | None = None) -> Axes:
-    """Draw what rewards are made of: means of gain, overhead and their difference, as in figure 6 of arXiv 2305.06572.
+    """Draw the parts of rewards: means of gain, overhead and their difference, as in figure 6 of arXiv 2305.06572.
 
     Parameters
     ----------
     results : Result or mapping of str to Result
         One run, or several by name, side by side.
     axes : Axes, optional
-        Where to draw; by default on a new figure.
+        Axes to draw on; default: a new figure.
 
     Returns
     -------
     Axes
-        Bars around 0 for the gain by parallel computation, 1 for the communication overhead and 2 for the
-        reward; one container of bars a run. A run without slots has none.
+        The axes, with bars around 0 for the gain by parallel computation, 1 for the communication overhead and 2 for
+        the reward; one container of bars per run. A run without slots has no bars.
 
     Raises
     ------
     InvalidConfiguration
-        If the results are not those of ``multiserver``.
+        If the results do not come from ``multiserver``.
     """
     runs = load_runs(results, "multiserver", _slots)
     styles = line_styles(run.name for run in runs)
@@ -278,35 +278,35 @@ def reward_parts(results: Results, *, axes: Axes | None = None) -> Axes:
 
 
 def resource_utilization(results: Results, *, window: Window = None, axes: Iterable[Axes] | None = None) -> list[Axes]:
-    """Draw which share of each resource of a multi-server cluster jobs hold over time, one panel a resource.
+    """Draw the share of each resource that jobs hold over time, one panel per resource.
 
     Parameters
     ----------
     results : Result or mapping of str to Result
         One run, or several by name, on clusters with the same resources.
     window : (int, int), optional
-        Show only the slots from the first to before the second.
+        Slots to show, from the first to before the second.
     axes : iterable of Axes, optional
-        Where to draw, one a resource; by default on a new figure.
+        Axes to draw on, one per resource; default: a new figure.
 
     Returns
     -------
     list of Axes
-        One a resource, in the order of the graph, in percent of the capacity of all nodes. Slot t reaches from t
-        to t + 1; the last value is repeated where its slot ends. Of more than 150 slots means over bins are drawn.
-        There is no curve without capacity.
+        One per resource, in the order of the graph, in percent of the capacity of all nodes. Slot t reaches from t to
+        t + 1; the last value is repeated at the end of its slot. For more than 150 slots, means over bins are drawn. A
+        resource without capacity has no curve.
 
     Raises
     ------
     InvalidConfiguration
-        If an argument is out of range, the results are not those of ``multiserver``, or the resources differ.
+        If an argument is out of range, the results do not come from ``multiserver``, or the resources differ.
     """
     runs = load_runs(results, "multiserver", _slots)
     resources = resources_of(runs[0])
     for run in runs:
         if resources_of(run) != resources:
             raise InvalidConfiguration(
-                f"results[{run.name!r}] has the resources {resources_of(run)}, others {resources}"
+                f"results[{run.name!r}]: resources: got {resources_of(run)}, expected {resources} as in the first run"
             )
     span = span_of(runs, window, whole=True)
     width = slots_together(span, most=150, bins=100)
@@ -329,7 +329,7 @@ def resource_utilization(results: Results, *, window: Window = None, axes: Itera
 
 
 def _used(run: Run, resource: str, index: int, width: int, span: tuple[float, float]) -> Curve:
-    """Return where bins begin and their means, in percent of the capacity; the last mean is repeated at the end."""
+    """Return the beginnings of bins and their means, in percent of the capacity; the last mean is repeated."""
     capacity, slots = float(run.info["total_capacity"][index]), run.table("slots")
     edges = bin_edges(span[0], min(span[1], float(len(slots))), width)
     if not len(edges) or not capacity > 0:
@@ -339,18 +339,18 @@ def _used(run: Run, resource: str, index: int, width: int, span: tuple[float, fl
 
 
 class _Grid(NamedTuple):
-    """Means over rows and bins: percent of a capacity, NaN where that is 0, or amounts.
+    """Means over rows and bins: percent of a capacity (NaN if that is 0), or amounts.
 
     Attributes
     ----------
     values : array of shape (rows, bins)
-        The means.
+        Means.
     edges : array of shape (bins + 1,)
-        Where bins begin and end; empty if there are none.
+        Edges of the bins; empty if there are none.
     names : list of str
-        The first node or port of each row.
+        Name of the first node or port of each row.
     remark : str
-        What a cell puts together.
+        Description of what a cell averages over.
     """
 
     values: Floats
@@ -368,26 +368,25 @@ def allocation_map(
     window: Window = None,
     axes: Axes | Iterable[Axes] | None = None,
 ) -> list[Axes]:
-    """Draw how much of a resource the jobs of a multi-server cluster hold, where and when.
+    """Draw a map of how much of a resource the jobs of a multi-server cluster hold, by node and slot.
 
-    A row is a node, in the order of the graph, and a column a slot. The darker a cell, the larger the
-    share of the node's capacity that jobs hold; white is nothing, and nodes that have nothing of the
-    resource are grey. What is reserved at ports without a job does not count. Of many slots or nodes
-    a cell shows the mean. If only the allocations of every so many slots were recorded, each is drawn
-    until the next.
+    A row is a node, in the order of the graph, and a column a slot. A cell is the darker, the larger the share of the
+    node's capacity that jobs hold. White is nothing, and nodes without the resource are grey. Amounts reserved at ports
+    without a job do not count. If there are many slots or nodes, a cell shows a mean. If allocations were recorded only
+    at an interval of several slots, each is drawn until the next one.
 
     Parameters
     ----------
     results : Result or mapping of str to Result
         One run, or several by name, which are drawn one above the other with the same colours.
     resource : str, optional
-        Name of the resource; by default the first one.
+        Name of the resource; default: the first one.
     by : {"node", "port"}
-        A row may be a port instead; its colour is then the amount that the jobs of the port hold.
+        Meaning of a row. For ``"port"``, the colour is the amount that the jobs of the port hold.
     window : (int, int), optional
-        Show only the slots from the first to before the second.
+        Slots to show, from the first to before the second.
     axes : Axes or iterable of Axes, optional
-        Where to draw, one a run; by default on a new figure.
+        Axes to draw on, one per run; default: a new figure.
 
     Returns
     -------
@@ -397,8 +396,8 @@ def allocation_map(
     Raises
     ------
     InvalidConfiguration
-        If an argument is out of range, the results are not those of ``multiserver``, or they do not
-        hold the allocations of all jobs.
+        If an argument is out of range, the results do not come from ``multiserver``, or they do not include the
+        allocations of all jobs.
 
     Examples
     --------
@@ -434,11 +433,11 @@ def allocation_map(
 
 
 def _grid(run: Run, resource: str, by: str, span: tuple[float, float]) -> _Grid:
-    """Average what jobs were given of a resource."""
+    """Return the mean amounts of a resource that jobs were given, by row and bin."""
     every = int(run.info["record_allocations"])
     if every == 0 or (every > 1 and run.info["holding"]):
         raise InvalidConfiguration(
-            f"results[{run.name!r}] does not hold the allocations of all jobs: record_allocations was {every}, want 1"
+            f"results[{run.name!r}]: record_allocations: got {every}, expected 1, so that all allocations are recorded"
         )
     rows = run.result.scan(f"{by}s").filter(pl.col("resource") == resource).collect()
     names, together = rows[by].cast(pl.String), nice_count(len(rows) / MOST_ROWS)
@@ -461,25 +460,25 @@ def _grid(run: Run, resource: str, by: str, span: tuple[float, float]) -> _Grid:
 
 
 def shares_of_nodes(run: Run, resource: str, width: int) -> tuple[list[str], Floats, Floats]:
-    """Return which share of each node jobs hold of a resource, between 0 and 1.
+    """Return the share of each node's resource that jobs hold, between 0 and 1.
 
     Parameters
     ----------
     run : Run
-        A run that holds the allocations of all jobs.
+        Run with the allocations of all jobs.
     resource : str
-        One of its resources.
+        Name of the resource.
     width : int
-        How many slots share a bin.
+        Number of slots per bin.
 
     Returns
     -------
     names : list of str
-        The nodes.
+        Names of the nodes.
     edges : array of shape (bins + 1,)
-        Where bins begin and end.
+        Edges of the bins.
     values : array of shape (nodes, bins)
-        The mean shares; NaN for a node that has nothing of the resource.
+        Mean shares; NaN for a node without the resource.
     """
     rows = run.result.scan("nodes").filter(pl.col("resource") == resource).collect()
     names = rows["node"].cast(pl.String)
@@ -492,18 +491,18 @@ def shares_of_nodes(run: Run, resource: str, width: int) -> tuple[list[str], Flo
 
 
 def _given(run: Run, resource: str, row: pl.Expr) -> pl.DataFrame:
-    """Return which ``amount`` was given to which ``row`` from ``begin`` to ``end``."""
+    """Return each ``amount`` given, with its ``row`` and its time from ``begin`` to ``end``."""
     given = run.table("allocations").filter(pl.col("resource") == resource)
     if run.info["holding"]:
         finish = run.jobs.select("arrival_number", end=pl.col("finish_time").fill_null(run.end))
         given = given.join(finish, on="arrival_number", how="left", maintain_order="left")
-    else:  # what was recorded stands for the slots that were not
+    else:  # a recorded allocation also stands for the slots up to the next recorded one
         given = given.with_columns(end=pl.col("slot") + float(run.info["record_allocations"]))
     return given.select("end", "amount", row=row, begin=pl.col("slot").cast(pl.Float64))
 
 
 class _Sizes(NamedTuple):
-    """What areas, widths and colours stand for."""
+    """Values shown as areas, widths and colours."""
 
     ports: Floats
     nodes: Floats
@@ -522,33 +521,33 @@ def bipartite_drawing(
 ) -> Axes:
     """Draw ports on the left, nodes on the right, and the channels between them.
 
-    Both sides are sorted such that few channels cross. A channel has the colour of its port; colours
-    repeat, neighbours differ. With an allocation, a channel is the wider the more flows through it,
-    grey if nothing does, and a node is the darker the more it has given away.
+    Both sides are sorted so that few channels cross. A channel has the colour of its port. Colours repeat, but differ
+    between neighbours. With an allocation, the width of a channel shows the amount that flows through it, and channels
+    without flow are grey. A node is the darker, the more it has given away.
 
     Parameters
     ----------
     graph : BipartiteGraph
-        What is drawn.
+        Graph to draw.
     allocation : array_like of shape (num_channels, num_resources), optional
-        What each node gives to each port.
+        Amounts that each node gives to each port.
     resource : str, optional
-        The resource that is shown: areas are then requests of ports and capacities of nodes, and widths are amounts.
-        Without it areas are numbers of channels, a width is the mean over the resources of what a channel carries as
-        a share of the request, and a node's colour its largest share over the resources.
+        Name of the resource to show: areas are then requests of ports and capacities of nodes, and widths are amounts.
+        Without it, areas are numbers of channels, a width is the mean over the resources of the channel's amount as a
+        share of the request, and the colour of a node is its largest share over the resources.
     axes : Axes, optional
-        Where to draw; by default on a new figure.
+        Axes to draw on; default: a new figure.
 
     Returns
     -------
     Axes
-        Ports stand at x = 0, nodes at x = 1, or to the left and to the right of that where there are many; y goes down
-        from 0 to 1. The channels are a LineCollection, in the order of the graph.
+        The axes. Ports are at x = 0 and nodes at x = 1, or further out if there are many; y goes down from 0 to 1. The
+        channels are a LineCollection, in the order of the graph.
 
     Raises
     ------
     InvalidConfiguration
-        If there is no such resource, or the allocation does not fit the graph.
+        If there is no such resource, or the allocation does not match the graph.
 
     Examples
     --------
@@ -576,7 +575,7 @@ def bipartite_drawing(
         color_bar([panel], scale, sizes.label)
         faces = scale.to_rgba(100.0 * sizes.shares)
     for places, size, shades in ((port_places, sizes.ports, colors), (node_places, sizes.nodes, faces)):
-        largest = min(LARGEST, max(1.1 * room / len(places), 2.2) ** 2)  # such that neighbours hardly touch
+        largest = min(LARGEST, max(1.1 * room / len(places), 2.2) ** 2)  # so that neighbours hardly touch
         draw_discs(panel, places, np.sqrt(np.maximum(relative(size), 0.04) * largest), shades)
     _name(panel, graph.ports, port_places, "right")
     _name(panel, graph.nodes, node_places, "left")
@@ -588,25 +587,27 @@ def bipartite_drawing(
 
 
 def _checked(graph: BipartiteGraph, allocation: ArrayLike) -> Floats:
-    """Return an allocation, or raise InvalidConfiguration unless it fits the graph."""
+    """Return an allocation as an array; raise an error if it does not match the graph."""
     try:
         amounts = np.asarray(allocation, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InvalidConfiguration(f"allocation is not an array of numbers: {error}") from error
+        raise InvalidConfiguration(f"allocation: expected an array of numbers: {error}") from error
     if amounts.shape != graph.shape:
-        raise InvalidConfiguration(f"allocation has shape {amounts.shape}, want {graph.shape}: channels, resources")
+        raise InvalidConfiguration(
+            f"allocation: got shape {amounts.shape}, expected {graph.shape}, (channels, resources)"
+        )
     wrong = np.argwhere(~((amounts >= 0) & (amounts < np.inf)))
     if len(wrong):
         channel = int(wrong[0, 0])
         port, node = graph.ports[graph.channel_port[channel]], graph.nodes[graph.channel_node[channel]]
         raise InvalidConfiguration(
-            f"allocation of the channel from {port} to {node} is {amounts[channel].tolist()}, want at least 0"
+            f"allocation of the channel from {port} to {node}: got {amounts[channel].tolist()}, expected amounts >= 0"
         )
     return amounts
 
 
 def _sizes(graph: BipartiteGraph, allocation: Floats | None, resource: str | None) -> _Sizes:
-    """Return what is shown of a resource, or of all."""
+    """Return the values to show for one resource, or for all."""
     if resource is None:
         chosen = list(range(graph.num_resources))
         ports = np.bincount(graph.channel_port, minlength=graph.num_ports).astype(np.float64)
@@ -632,7 +633,7 @@ def _divide(part: Floats, whole: Floats) -> Floats:
 
 
 def _places(order: NDArray[np.int64], side: float, room: float) -> Floats:
-    """Return x and y of each vertex; if there is little room, the vertices stand in several columns."""
+    """Return x and y of each vertex; if space is short, the vertices are spread over several columns."""
     columns = int(np.ceil(CLOSEST * len(order) / room))
     places = np.empty((len(order), 2))
     places[order, 0] = side + np.sign(side - 0.5) * COLUMN_WIDTH * (np.arange(len(order)) % columns)
@@ -641,7 +642,7 @@ def _places(order: NDArray[np.int64], side: float, room: float) -> Floats:
 
 
 def _draw_channels(axes: Axes, lines: Floats, tints: Floats, amounts: Floats | None) -> None:
-    """Draw lines in the tints of their ports, wide in proportion to amounts; many lines are translucent."""
+    """Draw channels as lines with the colours of their ports and widths by amount; many lines are translucent."""
     from matplotlib.collections import LineCollection
     from matplotlib.colors import to_rgba
 
@@ -665,7 +666,7 @@ def _name(axes: Axes, names: Sequence[str], places: Floats, side: str) -> None:
 
 
 def _workload(result: Result) -> dict[str, float]:
-    """Return numbers about the jobs of a run and the graph."""
+    """Return summary numbers of a run's jobs and graph."""
     slots, jobs, ports = len(result.table("slots")), len(result.jobs), int(result.info["num_ports"])
     return {
         "slots": float(slots),
@@ -681,13 +682,13 @@ def _workload(result: Result) -> dict[str, float]:
 FIGURES = {
     "allocation": Figure(
         allocation_map,
-        "What jobs hold of the first resource, node by node and slot by slot: the darker, the larger the share of the "
-        "node's capacity.",
+        "Amounts of the first resource that jobs hold, by node and slot: a cell is the darker, the larger the share of "
+        "the node's capacity.",
     ),
     "reward": Figure(average_reward, "Average reward: the mean of the rewards of all slots so far."),
-    "parts": Figure(reward_parts, "What rewards are made of: gain less overhead, means over the slots."),
+    "parts": Figure(reward_parts, "Parts of the reward: gain, overhead and their difference, means over the slots."),
     "resources": Figure(
-        resource_utilization, "Utilization: what jobs hold of each resource as a share of what there is."
+        resource_utilization, "Utilization: amount of each resource that jobs hold, as a share of its capacity."
     ),
 }
 WORDS = ReportWords(

@@ -1,4 +1,4 @@
-"""The bipartite graph of job types and computing instances: who may be served where, and with how much.
+"""Bipartite graph of job types and computing instances: which jobs may run where, and with which amounts.
 
 Source: Zhao et al., "Scheduling Multi-Server Jobs with Sublinear Regrets via Online Learning", arXiv 2305.06572,
 section 2.1. A job type is a *port*, a computing instance a *node*, an edge between them a *channel*.
@@ -26,23 +26,23 @@ Indices = NDArray[np.int64]
 
 
 class BipartiteGraph:
-    """Ports, nodes, channels, requests and capacities; it does not change.
+    """Bipartite graph with ports, nodes, channels, requests and capacities; immutable.
 
-    An allocation is an array of shape (num_channels, num_resources): row ``c`` is what the node
-    ``channel_node[c]`` gives to the job at port ``channel_port[c]``. Channels are sorted by port, then by
-    node. :meth:`to_dense` and :meth:`from_dense` convert to and from y[l, r, k].
+    An allocation is an array of shape (num_channels, num_resources): row ``c`` is the amount of each resource that
+    node ``channel_node[c]`` gives to the job at port ``channel_port[c]``. Channels are sorted by port, then by node.
+    :meth:`to_dense` and :meth:`from_dense` convert to and from y[l, r, k].
 
     Parameters
     ----------
     requests : array_like of shape (num_ports, num_resources)
-        The most that a job of each port takes through one channel, a_l^k in equation (5); at least 0.
+        Largest amount that a job of each port takes through one channel, a_l^k in equation (5); at least 0.
     capacity : array_like of shape (num_nodes, num_resources)
-        What each node has, c_r^k; at least 0.
+        Capacity of each node, c_r^k; at least 0.
     channels : iterable of (port, node), optional
-        By index or by name; every port with every node if left out.
+        Channels by index or by name; default: every port with every node.
     ports, nodes, resources : sequence of str, optional
-        Names; ``port0``, ``node0``, ``resource0``, ... if left out. If one is a number, numbers in ``channels``
-        are names of that side, too, and no indices.
+        Names; default: ``port0``, ``node0``, ``resource0``, ... If any name is a number, numbers in ``channels`` are
+        names on that side as well, not indices.
 
     Attributes
     ----------
@@ -56,8 +56,8 @@ class BipartiteGraph:
     Raises
     ------
     InvalidConfiguration
-        If shapes do not fit, an amount is negative or not finite, two of the ports and nodes or two resources have one
-        name, or a channel names an unknown port or node, or is given twice.
+        If shapes do not match, an amount is negative or not finite, names of ports and nodes or of resources are not
+        distinct, or a channel names an unknown port or node or is given twice.
 
     Examples
     --------
@@ -80,14 +80,14 @@ class BipartiteGraph:
         self.capacity = _amounts("capacity", capacity)
         if self.requests.shape[1] != self.capacity.shape[1]:
             raise InvalidConfiguration(
-                f"requests has {self.requests.shape[1]} resources, capacity {self.capacity.shape[1]}"
+                f"requests, capacity: got {self.requests.shape[1]} and {self.capacity.shape[1]} columns, expected equal"
             )
         self.ports = _names("port", ports, len(self.requests))
         self.nodes = _names("node", nodes, len(self.capacity))
         self.resources = _names("resource", resources, self.capacity.shape[1])
         both = next((name for name in self.ports if name in set(self.nodes)), None)
         if both is not None:
-            raise InvalidConfiguration(f"a port and a node are called {both!r}")
+            raise InvalidConfiguration(f"ports, nodes: got {both!r} in both, expected distinct names")
         _check_amounts("requests", self.requests, self.ports, self.resources)
         _check_amounts("capacity", self.capacity, self.nodes, self.resources)
         self.channel_port, self.channel_node = self._sort_channels(channels, ports, nodes)
@@ -108,13 +108,15 @@ class BipartiteGraph:
             repeated = np.flatnonzero((ends[1:] == ends[:-1]).all(axis=1))
             if len(repeated):
                 port, node = ends[repeated[0]]
-                raise InvalidConfiguration(f"the channel from {self.ports[port]} to {self.nodes[node]} is given twice")
+                raise InvalidConfiguration(
+                    f"channels: got the channel from {self.ports[port]} to {self.nodes[node]} twice, expected it once"
+                )
         port, node = (np.ascontiguousarray(column, dtype=np.int64) for column in ends.T)
         port.flags.writeable = node.flags.writeable = False
         return port, node
 
     def __repr__(self) -> str:
-        """Say how large it is."""
+        """Return the numbers of ports, nodes, resources and channels."""
         return (
             f"BipartiteGraph({self.num_ports} ports, {self.num_nodes} nodes, {self.num_resources} resources, "
             f"{self.num_channels} channels)"
@@ -147,7 +149,7 @@ class BipartiteGraph:
 
     @property
     def density(self) -> float:
-        """Mean number of ports that a node serves (section 4.2)."""
+        """Mean number of ports per node (section 4.2)."""
         return self.num_channels / self.num_nodes
 
     @cached_property
@@ -157,7 +159,7 @@ class BipartiteGraph:
 
     @cached_property
     def slots_by_node(self) -> Indices:
-        """Channels of each node, by port: shape (largest degree, num_nodes), filled up with ``num_channels``."""
+        """Channels of each node, by port: shape (largest degree, num_nodes), padded with ``num_channels``."""
         degree = np.bincount(self.channel_node, minlength=self.num_nodes)
         order = np.lexsort((self.channel_port, self.channel_node))
         first = np.cumsum(degree) - degree
@@ -181,17 +183,17 @@ class BipartiteGraph:
         return csr_array(entries, shape=(self.num_nodes, self.num_channels))
 
     def port_sums(self, values: Floats) -> Floats:
-        """Sum over the channels of each port.
+        """Return the sums over the channels of each port.
 
         Parameters
         ----------
         values : numpy.ndarray of shape (num_channels,) or (num_channels, n)
-            One row a channel.
+            Values, one row per channel.
 
         Returns
         -------
         numpy.ndarray of shape (num_ports,) or (num_ports, n)
-            Zero for a port without channels.
+            Sums; zero for a port without channels.
         """
         served, first = self._port_segments
         sums = np.zeros((self.num_ports, *values.shape[1:]))
@@ -200,64 +202,64 @@ class BipartiteGraph:
         return sums
 
     def node_sums(self, values: Floats) -> Floats:
-        """Sum over the channels of each node.
+        """Return the sums over the channels of each node.
 
         Parameters
         ----------
         values : numpy.ndarray of shape (num_channels,) or (num_channels, n)
-            One row a channel.
+            Values, one row per channel.
 
         Returns
         -------
         numpy.ndarray of shape (num_nodes,) or (num_nodes, n)
-            Zero for a node without channels.
+            Sums; zero for a node without channels.
         """
         sums: Floats = self._node_sums @ values
         return sums
 
     def to_dense(self, allocation: Floats) -> Floats:
-        """Return y[l, r, k], zero where there is no channel.
+        """Return an allocation as y[l, r, k], with zero where there is no channel.
 
         Parameters
         ----------
         allocation : numpy.ndarray of shape (num_channels, num_resources)
-            One row a channel.
+            Allocation, one row per channel.
 
         Returns
         -------
         numpy.ndarray of shape (num_ports, num_nodes, num_resources)
-            A new array.
+            New dense array.
         """
         dense = np.zeros((self.num_ports, self.num_nodes, *allocation.shape[1:]))
         dense[self.channel_port, self.channel_node] = allocation
         return dense
 
     def from_dense(self, dense: Floats) -> Floats:
-        """Return the rows of y[l, r, k] that belong to channels; the reverse of :meth:`to_dense`."""
+        """Return the rows of y[l, r, k] that belong to channels; the inverse of :meth:`to_dense`."""
         rows: Floats = dense[self.channel_port, self.channel_node]
         return rows
 
     def repeat_ports(self, copies: int) -> BipartiteGraph:
-        """Return the graph in which several jobs a port and slot can be served (section 3.4).
+        """Return the graph in which several jobs can be served per port and slot (section 3.4).
 
         Parameters
         ----------
         copies : int
-            The most jobs that arrive at a port in one slot, J_l; at least 1.
+            Largest number of jobs that arrive at a port for one slot, J_l; at least 1.
 
         Returns
         -------
         BipartiteGraph
-            Port ``l`` becomes the ports ``l * copies`` to ``l * copies + copies - 1``, one a job, called
-            ``name#1``, ``name#2``, ...
+            Graph in which port ``l`` becomes the ports ``l * copies`` to ``l * copies + copies - 1``, one per job,
+            named ``name#1``, ``name#2``, ...
 
         Raises
         ------
         InvalidConfiguration
-            If ``copies`` is not a whole number of at least 1.
+            If ``copies`` is not an integer of at least 1.
         """
         if not isinstance(copies, int | np.integer) or copies < 1:
-            raise InvalidConfiguration(f"copies is {copies!r}, want a whole number of at least 1")
+            raise InvalidConfiguration(f"copies: got {copies!r}, expected an integer >= 1")
         if copies == 1:
             return self
         offsets = np.arange(int(copies))
@@ -276,9 +278,9 @@ def _amounts(what: str, table: ArrayLike) -> Floats:
     try:
         amounts = np.array(table, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InvalidConfiguration(f"{what} is not a table of numbers: {error}") from error
+        raise InvalidConfiguration(f"{what}: expected a table of numbers: {error}") from error
     if amounts.ndim != 2 or 0 in amounts.shape:
-        raise InvalidConfiguration(f"{what} has shape {amounts.shape}, want two dimensions and at least one of each")
+        raise InvalidConfiguration(f"{what}: got shape {amounts.shape}, expected at least one row and one column")
     return _frozen(amounts)
 
 
@@ -288,7 +290,7 @@ def _check_amounts(what: str, table: Floats, rows: tuple[str, ...], resources: t
         row, resource = wrong[0]
         value = float(table[row, resource])
         raise InvalidConfiguration(
-            f"{what} of {rows[row]}, {resources[resource]} is {value!r}, want a finite amount of at least 0"
+            f"{what} of {rows[row]}, {resources[resource]}: got {value!r}, expected a finite amount >= 0"
         )
 
 
@@ -296,27 +298,27 @@ def _names(what: str, names: Sequence[str] | None, count: int) -> tuple[str, ...
     if names is None:
         return tuple(f"{what}{index}" for index in range(count))
     if len(names) != count:
-        raise InvalidConfiguration(f"{len(names)} {what} names for {count} {what}s")
+        raise InvalidConfiguration(f"{what}s: got {len(names)} names, expected {count}")
     result = tuple(map(str, names))
     if len(set(result)) < count:
         repeated = next(name for index, name in enumerate(result) if name in result[:index])
-        raise InvalidConfiguration(f"two {what}s are called {repeated!r}")
+        raise InvalidConfiguration(f"{what}s: got the name {repeated!r} twice, expected distinct names")
     return result
 
 
 def _ends(channel: Any, port_of: Mapping[Any, int], node_of: Mapping[Any, int]) -> tuple[int, int]:
     """Return the indices of a channel's port and node."""
     if not isinstance(channel, Sequence | np.ndarray) or len(channel) != 2:
-        raise InvalidConfiguration(f"a channel is {channel!r}, want a port and a node")
+        raise InvalidConfiguration(f"channels: got {channel!r}, expected a pair of a port and a node")
     return _index("port", channel[0], port_of), _index("node", channel[1], node_of)
 
 
 def _index(what: str, name: Any, known: Mapping[Any, int]) -> int:
-    """Return the index of a port or node that a channel names."""
+    """Return the index of a port or node named by a channel."""
     index = known.get(name) if isinstance(name, Hashable) else None
     if index is None:
-        there = "" if isinstance(name, str) else f"; there are {len(set(known.values()))}"
-        raise InvalidConfiguration(f"a channel names the unknown {what} {name!r}{there}")
+        there = "" if isinstance(name, str) else f"; valid indices are 0 to {len(set(known.values())) - 1}"
+        raise InvalidConfiguration(f"channels: got the unknown {what} {name!r}{there}")
     return index
 
 
@@ -326,18 +328,18 @@ def _frozen(array: Floats) -> Floats:
 
 
 def to_networkx(graph: BipartiteGraph) -> nx.Graph:
-    """Return a graph for networkx.
+    """Convert a bipartite graph to a networkx graph.
 
     Parameters
     ----------
     graph : BipartiteGraph
-        Ports, nodes and channels.
+        Graph to convert.
 
     Returns
     -------
     networkx.Graph
-        Ports have the attributes ``bipartite=0`` and ``requests``, nodes ``bipartite=1`` and ``capacity``, both
-        dicts from resource name to amount; ``graph.graph["resources"]`` are the names of the resources.
+        Graph in which ports have the attributes ``bipartite=0`` and ``requests``, and nodes ``bipartite=1`` and
+        ``capacity``; the amounts are dicts by resource name. ``graph.graph["resources"]`` holds the resource names.
     """
     import networkx as nx
 
@@ -355,37 +357,39 @@ def to_networkx(graph: BipartiteGraph) -> nx.Graph:
 
 
 def from_networkx(source: nx.Graph) -> BipartiteGraph:
-    """Read a networkx graph that has the attributes which :func:`to_networkx` writes.
+    """Convert a networkx graph with the attributes of :func:`to_networkx` to a bipartite graph.
 
     Parameters
     ----------
     source : networkx.Graph
-        ``requests`` and ``capacity`` may be dicts by resource name, in which a resource that is left out
-        counts as 0, or sequences in the order of ``source.graph["resources"]``. Without that entry the resources
-        are those of the dicts, in the order in which they are met.
+        Graph whose attributes ``requests`` and ``capacity`` are dicts by resource name, in which a missing resource
+        counts as 0, or sequences in the order of ``source.graph["resources"]``. Without that entry, the resources are
+        those of the dicts, in order of first occurrence.
 
     Returns
     -------
     BipartiteGraph
-        Ports and nodes in the order of the graph.
+        Bipartite graph, with ports and nodes in the order of ``source``.
 
     Raises
     ------
     InvalidConfiguration
-        If a vertex is on neither side or lacks its amounts, an edge does not join a port to a node, or the
-        amounts make no sense.
+        If a vertex belongs to neither side or lacks its amounts, an edge does not join a port and a node, or an amount
+        is invalid.
     """
     if source.is_multigraph():
-        raise InvalidConfiguration("the graph is a multigraph: a port and a node have one channel or none")
+        raise InvalidConfiguration("source: got a multigraph, expected networkx.Graph: at most one channel per pair")
     sides: tuple[dict[Any, Any], dict[Any, Any]] = ({}, {})
     for vertex, attributes in source.nodes(data=True):
         side = attributes.get("bipartite")
         if side not in (0, 1):
-            raise InvalidConfiguration(f"vertex {vertex!r} has bipartite={side!r}, want 0 for a port or 1 for a node")
+            raise InvalidConfiguration(
+                f"vertex {vertex!r}: bipartite: got {side!r}, expected 0 for a port or 1 for a node"
+            )
         side = int(side)
         key = ("requests", "capacity")[side]
         if key not in attributes:
-            raise InvalidConfiguration(f"vertex {vertex!r} has no attribute {key!r}")
+            raise InvalidConfiguration(f"vertex {vertex!r}: no attribute {key!r}, expected one amount per resource")
         sides[side][vertex] = attributes[key]
     resources = _resources(source, [*sides[0].values(), *sides[1].values()])
     port_of, node_of = ({vertex: index for index, vertex in enumerate(side)} for side in sides)
@@ -393,7 +397,7 @@ def from_networkx(source: nx.Graph) -> BipartiteGraph:
     for first, second in source.edges:
         port, node = (first, second) if first in port_of else (second, first)
         if port not in port_of or node not in node_of:
-            raise InvalidConfiguration(f"the edge from {first!r} to {second!r} does not join a port to a node")
+            raise InvalidConfiguration(f"edge from {first!r} to {second!r}: expected an edge between a port and a node")
         channels.append((port_of[port], node_of[node]))
     return BipartiteGraph(
         np.array([_row(vertex, amounts, resources) for vertex, amounts in sides[0].items()]),
@@ -411,7 +415,9 @@ def _resources(source: nx.Graph, tables: list[Any]) -> list[str]:
     names: dict[str, None] = {}
     for amounts in tables:
         if not isinstance(amounts, Mapping):
-            raise InvalidConfiguration("amounts without names need the graph attribute 'resources'")
+            raise InvalidConfiguration(
+                "requests, capacity: got amounts without names, expected dicts, or the graph attribute 'resources'"
+            )
         names |= dict.fromkeys(map(str, amounts))
     return list(names)
 
@@ -420,12 +426,12 @@ def _row(vertex: Any, amounts: Mapping[str, float] | Sequence[float], resources:
     """Return the amounts of a vertex in the order of the resources."""
     if not isinstance(amounts, Mapping):
         if not isinstance(amounts, Sequence | np.ndarray):
-            raise InvalidConfiguration(f"the amounts of vertex {vertex!r} are {amounts!r}, want a dict or a sequence")
+            raise InvalidConfiguration(f"amounts of vertex {vertex!r}: got {amounts!r}, expected a dict or a sequence")
         if len(amounts) != len(resources):
-            raise InvalidConfiguration(f"vertex {vertex!r} has {len(amounts)} amounts for {len(resources)} resources")
+            raise InvalidConfiguration(f"amounts of vertex {vertex!r}: got {len(amounts)}, expected {len(resources)}")
         return list(amounts)
     amounts = {str(name): amount for name, amount in amounts.items()}
     unknown = next((name for name in amounts if name not in resources), None)
     if unknown is not None:
-        raise InvalidConfiguration(f"vertex {vertex!r} has an amount of the unknown resource {unknown!r}")
+        raise InvalidConfiguration(f"amounts of vertex {vertex!r}: got the unknown resource {unknown!r}")
     return [amounts.get(name, 0.0) for name in resources]

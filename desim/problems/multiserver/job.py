@@ -1,4 +1,4 @@
-"""Multi-server jobs, and what listeners hear of them."""
+"""Multi-server jobs, running jobs, and outcomes of slots."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ Floats = NDArray[np.float64]
 
 
 class Job(NamedTuple):
-    """A job that waits until it is served, and then holds what it gets until its work is done.
+    """Job that waits until it starts, and then holds its resources until its work is done.
 
     Attributes
     ----------
     job_id : int
-        Consecutive, from 0, in order of arrival.
+        Identifier: consecutive numbers from 0, in order of arrival.
     port : int
-        Index of its type.
+        Index of the job type.
     submission_time : float
-        When it arrived, in slots.
+        Time of arrival, in slots.
     work : float
-        What must be done before it ends, in units of reward times slots.
+        Work to be done until the job ends, in units of reward times slots.
     """
 
     job_id: int
@@ -35,24 +35,24 @@ class Job(NamedTuple):
 
 
 class Service(NamedTuple):
-    """A job that runs; the subject of the events ``start`` and ``completion``.
+    """Running job with its allocation; the subject of the events ``start`` and ``completion``.
 
     Attributes
     ----------
     job : Job
-        Which job.
+        Job that runs.
     starting_time, finish_time : float
-        In slots.
+        Start and end, in slots.
     channels : slice
         Rows of the agent's allocation that belong to the job.
     amounts : numpy.ndarray
-        Those rows.
+        Amounts in these rows.
     gain, overhead : float
-        In units of reward per slot; their difference is the speed.
+        Gain and overhead in units of reward per slot; their difference is the speed.
     dominant : int
         Index of the resource with the largest overhead.
     held : numpy.ndarray of shape (num_resources,)
-        The amounts, summed over nodes.
+        Amounts summed over the nodes.
     """
 
     job: Job
@@ -67,18 +67,18 @@ class Service(NamedTuple):
 
 
 class SlotOutcome(NamedTuple):
-    """What a slot has brought; the subject of the event ``slot``.
+    """Outcome of a slot; the subject of the event ``slot``.
 
     Attributes
     ----------
     slot : int
-        Its number, from 0.
+        Number of the slot, from 0.
     arrived : numpy.ndarray of bool, shape (num_ports,)
-        Ports that had a job, as agents saw them.
+        Whether each port had a job, as seen by agents.
     allocation : numpy.ndarray of shape (num_channels, num_resources)
-        The agent's answer.
+        Allocation that the agent chose.
     gain, overhead : numpy.ndarray
-        By port (with copies of ports: by copy; with gangs: by job).
+        Gain and overhead by port (with copies of ports: by copy; with gangs: by job).
     """
 
     slot: int

@@ -1,4 +1,4 @@
-"""What desim knows of the problem ``multiserver``."""
+"""Descriptor of the problem ``multiserver``: its tables, metrics, agents and workloads."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ __all__ = ["KIND"]
 def _info_faults(info: Mapping[str, Any]) -> list[str]:
     names, speed = info["resources"], info.get("minimum_speed")
     if not names or any(type(name) is not str for name in names) or len({*names}) < len(names):
-        return [f"resources is {names!r}, want different names"]
+        return [f"resources: got {names!r}, expected distinct names"]
     faults = [
-        f"{key} is {info[key]!r}, want a number of at least 0 for each of {len(names)} resources"
+        f"{key}: got {info[key]!r}, expected a number >= 0 for each of {len(names)} resources"
         for key in ("overhead", "total_capacity")
         if len(info[key]) != len(names)
         or any(type(number) not in (int, float) or not 0 <= number < math.inf for number in info[key])
     ]
     if info["holding"] and type(speed) not in (int, float):
-        faults.append(f"minimum_speed is {speed!r}, want a number")
+        faults.append(f"minimum_speed: got {speed!r}, expected a number")
     return faults + _gang_faults(info)
 
 
 def _gang_faults(info: Mapping[str, Any]) -> list[str]:
-    """Check the components that jobs need: one number for each place for a job in a slot."""
+    """Return faults in the number of components that jobs need: one number per job position in a slot."""
     gang = info.get("gang")
     if gang is None and "gang" in info:
         return []
     minimum, seats = (gang or {}).get("minimum"), info["num_ports"] * info["jobs_per_port"]
     if type((gang or {}).get("whole")) is not bool or type(minimum) is not list or len(minimum) != seats:
-        return [f"gang is {gang!r}, want whole, and minimum with {seats} numbers"]
+        return [f"gang: got {gang!r}, expected whole, and minimum with {seats} numbers"]
     wrong = [number for number in minimum if type(number) is not int or number < 1]
-    return [f"a gang needs {number!r} components, want at least 1" for number in wrong[:1]]
+    return [f"gang: minimum: got {number!r}, expected integers >= 1" for number in wrong[:1]]
 
 
 KIND = Kind(
     name="multiserver",
-    description="Multi-server jobs of several types on nodes that are shared out anew in every slot.",
+    description="Multi-server jobs of several types, with resources of nodes allocated anew in every slot.",
     time_unit="slots",
     tables=TABLES,
     info=INFO,

@@ -1,15 +1,15 @@
-"""Metrics of a multi-server cluster, computed from its tables and from nothing else.
+"""Metrics of a multi-server cluster, computed only from the tables of a run.
 
 `METRICS` describes every metric. Rewards are in units of the utilities, times in slots.
 
-The observed slots are those from ``warm_up_slots`` on. Rewards, amounts and queues are averages over them, whenever
-their jobs arrived; counts and the statistics of times are taken over the jobs that *arrived* within them, whatever
-happens to them. Jobs that have not started, or not finished, are left out of the times that they do not have yet.
+The observed slots are those from ``warm_up_slots`` on. Rewards, amounts and queues are averages over them, regardless
+of when their jobs arrived. Counts and statistics of times cover the jobs that *arrived* in them, regardless of when
+these end. Jobs that have not started, or not finished, are left out of the times that they do not have yet.
 
-Where a job lasts one slot, the total reward is the sum over slots of equation (8) of arXiv 2305.06572, and its average
-per slot is what that paper compares. Where jobs hold their resources, their reward is a speed, and the total is its
-integral over time, the work that was done: a job earns, and holds its resources, up to its end, which may come between
-slots. What it held can be given away from the next slot on, so that what is reserved counts whole slots.
+If jobs last one slot, the total reward is the sum over slots of equation (8) of arXiv 2305.06572, and its average per
+slot is the value that the paper compares. If jobs hold their resources, their reward is a speed, and the total is its
+integral over time, the work done. A job yields a reward, and holds its resources, up to its end, which may lie between
+slots. These resources can be allocated again only from the next slot on, so reserved amounts count whole slots.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 REWARDS = ("gain", "overhead", "reward")
-"""What jobs and slots earn."""
+"""Parts of the reward of jobs and slots."""
 
 
 class JobColumns(NamedTuple):
-    """What metrics need of a job table of n rows; times in slots, NaN where unknown.
+    """Columns of a job table of n rows that metrics need; times in slots, NaN where unknown.
 
     Attributes
     ----------
     submission, start, finish : array of float, shape (n,)
-        When the job arrived, started and ended.
+        Arrival, start and end of each job.
     gain, overhead, reward : array of float, shape (n,)
-        What it earns in its slot, or a slot if it holds its resources.
+        Parts of the reward in the job's slot, or per slot if jobs hold their resources.
     status : mapping of str to array of bool, shape (n,)
-        For each status which jobs have it.
+        Whether each job has a given status, by status.
     """
 
     submission: Floats
@@ -63,16 +63,16 @@ class JobColumns(NamedTuple):
     status: Mapping[str, Mask]
 
     def ends(self, end_time: float) -> Floats:
-        """Return when each job ended, or the run did; NaN for those that have not started."""
+        """Return the end of each job, or of the run if it is running; NaN for jobs that have not started."""
         return np.where(self.status["running"], end_time, self.finish)
 
     @property
     def started(self) -> Mask:
-        """Which jobs were given resources."""
+        """Whether each job was given resources."""
         return self.status["completed"] | self.status["running"]
 
     def work_done(self, end_time: float, times: Floats) -> Floats:
-        """Return the integral of the speeds of the running jobs up to each of some times, for jobs that hold."""
+        """Return the integral of the running jobs' speeds up to given times, for jobs that hold resources."""
         rows = self.started
         events = np.concatenate(([0.0], self.start[rows], self.ends(end_time)[rows]))
         changes = np.concatenate(([0.0], self.reward[rows], -self.reward[rows]))
@@ -116,22 +116,22 @@ def multiserver_metrics(
     Parameters
     ----------
     jobs : polars.DataFrame or polars.LazyFrame
-        The job table, one row a job, in any order.
+        Table of jobs, one row per job, in any order.
     slots : polars.DataFrame or polars.LazyFrame
-        The slots, in order.
+        Table of slots, in order.
     capacity : mapping of str to float
-        The resources, and what all nodes together have of each.
+        Total capacity of all nodes, by resource.
     holding : bool
         Whether jobs hold their resources until their work is done, instead of lasting one slot.
     end_time : float
-        When the run ended, in slots.
+        End of the run, in slots.
     warm_up_slots : int
-        The first so many slots are not observed.
+        Number of initial slots to ignore.
 
     Returns
     -------
     dict of str to float
-        The metrics, NaN where there is nothing to take a mean of. Percentiles are interpolated linearly.
+        Metrics by name; means of nothing are NaN. Percentiles are interpolated linearly.
 
     Raises
     ------
@@ -163,18 +163,18 @@ def running_average_reward(result: Result) -> pl.DataFrame:
     Parameters
     ----------
     result : Result
-        A multi-server run.
+        Result of a multi-server run.
 
     Returns
     -------
     polars.DataFrame
-        A row for each slot: ``slot``, ``average_reward`` a slot, and ``cumulative_reward``, both up to the end of the
+        One row per slot: ``slot``, ``average_reward`` per slot, and ``cumulative_reward``, both up to the end of the
         slot, or of the run if that comes first.
 
     Raises
     ------
     InvalidConfiguration
-        If the result is not one of a multi-server cluster.
+        If the result does not come from a multi-server cluster.
     """
     import polars as pl
 
@@ -186,34 +186,34 @@ def running_average_reward(result: Result) -> pl.DataFrame:
         total = _read_jobs(result.scan("jobs")).work_done(result.end_time, ends)
     else:
         total = np.cumsum(slots["reward"].to_numpy())
-    average = np.divide(total, ends, out=np.full_like(total, np.nan), where=ends > 0)  # a run may end when it begins
+    average = np.divide(total, ends, out=np.full_like(total, np.nan), where=ends > 0)  # a run may end at time 0
     return pl.DataFrame({"slot": slots["slot"], "average_reward": average, "cumulative_reward": total})
 
 
 def reward_ratio(results: Mapping[str, Result], baseline: str, **options: Any) -> dict[str, float]:
-    """Compare the average rewards of runs with that of one of them.
+    """Return the ratios of the average rewards of runs to that of a baseline.
 
     Parameters
     ----------
     results : mapping of str to Result
-        Multi-server runs by name; of the same workload, if the comparison is to mean anything.
+        Multi-server runs by name; they should have the same workload.
     baseline : str
-        The name of the run whose average reward the others are divided by.
+        Name of the run whose average reward is the divisor.
     **options
-        From ``warm_up_slots`` on, those of `multiserver_metrics`.
+        Options of `multiserver_metrics`, such as ``warm_up_slots``.
 
     Returns
     -------
     dict of str to float
-        The ratios in the order of the runs, 1 for the baseline; NaN if the baseline earns nothing or less.
+        Ratios in the order of the runs, 1 for the baseline; NaN if the baseline's average reward is not above 0.
 
     Raises
     ------
     InvalidConfiguration
-        If there is no run of the baseline's name, or a run is not one of a multi-server cluster.
+        If no run has the baseline's name, or a run does not come from a multi-server cluster.
     """
     if baseline not in results:
-        raise InvalidConfiguration(f"the baseline {baseline!r} is none of the runs {', '.join(results)}")
+        raise InvalidConfiguration(f"baseline: got {baseline!r}, expected one of {', '.join(results)}")
     for run in results.values():
         _check(run)
     rewards = {name: _measure(run, **options)["average_reward"] for name, run in results.items()}
@@ -223,7 +223,7 @@ def reward_ratio(results: Mapping[str, Result], baseline: str, **options: Any) -
 
 def _check(result: Result) -> None:
     if result.info.get("problem") != "multiserver":
-        raise InvalidConfiguration(f"the result is of problem {result.info.get('problem')!r}, want 'multiserver'")
+        raise InvalidConfiguration(f"result: got problem {result.info.get('problem')!r}, expected 'multiserver'")
 
 
 def _counts(table: JobColumns, selected: Mask) -> dict[str, float]:
@@ -232,7 +232,7 @@ def _counts(table: JobColumns, selected: Mask) -> dict[str, float]:
 
 
 def _rewards(table: JobColumns, slots: Mapping[str, Floats], observed: tuple[float, float] | None) -> dict[str, float]:
-    """Return totals and averages: of the slots, or of the jobs' time within the observed slots if they hold."""
+    """Return totals and averages of the slots or, with holding, of the jobs' time within the observed slots."""
     if observed is None:
         values = {f"average_{name}": mean(slots[name]) for name in REWARDS}
         return values | {"total_reward": float(slots["reward"].sum())}
@@ -245,14 +245,14 @@ def _rewards(table: JobColumns, slots: Mapping[str, Floats], observed: tuple[flo
 
 
 def _lengths(first: int, count: int, end_time: float) -> Floats:
-    """Return how long the observed slots have lasted: the run may end within the last one."""
+    """Return the lengths of the observed slots; the run may end within the last one."""
     ends = np.arange(first, count) + 1.0
     lengths: Floats = np.minimum(ends, end_time) - (ends - 1.0)
     return lengths
 
 
 def _amounts(slots: Mapping[str, Floats], capacity: Mapping[str, float], lengths: Floats | None) -> dict[str, float]:
-    """Return means over the slots, by their lengths if these differ."""
+    """Return time averages over the slots, weighted by their lengths if these differ."""
     values = {}
     for name, kind in (("utilization", "allocated"), ("reserved", "reserved")):
         for resource, amount in capacity.items():
@@ -269,7 +269,7 @@ def _weighted(values: Floats, weights: Floats) -> float:
 
 
 def _flow(table: JobColumns, selected: Mask, observed: tuple[float, float]) -> dict[str, float]:
-    """Return what is particular to jobs that wait and hold resources."""
+    """Return the metrics that only exist for jobs that wait and hold resources."""
     started, ended = table.started & selected, table.status["completed"] & selected
     samples = {
         "waiting_time": (table.start - table.submission)[started],
@@ -299,34 +299,34 @@ def _described() -> tuple[Metric, ...]:
     summaries = {"mean": "mean", "median": "median", "p95": "95th percentile"}
     return (
         Metric("num_slots", "observed slots", "slots"),
-        Metric("jobs_submitted", "jobs that arrived in observed slots; the other counts are parts of these", "jobs"),
+        Metric("jobs_submitted", "jobs that arrived in observed slots, in total", "jobs"),
         Metric("jobs_started", "jobs that were given resources (completed or running)", "jobs"),
-        Metric("jobs_completed", "jobs that have ended", "jobs"),
+        Metric("jobs_completed", "jobs that completed", "jobs"),
         Metric("jobs_unserved", "jobs that were given nothing in their one slot", "jobs", "lower"),
         Metric("jobs_running", "jobs running when the run ended", "jobs"),
         Metric("jobs_queued", "jobs queued when the run ended", "jobs"),
-        Metric("total_reward", "gain less overhead, in all", better="higher"),
-        Metric("average_reward", "gain less overhead, a slot", better="higher"),
-        Metric("average_gain", "gain by parallel computation, a slot", better="higher"),
-        Metric("average_overhead", "dominant communication overhead, a slot", better="lower"),
+        Metric("total_reward", "total of gain minus overhead", better="higher"),
+        Metric("average_reward", "gain minus overhead, per slot", better="higher"),
+        Metric("average_gain", "gain by parallel computation, per slot", better="higher"),
+        Metric("average_overhead", "dominant communication overhead, per slot", better="lower"),
         Metric(
             "reward_per_job",
-            "mean of what the jobs that were served or left unserved have earned so far",
+            "mean reward so far of the jobs that were served or left unserved",
             better="higher",
         ),
-        Metric("utilization_<resource>", "time average of what running jobs hold of a resource, over its capacity"),
-        Metric("utilization", "mean of the utilizations of the resources of which there is any"),
+        Metric("utilization_<resource>", "time average of the amount that running jobs hold, over the capacity"),
+        Metric("utilization", "mean utilization of the resources with a capacity above 0"),
         Metric(
             "reserved_<resource>",
-            "time average of what the agent has given away in whole slots, also to ports without a job, over capacity",
+            "time average of the amount allocated in whole slots, also to ports without a job, over the capacity",
         ),
         *(
-            Metric(f"{name}_{summary}", f"{statistic} of: {meaning} (with holding)", "slots", "lower")
+            Metric(f"{name}_{summary}", f"{statistic} of the {meaning} (with holding)", "slots", "lower")
             for name, meaning in distributions.items()
             for summary, statistic in summaries.items()
         ),
-        Metric("throughput", "jobs that end, a slot (with holding)", "jobs a slot", "higher"),
-        Metric("speed_mean", "mean reward a slot of the jobs that were started (with holding)", "", "higher"),
+        Metric("throughput", "jobs that end per slot (with holding)", "jobs per slot", "higher"),
+        Metric("speed_mean", "mean reward per slot of the started jobs (with holding)", "", "higher"),
         Metric("queue_length_mean", "time average of the number of queued jobs (with holding)", "jobs", "lower"),
     )
 
@@ -347,5 +347,5 @@ METRICS = Metrics(
         "queue_length_mean",
     ),
 )
-"""The metrics of a multi-server cluster, in the order in which they are returned; those with holding are only returned
-for jobs that hold resources."""
+"""Metrics of a multi-server cluster, in the order in which they are returned; those marked "with holding" are returned
+only for jobs that hold resources."""

@@ -1,4 +1,4 @@
-"""What an agent sees of a multi-server cluster at one slot, and whether its answer can be carried out."""
+"""Observation of a multi-server cluster in a slot, and the feasibility check of allocations."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ __all__ = ["Feasibility", "MultiServerObservation"]
 
 Floats = NDArray[np.float64]
 
-#: Relative excess that is taken for rounding.
+#: Relative excess that is accepted because of rounding.
 TOLERANCE = 1e-9
 
 
 class MultiServerObservation:
-    """A live view, valid until the decision is answered; its arrays are not to be changed.
+    """Live view, valid until the agent answers; do not modify its arrays.
 
     Parameters
     ----------
     graph : BipartiteGraph
         Ports, nodes and channels.
     rewards : Rewards
-        What allocations earn.
+        Rewards of allocations.
 
     Attributes
     ----------
     graph, rewards
         As above.
     slot : int
-        The slot that begins, from 0.
+        Number of the slot that begins, from 0.
     arrived : numpy.ndarray of bool, shape (num_ports,)
-        Ports that have a job to be served now.
+        Whether each port has a job to serve now.
     capacity : numpy.ndarray of shape (num_nodes, num_resources)
-        What is free: the graph's capacity, less what running jobs hold.
+        Free amounts: the graph's capacity minus what running jobs hold.
     """
 
     def __init__(self, graph: BipartiteGraph, rewards: Rewards) -> None:
@@ -51,26 +51,26 @@ class MultiServerObservation:
 
     @property
     def channel_arrived(self) -> NDArray[np.bool_]:
-        """Channels of the ports that have a job, of shape (num_channels,)."""
+        """Whether the port of each channel has a job, of shape (num_channels,)."""
         known = self._channel_arrived
         if known is None:
             self._channel_arrived = known = self.arrived[self.graph.channel_port]
         return known
 
     def begin_slot(self, slot: int, arrived: NDArray[np.bool_]) -> None:
-        """Go on to a slot with jobs at some ports; for the cluster."""
+        """Move to a slot with jobs at some ports; for the cluster."""
         self.slot, self.arrived, self._channel_arrived = slot, arrived, None
 
 
 class Feasibility:
-    """Checks allocations of one graph.
+    """Feasibility check of allocations on a graph.
 
     Parameters
     ----------
     graph : BipartiteGraph
-        The graph that agents see.
+        Graph that agents see.
     enforced : bool
-        Whether amounts are held to 0, requests and capacities.
+        Whether amounts must be at least 0 and within requests and capacities.
     """
 
     def __init__(self, graph: BipartiteGraph, *, enforced: bool = True) -> None:
@@ -85,19 +85,19 @@ class Feasibility:
         Parameters
         ----------
         action : array_like of shape (num_channels, num_resources), or None
-            What the agent answered; None gives nothing to anybody.
+            Answer of the agent; None allocates nothing.
         observation : MultiServerObservation
-            What was asked.
+            Observation that the agent decided on.
 
         Returns
         -------
         numpy.ndarray
-            Amounts of at least 0.
+            Allocation; with enforced limits, all amounts are at least 0.
 
         Raises
         ------
         InfeasibleAction
-            If the shape does not fit, or an amount is not a number; and where limits are enforced, if one is below 0 or
+            If the shape is wrong or an amount is not a number. With enforced limits, also if an amount is below 0 or
             above its request, a node gives more than it has, or a gang is served in part.
         """
         graph, time, capacity = self._graph, observation.slot, observation.capacity
@@ -106,16 +106,16 @@ class Feasibility:
         try:
             allocation = np.asarray(action, dtype=np.float64)
         except (TypeError, ValueError) as error:
-            raise InfeasibleAction(f"time {time}: the action is not an array of numbers: {error}") from error
+            raise InfeasibleAction(f"time {time}: action: expected an array of numbers: {error}") from error
         if allocation.shape != graph.shape:
             raise InfeasibleAction(
-                f"time {time}: the allocation has shape {allocation.shape}, want {graph.shape}, one row a channel"
+                f"time {time}: action: got shape {allocation.shape}, expected {graph.shape}, one row per channel"
             )
         if allocation.size == 0:
             return allocation
         if not self._enforced:
             if not np.isfinite(allocation).all():
-                raise InfeasibleAction(f"time {time}: the allocation has an amount that is not a finite number")
+                raise InfeasibleAction(f"time {time}: action: got an infinite or NaN amount, expected finite numbers")
             return allocation
         least = allocation.min()
         if not (least >= -TOLERANCE and (allocation <= self._most).all()):
@@ -125,7 +125,7 @@ class Feasibility:
             node, resource = np.argwhere(given > capacity + self._slack)[0]
             raise InfeasibleAction(
                 f"time {time}: {graph.nodes[node]} gives {float(given[node, resource])!r} of "
-                f"{graph.resources[resource]} and has {float(capacity[node, resource])!r} free"
+                f"{graph.resources[resource]}, expected at most {float(capacity[node, resource])!r}, which is free"
             )
         if least < 0:
             allocation = np.maximum(allocation, 0.0)
@@ -139,8 +139,8 @@ class Feasibility:
         channel, resource = np.argwhere(~((allocation >= -TOLERANCE) & (allocation <= self._most)))[0]
         amount, request = float(allocation[channel, resource]), float(graph.channel_requests[channel, resource])
         port, node = self._ends(channel)
-        want = f"the most that it requests is {request!r}" if amount > request else "want at least 0"
-        return f"the job at {port} gets {amount!r} of {graph.resources[resource]} from {node}; {want}"
+        want = f"expected at most its request, {request!r}" if amount > request else "expected a number >= 0"
+        return f"the job at {port} gets {amount!r} of {graph.resources[resource]} from {node}, {want}"
 
     def _ends(self, channel: int) -> tuple[str, str]:
         graph = self._graph
@@ -153,7 +153,7 @@ class Feasibility:
             job = int(np.flatnonzero(partial)[0])
             raise InfeasibleAction(
                 f"time {time}: the job at {rewards.jobs.graph.ports[job]} gets resources for {served[job]} of its "
-                f"{gang.counts[job]} components and needs {gang.minimum[job]} or none"
+                f"{gang.counts[job]} components, expected at least {gang.minimum[job]}, or none"
             )
         if gang.whole:
             self._check_whole(allocation, time)
@@ -166,8 +166,10 @@ class Feasibility:
         if short.any():
             port, node = self._ends(int(np.flatnonzero(short)[0]))
             raise InfeasibleAction(
-                f"time {time}: {port} gets a part of what it requests from {node} and is indivisible"
+                f"time {time}: {port} is indivisible and gets part of its request from {node}, expected all or nothing"
             )
         if several.any():
             port = graph.ports[int(np.flatnonzero(several)[0])]
-            raise InfeasibleAction(f"time {time}: {port} gets resources from several nodes and is indivisible")
+            raise InfeasibleAction(
+                f"time {time}: {port} is indivisible and gets resources from several nodes, expected one"
+            )

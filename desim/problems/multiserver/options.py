@@ -1,4 +1,4 @@
-"""``multiserver`` on the command line: a drawn graph of ports and nodes, and drawn arrivals."""
+"""Command-line options of the problem ``multiserver``: a random graph of ports and nodes, and random arrivals."""
 
 from __future__ import annotations
 
@@ -23,36 +23,36 @@ __all__ = ["SYSTEM", "MultiServerOptions", "MultiServerSystem"]
 
 @dataclass(frozen=True)
 class MultiServerOptions:
-    """Ports, nodes, arrivals."""
+    """Options for ports, nodes and arrivals of a multi-server problem."""
 
     slots: Annotated[int, arg(metavar="N")] = 500
-    """Length of the run."""
+    """Length of the run in slots."""
     ports: Annotated[int, arg(metavar="N")] = 10
-    """Types of jobs."""
+    """Number of job types (ports)."""
     nodes: Annotated[int, arg(metavar="N")] = 128
-    """Machines."""
+    """Number of machines (nodes)."""
     density: Annotated[float, arg(metavar="X")] = 2.5
-    """Mean number of ports that a node serves."""
+    """Mean number of ports per node."""
     contention: Annotated[float, arg(metavar="X")] = 10.0
-    """Multiplies all requests."""
+    """Factor by which all requests are multiplied."""
     probability: Annotated[float, arg(metavar="P")] = 0.7
-    """That a job arrives, for each slot and port."""
+    """Probability that a job arrives, per slot and port."""
     work: Annotated[float | None, arg(metavar="X", help_behavior_hint="(default: jobs last one slot)")] = None
-    """Jobs wait, and hold what they get until their work is done: its mean, in units of reward times slots."""
+    """Mean work of jobs that wait and then hold their resources until it is done, in units of reward times slots."""
     seed: Seed = 0
-    """Seed of everything random: requests, machines, graph, utilities, arrivals."""
+    """Seed of all random numbers: requests, machines, graph, utilities, arrivals."""
     record_allocations: Annotated[int, arg(metavar="N")] = 1
-    """Record the allocations of every so many slots; 0 for none, which saves most of the room on disk."""
+    """Interval, in slots, at which allocations are recorded; 0 for never, which saves most of the disk space."""
     enforce_limits: bool = True
-    """Refuse allocations above requests or capacities; ``ogasched``, as printed, does not keep within them."""
+    """Refuse allocations above requests or capacities; the agent ogasched, as printed in the paper, exceeds them."""
     until: Until = None
-    """End the run at this slot."""
+    """Slot at which the run ends."""
     warm_up_slots: Annotated[int, arg(metavar="N")] = 0
-    """Leave the first slots out of the metrics."""
+    """Number of initial slots that the metrics ignore."""
 
 
 class MultiServerSystem(SeededSystem):
-    """Each seed draws a system of ports and nodes, and the arrivals."""
+    """Random multi-server problem: each seed generates a system of ports and nodes, and the arrivals."""
 
     name = "multiserver"
     description = KIND.description
@@ -60,7 +60,7 @@ class MultiServerSystem(SeededSystem):
     options = MultiServerOptions
 
     def instance(self, options: MultiServerOptions) -> Instance:
-        """Return what is simulated."""
+        """Return the problem instance to simulate."""
         rewards, arrivals = plugins.episode_workload(self.name)(
             generator(options.seed),
             num_slots=options.slots,
@@ -70,7 +70,7 @@ class MultiServerSystem(SeededSystem):
             contention=options.contention,
             probability=options.probability,
         )
-        _made(rewards, arrivals, options, None)  # so that unusable options are found here
+        _made(rewards, arrivals, options, None)  # reports unusable options early
         place = f"{options.nodes:,} nodes"
         return Instance(
             name="generated",
@@ -86,14 +86,14 @@ class MultiServerSystem(SeededSystem):
         )
 
     def metric_options(self, options: MultiServerOptions) -> dict[str, Any]:
-        """Return what the metrics cover."""
+        """Return the options of the metrics."""
         return {"warm_up_slots": options.warm_up_slots}
 
     def identity(self, options: MultiServerOptions) -> dict[str, Any]:
-        """Return what tells runs apart."""
+        """Return the values that identify a run."""
         settings = asdict(options)
         del settings["warm_up_slots"]
-        if options.enforce_limits:  # runs stored before there was a choice are the same runs
+        if options.enforce_limits:  # keeps the identity of runs stored before this option existed
             del settings["enforce_limits"]
         return settings
 
@@ -110,11 +110,11 @@ def _made(rewards: RewardModel, arrivals: Any, options: MultiServerOptions, agen
             enforce_limits=options.enforce_limits,
         )
     if not options.enforce_limits:
-        raise InvalidConfiguration("enforce_limits: got False with work, expected True: jobs hold what they are given")
+        raise InvalidConfiguration("enforce_limits: got False with work, expected True, as jobs hold their allocations")
     mean = finite("work", options.work, above=0)
     return HoldingCluster(rewards, arrivals, partial(_drawn, mean), record_allocations=options.record_allocations)
 
 
 def _drawn(mean: float, rng: np.random.Generator, port: int) -> float:
-    """Draw the work of a job."""
+    """Return the random work of a job."""
     return float(rng.exponential(mean))

@@ -1,13 +1,13 @@
-"""What an allocation earns: gain by parallel computation, less the dominant communication overhead.
+"""Rewards of allocations: gain by parallel computation minus the dominant communication overhead.
 
 Equation (7) of arXiv 2305.06572, in the "nice setup" of its definition 1: a utility for each node and resource, summed
 over nodes. For a job at port l
 
     q_l(y) = sum_k sum_r f_r^k(y_(l,r)^k) - max_k beta_k sum_r y_(l,r)^k.
 
-Gangs (section 3.5) are jobs of several components, of which enough must be served together. A component becomes a port
-of a larger graph, with the channels of its job, so that every agent for bipartite graphs can serve components; the
-rewards are those of the jobs, whose components share what a node's utility gives:
+Gangs (section 3.5) are jobs of several components, a minimum number of which must be served together. Each component
+becomes a port of a larger graph, with the channels of its job, so that any agent for bipartite graphs can serve
+components. Rewards are those of the jobs, and the components of a job share the utility of a node:
 
     q_l(y) = sum_k sum_r f_r^k(sum_q y_(l,r)^(q,k)) - max_k beta_k sum_q sum_r y_(l,r)^(q,k).
 """
@@ -31,20 +31,20 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 NEGLIGIBLE = 1e-9
-"""Amounts up to this are rounding, and serve no component."""
+"""Amounts up to this are rounding errors, and serve no component."""
 
 
 class Earnings(NamedTuple):
-    """What each job gets and earns; a job's reward is its gain less its overhead.
+    """Gain, overhead and amounts of each job; its reward is gain minus overhead.
 
     Attributes
     ----------
     gain, overhead : numpy.ndarray of shape (num_ports,)
-        In units of reward.
+        Gain and overhead in units of reward.
     dominant : numpy.ndarray of int64, shape (num_ports,)
-        k* of equation (27): the first resource with the largest overhead.
+        First resource with the largest overhead, k* of equation (27).
     held : numpy.ndarray of shape (num_ports, num_resources)
-        Amounts, summed over nodes.
+        Amounts summed over the nodes.
     """
 
     gain: Floats
@@ -54,54 +54,55 @@ class Earnings(NamedTuple):
 
 
 class Rewards(Protocol):
-    """What agents may ask of the rewards: a :class:`RewardModel`, or the :class:`GangRewards` of components."""
+    """Interface of rewards for agents: a :class:`RewardModel`, or the :class:`GangRewards` of components."""
 
     @property
     def graph(self) -> BipartiteGraph:
-        """The graph whose channels are the rows of allocations."""
+        """Graph whose channels are the rows of allocations."""
 
     @property
     def overhead(self) -> Floats:
-        """The coefficients beta_k."""
+        """Overhead coefficients beta_k."""
 
     @property
     def slopes_at_zero(self) -> Floats:
-        """The largest slopes of the utilities, by node and resource."""
+        """Largest slopes of the utilities, by node and resource."""
 
     def evaluate(self, allocation: Floats, arrived: Booleans) -> Earnings:
-        """Return what each job gets and earns."""
+        """Return the amounts, gain and overhead of each job."""
 
     def gradient(self, allocation: Floats, arrived: Booleans | Floats, smoothing: float = 0.0) -> Floats:
-        """Return a supergradient of the total reward, or, with smoothing, the gradient of a smooth one near it."""
+        """Return a supergradient of the total reward, or, with smoothing, the gradient of a smooth approximation."""
 
 
 class RewardModel:
-    """Gain, overhead and gradient of allocations on one graph.
+    """Gain, overhead and gradient of allocations on a graph.
 
     Parameters
     ----------
     graph : BipartiteGraph
-        Ports, nodes, resources.
+        Ports, nodes and resources.
     utilities : array_like of str
-        Names of utilities f_r^k: one for all, one a resource, or of shape (num_nodes, num_resources).
+        Names of the utilities f_r^k: one for all, one per resource, or of shape (num_nodes, num_resources).
     weights : array_like of float
-        Their parameters alpha, above 0: one for all, one a resource, or of shape (num_nodes, num_resources).
+        Parameters alpha of the utilities, above 0: one for all, one per resource, or of shape (num_nodes,
+        num_resources).
     overhead : array_like of float
-        Coefficients beta_k of the communication overhead, at least 0: one for all, or one a resource.
+        Coefficients beta_k of the communication overhead, at least 0: one for all, or one per resource.
 
     Attributes
     ----------
     graph : BipartiteGraph
         As given.
     utilities, weights : numpy.ndarray of shape (num_nodes, num_resources)
-        Names and parameters.
+        Names and parameters of the utilities.
     overhead : numpy.ndarray of shape (num_resources,)
-        The coefficients.
+        Overhead coefficients.
 
     Raises
     ------
     InvalidConfiguration
-        If a shape does not fit, a utility is unknown, or a number is out of range.
+        If a shape does not match, a utility is unknown, or a number is out of range.
     """
 
     def __init__(
@@ -115,13 +116,13 @@ class RewardModel:
         if not (self.weights > 0).all():
             node, resource = np.argwhere(~(self.weights > 0))[0]
             raise InvalidConfiguration(
-                f"the weight of {graph.nodes[node]}, {graph.resources[resource]} is "
-                f"{float(self.weights[node, resource])!r}, want a number above 0"
+                f"weight of {graph.nodes[node]}, {graph.resources[resource]}: got "
+                f"{float(self.weights[node, resource])!r}, expected a number above 0"
             )
         if not (self.overhead >= 0).all():
             resource = int(np.flatnonzero(~(self.overhead >= 0))[0])
             raise InvalidConfiguration(
-                f"the overhead of {graph.resources[resource]} is {float(self.overhead[resource])!r}, want at least 0"
+                f"overhead of {graph.resources[resource]}: got {float(self.overhead[resource])!r}, expected at least 0"
             )
         names = self.utilities[self.graph.channel_node].ravel()
         self._order: Indices = np.argsort(names, kind="stable")
@@ -129,44 +130,44 @@ class RewardModel:
         self._groups = list(self._group(names[self._order]))
 
     def _group(self, names: NDArray[np.str_]) -> Iterator[tuple[Utility, slice, Floats]]:
-        """Yield each utility, the entries of an allocation in its order that it applies to, and their weights."""
+        """Yield each utility, the sorted entries of an allocation that it applies to, and their weights."""
         weights = self.weights[self.graph.channel_node].ravel()[self._order]
         for name in np.unique(names).tolist():
             begin, end = np.searchsorted(names, name), np.searchsorted(names, name, side="right")
             yield utility(name), slice(int(begin), int(end)), weights[begin:end]
 
     def for_graph(self, graph: BipartiteGraph) -> RewardModel:
-        """Return the same rewards on a graph with the same nodes and resources, but other ports.
+        """Return the same rewards on a graph with the same nodes and resources but other ports.
 
         Parameters
         ----------
         graph : BipartiteGraph
-            For example one with repeated ports.
+            New graph, for example one with repeated ports.
 
         Returns
         -------
         RewardModel
-            A new one.
+            Rewards on the new graph.
         """
         return RewardModel(graph, self.utilities, self.weights, self.overhead)
 
     def utility_gains(self, allocation: Floats) -> Floats:
-        """Return f_r^k(y) of every entry.
+        """Return the utility f_r^k(y) of every entry.
 
         Parameters
         ----------
         allocation : numpy.ndarray of shape (num_channels, num_resources)
-            Amounts of at least 0.
+            Amounts, at least 0.
 
         Returns
         -------
         numpy.ndarray
-            Of the same shape.
+            Utilities, of the same shape.
         """
         return self._apply("value", allocation)
 
     def slopes(self, allocation: Floats) -> Floats:
-        """Return the derivative of f_r^k at every entry; the shapes are those of :meth:`utility_gains`."""
+        """Return the derivative of f_r^k at every entry; shapes as for :meth:`utility_gains`."""
         return self._apply("slope", allocation)
 
     def slope_inverse(self, slopes: Floats, largest: Floats) -> Floats:
@@ -175,21 +176,21 @@ class RewardModel:
         Parameters
         ----------
         slopes, largest : numpy.ndarray of shape (num_channels, num_resources)
-            What is asked for.
+            Slopes and upper bounds of the amounts.
 
         Returns
         -------
         numpy.ndarray
-            Of the same shape; the nearest end where no amount has the slope, see :meth:`Utility.amount_at`.
+            Amounts, of the same shape; the nearest bound if no amount has the slope, see :meth:`Utility.amount_at`.
         """
         return self._apply("amount_at", slopes, largest)
 
     def _apply(self, function: str, values: Floats, *more: Floats) -> Floats:
-        """Apply a function of each entry's utility to the value, the weight, and what else it takes."""
+        """Apply a function of each entry's utility to the value, the weight and further arguments."""
         if len(self._groups) == 1:
             ((family, _, weights),) = self._groups
             return np.reshape(getattr(family, function)(values.ravel(), weights, *map(np.ravel, more)), values.shape)
-        # sorted by utility, entries of one lie side by side: two moves of all entries instead of two for each utility
+        # Sorting by utility makes entries of a utility contiguous: two moves in total instead of two per utility.
         ordered = [table.take(self._order) for table in (values, *more)]
         result = np.empty(values.size)
         for family, entries, weights in self._groups:
@@ -200,7 +201,7 @@ class RewardModel:
 
     @property
     def slopes_at_zero(self) -> Floats:
-        """The largest slopes, varpi_r^k of equation (13), by node and resource."""
+        """Largest slopes, varpi_r^k of equation (13), by node and resource."""
         result: Floats = np.empty_like(self.weights)
         for name in np.unique(self.utilities).tolist():
             at = self.utilities == name
@@ -208,19 +209,19 @@ class RewardModel:
         return result
 
     def evaluate(self, allocation: Floats, arrived: Booleans) -> Earnings:
-        """Return what the jobs that have arrived get and earn.
+        """Return amounts, gain and overhead of the jobs that have arrived.
 
         Parameters
         ----------
         allocation : numpy.ndarray of shape (num_channels, num_resources)
-            Amounts of at least 0.
+            Amounts, at least 0.
         arrived : numpy.ndarray of bool, shape (num_ports,)
-            Ports that have a job.
+            Whether each port has a job.
 
         Returns
         -------
         Earnings
-            Zero for ports without a job.
+            Values per port, zero for ports without a job.
         """
         present = arrived[:, None]
         gain = self.graph.port_sums(self.utility_gains(allocation)).sum(axis=1)
@@ -230,22 +231,22 @@ class RewardModel:
         return Earnings(np.where(arrived, gain, 0.0), overheads.max(axis=1), dominant, held)
 
     def total_reward(self, allocation: Floats, arrived: Booleans) -> float:
-        """Return the reward of a slot, equation (8); the arguments are those of :meth:`evaluate`."""
+        """Return the total reward of a slot, equation (8); arguments as for :meth:`evaluate`."""
         earnings = self.evaluate(allocation, arrived)
         return float(earnings.gain.sum() - earnings.overhead.sum())
 
     def dominant_resource(self, allocation: Floats) -> NDArray[np.int64]:
-        """Return k* of equation (27) for each port, whether it has a job or not.
+        """Return the dominant resource, k* of equation (27), of each port, with or without a job.
 
         Parameters
         ----------
         allocation : numpy.ndarray of shape (num_channels, num_resources)
-            Amounts of at least 0.
+            Amounts, at least 0.
 
         Returns
         -------
         numpy.ndarray of shape (num_ports,)
-            Indices of resources, the first of those with the largest overhead.
+            Indices of resources; the first one if several have the largest overhead.
         """
         dominant: NDArray[np.int64] = (self.graph.port_sums(allocation) * self.overhead).argmax(axis=1)
         return dominant
@@ -256,18 +257,18 @@ class RewardModel:
         Parameters
         ----------
         allocation : numpy.ndarray of shape (num_channels, num_resources)
-            Amounts of at least 0.
+            Amounts, at least 0.
         arrived : numpy.ndarray of shape (num_ports,)
-            Ports that have a job; or numbers, with which the gradients of the ports are multiplied.
+            Whether each port has a job, or numbers that multiply the gradients of the ports.
         smoothing : float
-            At 0 the dominant resource bears all overhead. Above, resources share it by exp(-gap / smoothing), where
-            the gap is how far an overhead is below the port's largest, as a share of that: with the plain one, ascent
-            stops where two overheads are equal.
+            Degree of smoothing. At 0, the dominant resource bears all overhead. Above 0, resources share it in
+            proportion to exp(-gap / smoothing), where the gap is the relative distance of an overhead to the port's
+            largest one. Without smoothing, gradient ascent stops where two overheads are equal.
 
         Returns
         -------
         numpy.ndarray of shape (num_channels, num_resources)
-            Zero at channels of ports without a job.
+            Supergradient; zero at channels of ports without a job.
         """
         port = self.graph.channel_port
         result = self.slopes(allocation)
@@ -285,9 +286,9 @@ class RewardModel:
         return result
 
     def _shared_overhead(self, allocation: Floats, smoothing: float) -> Floats:
-        """Return what a unit of each resource costs each port when the largest overheads share what the largest costs.
+        """Return the marginal overhead of each resource at each port, shared between the largest overheads.
 
-        Of a port that has nothing, all resources share alike.
+        At a port that has nothing, all resources have equal shares.
         """
         overheads = self.graph.port_sums(allocation) * self.overhead
         largest = overheads.max(axis=1, keepdims=True)
@@ -297,27 +298,27 @@ class RewardModel:
 
 
 class Gang:
-    """The components of each type of job, and how many of them a job needs.
+    """Components of each job type, and the minimum number of components that a job needs.
 
     Parameters
     ----------
     components : sequence of array_like of shape (num_components, num_resources)
-        For each port what its components request at most through one channel, a_l^(q,k).
+        Largest amounts that the components of each port take through one channel, a_l^(q,k).
     minimum : int or sequence of int
-        Components that must get resources for a job to start, m_l: one number, or one a port. A job
-        with fewer gets nothing. A component that requests nothing gets nothing, and does not count.
+        Number of components that must get resources for a job to start, m_l: one number, or one per port. A job with
+        fewer gets nothing. A component that requests nothing gets nothing and does not count.
     whole : bool
-        Components are indivisible: each gets all that it requests from one node, or nothing.
+        Whether components are indivisible: each gets its full request from one node, or nothing.
 
     Attributes
     ----------
     counts : numpy.ndarray of shape (num_ports,)
-        Components of each port.
+        Number of components of each port.
 
     Raises
     ------
     InvalidConfiguration
-        If a shape does not fit, an amount is out of range, or more components are needed than there are.
+        If a shape does not match, an amount is out of range, or the minimum exceeds the number of components.
     """
 
     def __init__(self, components: Sequence[ArrayLike], minimum: int | Sequence[int], *, whole: bool = False) -> None:
@@ -326,28 +327,30 @@ class Gang:
             self.minimum: Indices = np.array(np.broadcast_to(minimum, (len(self.components),)))
         except (TypeError, ValueError) as error:
             raise InvalidConfiguration(
-                f"components or minimum are not tables of numbers, one a port: {error}"
+                f"components, minimum: expected tables of numbers, one per port: {error}"
             ) from error
         if self.minimum.dtype.kind not in "ui":
-            raise InvalidConfiguration(f"minimum is {minimum!r}, want whole numbers")
+            raise InvalidConfiguration(f"minimum: got {minimum!r}, expected integers")
         for port, requests in enumerate(self.components):
             if requests.ndim != 2 or 0 in requests.shape:
                 raise InvalidConfiguration(
-                    f"the components of port {port} have shape {requests.shape}, want (components, resources)"
+                    f"components of port {port}: got shape {requests.shape}, expected (components, resources)"
                 )
             if not ((requests >= 0) & (requests < np.inf)).all():
-                raise InvalidConfiguration(f"a component of port {port} requests {requests.tolist()}, want at least 0")
+                raise InvalidConfiguration(
+                    f"components of port {port}: got {requests.tolist()}, expected finite amounts >= 0"
+                )
         self.counts: Indices = np.array([len(requests) for requests in self.components], dtype=np.int64)
         self.whole = whole
         wrong = np.flatnonzero((self.minimum < 1) | (self.minimum > self.counts))
         if len(wrong):
             port = int(wrong[0])
             raise InvalidConfiguration(
-                f"port {port} needs {self.minimum[port]} of its components, want 1 to {self.counts[port]}"
+                f"minimum of port {port}: got {self.minimum[port]}, expected 1 to {self.counts[port]}, its components"
             )
 
     def repeat_ports(self, copies: int) -> Gang:
-        """Return the gang for a graph whose ports are repeated; see :meth:`BipartiteGraph.repeat_ports`."""
+        """Return the gang for a graph with repeated ports, see :meth:`BipartiteGraph.repeat_ports`."""
         if copies == 1:
             return self
         components = [requests for requests in self.components for _ in range(copies)]
@@ -359,20 +362,22 @@ class Gang:
         Parameters
         ----------
         graph : BipartiteGraph
-            Of the jobs; only its channels, nodes and capacities count.
+            Graph of the jobs; only its channels, nodes and capacities are used.
 
         Returns
         -------
         BipartiteGraph
-            Ports called ``name/1``, ``name/2``, ..., those of one job side by side.
+            Graph with ports named ``name/1``, ``name/2``, ..., those of one job side by side.
 
         Raises
         ------
         InvalidConfiguration
-            If the numbers of ports or resources do not fit.
+            If the numbers of ports or resources do not match.
         """
         if len(self.counts) != graph.num_ports:
-            raise InvalidConfiguration(f"components for {len(self.counts)} ports, the graph has {graph.num_ports}")
+            raise InvalidConfiguration(
+                f"components: got {len(self.counts)} ports, expected {graph.num_ports} as in graph"
+            )
         requests = np.concatenate(self.components)
         first = np.cumsum(self.counts) - self.counts
         channels = [
@@ -391,21 +396,21 @@ class Gang:
 
 
 class GangRewards:
-    """Rewards of jobs as functions of what their components get; it offers what agents use of a :class:`RewardModel`.
+    """Rewards of jobs as functions of their components' amounts; same interface for agents as :class:`RewardModel`.
 
     Parameters
     ----------
     jobs : RewardModel
-        On the graph of the jobs.
+        Rewards on the graph of the jobs.
     gang : Gang
-        Their components.
+        Components of the jobs.
 
     Attributes
     ----------
     graph : BipartiteGraph
-        Of the components.
+        Graph of the components.
     job_of : numpy.ndarray of shape (number of components,)
-        The job's port of each component's port.
+        Port of the job of each component.
     """
 
     def __init__(self, jobs: RewardModel, gang: Gang) -> None:
@@ -420,92 +425,92 @@ class GangRewards:
 
     @property
     def overhead(self) -> Floats:
-        """The coefficients beta_k."""
+        """Overhead coefficients beta_k."""
         coefficients: Floats = self.jobs.overhead
         return coefficients
 
     @property
     def slopes_at_zero(self) -> Floats:
-        """The largest slopes, by node and resource."""
+        """Largest slopes, by node and resource."""
         return self.jobs.slopes_at_zero
 
     def of_jobs(self, allocation: Floats) -> Floats:
-        """Add up what the components of each job get.
+        """Return the sum of the amounts of each job's components.
 
         Parameters
         ----------
         allocation : numpy.ndarray of shape (channels of components, num_resources)
-            Amounts.
+            Amounts of the components.
 
         Returns
         -------
         numpy.ndarray of shape (channels of jobs, num_resources)
-            Amounts.
+            Amounts of the jobs.
         """
         total = np.zeros(self.jobs.graph.shape)
         np.add.at(total, self._channel_of, allocation)
         return total
 
     def jobs_arrived(self, arrived: Booleans) -> Booleans:
-        """Return which jobs have arrived, of which components have arrived."""
+        """Return which jobs have arrived, given which components have."""
         jobs: Booleans = arrived[self._first]
         return jobs
 
     def components_served(self, allocation: Floats) -> Indices:
-        """Return how many components of each job get anything.
+        """Return the number of components of each job that get resources.
 
         Parameters
         ----------
         allocation : numpy.ndarray of shape (channels of components, num_resources)
-            Amounts.
+            Amounts of the components.
 
         Returns
         -------
         numpy.ndarray of shape (ports of jobs,)
-            Counts.
+            Number of served components.
         """
         served = self.graph.port_sums(np.where(allocation > NEGLIGIBLE, 1.0, 0.0)).any(axis=1)
         counts: Indices = np.add.reduceat(served.astype(np.int64), self._first)
         return counts
 
     def evaluate(self, allocation: Floats, arrived: Booleans) -> Earnings:
-        """Return what each job gets and earns; the arguments are those of components, see :class:`RewardModel`."""
+        """Return amounts, gain and overhead of each job; arguments by component, see :class:`RewardModel`."""
         return self.jobs.evaluate(self.of_jobs(allocation), self.jobs_arrived(arrived))
 
     def gradient(self, allocation: Floats, arrived: Booleans | Floats, smoothing: float = 0.0) -> Floats:
-        """Return a supergradient, for each channel of a component; see :meth:`RewardModel.gradient`."""
+        """Return a supergradient by channel of the components, see :meth:`RewardModel.gradient`."""
         of_jobs = self.jobs.gradient(self.of_jobs(allocation), arrived[self._first], smoothing)
         result: Floats = of_jobs[self._channel_of]
         return result
 
 
 class Layout:
-    """From types of jobs to the ports of the graph that agents see, and back.
+    """Mapping between job types and the ports of the graph that agents see.
 
-    A *seat* is a place for one job in one slot: every type of job has ``copies`` of them, side by side.
-    A *port* of the graph that agents see is a seat, or one component of a seat's job.
+    A *seat* is the position of one job in a slot: every job type has ``copies`` of them, side by side. A *port* of the
+    graph that agents see is a seat, or one component of a seat's job.
 
     Parameters
     ----------
     rewards : RewardModel
-        On the graph of job types.
+        Rewards on the graph of job types.
     copies : int
-        Jobs of a type that can be served in one slot.
+        Number of jobs of a type that can be served in one slot.
     gang : Gang or None
         Components of the job types.
 
     Attributes
     ----------
     types : BipartiteGraph
-        Its ports are the job types.
+        Graph whose ports are the job types.
     graph : BipartiteGraph
-        The graph that agents see.
+        Graph that agents see.
     rewards : RewardModel or GangRewards
-        On that graph.
+        Rewards on that graph.
     type_of : numpy.ndarray of shape (num_seats,)
         Job type of each seat.
     seat_of, component_of : numpy.ndarray of shape (graph.num_ports,)
-        Seat of each port, and which component of its job it is, from 0.
+        Seat of each port, and index of the component within its job, from 0.
     seat_of_channel : numpy.ndarray of shape (graph.num_channels,)
         Seat of each channel's port.
     """
@@ -523,7 +528,7 @@ class Layout:
             self.component_of: Indices = np.zeros(seats.num_ports, dtype=np.int64)
         else:
             if any(requests.shape[1] != seats.num_resources for requests in self.gang.components):
-                raise InvalidConfiguration(f"a component does not request {seats.num_resources} resources")
+                raise InvalidConfiguration(f"components: expected requests of {seats.num_resources} resources each")
             self.rewards = GangRewards(self.jobs, self.gang)
             self.seat_of = self.rewards.job_of
             first = np.cumsum(self.gang.counts) - self.gang.counts
@@ -532,13 +537,13 @@ class Layout:
         self.seat_of_channel: Indices = self.seat_of[self.graph.channel_port]
 
     def seats(self, counts: Indices) -> Booleans:
-        """Return the seats that are taken when there are so many jobs of each type."""
+        """Return which seats are taken, given the number of jobs of each type."""
         if self.copies == 1:
             return counts > 0
         return (counts[:, None] > np.arange(self.copies)).ravel()
 
     def ports(self, seats: Booleans) -> Booleans:
-        """Return the ports of the seats that are taken."""
+        """Return the ports of the taken seats."""
         return seats if self.gang is None else seats[self.seat_of]
 
 
@@ -546,18 +551,18 @@ def _texts(utilities: ArrayLike) -> NDArray[np.str_]:
     try:
         return np.asarray(utilities, dtype=np.str_)
     except ValueError as error:
-        raise InvalidConfiguration(f"utilities is not an array of names: {error}") from error
+        raise InvalidConfiguration(f"utilities: expected an array of names: {error}") from error
 
 
 def _numbers(what: str, values: ArrayLike) -> Floats:
     try:
         numbers = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InvalidConfiguration(f"{what} is not an array of numbers: {error}") from error
+        raise InvalidConfiguration(f"{what}: expected an array of numbers: {error}") from error
     wrong = np.argwhere(~np.isfinite(numbers))
     if len(wrong):
         place = f" at {wrong[0].tolist()}" if numbers.ndim else ""
-        raise InvalidConfiguration(f"{what} holds {float(numbers[tuple(wrong[0])])!r}{place}, want finite numbers")
+        raise InvalidConfiguration(f"{what}: got {float(numbers[tuple(wrong[0])])!r}{place}, expected finite numbers")
     return numbers
 
 
@@ -565,6 +570,6 @@ def _broadcast(what: str, values: Any, shape: tuple[int, ...]) -> Any:
     try:
         result = np.array(np.broadcast_to(values, shape))
     except ValueError:
-        raise InvalidConfiguration(f"{what} has shape {values.shape}, want one that broadcasts to {shape}") from None
+        raise InvalidConfiguration(f"{what}: got shape {values.shape}, expected it to broadcast to {shape}") from None
     result.flags.writeable = False
     return result

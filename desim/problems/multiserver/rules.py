@@ -1,13 +1,13 @@
 """Rules of the multi-server cluster, checked on the tables of a run.
 
 They hold for jobs that last one slot and for jobs that hold their resources until their work is done, for several jobs
-a port and for gangs. Times are compared up to four units in the last place where they are sums of others; amounts and
-rewards may differ by one part in a million.
+per port and for gangs. Times that are sums of others may differ by four units in the last place; amounts and rewards
+may differ by one part in a million.
 
-What is not recorded cannot be checked. With ``record_allocations`` above 1 or 0, rules on amounts and on rewards look
-at the jobs that start in a recorded slot, and the number of rows in the report says how many that are. Requests of
-components are not recorded: for gangs ``requests`` is left out, as is whether an indivisible component gets all that it
-requests. ``gain`` knows the utilities of equation (60) of arXiv 2305.06572 and leaves out jobs that use another one.
+What is not recorded cannot be checked. If ``record_allocations`` is not 1, rules on amounts and rewards check only the
+jobs that start in a recorded slot; the report states the number of rows. Requests of components are not recorded. So
+for gangs the rule ``requests`` is skipped, and whether an indivisible component gets its full request is not checked.
+The rule ``gain`` knows the utilities of equation (60) of arXiv 2305.06572 and skips jobs that use another one.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ Mask = NDArray[np.bool_]
 Whole = NDArray[np.int64]
 
 RELATIVE = 1e-6
-"""Difference of two amounts or rewards, relative to the larger one, that is taken for rounding."""
+"""Relative tolerance for the difference of two amounts or rewards, due to rounding."""
 
 ABSOLUTE = 1e-8
-"""Difference that is taken for rounding in any case, for amounts and rewards near 0."""
+"""Absolute tolerance for the difference of two amounts or rewards near 0."""
 
 SUMMED = 1e-12
-"""Difference, relative to the largest, of sums that were built up by adding and taking away."""
+"""Tolerance for sums built by adding and subtracting, relative to the largest value."""
 
 NEGLIGIBLE = 1e-9
-"""Amounts up to this are rounding, and serve no component."""
+"""Amounts up to this are rounding errors, and serve no component."""
 
 UTILITIES: dict[str, Callable[[Floats, Floats], Floats]] = {
     "linear": lambda amount, alpha: alpha * amount,
@@ -50,7 +50,7 @@ UTILITIES: dict[str, Callable[[Floats, Floats], Floats]] = {
     "reciprocal": lambda amount, alpha: amount / (alpha * (amount + alpha)),
     "poly": lambda amount, alpha: alpha * amount / (np.sqrt(amount + 1.0) + 1.0),
 }
-"""Those of equation (60), written so that small amounts do not cancel."""
+"""Utilities of equation (60), written so that small amounts do not cancel."""
 
 status = pl.col("status").cast(pl.String)
 submission, start, finish = pl.col("submission_time"), pl.col("starting_time"), pl.col("finish_time")
@@ -80,7 +80,7 @@ def _num_slots(run: Recorded) -> int:
 
 
 class _Graph(NamedTuple):
-    """Names in the order of the tables, resources in that of the description; arrays in the order of names."""
+    """Names in the order of the tables, resources in that of the description; arrays in the order of the names."""
 
     ports: list[str]
     nodes: list[str]
@@ -119,13 +119,13 @@ def _graph(run: Recorded) -> _Graph:
 
 
 def _places(column: pl.Series, names: Sequence[str]) -> Whole:
-    """Return the place of each text of a column among names, each of which stands there once."""
+    """Return the index of each text of a column in a list of distinct names."""
     places: Whole = column.cast(pl.Enum(list(names))).to_physical().cast(pl.Int64).to_numpy()
     return places
 
 
 def _listed(kind: str) -> tuple[Check, ...]:
-    """Return the checks that there is one row for each port or node, and resource."""
+    """Return the checks that there is one row for each port (or node) and resource."""
     table, key = f"{kind}s", [kind, "resource"]
     row = f"the row of {{{kind}}}, {{resource}}"
 
@@ -143,32 +143,36 @@ def _listed(kind: str) -> tuple[Check, ...]:
 
     return (
         Check(
-            table, miscounted, f"table {table} names {{count}} {table}, the description says {{run.info[num_{table}]}}"
+            table,
+            miscounted,
+            f"table {table}: got {{count}} {table}, expected {{run.info[num_{table}]}} as in the description",
         ),
-        Check(table, lacking, f"table {table} lacks {row}"),
-        Check(table, unknown, f"table {table} has an unknown resource in {row}"),
-        Check(table, pl.struct(key).is_duplicated(), f"table {table} repeats {row}"),
+        Check(table, lacking, f"table {table}: {row} is missing"),
+        Check(table, unknown, f"table {table}: got an unknown resource in {row}"),
+        Check(table, pl.struct(key).is_duplicated(), f"table {table}: {row} is repeated"),
     )
 
 
 def _too_low(table: str, column: str, wrong: pl.Expr) -> Check:
     kind = table.removesuffix("s")
-    return Check(table, wrong, f"table {table}: {column} of {{{kind}}}, {{resource}} is {{{column}}}, which is too low")
+    return Check(
+        table, wrong, f"table {table}: {column} of {{{kind}}}, {{resource}}: got {{{column}}}, which is too low"
+    )
 
 
 def _named(table: str, column: str, owner: str, kind: str) -> Check:
-    """Return the check that a column names only what another table, or the description, does."""
+    """Return the check that the names in a column exist in another table or in the description."""
 
     def unknown(run: Recorded) -> pl.Expr:
         names = run.info["resources"] if owner == "description" else run[owner][kind].cast(pl.String).unique()
         return ~pl.col(column).cast(pl.String).is_in(pl.Series(names).implode())
 
     who = f"job {{job_id}} in table {table}" if table in ("jobs", "allocations") else f"table {table}"
-    return Check(table, unknown, f"{who}: there is no {kind} called {{{column}!r}}")
+    return Check(table, unknown, f"{who}: {column}: got {{{column}!r}}, expected the name of an existing {kind}")
 
 
 def _totals(run: Recorded) -> pl.DataFrame:
-    """Return the resources of which the nodes have not what the description says."""
+    """Return the resources whose total over the nodes differs from the description."""
     said = pl.DataFrame({"resource": run.info["resources"], "said": run.info["total_capacity"]}, strict=False)
     nodes = run["nodes"].select(pl.col("resource").cast(pl.String), "capacity")
     found = said.join(nodes.group_by("resource").agg(found=pl.col("capacity").sum()), on="resource", how="left")
@@ -179,11 +183,11 @@ def _totals(run: Recorded) -> pl.DataFrame:
 
 
 def _jobs(run: Recorded) -> pl.DataFrame:
-    """Return the jobs with what follows of their times.
+    """Return the jobs with extra columns.
 
-    ``slot`` is that for which a job arrived, by its number, the number of slots if for none of them; ``gone`` is when
-    it gave back what it had, or the run ended; ``due`` is when it must end, and ``slack`` how far that may be off;
-    ``recorded`` tells whether it started in a slot whose allocations were recorded.
+    ``slot`` is the slot for which a job arrived, according to its number, or the number of slots if there is none.
+    ``gone`` is the time at which it returned its resources, or the end of the run. ``due`` is the time at which it must
+    end, with a tolerance ``slack``. ``recorded`` is whether it started in a slot whose allocations were recorded.
     """
     last = np.cumsum(np.maximum(run["slots"]["arrived"].to_numpy(), 0))
     slot = np.searchsorted(last, run["jobs"]["job_id"].to_numpy(), "right").astype(np.int64)
@@ -210,13 +214,13 @@ def _not_in_its_slot(run: Recorded) -> pl.Expr:
 
 
 def _overtaking(run: Recorded) -> pl.DataFrame:
-    """Return the jobs that start while as many of their type that came before them wait as can start in a slot."""
+    """Return the jobs that start while the earlier waiting jobs of their type already fill the slot."""
     places = run.info["jobs_per_port"]
     jobs = run.once(_jobs).sort("port", "job_id", maintain_order=True)
     queues: dict[str, list[float]] = {}
     ahead = []
     for port, begin in zip(jobs["port"], jobs["starting_time"].fill_null(math.inf).to_list(), strict=True):
-        queue = queues.setdefault(port, [])  # when the jobs that arrived before it left the queue, in ascending order
+        queue = queues.setdefault(port, [])  # ascending times at which the jobs that arrived earlier left the queue
         ahead.append(len(queue) - bisect_left(queue, begin))
         insort(queue, begin)
     jobs = jobs.with_columns(ahead=pl.Series(ahead, dtype=pl.Int64)).sort("row")
@@ -236,7 +240,7 @@ def _after_the_end(column: str, run: Recorded) -> pl.Expr:
 
 
 def _crowded(run: Recorded) -> pl.DataFrame:
-    """Return the slots and ports of which too many jobs are served, or start."""
+    """Return the slots and ports at which too many jobs are served, or start."""
     slot = start.fill_null(-1).cast(pl.Int64) if _holding(run) else pl.col("slot")
     there = run.once(_jobs).with_columns(slot=slot).filter(pl.col("slot").is_between(0, _num_slots(run) - 1))
     counts = there.group_by("slot", "port", maintain_order=True).agg(count=pl.len()).sort("slot", maintain_order=True)
@@ -248,7 +252,7 @@ def _crowded(run: Recorded) -> pl.DataFrame:
 
 
 def _number_of_slots(run: Recorded) -> pl.DataFrame:
-    """Return a row if the slots are not as many as have begun; a run that broke off in a slot may have served it."""
+    """Return a row if the number of slots is wrong; a run that broke off within a slot may have served it."""
     count, end = _num_slots(run), run.end_time
     most = math.ceil(end) if run.info["status"] == "complete" else math.floor(end) + 1
     return told(not math.ceil(end) <= count <= most, count=count)
@@ -260,9 +264,9 @@ def _not_arrived_then(run: Recorded) -> pl.Expr:
 
 
 def _expected(run: Recorded) -> dict[str, Bounds]:
-    """Return what the other tables make of the columns of the slots, at whose beginning the jobs are counted.
+    """Return the columns of the slots as computed from the other tables; jobs are counted at the beginning of a slot.
 
-    What jobs earn and hold counts for as long as they run within their last slot, or the run goes on in it.
+    Rewards and amounts count for as long as jobs run within their last slot, or the run goes on in it.
     """
     count, graph, held = _num_slots(run), run.once(_graph), run.once(_held)
     jobs = run.once(_jobs)
@@ -310,7 +314,7 @@ def _sum(run: Recorded, column: str, found: Floats) -> Bounds:
 
 
 def _given(run: Recorded) -> pl.DataFrame:
-    """Return the allocations with the places of their names, their jobs and channels; ``row`` is null without a job."""
+    """Return the allocations with indices of names, jobs and channels; ``row`` is null without a job."""
     graph, table = run.once(_graph), run["allocations"]
     port, node, resource = (
         _places(table[name], names)
@@ -345,7 +349,7 @@ def _without_allocations(run: Recorded) -> pl.Expr:
 
 
 def _too_few_components(run: Recorded) -> pl.DataFrame:
-    """Return the jobs of which fewer components are served than they need."""
+    """Return the jobs with fewer served components than they need."""
     gang, ports = run.info["gang"], run.once(_graph).ports
     needed = pl.DataFrame({"of_port": ports, "needed": gang["minimum"][:: run.info["jobs_per_port"]]})
     served = run.once(_of_jobs).filter((component >= 0) & (amount > NEGLIGIBLE))
@@ -355,7 +359,7 @@ def _too_few_components(run: Recorded) -> pl.DataFrame:
 
 
 def _split(run: Recorded) -> pl.DataFrame:
-    """Return the components that cannot be divided and have several nodes."""
+    """Return the indivisible components that get resources from several nodes."""
     served = run.once(_of_jobs).filter((component >= 0) & (amount > RELATIVE) & run.info["gang"]["whole"])
     counts = served.group_by("job_id", "component", maintain_order=True).agg(pl.col("node").unique(maintain_order=True))
     several = counts.filter(pl.col("node").list.len() > 1)
@@ -363,7 +367,7 @@ def _split(run: Recorded) -> pl.DataFrame:
 
 
 def _overloaded(run: Recorded) -> pl.DataFrame:
-    """Return when nodes give more than they have: the allocations that are recorded are held from start to end."""
+    """Return when nodes give more than they have; recorded allocations are held from start to end."""
     graph = run.once(_graph)
     held = run.once(_of_jobs).filter(start.is_not_null() & pl.col("gone").is_not_null())
     entry = pl.col("node_place") * len(graph.resources) + pl.col("resource_place")
@@ -384,11 +388,11 @@ def _told_overload(run: Recorded, row: dict[str, Any]) -> str:
     then = (start <= row["time"]) & (pl.col("gone") > row["time"])
     jobs = run.once(_of_jobs).filter(here & then)["job_id"].unique().sort().to_list()
     shown = ", ".join(map(str, jobs[-10:])) + (", ..." if len(jobs) > 10 else "")
-    gives = f"{row['node']} gives {row['amount']} of {row['resource']} and has {row['capacity']}"
+    gives = f"{row['node']} gives {row['amount']} of {row['resource']}, expected at most {row['capacity']}"
     return f"slot {row['time']:g}: {gives}; to jobs {shown}"
 
 
-# -- rewards: equation (7) of arXiv 2305.06572 once more, on the recorded amounts ----------------
+# -- rewards: equation (7) of arXiv 2305.06572, computed again from the recorded amounts ---------
 
 
 def _differs(said: str, expected: str) -> pl.Expr:
@@ -397,7 +401,7 @@ def _differs(said: str, expected: str) -> pl.Expr:
 
 
 def _held(run: Recorded) -> Floats:
-    """Return what each job was given as far as it is recorded, shape (number of jobs, num_resources)."""
+    """Return the recorded amounts given to each job, shape (number of jobs, num_resources)."""
     given, count = run.once(_of_jobs), len(run.info["resources"])
     entries = given["row"].to_numpy() * count + given["resource_place"].to_numpy()
     sums = np.bincount(entries, given["amount"].to_numpy(), minlength=run["jobs"].height * count)
@@ -405,10 +409,10 @@ def _held(run: Recorded) -> Floats:
 
 
 def _with_gains(run: Recorded) -> pl.DataFrame:
-    """Return the jobs all of whose utilities are known here, with the gains that these yield."""
+    """Return the jobs whose utilities are all known here, with the gains that follow from their amounts."""
     graph, jobs = run.once(_graph), run.once(_jobs)
     given = run.once(_of_jobs).filter(amount > 0)
-    if _gangs(run):  # a utility is of what all components get together
+    if _gangs(run):  # a utility applies to the sum over all components
         given = given.group_by("row", "node_place", "resource_place", maintain_order=True).agg(amount.sum())
     job, node, resource, amounts = (
         given[name].to_numpy() for name in ("row", "node_place", "resource_place", "amount")
@@ -420,14 +424,14 @@ def _with_gains(run: Recorded) -> pl.DataFrame:
         values[rows], known[rows] = value(amounts[rows], alpha[rows]), True
     checked = jobs.select(pl.col("recorded") | start.is_null()).to_series().to_numpy().copy()
     checked[job[~known]] = False
-    if not np.isin(graph.utilities, list(UTILITIES)).all():  # an unknown utility may be a little off at 0
+    if not np.isin(graph.utilities, list(UTILITIES)).all():  # an unknown utility may differ slightly from 0 at 0
         checked &= jobs["starting_time"].is_not_null().to_numpy()
     expected = np.bincount(job, values, minlength=jobs.height).astype(np.float64)
     return jobs.with_columns(expected=expected).filter(pl.Series(checked))
 
 
 def _with_overheads(run: Recorded) -> pl.DataFrame:
-    """Return the jobs all of whose allocations are recorded, with their overheads, the largest and the dominant one."""
+    """Return the jobs whose allocations are all recorded, with their overheads and the dominant resource."""
     jobs, resources = run.once(_jobs), run.once(_graph).resources
     overheads = run.once(_held) * np.array(run.info["overhead"], dtype=np.float64)
     dominant = _places(jobs["dominant_resource"], resources)
@@ -443,7 +447,7 @@ def _with_overheads(run: Recorded) -> pl.DataFrame:
 
 
 def _arrivals(run: Recorded) -> tuple[Whole, Whole]:
-    """Return how many jobs arrive for each slot and port by the workload, and how many are recorded."""
+    """Return the number of jobs per slot and port in the workload, and in the records."""
     ports = run.once(_graph).ports
     given: Iterable[Any] = () if run.workload is None else run.workload
     rows = given if run.drained else islice(given, int(run.end_time) + 1)
@@ -463,12 +467,12 @@ def _between_slots(count: int) -> pl.Expr:
 def _row(slot: int, row: Any, num_ports: int) -> Whole:
     counts = np.asarray(row)
     if counts.shape != (num_ports,) or counts.dtype.kind not in "bui":
-        raise WorkloadError(f"slot {slot}: the arrivals are {row!r}, want {num_ports} whole numbers, one a port")
+        raise WorkloadError(f"slot {slot}: arrivals: got {row!r}, expected {num_ports} integers, one per port")
     return counts.astype(np.int64)
 
 
 def _miscounted_arrivals(run: Recorded) -> pl.DataFrame:
-    """Return slots and ports with another number of jobs; a run that was stopped need not have those of its end."""
+    """Return slots and ports with a wrong number of jobs; a stopped run may lack arrivals at its end."""
     wanted, found = run.once(_arrivals)
     wrong = found != wanted
     if not run.drained:
@@ -493,17 +497,17 @@ def _row_fault(wrong: pl.Expr | Callable[[Recorded], pl.Expr | pl.DataFrame], wh
 RULES = (
     _rule(
         "graph",
-        "ports, nodes and channels are complete and as the description says; whatever is named is one of theirs",
+        "ports, nodes and channels are complete and match the description, and all names refer to them",
         *_listed("port"),
         *_listed("node"),
         _too_low("ports", "request", pl.col("request") < 0),
         _too_low("nodes", "capacity", pl.col("capacity") < 0),
         _too_low("nodes", "weight", pl.col("weight") <= 0),
-        Check("nodes", _totals, "total_capacity of {resource} is {said}, the nodes have {found}"),
+        Check("nodes", _totals, "total_capacity of {resource}: got {said}, expected {found}, the sum over the nodes"),
         Check(
             "channels",
             lambda run: told(run["channels"].height != run.info["num_channels"], count=run["channels"].height),
-            "table channels has {count} rows, the description says {run.info[num_channels]}",
+            "table channels: got {count} rows, expected {run.info[num_channels]} as in the description",
         ),
         Check(
             "channels",
@@ -518,9 +522,9 @@ RULES = (
     ),
     _rule(
         "values",
-        "no number is below what is possible",
+        "all numbers are in range",
         *(
-            Check("jobs", wrong, f"job {{job_id}}: {column} is {{{column}}}, which is too low")
+            Check("jobs", wrong, f"job {{job_id}}: {column}: got {{{column}}}, which is too low")
             for column, wrong in (
                 ("gain", pl.col("gain") < -ABSOLUTE),
                 ("overhead", pl.col("overhead") < -ABSOLUTE),
@@ -530,10 +534,14 @@ RULES = (
     ),
     _rule(
         "status_fields",
-        "a row has the values that belong to its status, and no others",
-        Check("jobs", lambda run: work.is_null() == _holding(run), "job {job_id}: work is {work}"),
+        "the values of a row match its status and the kind of run",
+        Check(
+            "jobs",
+            lambda run: work.is_null() == _holding(run),
+            "job {job_id}: work: got {work}, expected a value if and only if jobs hold resources",
+        ),
         Check("jobs", status == "unserved", "job {job_id} is {status} in a run in which jobs wait", when=_holding),
-        Check("jobs", status == "running", "job {job_id} is {status} in a run of jobs of one slot", when=_one_slot),
+        Check("jobs", status == "running", "job {job_id} is {status} in a run of one-slot jobs", when=_one_slot),
     ),
     _rule(
         "start_after_submission",
@@ -546,42 +554,42 @@ RULES = (
     ),
     _rule(
         "start_slot",
-        "a job starts when a slot begins: the one it arrived for, or with holding that one or a later one",
+        "a job starts at the beginning of the slot it arrived for or, with holding, of that or a later one",
         Check(
             _jobs,
             _not_in_its_slot,
-            "job {job_id} arrives for slot {slot} of {run[slots].height} and starts at {starting_time}",
+            "job {job_id} arrives for slot {slot} of {run[slots].height}, but starts at {starting_time}",
         ),
     ),
     _rule(
         "minimum_speed",
-        "a job starts only with a speed above the lowest (with holding)",
+        "a job starts only with a speed above minimum_speed (with holding)",
         Check(
             "jobs",
             lambda run: start.is_not_null() & ~(reward > run.info["minimum_speed"]),
-            "job {job_id} has started with speed {reward}, want more than {run.info[minimum_speed]}",
+            "job {job_id} has started with speed {reward}, expected more than {run.info[minimum_speed]}",
             when=_holding,
         ),
     ),
     _rule(
         "queue",
-        "of the waiting jobs of a type only the first start, as many as can in a slot (with holding)",
+        "waiting jobs of a type start in order, at most jobs_per_port per slot (with holding)",
         Check(
             "jobs",
             _overtaking,
-            "job {job_id} starts at {starting_time} while {ahead} jobs that came before it wait at {port}; of each "
-            "type {run.info[jobs_per_port]} can start in a slot",
+            "job {job_id} starts at {starting_time} while {ahead} earlier jobs wait at {port}; at most "
+            "{run.info[jobs_per_port]} of a type can start in a slot",
             when=_holding,
         ),
     ),
     _rule(
         "finish_time",
-        "a job ends one slot after its start, or with holding when its work is done at its speed",
+        "a job ends one slot after its start or, with holding, when its work is done at its speed",
         *(
             Check(
                 _jobs,
                 (finish - pl.col("due")).abs() > pl.col("slack"),
-                f"job {{job_id}}: end {{finish_time}} is not start {{starting_time}} + {why}, which is {{due}}",
+                f"job {{job_id}}: finish_time: got {{finish_time}}, expected {{due}}: start {{starting_time}} + {why}",
                 when=when,
             )
             for why, when in (("work {work} at speed {reward}", _holding), ("one slot", _one_slot))
@@ -589,23 +597,23 @@ RULES = (
     ),
     _rule(
         "unfinished",
-        "a job still runs or waits only if it is not due, and none runs when a run has gone on to its end",
+        "a job still runs or waits only if it is not due, and none runs at the natural end of a run",
         Check(_jobs, _still_running, f"job {{job_id}}, due at {{due}}, is still running when {HOW}"),
         Check(_jobs, _still_waiting, f"job {{job_id}} of slot {{slot}} is still waiting when {HOW}", when=_one_slot),
         Check(
             _jobs,
             (status != "queued") & ~pl.col("come"),
-            f"job {{job_id}} is {{status}}, and its slot has not come when {HOW}",
+            f"job {{job_id}} is {{status}}, but its slot has not begun when {HOW}",
         ),
     ),
     _rule(
         "horizon",
-        "nothing happens after the end of the run, but for the ends of slots that have begun",
+        "nothing happens after the end of the run, except the ends of slots that have begun",
         *(
             Check(
                 "jobs",
                 partial(_after_the_end, column),
-                f"job {{job_id}}: {column} {{{column}}} lies after the end of the run at {{run.end_time}}",
+                f"job {{job_id}}: {column}: got {{{column}}}, expected at most the end of the run, {{run.end_time}}",
                 when=_holding if column == "finish_time" else None,
             )
             for column in ("submission_time", "starting_time", "finish_time")
@@ -613,113 +621,118 @@ RULES = (
     ),
     _rule(
         "jobs_per_port",
-        "no more jobs of a type than can be served are served, or with holding start, in one slot",
-        Check("jobs", _crowded, "{count} jobs {what} at {port} in slot {slot}, want at most {run.info[jobs_per_port]}"),
+        "at most jobs_per_port jobs of a type are served or, with holding, start in one slot",
+        Check(
+            "jobs", _crowded, "{count} jobs {what} at {port} in slot {slot}, expected at most {run.info[jobs_per_port]}"
+        ),
     ),
     _rule(
         "slots",
-        "slots are numbered from 0 on, and there are as many as the run has lasted",
-        Check("slots", pl.col("slot") != pl.int_range(pl.len()), "slot {slot} is not in its place"),
-        Check("slots", _number_of_slots, f"there are {{count}} slots, and {HOW}"),
+        "slots are numbered from 0, and their number matches the length of the run",
+        Check("slots", pl.col("slot") != pl.int_range(pl.len()), "slot {slot} is out of order"),
+        Check("slots", _number_of_slots, f"got {{count}} slots, but {HOW}"),
     ),
     _rule(
         "arrivals",
-        "the jobs of a slot are as many as it says, and were submitted since the slot before it began",
+        "the number of arrivals of a slot matches its jobs, which were submitted since the previous slot began",
         Check(
-            "slots", misstated(_expected, "arrived"), "slot {slot}: {said} jobs arrive, {found} are in the job table"
+            "slots",
+            misstated(_expected, "arrived"),
+            "slot {slot}: arrived: got {said}, expected {found} as in the job table",
         ),
         Check(
             _jobs,
             _not_arrived_then,
-            "job {job_id}, submitted at {submission_time}, is by its number one of slot {slot} of {run[slots].height}",
+            "job {job_id}, submitted at {submission_time}, belongs by its number to slot {slot} of {run[slots].height}",
         ),
     ),
     _rule(
         "slot_counts",
-        "the jobs that run and wait when a slot has begun are as many as it says",
+        "the numbers of running and waiting jobs at the beginning of a slot match the job table",
         Check(
             "slots",
             misstated(_expected, "running", "queued"),
-            "slot {slot}: {said} jobs are {name}, {found} by the job table",
+            "slot {slot}: {name}: got {said} jobs, expected {found} as in the job table",
         ),
     ),
     _rule(
         "slot_rewards",
-        "gain, overhead and reward of a slot are its time averages of the sums over the jobs that run",
+        "gain, overhead and reward of a slot are time averages of the sums over its running jobs",
         Check(
             "slots",
             misstated(_expected, "gain", "overhead", "reward"),
-            "slot {slot}: {name} is {said}, that of its jobs is {found}",
+            "slot {slot}: {name}: got {said}, expected {found}, that of its jobs",
         ),
     ),
     _rule(
         "slot_amounts",
-        "what a slot has allocated is what its jobs hold on average, at most what is reserved, at most the capacity",
+        "the allocated amount of a slot is the mean that its jobs hold; it is at most the reserved amount, which is at "
+        "most the capacity",
         Check(
             "slots",
             misstated(_expected, "allocated_"),
-            "slot {slot}: {name} is {said}, the allocations that are recorded add up to {found}",
+            "slot {slot}: {name}: got {said}, expected {found}, the sum of the recorded allocations",
         ),
         Check(
             "slots",
             misstated(_expected, "reserved_"),
-            "slot {slot}: {name} is {said}, want at least what is allocated, {found}, and at most the capacity, {high}",
+            "slot {slot}: {name}: got {said}, expected at least the allocated {found} and at most the capacity, {high}",
         ),
     ),
     _rule(
         "allocations",
-        "an allocation is above 0, is one of a job, its port and its start, and is recorded once",
-        _row_fault(pl.col("row").is_null(), "there is no such job"),
-        _row_fault(pl.col("of_port") != pl.col("port"), "it is one of {of_port}, not as the row says"),
+        "an allocation is above 0, matches its job, port and start, and is recorded once",
+        _row_fault(pl.col("row").is_null(), "no such job"),
+        _row_fault(pl.col("of_port") != pl.col("port"), "the job is of port {of_port}, not {port}"),
         _row_fault(
             pl.col("row").is_not_null() & start.ne_missing(pl.col("slot").cast(pl.Float64)),
-            "it starts at {starting_time}",
+            "the job starts at {starting_time}",
         ),
-        _row_fault(~(amount > 0), "want an amount above 0"),
-        _row_fault(lambda run: (component > 0) & (not _gangs(run)), "there is no component {component}"),
+        _row_fault(~(amount > 0), "expected an amount above 0"),
+        _row_fault(lambda run: (component > 0) & (not _gangs(run)), "no component {component} without gangs"),
         _row_fault(
             lambda run: (
                 pl.col("slot") % max(run.info["record_allocations"], 1) != 0
                 if run.info["record_allocations"]
                 else pl.lit(True)
             ),
-            "those of every {run.info[record_allocations]} slots are recorded, none for 0",
+            "not a slot to be recorded, as record_allocations is {run.info[record_allocations]}",
         ),
-        _row_fault(_repeated, "there are two such rows"),
+        _row_fault(_repeated, "recorded twice"),
         Check(
             _jobs,
             _without_allocations,
-            "job {job_id} starts at {starting_time}, and nothing says what it is given",
+            "job {job_id} starts at {starting_time}, but none of its allocations is recorded",
         ),
     ),
     _rule(
         "channels",
-        "jobs get something only through channels",
-        _row_fault(~pl.col("joined"), "there is no channel from {port}"),
+        "jobs get resources only through channels",
+        _row_fault(~pl.col("joined"), "no channel from {port}"),
     ),
     _rule(
         "requests",
-        "no job gets more through a channel than it requests (not for gangs)",
+        "no job gets more through a channel than it requests (not checked for gangs)",
         Check(
             _given,
             amount > pl.col("most") * (1 + RELATIVE) + ABSOLUTE,
-            _WHO + " and requests {most}",
+            _WHO + ", expected at most its request, {most}",
             when=lambda run: not _gangs(run),
         ),
     ),
     _rule(
         "gangs",
-        "of a job that is served enough components are, and an indivisible one has one node (for gangs)",
+        "a served job has enough served components, and an indivisible component uses one node (for gangs)",
         Check(
             "jobs",
             _too_few_components,
-            "job {job_id} has {components} components served and needs {needed}",
+            "job {job_id} has {components} served components, expected at least {needed}",
             when=_gangs,
         ),
         Check(
             "jobs",
             _split,
-            "job {job_id}: component {component} is indivisible and gets something from {nodes}",
+            "job {job_id}: the indivisible component {component} gets resources from {nodes}, expected one node",
             when=_gangs,
         ),
     ),
@@ -730,42 +743,42 @@ RULES = (
     ),
     _rule(
         "gain",
-        "a job's gain is what the utilities of the nodes yield for what it gets",
+        "a job's gain follows from the utilities of the nodes and its amounts",
         Check(
             _with_gains,
             _differs("gain", "expected"),
-            "job {job_id}, {who}: gain is {gain}, what it gets yields {expected}",
+            "job {job_id}, {who}: gain: got {gain}, expected {expected} for its amounts",
         ),
     ),
     _rule(
         "overhead",
-        "a job's overhead is that of its dominant resource, the largest",
+        "a job's overhead is the largest over the resources, that of its dominant resource",
         Check(
             _with_overheads,
             _differs("overhead", "expected"),
-            "job {job_id}, {who}: overhead is {overhead}, what it gets costs {expected}",
+            "job {job_id}, {who}: overhead: got {overhead}, expected {expected} for its amounts",
         ),
         Check(
             _with_overheads,
             _differs("own", "expected"),
-            "job {job_id}, {who}: its dominant resource is said to be {dominant_resource}, whose overhead is {own}; "
-            "that of {largest} is {expected}",
+            "job {job_id}, {who}: dominant_resource: got {dominant_resource} with overhead {own}, expected {largest} "
+            "with overhead {expected}",
         ),
     ),
     _rule(
-        "conservation",
+        "the number of jobs of every slot and port matches the arrivals (needs the workload)",
         "the jobs of every slot and port are as many as arrived (needs the workload)",
         Check(
             "jobs",
             _miscounted_arrivals,
-            "{wanted} jobs arrive for slot {slot} at {port}, {found} are recorded",
+            "slot {slot}: got {found} jobs at {port}, expected {wanted} as in the workload",
         ),
         Check(
             "jobs",
             lambda run: _between_slots(len(run.once(_arrivals)[0])),
-            "job {job_id} is recorded but did not arrive: submitted at {submission_time}",
+            "job {job_id} is recorded but not in the workload: submitted at {submission_time}",
         ),
         needs_workload=True,
     ),
 )
-"""What holds of a run beyond the description of its tables, in the order of checking."""
+"""Rules of a run beyond the descriptions of its tables, in the order of checking."""

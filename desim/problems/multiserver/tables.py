@@ -1,4 +1,4 @@
-"""The tables that a run of a multi-server cluster records."""
+"""Tables that a run of a multi-server cluster records."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ STARTED = ("completed", "running")
 ENDED = ("completed",)
 
 INFO = (
-    Column("holding", "boolean", "whether jobs hold what they get until their work is done, instead of one slot"),
-    Column("num_ports", "integer", "types of jobs", least=1),
-    Column("num_nodes", "integer", "machines", least=1),
-    Column("num_channels", "integer", "pairs of a port and a node that serves it", least=0),
+    Column("holding", "boolean", "whether jobs hold resources until their work is done, instead of lasting one slot"),
+    Column("num_ports", "integer", "number of job types", least=1),
+    Column("num_nodes", "integer", "number of machines", least=1),
+    Column("num_channels", "integer", "number of pairs of a port and a node that serves it", least=0),
     Column("resources", "texts", "names of the resources"),
     Column("overhead", "floats", "coefficients of the communication overhead"),
-    Column("total_capacity", "floats", "what all nodes together have"),
-    Column("jobs_per_port", "integer", "jobs of a type that can be served, or start, in a slot", least=1),
-    Column("record_allocations", "integer", "of every how many slots allocations are recorded; 0 for none", least=0),
+    Column("total_capacity", "floats", "total capacity of all nodes, by resource"),
+    Column("jobs_per_port", "integer", "largest number of jobs of a type served, or started, per slot", least=1),
+    Column("record_allocations", "integer", "interval of recorded allocations in slots; 0 for none", least=0),
 )
 
-#: What is recorded of jobs that are recorded together, in this order: arrays of one length, or one value for all.
-#: Names are recorded as their places.
+#: Values recorded for a group of jobs, in this order: arrays of one length, or one value for all. Names are recorded as
+#: indices.
 REAL = ("submission_time", "starting_time", "finish_time", "work", "gain", "overhead")
 RECORDED = ("job_id", "port", *REAL, "dominant_resource", "status")
 
@@ -44,13 +44,13 @@ def _pack_jobs(rows: list[tuple[Any, ...]], info: Mapping[str, Any]) -> dict[str
             pairs = zip(values, counts, strict=True)
             parts = [value if isinstance(value, np.ndarray) else np.full(count, value) for value, count in pairs]
             columns[name] = np.concatenate(parts).astype(dtype, copy=False)
-        else:  # one value for all jobs of each row, as most are
+        else:  # one value for all jobs of each row, the most common case
             columns[name] = np.repeat(np.array(values, dtype=dtype), counts)
     return columns
 
 
 def _pack_allocations(rows: list[tuple[Any, ...]], info: Mapping[str, Any]) -> dict[str, Any]:
-    """Take rows (slot, jobs of channels, channels, amounts of each resource, layout) apart; zeros are left out."""
+    """Convert rows (slot, jobs of channels, channels, amounts per resource, layout) to columns, without zeros."""
     if not rows:
         return dict.fromkeys(("slot", "job_id", "port", "component", "node", "resource", "amount"), ())
     slots, jobs, channels, parts, layouts = zip(*rows, strict=True)
@@ -62,7 +62,7 @@ def _pack_allocations(rows: list[tuple[Any, ...]], info: Mapping[str, Any]) -> d
     ports = layout.graph.channel_port
 
     def places(of_channels: NDArray[Any]) -> NDArray[np.uint32]:
-        """Return what every amount belongs to; small numbers, as there are many."""
+        """Return an index for every amount, as 32-bit numbers to save memory."""
         return np.repeat(of_channels.astype(np.uint32)[channel], counts)
 
     return {
@@ -77,7 +77,7 @@ def _pack_allocations(rows: list[tuple[Any, ...]], info: Mapping[str, Any]) -> d
 
 
 def _pack_by_resource(rows: list[tuple[Any, ...]], info: Mapping[str, Any]) -> dict[str, Any]:
-    """Take rows (column of the names, names, tables by column) apart; there is one, or none yet."""
+    """Convert rows (column of the names, names, tables by column) to columns; there is at most one row."""
     if not rows:
         return dict.fromkeys(("port", "node", "resource", "request", "capacity", "utility", "weight"), ())
     ((column, names, tables),) = rows
@@ -92,29 +92,34 @@ JOBS = Table(
     "jobs",
     "a job that arrived",
     (
-        Column("job_id", "integer", "its number, in order of arrival", least=0),
-        Column("port", "text", "its type"),
-        Column("submission_time", "float", "when it arrived", "slots", least=0),
-        Column("starting_time", "float", "the slot in which it started", "slots", given=STARTED),
-        Column("finish_time", "float", "when it ended", "slots", given=ENDED),
+        Column("job_id", "integer", "number of the job, in order of arrival", least=0),
+        Column("port", "text", "job type"),
+        Column("submission_time", "float", "time of arrival", "slots", least=0),
+        Column("starting_time", "float", "slot in which the job started", "slots", given=STARTED),
+        Column("finish_time", "float", "time at which the job ended", "slots", given=ENDED),
         waiting_time(STARTED, "slots"),
         Column(
-            "execution_time", "float", "from start to end", "slots", given=ENDED, formula="finish_time - starting_time"
+            "execution_time",
+            "float",
+            "time from start to end",
+            "slots",
+            given=ENDED,
+            formula="finish_time - starting_time",
         ),
         turnaround_time(ENDED, "slots"),
-        Column("work", "float", "what must be done, in units of reward times slots", null="where jobs last one slot"),
-        Column("gain", "float", "gain by parallel computation, a slot"),
-        Column("overhead", "float", "dominant communication overhead, a slot"),
-        Column("reward", "float", "gain less overhead", formula="gain - overhead"),
-        Column("dominant_resource", "text", "the resource with the largest overhead"),
+        Column("work", "float", "work to be done, in units of reward times slots", null="if jobs last one slot"),
+        Column("gain", "float", "gain by parallel computation, per slot"),
+        Column("overhead", "float", "dominant communication overhead, per slot"),
+        Column("reward", "float", "gain minus overhead", formula="gain - overhead"),
+        Column("dominant_resource", "text", "resource with the largest overhead"),
         Column(
             "status",
             "text",
-            "it ended; it was given nothing in its one slot; it was running or queued when the run ended",
+            "state at the end of the run: completed; unserved, as it got nothing in its one slot; running; or queued",
             values=STATUSES,
         ),
-        Column("success", "boolean", "whether it has completed", formula="status = 'completed'"),
-        Column("arrival_number", "integer", "the same as its identifier", formula="job_id", least=0),
+        Column("success", "boolean", "whether the job has completed", formula="status = 'completed'"),
+        Column("arrival_number", "integer", "same as job_id", formula="job_id", least=0),
     ),
     sort_by=("submission_time", "job_id"),
     chunk_rows=16_384,
@@ -125,33 +130,36 @@ SLOTS = Table(
     "slots",
     "a slot that has begun",
     (
-        Column("slot", "integer", "its number, from 0"),
-        Column("arrived", "integer", "jobs that arrived for it", "jobs"),
-        Column("queued", "integer", "jobs that still wait once it has begun", "jobs"),
-        Column("running", "integer", "jobs that run then", "jobs"),
-        Column("gain", "float", "of the running jobs, on average over the slot"),
-        Column("overhead", "float", "of the running jobs, on average over the slot"),
-        Column("reward", "float", "gain less overhead", formula="gain - overhead"),
+        Column("slot", "integer", "number of the slot, from 0"),
+        Column("arrived", "integer", "jobs that arrived for the slot", "jobs"),
+        Column("queued", "integer", "jobs still waiting after the slot has begun", "jobs"),
+        Column("running", "integer", "jobs running then", "jobs"),
+        Column("gain", "float", "gain of the running jobs, time average over the slot"),
+        Column("overhead", "float", "overhead of the running jobs, time average over the slot"),
+        Column("reward", "float", "gain minus overhead", formula="gain - overhead"),
         Column(
-            "allocated_{}", "float", "what running jobs hold of a resource, on average over the slot", each="resources"
+            "allocated_{}",
+            "float",
+            "amount of a resource that running jobs hold, time average over the slot",
+            each="resources",
         ),
-        Column("reserved_{}", "float", "what the agent has given away of it in all", each="resources"),
+        Column("reserved_{}", "float", "total amount of the resource that the agent has allocated", each="resources"),
     ),
     sort_by=("slot",),
 )
 
 ALLOCATIONS = Table(
     "allocations",
-    "what a job was given of a resource by a node when it started",
+    "an amount of a resource that a node gave to a job when it started",
     (
-        Column("slot", "integer", "the slot of the start", "slots"),
-        Column("job_id", "integer", "the job's number, which is its arrival number"),
-        Column("port", "text", "its type"),
-        Column("component", "integer", "the component of the job, 0 without gangs", least=0),
-        Column("node", "text", "where"),
-        Column("resource", "text", "of what"),
-        Column("amount", "float", "how much"),
-        Column("arrival_number", "integer", "of the job", formula="job_id"),
+        Column("slot", "integer", "slot of the start", "slots"),
+        Column("job_id", "integer", "number of the job, equal to its arrival number"),
+        Column("port", "text", "job type"),
+        Column("component", "integer", "component of the job, 0 without gangs", least=0),
+        Column("node", "text", "name of the node"),
+        Column("resource", "text", "name of the resource"),
+        Column("amount", "float", "amount of the resource"),
+        Column("arrival_number", "integer", "arrival number of the job", formula="job_id"),
     ),
     sort_by=("slot", "job_id"),
     chunk_rows=1 << 20,
@@ -160,11 +168,11 @@ ALLOCATIONS = Table(
 
 PORTS = Table(
     "ports",
-    "a type of jobs and a resource",
+    "a job type and a resource",
     (
-        Column("port", "text", "the type"),
-        Column("resource", "text", "the resource"),
-        Column("request", "float", "the most that a job takes through one channel"),
+        Column("port", "text", "job type"),
+        Column("resource", "text", "name of the resource"),
+        Column("request", "float", "largest amount that a job takes through one channel"),
     ),
     pack=_pack_by_resource,
 )
@@ -173,11 +181,11 @@ NODES = Table(
     "nodes",
     "a machine and a resource",
     (
-        Column("node", "text", "the machine"),
-        Column("resource", "text", "the resource"),
-        Column("capacity", "float", "what there is"),
-        Column("utility", "text", "the utility of what is given"),
-        Column("weight", "float", "its parameter"),
+        Column("node", "text", "name of the machine"),
+        Column("resource", "text", "name of the resource"),
+        Column("capacity", "float", "capacity of the machine"),
+        Column("utility", "text", "name of the utility of allocated amounts"),
+        Column("weight", "float", "parameter of the utility"),
     ),
     pack=_pack_by_resource,
 )
@@ -185,7 +193,7 @@ NODES = Table(
 CHANNELS = Table(
     "channels",
     "a port and a node that serves it",
-    (Column("port", "text", "the port"), Column("node", "text", "the node")),
+    (Column("port", "text", "job type"), Column("node", "text", "name of the node")),
 )
 
 TABLES = (JOBS, SLOTS, ALLOCATIONS, PORTS, NODES, CHANNELS)

@@ -1,8 +1,8 @@
-"""Concave utilities: the gain that an amount of a resource brings.
+"""Concave utilities: the gain from an amount of a resource.
 
 A utility is zero at zero, non-decreasing and concave, with a finite slope at zero ("nice setup", definition 1 of
-arXiv 2305.06572). Those of its equation (60) are here, and :func:`register_utility` takes others, after it has
-checked that they are what they claim to be.
+arXiv 2305.06572). This module defines those of its equation (60). :func:`register_utility` adds others, after checking
+these properties.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["UTILITIES", "Utility", "register_utility", "utility"]
 Floats = NDArray[np.float64]
 Function = Callable[[Floats, Floats], Floats]
 
-#: Amounts and weights on which a utility is checked.
+#: Amounts and weights for which a utility is checked.
 _AMOUNTS = np.concatenate([[0.0], np.geomspace(1e-3, 1e4, 141)])
 _WEIGHTS = np.array([0.5, 1.0, 1.25, 2.0])
 _TOLERANCE = 1e-6
@@ -28,21 +28,21 @@ _TOLERANCE = 1e-6
 
 @dataclass(frozen=True)
 class Utility:
-    """A family of concave functions f(amount; weight), all arguments and results arrays that broadcast.
+    """Family of concave functions f(amount; weight); arguments and results are arrays that broadcast.
 
     Parameters
     ----------
     name : str
-        What it is called in configurations and records.
+        Name in configurations and records.
     value : callable
-        f(amount, weight): 0 at amount 0, non-decreasing and concave in the amount.
+        Function f(amount, weight): 0 at amount 0, non-decreasing and concave in the amount.
     slope : callable
-        Its derivative f'(amount, weight), finite at amount 0.
+        Derivative f'(amount, weight), finite at amount 0.
     inverse_slope : callable, optional
-        The amount at which the slope has a given value, ``inverse_slope(slope, weight)``, for slopes between 0
-        and that at amount 0. Without it the amount is searched for. A linear utility has none.
+        Function ``inverse_slope(slope, weight)`` that returns the amount with a given slope, for slopes between 0 and
+        the slope at amount 0. Without it, the amount is searched numerically. A linear utility has none.
     linear : bool
-        Whether the slope does not depend on the amount.
+        Whether the slope is constant.
     """
 
     name: str
@@ -52,17 +52,17 @@ class Utility:
     linear: bool = False
 
     def amount_at(self, slope: Floats, weight: Floats, largest: Floats) -> Floats:
-        """Return the amount within [0, largest] at which the slope has a given value, or the nearest end.
+        """Return the amount within [0, largest] with a given slope, or the nearest bound.
 
         Parameters
         ----------
         slope, weight, largest : numpy.ndarray
-            Of one shape.
+            Slopes, weights and upper bounds, of one shape.
 
         Returns
         -------
         numpy.ndarray
-            For a linear utility 0 or ``largest``: 0 where the slope that is asked for is not below its own.
+            Amounts. For a linear utility, ``largest`` where the given slope is below its own, and 0 elsewhere.
         """
         at_zero = self.slope(np.zeros_like(largest), weight)
         if self.linear:
@@ -85,14 +85,16 @@ class Utility:
 
 
 def _check(candidate: Utility) -> None:
-    """Raise unless a utility is zero at zero, non-decreasing and concave, and its slope is its derivative."""
+    """Raise an error unless a utility is 0 at 0, non-decreasing and concave, and its slope is its derivative."""
     amount, weight = np.broadcast_arrays(_AMOUNTS[:, None], _WEIGHTS[None, :])
-    with np.errstate(all="ignore"):  # what is not finite is refused by name below
+    with np.errstate(all="ignore"):  # values that are not finite raise an error with the utility's name below
         value, slope = (np.asarray(f(amount, weight), dtype=np.float64) for f in (candidate.value, candidate.slope))
     name = candidate.name
     for what, table in (("value", value), ("slope", slope)):
         if table.shape != amount.shape or not np.isfinite(table).all():
-            raise InvalidConfiguration(f"utility {name!r}: {what} is not finite everywhere on [0, {_AMOUNTS[-1]:g}]")
+            raise InvalidConfiguration(
+                f"utility {name!r}: {what}: expected finite numbers for all amounts in [0, {_AMOUNTS[-1]:g}]"
+            )
     scale = np.abs(value).max() + 1.0
     _refuse(name, "is not 0 at amount 0", np.abs(value[:1]) > _TOLERANCE * scale, amount[:1])
     _refuse(name, "decreases", np.diff(value, axis=0) < -_TOLERANCE * scale, amount[1:])
@@ -102,7 +104,7 @@ def _check(candidate: Utility) -> None:
     off = (chords > slope[:-1] + loose) | (chords < slope[1:] - loose)
     _refuse(name, "has a slope that is not the derivative of its value", off, amount[1:])
     if candidate.linear:
-        _refuse(name, "is said to be linear and is not", np.abs(slope - slope[0]) > _TOLERANCE * slope[0], amount)
+        _refuse(name, "is marked as linear, but is not", np.abs(slope - slope[0]) > _TOLERANCE * slope[0], amount)
     elif candidate.inverse_slope is not None:
         with np.errstate(all="ignore"):
             found = candidate.slope(candidate.inverse_slope(slope, weight), weight)
@@ -119,27 +121,27 @@ def _refuse(name: str, fault: str, wrong: NDArray[np.bool_], amounts: Floats) ->
 
 
 UTILITIES: dict[str, Utility] = {}
-"""All utilities by name."""
+"""Utilities by name."""
 
 
 def register_utility(new: Utility) -> Utility:
-    """Make a utility known by its name.
+    """Register a utility under its name.
 
     Parameters
     ----------
     new : Utility
-        It is evaluated on amounts from 0 to 10,000 and weights from 0.5 to 2.
+        Utility to check, for amounts from 0 to 10,000 and weights from 0.5 to 2, and to register.
 
     Returns
     -------
     Utility
-        The same.
+        The same object.
 
     Raises
     ------
     InvalidConfiguration
-        If the name is taken, the utility is not zero at zero, non-decreasing and concave, or its slope, inverse or mark
-        as linear is wrong.
+        If the name is taken, the utility is not zero at zero, non-decreasing and concave, or its slope, inverse or
+        linear flag is wrong.
 
     Examples
     --------
@@ -151,32 +153,32 @@ def register_utility(new: Utility) -> Utility:
     desim.exceptions.InvalidConfiguration: utility 'square' is not concave: its slope grows (near amount ...)
     """
     if new.name in UTILITIES:
-        raise InvalidConfiguration(f"there is a utility {new.name!r} already")
+        raise InvalidConfiguration(f"utility {new.name!r} is already registered; choose another name")
     _check(new)
     UTILITIES[new.name] = new
     return new
 
 
 def utility(name: str) -> Utility:
-    """Return the utility of a name.
+    """Return the utility with a given name.
 
     Parameters
     ----------
     name : str
-        ``"linear"``, ``"log"``, ``"reciprocal"``, ``"poly"``, or one that was registered.
+        Name: ``"linear"``, ``"log"``, ``"reciprocal"``, ``"poly"``, or that of a registered utility.
 
     Returns
     -------
     Utility
-        Its functions.
+        Utility with this name.
 
     Raises
     ------
     InvalidConfiguration
-        If there is none of that name.
+        If no utility has this name.
     """
     if name not in UTILITIES:
-        raise InvalidConfiguration(f"no utility {name!r}; there are {', '.join(UTILITIES)}")
+        raise InvalidConfiguration(f"utility: got {name!r}, expected one of {', '.join(UTILITIES)}")
     return UTILITIES[name]
 
 

@@ -1,4 +1,4 @@
-"""What an interactive page shows of a multi-server run: what nodes give away in each slot, and rewards."""
+"""Interactive view of a multi-server run: use of the nodes in each slot, and rewards."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["view"]
 
-#: Maps have at most so many cells; more slots share a column.
+#: Largest number of cells of a map; more slots share a column.
 MOST_CELLS = 1_000_000
 CARDS = (
     "job_id",
@@ -33,18 +33,18 @@ CARDS = (
 
 
 def view(run: Run) -> View:
-    """Return which share of each node's first resource jobs held in which slot, and curves.
+    """Return the share of each node's first resource that jobs held per slot, and curves.
 
     Parameters
     ----------
     run : Run
-        A run of ``multiserver``.
+        Run of ``multiserver``.
 
     Returns
     -------
     View
-        Chart ``nodes``, if all allocations were recorded; curves ``reward``, ``average``, one for each resource, and
-        ``queued`` where jobs hold what they get.
+        Chart ``nodes``, if all allocations were recorded; curves ``reward``, ``average``, one per resource, and, if
+        jobs hold resources, ``queued``.
     """
     slots, resources = run.table("slots"), resources_of(run)
     time = np.append(slots["slot"].to_numpy().astype(np.float64), float(len(slots)))
@@ -79,6 +79,6 @@ def view(run: Run) -> View:
 
 
 def _held(values: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Return values by slot, the last one again for where its slot ends."""
+    """Return values by slot, with the last one repeated for the end of its slot."""
     found = np.asarray(values, dtype=np.float64)
     return np.append(found, found[-1:] if len(found) else 0.0)
