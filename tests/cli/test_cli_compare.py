@@ -68,7 +68,7 @@ def test_the_table_marks_the_best(desim: Desim) -> None:
     for row in rows[:3]:
         assert row.split()[4].startswith("*") == (row.split()[0] == best)
     assert "Difference from fcfs, paired by seed" in outcome.out
-    assert "6 runs, 0 of them stored before; 6 valid" in outcome.out
+    assert "6 runs, 0 of them from the store; 6 valid" in outcome.out
 
 
 def test_workers_make_no_difference(desim: Desim) -> None:
@@ -115,7 +115,7 @@ def test_stored_runs_are_not_repeated(desim: Desim, tmp_path: Path, simulated: l
     simulated.clear()
     again = desim(*arguments, "fcfs,easy")
     assert simulated == []
-    assert "4 runs, 4 of them stored before" in again.out
+    assert "4 runs, 4 of them from the store" in again.out
     assert first.out.partition("4 runs")[0] == again.out.partition("4 runs")[0]
     desim(*arguments, "fcfs,easy-fcfs,sjf", "--warm-up", "1000")
     assert simulated == [("sjf", 0), ("sjf", 1)]
@@ -207,7 +207,7 @@ def test_an_interrupted_comparison_goes_on(
     outcome = desim(*arguments)
     assert outcome.status == 0
     assert len(simulated) == 6
-    assert "6 runs, 4 of them stored before" in outcome.out
+    assert "6 runs, 4 of them from the store" in outcome.out
 
 
 def test_ctrl_c_stops_all_processes(tmp_path: Path) -> None:
@@ -332,7 +332,7 @@ def test_runs_that_are_not_valid_are_told(desim: Desim, tmp_path: Path, monkeypa
 def test_unfinished_jobs_are_told_and_never_best(desim: Desim) -> None:
     outcome = desim("compare", "batch", *AGENTS, *SMALL, "--seeds", "1", "--until", "40000")
     assert outcome.status == 0
-    assert "† Runs of fcfs, easy-fcfs, sjf left jobs behind" in outcome.out
+    assert "† Runs of fcfs, easy-fcfs, sjf left jobs unfinished" in outcome.out
     cells = [line.split()[1:3] for line in outcome.out.splitlines() if line.startswith("sjf ")]
     assert cells[0][1] == "†"
 

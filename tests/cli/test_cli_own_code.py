@@ -209,7 +209,7 @@ def test_an_agent_in_a_module_is_copied_for_every_run() -> None:
         ("mine_agents:Nope", "there is Broken, Counting, Deadly, Reading, Shortest, WithArguments, counting, factory"),
         ("mine_agents:Shortest.nope", "no 'nope' in Shortest; there is act, name"),
         ("mine_agents:WithArguments", "missing a required argument: 'patience'; it takes (patience)"),
-        ("mine_agents:number", "is 3, which can neither act nor be called"),
+        ("mine_agents:number", "got 3, expected an agent, a class or a function"),
         ("mine_agents:nothing", "NoneType has no method act(observation)"),
         ("mine_nowhere:Agent", "there is no module 'mine_nowhere', neither installed nor in"),
         ("mine_syntax:Agent", "mine_syntax cannot be imported: SyntaxError"),
@@ -342,7 +342,7 @@ def test_a_problem_of_ones_own_kind(desim: Desim, place: Path, simulated: list[t
     assert document["profile"]["shares"]["mine_problem:Lowest"][0] == 1.0
     for _ in range(2):  # runs of code of ones own are simulated anew
         shown = desim(*arguments, "--workers", "1", "--out", place / "out")
-        assert "6 runs, 0 of them stored before; 6 valid" in shown.out
+        assert "6 runs, 0 of them from the store; 6 valid" in shown.out
     simulated.clear()
     (place / "mine_problem.py").write_text(PROBLEM + "\nANOTHER = 1  # line\n")
     desim(*arguments, "--workers", "1", "--out", place / "out")
@@ -398,8 +398,8 @@ def test_workloads_that_differ_between_agents_are_told(desim: Desim, monkeypatch
     ("problem", "more", "message"),
     [
         ("mine_problem:nope", [], "no 'nope' in mine_problem"),
-        ("mine_problem:wrong", [], "mine_problem:wrong returns [1, 2], want a desim.Problem"),
-        ("mine_problem:calls", [], "is 0, which can neither act nor be called"),
+        ("mine_problem:wrong", [], "mine_problem:wrong: got [1, 2] as its return value, expected a desim.Problem"),
+        ("mine_problem:calls", [], "got 0, expected an agent, a class or a function"),
         (
             "mine_problem:make",
             ["--set", "size=3"],

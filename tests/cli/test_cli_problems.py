@@ -247,7 +247,7 @@ def test_recorded_workflows(desim: Desim, tmp_path: Path) -> None:
         (["run", "dag", "--mean-time-to-failure", "5"], "--mean-time-to-repair"),
         (["run", "deferrable", "--workload", "busy"], "there is no case 'busy'"),
         (["run", "deferrable", "--set", "speed=4"], "no parameter 'speed'; there are num_slots, day_slots"),
-        (["run", "deferrable", "--set", "slack"], "--set slack: want NAME=VALUE"),
+        (["run", "deferrable", "--set", "slack"], "--set: got slack, expected NAME=VALUE"),
         (["run", "deferrable", "--set", "slack=1", "--set", "slack=2"], "slack is given twice"),
         (["run", "deferrable", "--slots", "-1"], "--slots is -1"),
         (["run", "multiserver", "--probability", "2"], "probability"),
@@ -299,7 +299,7 @@ def test_jobs_that_hold_what_they_get_have_waiting_times(desim: Desim) -> None:
 def test_a_seed_below_0_is_refused(desim: Desim, problem: str) -> None:
     outcome = desim("run", problem, *CASES[problem].options, "--seed", "-1")
     assert outcome.status == 2
-    assert outcome.err == "desim: error: --seed is -1, want at least 0\n"
+    assert outcome.err == "desim: error: --seed: got -1, expected an integer >= 0\n"
 
 
 @problems
@@ -308,6 +308,6 @@ def test_formats_of_batch_take_no_other_results(desim: Desim, tmp_path: Path, pr
     for target, form in (("a.csv", "batsim-csv"), ("a.json", "chrome-trace")):
         outcome = desim("convert", tmp_path / "stored", tmp_path / target, "--to", form)
         assert outcome.status == 2
-        assert outcome.err == f"desim: error: this is a result of {problem}, but the format is one of batch\n"
+        assert outcome.err == f"desim: error: got a result of {problem}, expected one of batch for this format\n"
     assert desim("convert", tmp_path / "stored", tmp_path / "a.csv").status == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.csv", "stored"]

@@ -143,7 +143,7 @@ def test_too_few_seeds_are_told() -> None:
     found = compared(few)
     told = (
         "4 seeds are too few for Wilcoxon's signed-rank test of 3 agents: whatever the differences, no adjusted "
-        "p-value is below 0.375. 7 seeds can show some."
+        "p-value is below 0.375. Use at least 7 seeds."
     )
     assert text_of(found, "Difference").endswith(told)
     assert sentences(found)[-1].endswith(told)
@@ -178,7 +178,7 @@ def test_agents_that_left_jobs_behind_or_have_no_value_are_not_ranked() -> None:
     assert "e" not in found.tests["makespan"]
     assert text_of(found, "Tests").splitlines()[4].startswith("e|n/a|n/a")
     assert "a has the best mean" in sentences(found)[-1]
-    assert any("f left jobs behind (running or queued)" in text for text in sentences(found))
+    assert any("f left jobs unfinished (running or queued)" in text for text in sentences(found))
     rates = compare_runs(summaries(values, left=["f"]), "a", kind_of("dag"), metric="utilization", better="lower")
     assert rates.left_out == {}
 

@@ -31,7 +31,7 @@ SERIES: list[tuple[Any, str]] = [
     (np.zeros((2, 2, 2)), r"capacity has shape \(2, 2, 2\)"),
     (5, r"capacity has shape \(\)"),
     (None, "capacity is nan"),
-    ([1, NAN], r"capacity\[1\] is nan, want a finite number of at least 0"),
+    ([1, NAN], r"capacity\[1\]: got nan, expected a finite number >= 0"),
     ([1, 2, INF], r"capacity\[2\] is inf"),
     ([[1, 2], [3, -0.5]], r"capacity\[1\]\[1\] is -0\.5"),
     ([-1], r"capacity\[0\] is -1\.0"),
@@ -193,9 +193,9 @@ ARGUMENTS: list[tuple[dict[str, Any], str]] = [
     ({"real_time": None}, "real_time is"),
     ({"resources": None}, "resources are"),
     ({"resources": ("cores", "time")}, "time"),
-    *(({"num_slots": value}, f"num_slots is {value!r}, want a whole number of at least 1") for value in (0, 2.5, "5")),
+    *(({"num_slots": value}, f"num_slots: got {value!r}, expected an integer >= 1") for value in (0, 2.5, "5")),
     *(
-        ({"delay_weight": value}, f"delay_weight is {value!r}, want a finite number of at least 0")
+        ({"delay_weight": value}, f"delay_weight: got {value!r}, expected a finite number >= 0")
         for value in (-1, NAN, [1, 2])
     ),
     *(
@@ -207,7 +207,7 @@ ARGUMENTS: list[tuple[dict[str, Any], str]] = [
         for value in ([1, 2, 3], "w2", [[1], [2, 3]])
     ),
     *(
-        ({"eviction": value}, f"eviction is {value!r}, want one of 'never', 'lost', 'restarted'")
+        ({"eviction": value}, f"eviction: got {value!r}, expected one of 'never', 'lost', 'restarted'")
         for value in ("always", None)
     ),
     *(

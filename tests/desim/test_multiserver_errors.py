@@ -58,9 +58,9 @@ def caught(error: type[Exception], message: str, run: Callable[[], Any]) -> Any:
 
 
 WRONG: list[tuple[Any, str]] = [
-    (np.zeros((3, 1)), r"the allocation has shape (3, 1), want (3, 2), one row a channel"),
-    (np.zeros((2, 2, 2)), r"the allocation has shape (2, 2, 2), want (3, 2)"),
-    (1.0, "the allocation has shape (), want (3, 2)"),
+    (np.zeros((3, 1)), r"the allocation: got shape (3, 1), expected (3, 2), one row a channel"),
+    (np.zeros((2, 2, 2)), r"the allocation: got shape (2, 2, 2), expected (3, 2)"),
+    (1.0, "the allocation: got shape (), expected (3, 2)"),
     ([[1.0], [1.0, 2.0]], "the action is not an array of numbers"),
     ("much", "the action is not an array of numbers"),
     ({"a": 1}, "the action is not an array of numbers"),

@@ -279,9 +279,9 @@ def on_nodes(*windows: Window) -> BatchCluster:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Window(5.0, 5.0, 1), "the end of a window is 5.0, want a finite number above 5.0"),
-        (lambda: Window(-1.0, 5.0, 1), "the start of a window is -1.0"),
-        (lambda: Window(0.0, 5.0, 0), "the cores of a window is 0"),
+        (lambda: Window(5.0, 5.0, 1), "the end of a window: got 5.0, expected a finite number > 5.0"),
+        (lambda: Window(-1.0, 5.0, 1), "the start of a window: got -1.0"),
+        (lambda: Window(0.0, 5.0, 0), "the cores of a window: got 0"),
         (
             lambda: BatchCluster([], 4, windows=[Window(0.0, 9.0, 3), Window(5.0, 6.0, 2)]),
             "at 5.0 s windows take 5 cores, the cluster has 4",
@@ -289,12 +289,12 @@ def on_nodes(*windows: Window) -> BatchCluster:
         (lambda: BatchCluster([], 4, windows=[3]), "windows holds 3, want Windows"),
         (lambda: on_nodes(Window(0.0, 9.0, 3)), "takes counted cores, but the cluster has nodes: say which it takes"),
         (lambda: BatchCluster([], 4, windows=[Window(0.0, 9.0, nodes="all")]), "names nodes, but the cluster has none"),
-        (lambda: Window(0.0, 9.0), "the cores of a window is 0"),
-        (lambda: Window(0.0, 9.0, nodes=[]), "the cores of a window is 0"),
+        (lambda: Window(0.0, 9.0), "the cores of a window: got 0"),
+        (lambda: Window(0.0, 9.0, nodes=[]), "the cores of a window: got 0"),
         (lambda: Window(0.0, 9.0, 3, nodes="all"), "a window takes cores, nodes or a partition, but .* more than one"),
         (lambda: Window(0.0, 9.0, partition="p", nodes="n0"), "takes more than one"),
         (lambda: Window(0.0, 9.0, nodes=[1.5]), "among the nodes of a window is 1.5, want names or numbers"),
-        (lambda: Window(0.0, 9.0, nodes="n0", users=["ann"]), "a user of a window is 'ann'"),
+        (lambda: Window(0.0, 9.0, nodes="n0", users=["ann"]), "a user of a window: got 'ann'"),
         (lambda: Window(0.0, 9.0, 3, users=[1]), "only windows of nodes admit users, but .* is of counted cores"),
         (lambda: on_nodes(Window(0.0, 9.0, nodes="m0")), "a window is of node 'm0'; there are n0, n1"),
         (lambda: on_nodes(Window(0.0, 9.0, nodes=[0, 2])), "a window is of node 2; they are numbered 0 to 1"),

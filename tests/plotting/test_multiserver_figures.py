@@ -521,7 +521,7 @@ def test_odd_names_and_what_cannot_be_drawn():
     assert bipartite_drawing(graph, allocation=[[0.0]], resource="c$u$", axes=mine) is mine
     mine.figure.draw_without_rendering()
     assert list(names(mine)) == ["$x", ("y$" * 20)[:23] + "…"]
-    with pytest.raises(InvalidConfiguration, match="resource is 'fpga', want one of 'cpu', 'gpu'"):
+    with pytest.raises(InvalidConfiguration, match="resource: got 'fpga', expected one of 'cpu', 'gpu'"):
         bipartite_drawing(SMALL, resource="fpga")
     with pytest.raises(InvalidConfiguration, match=r"shape \(7, 2\), want \(8, 2\)"):
         bipartite_drawing(SMALL, allocation=GIVEN[:7])
