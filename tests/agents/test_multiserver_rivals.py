@@ -154,7 +154,9 @@ class TestDRF:
         assert capacity.tolist() == [[4.0], [5.0]]
 
     def test_an_unknown_filling(self) -> None:
-        with pytest.raises(InvalidConfiguration, match="filling: got 'quick', expected one of 'ordered', 'progressive'"):
+        with pytest.raises(
+            InvalidConfiguration, match="filling: got 'quick', expected one of 'ordered', 'progressive'"
+        ):
             DRF("quick")  # type: ignore[arg-type]
 
 

@@ -202,7 +202,7 @@ def test_an_interrupted_comparison_goes_on(
         outcome = desim(*arguments)
     assert outcome.status == 1
     assert "4 of 6 runs are stored" in outcome.err
-    assert "the same command goes on" in outcome.err
+    assert "run the same command again to continue" in outcome.err
     assert not list((tmp_path / "runs").glob(".*"))
     outcome = desim(*arguments)
     assert outcome.status == 0
@@ -295,7 +295,7 @@ def test_the_others_go_on_when_an_agent_fails(
     outcome = desim("compare", "batch", *agents, *SMALL, "--seeds", "2")
     assert outcome.status == 1
     assert "Difference from fcfs" in outcome.out and "4 runs" in outcome.out and "Breaks" not in outcome.out
-    assert "breaking_agents:Breaks has failed and is left out (seed 0, 1): ZeroDivisionError" in outcome.err
+    assert "breaking_agents:Breaks failed and is left out (seed 0, 1): ZeroDivisionError" in outcome.err
     assert "in act" in outcome.err  # where it happened
     outcome = desim("compare", "batch", "--agents", "breaking_agents:Waits,fcfs", *SMALL, "--seeds", "1")
     assert outcome.status == 0 and "breaking_agents:Waits, seed 0: stalled: work is left" in outcome.err
@@ -306,7 +306,7 @@ def test_metrics_are_known_before_the_first_run(desim: Desim, monkeypatch: pytes
     monkeypatch.setattr(command, "replay", None)
     outcome = desim("compare", "batch", *AGENTS, *SMALL, "--metric", metric)
     assert outcome.status == 2 and outcome.out == ""
-    told = "(did you mean 'waiting_time_mean'?); there are" if metric == "wait_mean" else "Say --better lower"
+    told = "(did you mean 'waiting_time_mean'?), expected" if metric == "wait_mean" else "give --better lower"
     assert told in outcome.err
 
 
@@ -342,7 +342,7 @@ def test_unfinished_jobs_are_told_and_never_best(desim: Desim) -> None:
     [
         (["--agents", ","], "want names"),
         (["--agents", "fcfs,nope"], "no batch agent 'nope'; there are fcfs"),
-        (["--agents", "fcfs", "--baseline", "sjf"], "want one of the agents fcfs"),
+        (["--agents", "fcfs", "--baseline", "sjf"], "expected one of the agents fcfs"),
         (["--agents", "fcfs", "--seeds", "0"], "at least 1"),
         (["--agents", "fcfs", "--workers", "0"], "at least 1"),
         (["--agents", "fcfs", "--trace", "absent.swf"], "cannot be read"),

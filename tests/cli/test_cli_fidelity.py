@@ -56,7 +56,7 @@ def test_known_answers(desim: Desim, waits: Path, tmp_path: Path) -> None:
     assert (row["jobs"], row["near"]) == ("1", "0.0")
     assert {path.name for path in out.iterdir()} == {"runs", "fidelity.json", "fidelity.csv", "waits.png", "groups.png"}
     again = desim(*command, "--out", out, "--json")
-    assert "0 runs to do, 3 stored already" in again.err
+    assert "0 runs to do, 3 already stored" in again.err
     assert json.loads(again.out)["agents"] == agents
 
 

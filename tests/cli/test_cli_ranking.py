@@ -172,9 +172,9 @@ def test_the_verdict_in_words() -> None:
 def test_agents_that_left_jobs_behind_or_have_no_value_are_not_ranked() -> None:
     values = MAKESPANS | {"e": [math.nan, *MAKESPANS["a"][1:]], "f": [1.0] * 8}
     found = compare_runs(summaries(values, left=["f"]), "a", kind_of("dag"))
-    assert found.left_out == {"e": "has no makespan for some seed", "f": "left jobs behind"}
+    assert found.left_out == {"e": "has no makespan for some seed", "f": "left jobs unfinished"}
     assert found.ranking == rank_agents(MAKESPANS, better="lower")
-    assert "Not ranked: e has no makespan for some seed; f left jobs behind." in text_of(found, "Ranks")
+    assert "Not ranked: e has no makespan for some seed; f left jobs unfinished." in text_of(found, "Ranks")
     assert "e" not in found.tests["makespan"]
     assert text_of(found, "Tests").splitlines()[4].startswith("e|n/a|n/a")
     assert "a has the best mean" in sentences(found)[-1]
@@ -192,7 +192,7 @@ def test_costs_have_to_be_above_zero_for_profiles() -> None:
 def test_other_workloads_are_told() -> None:
     runs = [*summaries({"a": [1.0, 2.0]}), *summaries({"b": [1.0, 2.0]}, workload="other")]
     found = compare_runs(runs, "a", kind_of("dag"))
-    assert found.unequal == ["seed 0: not the workload of a: b", "seed 1: not the workload of a: b"]
+    assert found.unequal == [f"seed {seed}: workload differs from that of a: b" for seed in (0, 1)]
     assert "the same workload" not in " ".join(sentences(found))
 
 

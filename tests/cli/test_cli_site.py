@@ -122,7 +122,7 @@ def test_what_a_site_does_is_swept_on_one_workload(desim: Desim, log: Path) -> N
         (("--windows", "0:9:nodes=all+5:6:nodes=1", "--nodes", "2x16"), "at 5.0 s node 'n1' belongs to two windows"),
         (("--limits", "usr:running_jobs=4"), "by is 'usr' (did you mean 'user'?)"),
         (("--limits", "user:running=4"), "there is no 'running'"),
-        (("--limits", "user:running_jobs=0"), "running_jobs is 0"),
+        (("--limits", "user:running_jobs=0"), "running_jobs: got 0"),
         (("--limits", "user"), "--limits is user, want a file, or such as user:running_jobs=4"),
         (("--limits", "queue:running_jobs=4"), "nothing tells the queue of any job"),
         (

@@ -191,10 +191,13 @@ class TestMeanReversion:
             ({"coefficient": math.nan}, "coefficient: got nan"),
             ({"deviation": -1.0}, r"deviation: got -1\.0"),
             ({"deviation": [1.0, 2.0]}, r"deviation: got \[1\.0, 2\.0\], expected one number or 1"),
-            ({"deviation": "wide"}, "deviation: got 'wide'"),
+            ({"deviation": "wide"}, "deviation is 'wide'"),
             ({"correlation": 1.5}, r"correlation: got 1\.5, expected a finite number from 0 to 1"),
             ({"floor": -1.0}, r"floor: got -1\.0"),
-            ({"floor": 0.5, "whole": True}, r"floor: got 0\.5, expected an integer, as the capacity is, or whole=False"),
+            (
+                {"floor": 0.5, "whole": True},
+                r"floor: got 0\.5, expected an integer, as the capacity is, or whole=False",
+            ),
         ],
     )
     def test_refusals(self, change, message):
@@ -202,7 +205,7 @@ class TestMeanReversion:
             noisy(**change)
 
     def test_as_many_levels_as_resources(self):
-        with pytest.raises(InvalidConfiguration, match=r"has 1 levels, want one for each of \('cores', 'memory'\)"):
+        with pytest.raises(InvalidConfiguration, match=r"got 1 levels, expected one for each of \('cores', 'memory'\)"):
             foresee(DeferrableCluster([], noisy(), num_slots=3, resources=("cores", "memory")))
 
     def test_a_level_of_ones_own_that_is_no_number(self):
@@ -212,5 +215,5 @@ class TestMeanReversion:
             def __call__(self, time):
                 return math.nan if time == 2 else 1.0
 
-        with pytest.raises(WorkloadError, match="time 2: the capacity of cores is set to nan"):
+        with pytest.raises(WorkloadError, match="time 2: new capacity of cores: got nan"):
             foresee(DeferrableCluster([], noisy(Broken()), num_slots=5))

@@ -348,7 +348,9 @@ class TestRefusals:
         assert fork.advance() is None
         assert rows(fork.finish()) == rows(simulation.finish())
         for options in ({"foresight": False}, {"problem": cluster()}):
-            with pytest.raises(InvalidConfiguration, match=r"the run has ended at time 3\.0 s: it has no other future"):
+            with pytest.raises(
+                InvalidConfiguration, match=r"the run has ended at time 3\.0 s, so it has no other future"
+            ):
                 simulation.fork(**options)
 
     def test_a_changed_future_that_nobody_knows(self) -> None:

@@ -34,10 +34,16 @@ def cluster() -> BatchCluster:
     [
         (lambda: simulate(FCFS(), cluster()), "problem: got an agent; try simulate(problem, agent), not simulate("),
         (lambda: simulate(cluster(), FCFS), "agent: got the class FCFS, expected an instance; try FCFS()"),
-        (lambda: simulate(cluster(), EASYBackfilling), "agent: got the class EASYBackfilling, expected an instance; try EASY"),
-        (lambda: simulate(BatchCluster, FCFS()), "problem: got the class BatchCluster, expected an instance; try BatchClu"),
+        (
+            lambda: simulate(cluster(), EASYBackfilling),
+            "agent: got the class EASYBackfilling, expected an instance; try EASY",
+        ),
+        (
+            lambda: simulate(BatchCluster, FCFS()),
+            "problem: got the class BatchCluster, expected an instance; try BatchClu",
+        ),
         (lambda: simulate("batch", "easy"), "problem: got the name 'batch', expected an object"),
-        (lambda: simulate(JOBS, "easy"), "the problem is [Job(job_id=1"),
+        (lambda: simulate(JOBS, "easy"), "problem: got [Job(job_id=1"),
         (lambda: simulate(cluster(), "eazy"), "no batch agent 'eazy' (did you mean 'easy'?); there are fcfs"),
         (
             lambda: simulate(cluster(), HEFT()),
@@ -55,10 +61,16 @@ def cluster() -> BatchCluster:
         (lambda: BatchCluster(2, JOBS), "jobs: got 2, expected a list or another iterable of jobs"),
         (lambda: BatchCluster(JOBS[0], 2), "expected a list or another iterable of jobs"),
         (lambda: BatchCluster("jobs.swf", 2), "jobs: got 'jobs.swf', expected a list or another iterable of jobs"),
-        (lambda: BatchCluster(JOBS, JOBS * 50), "num_cores is [Job(job_id=1"),
+        (lambda: BatchCluster(JOBS, JOBS * 50), "num_cores: got [Job(job_id=1"),
         (lambda: BatchCluster(JOBS, "2"), "num_cores: got '2', expected an integer >= 1"),
-        (lambda: BatchCluster(JOBS, 2, processes=3), "processes: got 3, expected a list or another iterable of functions"),
-        (lambda: BatchCluster(JOBS, 2, on_outage="requeu"), "on_outage: got 'requeu' (did you mean 'requeue'?), expected"),
+        (
+            lambda: BatchCluster(JOBS, 2, processes=3),
+            "processes: got 3, expected a list or another iterable of functions",
+        ),
+        (
+            lambda: BatchCluster(JOBS, 2, on_outage="requeu"),
+            "on_outage: got 'requeu' (did you mean 'requeue'?), expected",
+        ),
         (lambda: simulate(BatchCluster([1, 2], 2), FCFS()), "1 is no job: 'int' object has no attribute"),
     ],
 )

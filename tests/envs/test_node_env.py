@@ -411,7 +411,7 @@ CORES = TraceEpisodes([[Job(1, 0.0, 1, 1.0, 1.0)]], 4, num_jobs=1)
         ({"observation": "node-classes", "action": "job-on-node"}, "want one each"),
         ({"action": "node"}, "action: got 'node'"),
         ({"reserve_after": 5.0}, "reservations are of counted cores"),
-        ({"placement": "worst"}, "placement is 'worst'"),
+        ({"placement": "worst"}, "placement: got 'worst'"),
         pytest.param({"jobs": CORES}, "placement is for a trace", id="clusters of their own"),
     ],
     ids=str,

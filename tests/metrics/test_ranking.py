@@ -147,8 +147,8 @@ def test_performance_profiles_by_hand() -> None:
     [
         (lambda: rank_agents({"a": [1, 2], "b": [1, 2]}, better="lower"), "2 agents and 2 scenarios"),
         (lambda: rank_agents({"a": [1], "b": [1], "c": [2]}, better="lower"), "3 agents and 1 scenarios"),
-        (lambda: rank_agents(DEMSAR, better="more"), "better is 'more'"),  # type: ignore[arg-type]
-        (lambda: rank_agents(DEMSAR, better="lower", level=1.0), "level is 1.0"),
+        (lambda: rank_agents(DEMSAR, better="more"), "better: got 'more'"),  # type: ignore[arg-type]
+        (lambda: rank_agents(DEMSAR, better="lower", level=1.0), "level: got 1.0"),
         (lambda: rank_agents({"a": [1, 2], "b": [1], "c": [2, 3]}, better="lower"), r"'b' has values of shape \(1,\)"),
         (
             lambda: rank_agents({"a": [1, 2], "b": [1, math.nan], "c": [2, 3]}, better="lower"),

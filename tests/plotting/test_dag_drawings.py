@@ -215,7 +215,7 @@ def test_wrong_arguments(duplicated):
         (99, duplicated, "job is 99, and the run has no jobs of that id"),
         (Job(1, [1.0]), duplicated, "job 1 is not the one in the run"),
         (5, twice, "job is 5, and the run has 2 jobs of that id"),
-        (1, run_batch(batch_jobs(3, 2), 2), "the problem 'batch', want 'dag'"),
+        (1, run_batch(batch_jobs(3, 2), 2), "problem 'batch', expected 'dag'"),
     ):
         with pytest.raises(InvalidConfiguration, match=message):
             dag_drawing(wrong, result=result)

@@ -331,7 +331,7 @@ def test_cases_differ_in_their_probabilities_only() -> None:
         ("batch_alike", ("size",), r"batch_alike is \('size',\), want a tuple of some of"),
         ("cores", (), r"cores is \(\), want a tuple of numbers"),
         ("cores", (1, 2, 4, 0), r"cores\[3\]: got 0, expected a finite number > 0"),
-        ("core_probabilities", (0.5, 0.5, 0.5, -0.5), r"core_probabilities\[3\] is -0.5"),
+        ("core_probabilities", (0.5, 0.5, 0.5, -0.5), r"core_probabilities\[3\]: got -0.5"),
         ("core_probabilities", (0.5, 0.5, 0.1, 0.0), r"core_probabilities is \(.*\), in sum 1.1, want 1"),
         ("durations", (0, 2, 3, 4, 5, 6), r"durations\[0\]: got 0, expected an integer >= 1"),
         ("notice", Constant(10**9), "arrival_rate is .* slots .*, want at most 1e"),
