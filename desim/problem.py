@@ -175,7 +175,7 @@ class ReportWords:
     left_behind : mapping of str to str
         Statuses of jobs that metrics do not cover, each with the metric that counts these jobs.
     of_finished_jobs : tuple of str
-        Prefixes of metric names that omit those jobs or count only part of their time.
+        Prefixes of the names of metrics that omit those jobs or underestimate them.
     in_force : callable or None
         Returns sentences about the site policies that a run was configured with.
     all_finished, left_out, blind, below_workload : str

@@ -321,8 +321,13 @@ def _print(described: Mapping[str, Any], findings: _Findings) -> None:
     text = f"recorded waits longer than ten minutes: {long:,}; with enough free cores throughout: {_part(free, long)}"
     if findings.on_nodes is not None:
         _, room, behind, alone = findings.on_nodes
-        text += f"\nwith enough free nodes throughout: {_part(room, long)}; of these behind an earlier job of the same "
-        text += f"user: {_part(behind, room)}; with no earlier job of the user running or queued: {_part(alone, room)}"
+        text += (
+            f"\nwith enough free resources on nodes throughout: {_part(room, long)}; of these behind an earlier job of "
+        )
+        text += (
+            f"the same user: {_part(behind, room)}; with no earlier job of the user running or queued: "
+            f"{_part(alone, room)}"
+        )
     print_text(f"{text}\n")
     shares = list(next(iter(described["quantiles"].values())))
     known = {"the log": described["recorded"]} | described["quantiles"]

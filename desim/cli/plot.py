@@ -36,7 +36,7 @@ class Plot:
         desim plot easy fcfs --kind gantt --window 2d:3d --style paper --format pdf
     """
 
-    directories: Annotated[Positional[tuple[Path, ...]], arg(metavar="DIR")]
+    directories: Annotated[Positional[tuple[Path, ...]], arg(metavar="DIR", help_behavior_hint="(one or more)")]
     """Directories of results."""
     out: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(default: figures/ in the first result)")] = None
     """Directory for the figures; figures of the same name are replaced."""

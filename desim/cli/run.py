@@ -44,7 +44,7 @@ class Run:
     """
 
     problem: ClassVar[str | None] = None
-    agent: Annotated[str | None, arg(metavar="NAME", help_behavior_hint="(default: the problem's own default)")] = None
+    agent: Annotated[str | None, arg(metavar="NAME", help_behavior_hint="(default: set by the problem)")] = None
     """Agent that decides: a name from `desim list`, or MODULE:NAME for your own."""
     out: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(default: records are not written)")] = None
     """Directory for the records."""

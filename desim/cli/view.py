@@ -39,7 +39,7 @@ class View:
     together, jobs can be found by id, and a click on a heading sorts a table.
     """
 
-    directories: Annotated[Positional[tuple[Path, ...]], arg(metavar="DIR")]
+    directories: Annotated[Positional[tuple[Path, ...]], arg(metavar="DIR", help_behavior_hint="(one or more)")]
     """Results of `desim run`, or one comparison of `desim compare`."""
     out: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="(default: view.html in the first DIR)")] = None
     """Path of the page; a page of the same name is replaced."""
