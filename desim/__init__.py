@@ -1,4 +1,4 @@
-"""desim: discrete-event simulation for cluster scheduling, on SimPy."""
+"""desim: a discrete-event simulator for cluster scheduling, built on SimPy."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
-    """Import what only comparisons need when it is asked for."""
+    """Import the modules that only comparisons need on first access."""
     if name == "compare":
         from importlib import import_module
 

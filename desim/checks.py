@@ -1,4 +1,4 @@
-"""One line a check: arguments that are out of range raise `InvalidConfiguration` with their name and value."""
+"""Argument checks, one line per check; each raises `InvalidConfiguration` with the argument's name and value."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ Part = TypeVar("Part")
 
 
 def shown(value: Any) -> str:
-    """Return a value as messages show it: long ones are cut.
+    """Return the representation of a value for a message, shortened if it is long.
 
     Parameters
     ----------
     value : object
-        Any.
+        Any value.
 
     Returns
     -------
     str
-        A line of Python.
+        One line of text, at most 120 characters.
 
     Examples
     --------
@@ -61,17 +61,17 @@ _SHORT.maxother = _SHORT.maxstring = _LONGEST
 
 
 def python_scalar(value: Any) -> Any:
-    """Return a scalar of NumPy as the number or text of Python that it is; anything else as it is.
+    """Return a NumPy scalar as the Python number or string that it equals; return anything else unchanged.
 
     Parameters
     ----------
     value : object
-        Such as a name or an identifier.
+        Usually a name or an identifier.
 
     Returns
     -------
     object
-        Which isinstance, arithmetic with large numbers and JSON take as they take those of Python.
+        The value as a Python object, for isinstance checks, arithmetic with large integers, and JSON.
 
     Examples
     --------
@@ -83,19 +83,19 @@ def python_scalar(value: Any) -> Any:
 
 
 def did_you_mean(name: Any, choices: Iterable[Any]) -> str:
-    """Return a question for a message about an unknown name: the one owner of suggestions.
+    """Return the suggestion that a message about an unknown name adds.
 
     Parameters
     ----------
     name : object
-        What was given.
+        The unknown name.
     choices : iterable
-        The names that there are; others are not looked at.
+        The known names; choices that are not strings are ignored.
 
     Returns
     -------
     str
-        With a blank before it; empty if no name is near.
+        The suggestion with a leading space; empty if no known name is similar.
 
     Examples
     --------
@@ -110,59 +110,59 @@ def did_you_mean(name: Any, choices: Iterable[Any]) -> str:
 
 
 def items(name: str, values: Any, what: str, attribute: str) -> Any:
-    """Return what can be gone through; whether all in it is of use shows later.
+    """Return a value if it is an iterable; its elements are not checked.
 
     Parameters
     ----------
     name : str
-        What the argument is called.
+        Name of the argument.
     values : object
-        Its value.
+        Value of the argument.
     what : str
-        What is to be in it, in the plural.
+        What the iterable contains, in the plural, for the message.
     attribute : str
-        What each of these has, by which one is told from many.
+        An attribute that each element has; a value with this attribute is a single element, not an iterable.
 
     Returns
     -------
     object
-        The same.
+        The value, unchanged.
 
     Raises
     ------
     InvalidConfiguration
-        If it is none, text, or just one of these.
+        If the value is not iterable, is a string, or is a single element.
     """
     if isinstance(values, str | bytes) or not isinstance(values, Iterable) or hasattr(values, attribute):
-        raise InvalidConfiguration(f"{name} is {shown(values)}, want a list or another iterable of {what}")
+        raise InvalidConfiguration(f"{name}: got {shown(values)}, expected a list or another iterable of {what}")
     return values
 
 
 def whole(name: str, value: Any, *, least: int | None = None, most: int | None = None) -> int:
-    """Return a whole number within bounds.
+    """Return a value as an integer within bounds.
 
     Parameters
     ----------
     name : str
-        What the argument is called.
+        Name of the argument.
     value : object
-        Its value; a float without a fraction is a whole number.
+        Value of the argument; a float without a fractional part counts as an integer.
     least, most : int or None
-        The bounds, included.
+        Inclusive bounds.
 
     Returns
     -------
     int
-        The number.
+        The integer.
 
     Raises
     ------
     InvalidConfiguration
-        If it is none, or out of bounds.
+        If the value is not an integer or is out of bounds.
     """
     is_whole = _is_number(value) and value == math.floor(value)
     if not is_whole or not _within(value, least, most):
-        raise InvalidConfiguration(f"{name} is {shown(value)}, want a whole number{_bounds(least, most)}")
+        raise InvalidConfiguration(f"{name}: got {shown(value)}, expected an integer{_bounds(least, most)}")
     return int(value)
 
 
@@ -175,18 +175,18 @@ def finite(
     above: float | None = None,
     below: float | None = None,
 ) -> float:
-    """Return a finite number within bounds.
+    """Return a value as a finite float within bounds.
 
     Parameters
     ----------
     name : str
-        What the argument is called.
+        Name of the argument.
     value : object
-        Its value.
+        Value of the argument.
     least, most : float or None
-        The bounds, included.
+        Inclusive bounds.
     above, below : float or None
-        The bounds, excluded.
+        Exclusive bounds.
 
     Returns
     -------
@@ -196,67 +196,67 @@ def finite(
     Raises
     ------
     InvalidConfiguration
-        If it is none, or out of bounds.
+        If the value is not a finite number or is out of bounds.
     """
     is_inside = _is_number(value) and (above is None or value > above) and (below is None or value < below)
     if is_inside and _within(value, least, most):
         return float(value)
     parts = [_bounds(least, most)] if least is not None or most is not None else []
-    parts += [f" above {above}"] if above is not None else []
-    parts += [f" below {below}"] if below is not None else []
-    raise InvalidConfiguration(f"{name} is {shown(value)}, want a finite number{' and'.join(parts)}")
+    parts += [f" > {above}"] if above is not None else []
+    parts += [f" < {below}"] if below is not None else []
+    raise InvalidConfiguration(f"{name}: got {shown(value)}, expected a finite number{' and'.join(parts)}")
 
 
 def one_of(name: str, value: Choice, choices: Iterable[Choice]) -> Choice:
-    """Return a value if it is one of some.
+    """Return a value if it is one of the choices.
 
     Parameters
     ----------
     name : str
-        What the argument is called.
+        Name of the argument.
     value : object
-        Its value.
+        Value of the argument.
     choices : iterable
-        What it can be.
+        The allowed values.
 
     Returns
     -------
     object
-        The value.
+        The value, unchanged.
 
     Raises
     ------
     InvalidConfiguration
-        If it is none of them.
+        If the value is not one of the choices.
     """
     known = tuple(choices)
     if value not in known:
         near = did_you_mean(value, known)
-        raise InvalidConfiguration(f"{name} is {shown(value)}{near}, want one of {', '.join(map(repr, known))}")
+        raise InvalidConfiguration(f"{name}: got {shown(value)}{near}, expected one of {', '.join(map(repr, known))}")
     return value
 
 
 def named(what: str, given: str | Part, choices: Mapping[str, Callable[[], Part]]) -> Part:
-    """Return a part by its name; what is no name is returned as it is.
+    """Return the object that a name stands for; return anything but a string unchanged.
 
     Parameters
     ----------
     what : str
-        What kind of part it is, for the message.
+        What the name denotes, such as ``"priority"``, for the message.
     given : str or object
-        A name, or the part itself.
+        A name, or the object itself.
     choices : mapping of str to callable
-        What makes each part, by name.
+        Function that creates the object, by name.
 
     Returns
     -------
     object
-        The part.
+        The object.
 
     Raises
     ------
     InvalidConfiguration
-        If there is none of this name.
+        If the name is unknown.
     """
     if not isinstance(given, str):
         return given
@@ -278,24 +278,24 @@ def numbers(
     names: Sequence[Sequence[str]] = (),
     error: type[DesimError] = InvalidConfiguration,
 ) -> NDArray[np.float64]:
-    """Return numbers as a read-only array, a copy.
+    """Return numbers as a read-only array copied from the values.
 
     Parameters
     ----------
     what : str
-        What they are called.
+        Name of the values, for the message.
     values : array_like
         The numbers.
     shape : tuple of int or None, optional
-        Of the array; None stands for any length.
+        Expected shape; None stands for any length.
     least, above : float or None
-        The lower bound, included or excluded; without one any value will do.
+        Lower bound, inclusive or exclusive; without one, any value is allowed.
     whole, infinite : bool
-        Whether they have to be whole numbers, and whether infinity is one.
+        Whether all values have to be integers, and whether infinity is allowed.
     names : sequence of sequence of str
-        What the entries are called in messages, by axis.
+        Names of the entries along each axis, for the message.
     error : type of DesimError
-        What to raise.
+        Exception to raise.
 
     Returns
     -------
@@ -305,16 +305,16 @@ def numbers(
     Raises
     ------
     DesimError
-        If they are none, of another shape, or one of them is out of bounds.
+        If the values are not numbers, have another shape, or one of them is out of bounds.
     """
     try:
         array = np.array(values, dtype=np.float64)
     except (TypeError, ValueError) as problem:
-        raise error(f"{what}: want numbers ({problem})") from problem
+        raise error(f"{what}: expected numbers ({problem})") from problem
     if shape is not None:
         pairs = zip(array.shape, shape, strict=False)
         if array.ndim != len(shape) or any(want not in (None, found) for found, want in pairs):
-            raise error(f"{what} has shape {array.shape}, want {str(shape).replace('None', 'any')}")
+            raise error(f"{what}: got shape {array.shape}, expected {str(shape).replace('None', 'any')}")
     if least is not None or above is not None:
         bound: Any = above if least is None else least
         good = array > bound if least is None else array >= bound
@@ -325,9 +325,11 @@ def numbers(
         if not good.all():
             place = np.argwhere(~good)[0].tolist()
             where = " to ".join(axis[index] for axis, index in zip(names, place, strict=False))
-            kind = "a whole number" if whole else "a number" if infinite else "a finite number"
-            limit = _bounds(least, None) if above is None else f" above {above}"
-            raise error(f"{what}{' of ' * bool(where)}{where} is {array[tuple(place)].item()!r}, want {kind}{limit}")
+            kind = "an integer" if whole else "a number" if infinite else "a finite number"
+            limit = _bounds(least, None) if above is None else f" > {above}"
+            raise error(
+                f"{what}{' of ' * bool(where)}{where}: got {array[tuple(place)].item()!r}, expected {kind}{limit}"
+            )
     array.flags.writeable = False
     return array
 
@@ -335,18 +337,18 @@ def numbers(
 def names_of(
     what: str, names: Sequence[Any] | None, count: int, error: type[DesimError] = InvalidConfiguration
 ) -> tuple[str, ...]:
-    """Return names as text, made up if there are none.
+    """Return names as strings, or numbered names if none are given.
 
     Parameters
     ----------
     what : str
-        What has the names, such as ``"executor"``; its last word begins the names that are made up.
+        What the names denote, such as ``"executor"``; its last word begins the numbered names.
     names : sequence or None
         The names.
     count : int
-        How many there have to be.
+        Required number of names.
     error : type of DesimError
-        What to raise.
+        Exception to raise.
 
     Returns
     -------
@@ -356,34 +358,34 @@ def names_of(
     Raises
     ------
     DesimError
-        If there are fewer or more, or two are equal.
+        If the number of names differs from the count, or two names are equal.
     """
     if names is None:
         return tuple(f"{what.rsplit(maxsplit=1)[-1]}{index}" for index in range(count))
     result = tuple(map(str, names))
     if len(result) != count:
-        raise error(f"{what}: {len(result)} names, want {count}")
+        raise error(f"{what}: got {len(result)} names, expected {count}")
     if len(set(result)) < count:
         twice = next(name for name, times in Counter(result).items() if times > 1)
-        raise error(f"{what}: two are called {twice!r}")
+        raise error(f"{what}: the name {twice!r} is given twice")
     return result
 
 
 def places_of(names: Sequence[str], given: Sequence[Any] | None) -> dict[Any, int]:
-    """Return the place of each name, by all that may stand for it: the one owner of what is a name, what a position.
+    """Return the position of each name, by every key that may denote it: the one owner of names and positions.
 
     Parameters
     ----------
     names : sequence of str
-        The names as text.
+        The names as strings.
     given : sequence or None
-        The names as they were given.
+        The names as the user gave them.
 
     Returns
     -------
     dict
-        By name, as text and as given, and by position unless one of the names is a number itself. Scalars of NumPy are
-        found like those of Python, which they are equal to.
+        Positions by name, as a string and as given; also by position, unless one of the names is itself a number.
+        NumPy scalars are found, too, since they equal the Python scalars.
     """
     places: dict[Any, int] = {name: place for place, name in enumerate(names)}
     plain = [] if given is None else [python_scalar(name) for name in given]
@@ -404,4 +406,4 @@ def _within(value: Any, least: Any, most: Any) -> bool:
 def _bounds(least: float | None, most: float | None) -> str:
     if least is not None and most is not None:
         return f" from {least} to {most}"
-    return f" of at least {least}" if least is not None else f" of at most {most}" if most is not None else ""
+    return f" >= {least}" if least is not None else f" <= {most}" if most is not None else ""

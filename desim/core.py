@@ -1,15 +1,15 @@
-"""The kernel: a clock, decisions, random streams, and the loop that everything is built on.
+"""The kernel: simulation clock, decisions, random streams, and the main loop.
 
-A problem is a set of SimPy processes. Where a choice is due, a process waits for a decision::
+A problem is a set of SimPy processes. Where a choice has to be made, a process waits for a decision::
 
     action = yield simulation.decide(observation)
 
-and whoever drives the simulation answers it::
+and the code that drives the simulation answers it::
 
     while (decision := simulation.advance()) is not None:
         decision.answer(agent.act(decision.observation))
 
-:func:`simulate` is that loop. Nothing in this module knows any particular problem.
+:func:`simulate` runs that loop. Nothing in this module depends on a particular problem.
 """
 
 from __future__ import annotations
@@ -63,13 +63,12 @@ __all__ = [
 
 
 class Phase:
-    """Order of what happens at one instant, as SimPy event priorities.
+    """Order of the events at one instant, as SimPy event priorities.
 
-    The horizon is the end of the run: what happens at ``until`` is no longer part of it.
-    Completions, then changes of capacity, then arrivals follow, then the ticks of slot clocks, which sum up
-    what has arrived; decisions come last, when the instant is over. A plain ``env.timeout()`` has SimPy's
-    normal priority, which is that of a completion, so a user's own process acts before the arrivals and
-    decisions of its instant.
+    The horizon comes first: events at ``until`` are no longer part of the run. Then follow completions, changes of
+    capacity, arrivals, and the ticks of slot clocks, which sum up what has arrived. Decisions come last, when
+    everything else at the instant has happened. A plain ``env.timeout()`` has SimPy's normal priority, which equals
+    that of a completion, so a user's own process acts before the arrivals and decisions of the same instant.
     """
 
     HORIZON = EventPriority(-1)
@@ -82,18 +81,18 @@ class Phase:
 def at(
     env: simpy.Environment, time: float, phase: EventPriority = Phase.COMPLETION, value: object = None
 ) -> simpy.Event:
-    """Return an event that happens at an absolute time and in a given phase of that instant.
+    """Return an event scheduled at an absolute time and in a given phase of that instant.
 
     Parameters
     ----------
     env : simpy.Environment
-        The environment whose clock counts.
+        Environment whose clock counts.
     time : float
-        When the event happens, in seconds, not before ``env.now``.
+        Time of the event in seconds, not before ``env.now``.
     phase : int
-        Its place within the instant: a constant of :class:`Phase`.
+        Position within the instant: a constant of :class:`Phase`.
     value : object
-        What a process that waits for the event receives.
+        Value that a process waiting for the event receives.
 
     Returns
     -------
@@ -103,7 +102,7 @@ def at(
     Raises
     ------
     InvalidConfiguration
-        If the time lies in the past or is not finite.
+        If the time is in the past or not finite.
     """
     event = simpy.Event(env)
     schedule_at(event, time, phase, value)
@@ -111,48 +110,48 @@ def at(
 
 
 def schedule_at(event: simpy.Event, time: float, phase: EventPriority = Phase.COMPLETION, value: object = None) -> None:
-    """Let an existing event happen at an absolute time; the work behind :func:`at`.
+    """Schedule an existing event at an absolute time.
 
-    An event that has happened may serve again, if it is given a new list of ``callbacks`` first.
+    An event that has already happened can be scheduled again if it first gets a new list of ``callbacks``.
 
     Parameters
     ----------
     event : simpy.Event
-        An event that is not scheduled.
+        Event that is not scheduled.
     time : float
-        When it happens, in seconds.
+        Time of the event in seconds.
     phase : int
-        A constant of :class:`Phase`.
+        Position within the instant: a constant of :class:`Phase`.
     value : object
-        What a process that waits for it receives.
+        Value that a process waiting for the event receives.
 
     Raises
     ------
     InvalidConfiguration
-        If the time lies in the past or is not finite.
+        If the time is in the past or not finite.
     """
     env = event.env
     now = env._now
     delay = time - now
     if not 0 <= delay < math.inf:
-        raise InvalidConfiguration(f"an event for time {time!r} cannot be scheduled at time {now!r}")
-    while now + delay < time:  # rounding must never let an event happen before its time
+        raise InvalidConfiguration(f"time: got {time!r}, expected a finite time not before the current time {now!r}")
+    while now + delay < time:  # rounding must never make an event early
         delay = math.nextafter(delay, math.inf)
     event._ok = True
     event._value = value
-    heappush(env._queue, (now + delay, phase, next(env._eid), event))  # what env.schedule() does
+    heappush(env._queue, (now + delay, phase, next(env._eid), event))  # equivalent to env.schedule()
 
 
 def reschedule(env: simpy.Environment, time_of: Callable[[simpy.Event, float], float | None]) -> None:
-    """Change when what is scheduled happens, or whether it does: for :meth:`Problem.forget_future`.
+    """Change the times of scheduled events, or cancel events, for :meth:`Problem.forget_future`.
 
     Parameters
     ----------
     env : simpy.Environment
-        Whose schedule it is.
+        Environment whose schedule changes.
     time_of : callable
-        Called with each scheduled event and its time in seconds; returns its new time, not before now, or None for what
-        will not happen. Events of one time and phase keep the order in which they were scheduled.
+        Called with each scheduled event and its time in seconds. Returns the new time, not before now, or None to
+        cancel the event. Events of the same time and phase keep their order.
     """
     queue = env._queue
     entries = [(time_of(event, time), phase, number, event) for time, phase, number, event in queue]
@@ -160,17 +159,17 @@ def reschedule(env: simpy.Environment, time_of: Callable[[simpy.Event, float], f
     heapify(queue)
 
 
-class _HorizonReached(Exception):  # control flow inside Simulation.advance(), never seen outside
+class _HorizonReached(Exception):  # control flow within Simulation.advance(); never leaves it
     """The clock has reached the end of the run."""
 
 
 def _reach_horizon(event: simpy.Event) -> None:
-    """Raise _HorizonReached: the callback of the event that ends a run."""
+    """Raise _HorizonReached; the callback of the event that ends a run."""
     raise _HorizonReached
 
 
 def _error_of(event: simpy.Event) -> BaseException:
-    """Return the error of a failed event that nobody waits for, as SimPy raises it: a copy with its own traceback."""
+    """Return the error of a failed event that no process handles, as SimPy raises it: a copy with its own traceback."""
     error: BaseException = type(event._value)(*event._value.args)
     error.__cause__ = event._value
     return error
@@ -178,9 +177,9 @@ def _error_of(event: simpy.Event) -> BaseException:
 
 @contextmanager
 def deferred_interrupts() -> Iterator[list[int]]:
-    """Collect the first SIGINT in the list that is yielded; let the second one through.
+    """Yield a list that collects the first SIGINT; a second SIGINT is not held back.
 
-    Outside the main thread, or where somebody else already handles SIGINT, nothing is changed.
+    Outside the main thread, or if another handler for SIGINT is installed, nothing changes.
     """
     caught: list[int] = []
     if (
@@ -203,14 +202,14 @@ def deferred_interrupts() -> Iterator[list[int]]:
 
 
 class SimulationInterrupted(KeyboardInterrupt):
-    """Ctrl-C during :func:`simulate`; nothing recorded so far is lost.
+    """Raised on Ctrl-C during :func:`simulate`; the records so far are kept.
 
     Parameters
     ----------
     message : str
-        When it happened.
+        Message with the time of the interruption.
     result : Result
-        The records up to the interruption, complete and consistent; also an attribute.
+        Complete and consistent records up to the interruption; also an attribute.
     """
 
     def __init__(self, message: str, result: Result) -> None:
@@ -219,36 +218,36 @@ class SimulationInterrupted(KeyboardInterrupt):
 
 
 RESUMED: Any = None
-"""What a resumed process yields first: it stands for what the process waits for already."""
+"""First value that a resumed process yields; it stands for the event that the process is already waiting for."""
 
 
 class Resumable(Protocol):
-    """A process that forks can copy: an object that knows where it stands, which a generator does not tell.
+    """Process that forks can copy: an object that stores its position, which a generator does not expose.
 
-    Started by :func:`start_process`.
+    Start it with :func:`start_process`.
     """
 
     def run(self) -> Generator[simpy.Event, Any, Any]:
-        """Return the process, from its beginning."""
+        """Return the process from its beginning."""
 
     def resume(self) -> Generator[simpy.Event, Any, Any]:
-        """Return the process from where it waits now; before all else it yields :data:`RESUMED`."""
+        """Return the process from the point where it waits now; it first yields :data:`RESUMED`."""
 
 
 def start_process(env: simpy.Environment, process: Resumable | Generator[simpy.Event, Any, Any]) -> simpy.Process:
-    """Start a process.
+    """Start a process and return it.
 
     Parameters
     ----------
     env : simpy.Environment
-        Where it runs.
+        Environment that runs the process.
     process : Resumable or generator
-        What it does; a run with processes that are generators is forked by replaying its past.
+        The process; a run with generator processes is forked by replaying its past.
 
     Returns
     -------
     simpy.Process
-        As ``env.process()`` returns it.
+        The running process, as returned by ``env.process()``.
     """
     if isinstance(process, Generator):
         return env.process(process)
@@ -258,33 +257,33 @@ def start_process(env: simpy.Environment, process: Resumable | Generator[simpy.E
 
 
 class Agent(Protocol):
-    """What answers decisions.
+    """Scheduling policy: an object that answers decisions.
 
-    ``act`` is all that an agent needs. :func:`simulate` also calls two methods of agents that have them, before the
-    first decision and in this order:
+    ``act`` is the only required method. :func:`simulate` also calls two optional methods before the first decision, in
+    this order:
 
     * ``attach(fork)``, for agents that look ahead. While a decision is due, ``fork()`` returns a simulation in the
-      state that is observed, with that decision due, for the agent to drive as it likes: it goes on as far as the agent
-      can know, without what is yet to arrive or to fail, see :meth:`Problem.forget_future`. It takes a workload that
-      can be read again and a problem that has this method. The agent never gets hold of the simulation itself.
+      observed state, with that decision due, which the agent may drive at will. The fork contains only what the agent
+      can know, without future arrivals and failures, see :meth:`Problem.forget_future`. This requires a workload that
+      can be read again and a problem that has this method. The agent never gets access to the simulation itself.
     * ``reset(info, rng)``, for agents that keep state or draw random numbers: the problem's ``describe()`` and the
       agent's own random stream, see ``desim.agents.base``.
     """
 
     def act(self, observation: Any) -> Any:
-        """Return the action for one observation."""
+        """Return the action for an observation."""
 
 
 class Decision(simpy.Event):
-    """A choice that is due: the SimPy event that a problem's process waits on.
+    """Choice that is due: the SimPy event that a process of the problem waits for.
 
-    A process that has been answered may wait for the same decision again, after it has given it
+    A process that has received its answer may wait for the same decision again, after it has given it
     a new list of ``callbacks``, as for any SimPy event.
 
     Parameters
     ----------
     simulation : Simulation
-        Where the choice is due.
+        Simulation in which the choice is due.
     observation : object
         What the agent may see, also an attribute. It is a live view, valid until the decision
         is answered.
@@ -300,68 +299,68 @@ class Decision(simpy.Event):
         self._actions, self._answered_at = simulation.actions, simulation._answered_at
 
     def request(self) -> Decision:
-        """Make the decision due as soon as everything else at this instant has happened."""
+        """Make the decision due once everything else at this instant has happened."""
         self._pending.append(self)
         return self
 
     def answer(self, action: Any) -> None:
-        """Hand an action to the waiting process, which acts on it at once.
+        """Pass an action to the waiting process, which acts on it at once.
 
         Parameters
         ----------
         action : object
-            What the problem's documentation allows.
+            Action in the form that the problem documents.
 
         Raises
         ------
         DesimError
-            If this decision is not the one that is due.
+            If this decision is not currently due.
         """
         pending = self._pending
         if not pending or pending[0] is not self:
-            raise DesimError(f"a decision can be answered once, and only while it is due (time {self.env.now})")
+            raise DesimError(f"time {self.env.now}: a decision can be answered only once, and only while it is due")
         pending.popleft()
         if self._actions is not None:
-            self._actions.append(copy(action))  # an agent may use its array or list again
+            self._actions.append(copy(action))  # the agent may reuse its array or list
             self._answered_at.append(self.env.now)  # type: ignore[union-attr]  # both are logged, or neither is
-        # Nothing else happens at this instant, so there is no need to go by way of the event queue.
+        # Nothing else happens at this instant, so the event queue can be bypassed.
         self._value = action
         callbacks = self.callbacks
-        self.callbacks = None  # type: ignore[assignment]  # as SimPy marks what has happened
+        self.callbacks = None  # type: ignore[assignment]  # how SimPy marks a processed event
         for callback in callbacks:
             callback(self)
 
 
 class Simulation(Summarized):
-    """One run of a problem: its clock, its pending decisions, its random streams, its records.
+    """One run of a problem: its clock, pending decisions, random streams, and records.
 
     Parameters
     ----------
     problem : Problem
-        The configuration; it is not changed.
+        Configuration of the system and its workload; it is not changed.
     seed : int
         Root of all random streams.
     until : float
-        The run covers [0, until), in seconds of simulated time.
+        End of the run, in seconds of simulated time; the run covers [0, until).
     out : path, optional
-        Directory that records are streamed to, in Parquet files; in memory if None.
+        Directory for the records as Parquet files; if None, records are kept in memory.
     log_actions : bool
-        Keep every answered action, which :meth:`fork` needs.
+        Whether to keep every answered action, which :meth:`fork` needs.
 
     Attributes
     ----------
     env : simpy.Environment
-        The SimPy environment, whose ``now`` is the time in seconds.
+        SimPy environment, whose ``now`` is the time in seconds.
     problem : Problem
-        The bound copy of the problem.
+        Bound copy of the problem.
     actions : list or None
-        The actions answered so far; None if they are not logged.
+        Actions answered so far; None if they are not logged.
     truncated : bool
-        Whether the run was cut short of the end of its work: by ``until``, or by :meth:`stop`.
+        Whether the run ended before its work was done, by ``until`` or by :meth:`stop`.
     replayed : bool
-        Whether this is a fork for which the past had to be replayed, see :meth:`fork`.
+        Whether this is a fork that had to replay the past, see :meth:`fork`.
     stalled : str
-        Why the run was ended before its work was done, since nothing but endless processes was left; else empty.
+        Reason why the run ended before its work was done although it was not cut off; empty if it did not stall.
 
     Raises
     ------
@@ -379,20 +378,20 @@ class Simulation(Summarized):
         log_actions: bool = True,
     ) -> None:
         if not (isinstance(seed, int | np.integer) and seed >= 0):
-            raise InvalidConfiguration(f"seed is {seed!r}, want a whole number of at least 0")
+            raise InvalidConfiguration(f"seed: got {seed!r}, expected an integer >= 0")
         if not hasattr(until, "__float__") or not until > 0:
-            raise InvalidConfiguration(f"until is {until!r}, want a time above 0")
+            raise InvalidConfiguration(f"until: got {until!r}, expected a time > 0")
         if not (out is None or isinstance(out, str) or hasattr(out, "__fspath__")):
-            raise InvalidConfiguration(f"out is {out!r}, want the path of a directory")
+            raise InvalidConfiguration(f"out: got {out!r}, expected the path of a directory")
         self.env = simpy.Environment()
         self.seed = seed
         self.until = until
         self.truncated = self.replayed = False
         self.stalled = ""
-        self._seen: object = None  # how far the work had come at the last look for a standstill
+        self._seen: object = None  # progress of the work at the last check for a stall
         self.actions: list[Any] | None = [] if log_actions else None
         self._answered_at: list[float] | None = [] if log_actions else None
-        self._forgotten: tuple[int, ...] = ()  # after how many actions the future was forgotten
+        self._forgotten: tuple[int, ...] = ()  # numbers of actions after which the future was dropped
         self._configuration = problem
         self._pending: deque[Decision] = deque()
         self.problem = copy(problem)
@@ -402,51 +401,51 @@ class Simulation(Summarized):
         self.problem.bind(self)
 
     def summary(self) -> dict[str, Any]:
-        """Return the problem, the seed, how far the clock is, and how many decisions wait for an answer."""
+        """Return the problem, the seed, the current time, and the number of unanswered decisions."""
         problem = type(self.problem).__name__
         return {"problem": problem, "seed": self.seed, "time": self.env.now, "pending": len(self._pending)}
 
     def stream(self, name: str) -> np.random.Generator:
-        """Return a new generator for a named purpose, the same one for the same seed and name.
+        """Return a new random generator for a named purpose; the same seed and name give the same generator.
 
         Parameters
         ----------
         name : str
-            For example ``"arrivals"``, ``"outages"`` or ``"agent"``.
+            Name of the purpose, such as ``"arrivals"``, ``"outages"`` or ``"agent"``.
 
         Returns
         -------
         numpy.random.Generator
-            Independent of the generators of all other names.
+            Generator that is independent of those of all other names.
         """
         return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=tuple(name.encode())))
 
     def decide(self, observation: Any) -> Decision:
-        """Ask for a decision; the calling process yields what is returned and receives the action."""
+        """Return a new decision; the calling process yields it and receives the action."""
         return Decision(self, observation).request()
 
     def advance(self) -> Decision | None:
-        """Run the clock to the next decision that is due.
+        """Advance the clock to the next decision that is due.
 
-        A decision is due once everything else that happens at its instant has happened. A
-        decision that has not been answered yet is returned again.
+        A decision is due once everything else at its instant has happened. A decision that
+        has not been answered yet is returned again.
 
         Returns
         -------
         Decision or None
-            None when nothing is left to happen before ``until``.
+            The decision; None if no event is left before ``until``.
         """
         pending, env = self._pending, self.env
         queue = env._queue
         try:
             while True:
-                for _ in repeat(None, self.problem.patience):  # a while loop that ends now and then, at no cost
+                for _ in repeat(None, self.problem.patience):  # a while loop with a periodic check, at no extra cost
                     if pending:
                         if not queue or queue[0][0] > env._now:
                             return pending[0]
                     elif not queue:
                         return None
-                    # What follows is simpy.Environment.step(), without a call for every event.
+                    # The following lines are simpy.Environment.step(), without a call per event.
                     env._now, _, _, event = heappop(queue)
                     callbacks = event.callbacks
                     event.callbacks = None  # type: ignore[assignment]
@@ -457,11 +456,11 @@ class Simulation(Summarized):
                 self.look_for_standstill()
         except _HorizonReached:
             self.truncated = self.truncated or env.now >= self.until
-            self.stop()  # once more, should advance() be called again
+            self.stop()  # needed again if advance() is called once more
         return None
 
     def look_for_standstill(self) -> None:
-        """Stop a run without ``until`` in which nothing has been done since the last look, and nothing will be."""
+        """Stop a run without ``until`` that made no progress since the last check and cannot make any."""
         if self.until < math.inf or self.stalled:
             return
         why, seen = self.problem.standstill(), self.problem.progress()
@@ -471,67 +470,67 @@ class Simulation(Summarized):
         self._seen = seen if why else None
 
     def stop(self, *, truncated: bool = False) -> None:
-        """End the run after what happens now: :meth:`advance` then returns None for good.
+        """End the run after the current event; :meth:`advance` then always returns None.
 
         Parameters
         ----------
         truncated : bool
-            Whether there would be more to do. A learner then counts on what it has not seen.
+            Whether work remains, so that a learner should bootstrap from the final state.
         """
         self.truncated = self.truncated or truncated
         at(self.env, self.env.now, Phase.HORIZON).callbacks.append(_reach_horizon)
 
     @property
     def end_time(self) -> float:
-        """Where the clock stands, in seconds, and at most ``until``."""
+        """Current time of the clock in seconds, at most ``until``."""
         return min(self.env.now, self.until)
 
     def fork(self, *, problem: Problem | None = None, foresight: bool = True) -> Simulation:
         """Return an independent simulation in the same state.
 
-        The state is copied, which takes as long as there are jobs in the system, whatever the past. Where that cannot
-        be done, the actions are replayed, and ``replayed`` of the copy says so: with processes of the user's own, which
-        are generators, with problems of the user's own, and onto another problem.
+        Normally the state is copied, in time proportional to the number of jobs in the system. The actions are replayed
+        instead, and ``replayed`` of the copy is True, with the user's own generator processes, with the user's own
+        problems, and for a fork onto another problem.
 
-        The copy has no listeners and keeps its records in memory. An agent that has state of
-        its own is not part of the simulation: copy it as well.
+        The copy has no listeners and keeps its records in memory. An agent with state is not
+        part of the simulation: copy it as well.
 
         Parameters
         ----------
         problem : Problem, optional
-            Go on with this system instead: one with the same past and another future, such as an
-            outage or a further job. Whether the past is the same shows in when decisions are due.
+            Problem to continue with instead: one with the same past and another future, such as an
+            additional outage or job. The past counts as the same if decisions are due at the same times.
         foresight : bool
-            Whether the copy has the future of this simulation. Without, it goes on as its agent
+            Whether the copy has the future of this simulation. If False, it continues as its agent
             would expect now, see :meth:`Problem.forget_future`, and has no ``until``.
 
         Returns
         -------
         Simulation
-            Continues exactly as this one does if it is given the same answers, for as long as
-            the future is the same.
+            Simulation that continues exactly as this one does if it gets the same answers, as long
+            as the future is the same.
 
         Raises
         ------
         InvalidConfiguration
-            If actions were not logged, the workload is an iterator, the problem cannot tell what
-            its agents know, or another future is asked for where no decision is due.
+            If actions were not logged, the workload is an iterator, the problem does not define what
+            its agents know, or another future is requested while no decision is due.
         DesimError
-            If the replay differs: a decision is not due when it was, or an answer not possible.
+            If the replay differs: a decision is not due when it was, or an answer is infeasible.
         """
         from desim.forks import fork
 
         return fork(self, problem=problem, foresight=foresight)
 
     def finish(self, *, status: str | None = None, agent: str = "") -> Result:
-        """Close the records and return the result; what is still in the system is recorded as such.
+        """Close the records and return the result; jobs still in the system are recorded as unfinished.
 
         Parameters
         ----------
         status : str, optional
-            ``"complete"``, ``"truncated"`` (by :meth:`stop`, with work left), ``"stalled"`` (with work left and nothing
-            that will do it, see :meth:`Problem.standstill`), ``"interrupted"`` or ``"failed"``. By default one of the
-            first three, whichever is true of a run that has come to its end.
+            ``"complete"``, ``"truncated"`` (by :meth:`stop`, with work left), ``"stalled"`` (with work left and no
+            event that would do it, see :meth:`Problem.standstill`), ``"interrupted"`` or ``"failed"``. Default:
+            whichever of the first three applies to a run that has ended.
         agent : str
             Name of the agent, for the records.
 
@@ -543,7 +542,7 @@ class Simulation(Summarized):
         from desim.result import Result
 
         if status is None:
-            if not (self.env._queue or self._pending):  # run dry: a problem that is done stops, which leaves an event
+            if not (self.env._queue or self._pending):  # no events left: a problem that is done calls stop(), an event
                 self.stalled = self.problem.standstill()
             is_cut = self.truncated and self.end_time < self.until
             status = "stalled" if self.stalled else "truncated" if is_cut else "complete"
@@ -558,7 +557,7 @@ class Simulation(Summarized):
         if self.stalled:
             info["stalled"] = self.stalled
         kind = self.problem.kind
-        if kind is not None:  # where records that are read back find it
+        if kind is not None:  # so that reading the records finds the kind
             info["kind"] = f"{type(self.problem).__module__}:{type(self.problem).__qualname__}.kind"
         return Result(self.records.close(info), info, kind)
 
@@ -571,37 +570,37 @@ def simulate(
     until: float = math.inf,
     out: str | PathLike[str] | None = None,
 ) -> Result:
-    """Run a problem with an agent to its end.
+    """Simulate a problem with an agent to the end of the run.
 
     Parameters
     ----------
     problem : Problem
-        The system and its workload.
+        System and workload.
     agent : Agent or str
-        Answers every decision. Its ``attach(fork)`` and its ``reset(info, rng)``, if it has
-        them, are called first, see :class:`Agent`. A name stands for the agent that ``desim list``
-        has by it.
+        Agent that answers every decision, or its name in ``desim list``. The optional methods
+        ``attach(fork)`` and ``reset(info, rng)`` are called before the first decision, see
+        :class:`Agent`.
     seed : int
         Root of all random streams; the workload's streams do not depend on the agent.
     until : float
-        Stop at this time, in seconds.
+        End of the run, in seconds of simulated time.
     out : path, optional
-        Directory to stream the records to, in Parquet files.
+        Directory for the records as Parquet files; if None, records are kept in memory.
 
     Returns
     -------
     Result
-        Tables of records and metrics.
+        Tables of records, with metrics.
 
     Raises
     ------
     SimulationInterrupted
         On Ctrl-C, with the result so far; a second Ctrl-C stops at once.
     InvalidConfiguration
-        If the arguments are no problem and no agent for it, or out of range.
+        If an argument is out of range, is not a problem, or is not an agent for the problem.
     InfeasibleAction
-        If the agent asks for what cannot be done. The records up to that moment are kept, in the
-        directory and as the exception's ``result``, as for any other exception of an agent or
+        If the agent requests an action that cannot be carried out. The records up to that time are kept, in the
+        directory and as the exception's ``result``, as for any other exception raised by an agent or
         a process.
 
     Examples
@@ -612,7 +611,7 @@ def simulate(
     >>> simulate(BatchCluster(jobs, num_cores=2), FCFS()).jobs["waiting_time"].to_list()
     [0.0, 9.0]
     """
-    # By name, since it knows problems, which know the kernel.
+    # Imported by name, because agent resolution knows problems, and problems know the kernel.
     decider: Agent = resolve_name("desim.meeting:agent_for")(problem, agent)
     attaches = hasattr(decider, "attach")
     if attaches:
@@ -647,22 +646,22 @@ def simulate(
 
 
 def end_of(problem: Problem, agent: Agent) -> Simulation:
-    """Run a problem with an agent to its end, and leave its records open.
+    """Simulate a problem with an agent to the end of the run, without closing the records.
 
-    To close them takes longer than a simulation of a few jobs. Whoever runs many of these listens to what happens
-    (:meth:`Problem.on`), or asks the simulation when it has ended.
+    Closing the records takes longer than simulating a few jobs. To run many small simulations, listen to events
+    (:meth:`Problem.on`), or query the simulation after its end.
 
     Parameters
     ----------
     problem : Problem
-        The system and its workload.
+        System and workload.
     agent : Agent
-        Answers every decision, as in :func:`simulate`.
+        Agent that answers every decision, as in :func:`simulate`.
 
     Returns
     -------
     Simulation
-        At its end.
+        The simulation at its end.
     """
     attaches = hasattr(agent, "attach")
     if attaches:
@@ -675,14 +674,14 @@ def end_of(problem: Problem, agent: Agent) -> Simulation:
 
 
 def introduce(agent: Agent, simulation: Simulation) -> None:
-    """Give an agent what it asks for before its first decision: forks, and what is known of the system.
+    """Call an agent's optional methods ``attach`` and ``reset`` before its first decision.
 
     Parameters
     ----------
     agent : Agent
-        See :class:`Agent` for the two methods that are called if it has them.
+        Agent, with or without these methods, see :class:`Agent`.
     simulation : Simulation
-        What it is going to decide in; it logs actions if the agent looks ahead.
+        Simulation that the agent will decide in; it must log actions if the agent looks ahead.
     """
     attach = getattr(agent, "attach", None)
     if attach is not None:

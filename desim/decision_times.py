@@ -1,4 +1,4 @@
-"""How long an agent takes to decide: a wrapper that measures time, apart from the records."""
+"""Decision times of an agent, measured by a wrapper and kept apart from the records."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ Floats = NDArray[np.float64]
 
 
 class DecisionTimes:
-    """An agent that answers as another one does, and measures how long that takes.
+    """Wrapper that answers as another agent does and measures how long each decision takes.
 
-    The times stay here and do not enter the records, so that equal runs have equal records. A new run, which calls
-    ``reset``, begins with none; the time of ``reset`` itself does not count.
+    The times are kept here and not in the records, so that equal runs have equal records. A new run, which calls
+    ``reset``, discards them; the time of ``reset`` itself is not counted.
 
     Parameters
     ----------
     agent : Agent
-        Whose decisions are measured, also an attribute.
+        Agent whose decisions are measured, also an attribute.
     clock : callable
-        Tells the time in nanoseconds: by default wall-clock time; ``time.process_time_ns`` counts what the processor
-        did for this process, which other programs on the machine do not stretch.
+        Returns the time in nanoseconds. Default: wall-clock time. ``time.process_time_ns`` counts processor time of
+        this process, which other programs on the machine affect less.
 
     Attributes
     ----------
     name : str
-        That of the agent.
+        Name of the agent.
 
     Examples
     --------
@@ -57,22 +57,22 @@ class DecisionTimes:
         self.clock = clock
         self.name: str = getattr(agent, "name", type(agent).__name__)
         self._nanoseconds = array("q")
-        if hasattr(agent, "attach"):  # only then, for simulate() asks who has it
+        if hasattr(agent, "attach"):  # only then, because simulate() tests for the attribute
             self.attach = agent.attach
 
     def __repr__(self) -> str:
-        """Say whose decisions are measured, and how many there were."""
+        """Return the agent's name and the number of measured decisions."""
         return f"<DecisionTimes of {self.name}: {len(self._nanoseconds)} decisions>"
 
     def reset(self, info: Mapping[str, Any], rng: Generator) -> None:
-        """Begin a new run: forget the times of the last one and reset the agent if it can be.
+        """Start a new run: discard the times of the last one, and reset the agent if it has that method.
 
         Parameters
         ----------
         info : mapping
-            The description of the problem.
+            Description of the problem.
         rng : numpy.random.Generator
-            The agent's random stream.
+            Random stream of the agent.
         """
         self._nanoseconds = array("q")
         reset = getattr(self.agent, "reset", None)
@@ -80,17 +80,17 @@ class DecisionTimes:
             reset(info, rng)
 
     def act(self, observation: Any) -> Any:
-        """Return the agent's answer.
+        """Return the agent's action, measuring the time it takes.
 
         Parameters
         ----------
         observation : object
-            What the agent sees.
+            Observation for the agent.
 
         Returns
         -------
         object
-            Its action.
+            Action of the agent.
         """
         begin = self.clock()
         action = self.agent.act(observation)
@@ -99,21 +99,21 @@ class DecisionTimes:
 
     @property
     def seconds(self) -> Floats:
-        """How long each decision took, in order, in seconds: a new array."""
+        """Duration of each decision in order, in seconds, as a new array."""
         return np.array(self._nanoseconds, dtype=np.float64) / 1e9
 
     def percentiles(self, levels: Sequence[float] = (50, 90, 98, 99)) -> dict[float, float]:
-        """Return percentiles of the times.
+        """Return percentiles of the decision times.
 
         Parameters
         ----------
         levels : sequence of float
-            From 0 to 100.
+            Percentile levels from 0 to 100.
 
         Returns
         -------
         dict of float to float
-            By level, in seconds, interpolated linearly; NaN if there was no decision.
+            Times in seconds by level, interpolated linearly; NaN if there was no decision.
 
         Raises
         ------
@@ -122,7 +122,7 @@ class DecisionTimes:
         """
         wrong = [level for level in levels if not 0 <= level <= 100]
         if wrong:
-            raise InvalidConfiguration(f"level is {wrong[0]!r}, want a number from 0 to 100")
+            raise InvalidConfiguration(f"level: got {wrong[0]!r}, expected a number from 0 to 100")
         times = self.seconds
         values = np.percentile(times, levels) if len(times) else np.full(len(levels), np.nan)
         return dict(zip(levels, values.tolist(), strict=True))
@@ -133,7 +133,7 @@ class DecisionTimes:
         Returns
         -------
         seconds, fraction : array of float, shape (num_decisions,)
-            The times in ascending order, and which part of the decisions took at most as long.
+            Times in ascending order, and the fraction of decisions that took at most as long.
         """
         times = np.sort(self.seconds)
         return times, np.arange(1, len(times) + 1) / max(len(times), 1)

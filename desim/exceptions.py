@@ -1,19 +1,19 @@
-"""The errors that desim raises, all below one base class.
+"""The errors that desim raises, all derived from one base class.
 
 .. code-block:: text
 
     DesimError
     ├── WorkloadError          a trace, table or job that cannot be used (ValueError)
-    ├── InfeasibleAction       an agent's answer that the system cannot carry out (ValueError)
-    ├── InvalidConfiguration   arguments that make no sense together (ValueError)
+    ├── InfeasibleAction       an agent's action that the system cannot carry out (ValueError)
+    ├── InvalidConfiguration   arguments that are out of range or contradict each other (ValueError)
     ├── RecordError            stored results that cannot be read or written (OSError)
     └── MissingDependency      an optional package that is not installed (ImportError)
 
-A run that ends before its work is done, since nothing will do it, warns with a :class:`StalledWarning`; a comparison
-with runs that are not to be relied on, with a :class:`ComparisonWarning`.
+A run that stalls, that is, ends before its work is done because no event is left to do it, gives a
+:class:`StalledWarning`. A comparison that contains unreliable runs gives a :class:`ComparisonWarning`.
 
-Every error carries exactly one string, so that SimPy, which raises a process's error again as
-``type(error)(*error.args)``, loses nothing.
+Every error has exactly one string argument, because SimPy raises a process's error again as
+``type(error)(*error.args)``.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ __all__ = [
 
 
 class DesimError(Exception):
-    """Base class of every error that desim raises on purpose."""
+    """Base class of all errors that desim raises on purpose."""
 
 
 class WorkloadError(DesimError, ValueError):
-    """A workload that cannot be used; the message names the file and line, or the job."""
+    """Unusable workload; the message names the file and line, or the job."""
 
 
 class InfeasibleAction(DesimError, ValueError):
-    """An action that the system cannot carry out; the message names time, job and reason."""
+    """Action that the system cannot carry out; the message names time, job and reason."""
 
 
 class InvalidConfiguration(DesimError, ValueError):
@@ -52,10 +52,10 @@ class RecordError(DesimError, OSError):
 
 
 class MissingDependency(DesimError, ImportError):
-    """An optional package is needed; the message holds the command that installs it."""
+    """Missing optional package; the message contains the command that installs it."""
 
 
-#: What `pip install 'desim[...]'` installs each package of with, for packages that are not always needed.
+#: Extra of `pip install 'desim[EXTRA]'` that installs each optional package.
 EXTRAS = {
     "torch": "learning",
     "torch_geometric": "learning",
@@ -69,19 +69,19 @@ EXTRAS = {
 
 
 def missing(what: str, error: ImportError) -> MissingDependency:
-    """Return the error that says which package something needs, and what installs it.
+    """Return the error for a missing package, with the command that installs it.
 
     Parameters
     ----------
     what : str
-        What cannot be had without it, in words.
+        What needs the package, in words.
     error : ImportError
-        What went wrong.
+        The import error.
 
     Returns
     -------
     MissingDependency
-        To be raised from the other.
+        Error to raise from the import error.
     """
     package = (error.name or "").partition(".")[0]
     if package not in EXTRAS:
@@ -91,8 +91,8 @@ def missing(what: str, error: ImportError) -> MissingDependency:
 
 
 class StalledWarning(UserWarning):
-    """A run has status ``"stalled"``: work was left that nothing would have done; the message says why."""
+    """A run has status ``"stalled"``: it ended with work left and no event to do it; the message gives the reason."""
 
 
 class ComparisonWarning(UserWarning):
-    """Runs of a comparison are not valid, have come to nothing or have failed; the message says which and why."""
+    """A comparison contains runs that are invalid, failed or without a result; the message names runs and reasons."""

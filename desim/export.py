@@ -1,10 +1,10 @@
-"""Results in formats of other programs: CSV, Batsim's job table, Chrome's trace events.
+"""Export of results to other programs: CSV, Batsim's job table, Chrome's trace events.
 
-The last show a batch run in Perfetto (ui.perfetto.dev) and chrome://tracing. One track a core id: a job is a slice on
-the track of the first core of each range of neighbouring cores that it holds, so that slices of a track never overlap.
-Above them run curves of the queued jobs, the busy cores and, if cores failed, the cores that are up. A simulated second
-is a second of the trace. "Trace Event Format", complete events (``X``), counters (``C``) and metadata (``M``), times in
-microseconds.
+Trace events show a batch run in Perfetto (ui.perfetto.dev) and chrome://tracing. There is one track per core. A job is
+a slice on the track of the first core of each range of adjacent cores that it holds, so slices of a track never
+overlap. Above the tracks are curves of the queued jobs, the busy cores and, if cores failed, the cores that are up. One
+simulated second is one second of the trace. The file follows the "Trace Event Format", with complete events (``X``),
+counters (``C``) and metadata (``M``), and times in microseconds.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["to_batsim_csv", "to_chrome_trace", "to_csv"]
 
 Floats = NDArray[np.float64]
 
-#: Batsim's names for what became of a job.
+#: Batsim's names for the final states of a job.
 _FINAL_STATES = {
     "completed": "COMPLETED_SUCCESSFULLY",
     "killed": "COMPLETED_WALLTIME_REACHED",
@@ -39,24 +39,24 @@ _FINAL_STATES = {
     "rejected": "REJECTED",
 }
 
-#: Points of a curve; of longer ones, values at times of equal distance are kept.
+#: Maximum number of points per curve; longer curves are sampled at equal distances in time.
 MOST_POINTS = 20_000
 
 
 def to_csv(result: Result, path: str | os.PathLike[str]) -> Path:
-    """Write the job table as it is, one row a job, with a line of column names.
+    """Write the job table unchanged as CSV, one row per job, with a header line.
 
     Parameters
     ----------
     result : Result
         The run.
     path : path
-        The file, replaced only when the new one is complete.
+        CSV file; an existing file is replaced only when the new one is complete.
 
     Returns
     -------
     Path
-        The file. Nothing stands where a value is unknown; numbers read back exactly.
+        Path of the file. Unknown values are empty; numbers are written so that they are read back exactly.
 
     Raises
     ------
@@ -74,21 +74,21 @@ def to_batsim_csv(result: Result, path: str | os.PathLike[str], *, workload_name
     result : Result
         The run.
     path : path
-        The file, replaced only when the new one is complete.
+        CSV file; an existing file is replaced only when the new one is complete.
     workload_name : str
-        Content of the column of this name.
+        Content of the column ``workload_name``.
 
     Returns
     -------
     Path
-        The file. A profile is called after the run time of its job, as in the workloads that desim writes for
-        Batsim. ``consumed_energy`` is -1, for unknown. A job that has not started or finished has nothing where a
-        time of it is unknown.
+        Path of the file. A profile is named after the run time of its job, as in the workloads that desim writes for
+        Batsim. ``consumed_energy`` is -1, for unknown. Unknown times of jobs that have not started or finished are
+        empty.
 
     Raises
     ------
     InvalidConfiguration
-        If the run is not one of batch.
+        If the run is not of the problem batch.
     RecordError
         If the records cannot be read or the file cannot be written.
     """
@@ -132,33 +132,33 @@ def _write_csv(table: pl.LazyFrame, path: str | os.PathLike[str]) -> Path:
 
 
 def to_chrome_trace(result: Result, path: str | os.PathLike[str], *, max_slices: int = 300_000) -> Path:
-    """Write a run as a file of trace events.
+    """Write a batch run as a file of Chrome trace events.
 
     Parameters
     ----------
     result : Result
         The run.
     path : path
-        The JSON file, replaced only when the new one is complete.
+        JSON file; an existing file is replaced only when the new one is complete.
     max_slices : int
-        Bound on the size of the file, which is about 200 bytes a slice. If there are more ranges of cores than
-        this, a job has one slice, for its first range; if there are more executions still, those of the most
-        core-seconds are kept. ``otherData`` in the file says how many were left out.
+        Maximum number of slices, of about 200 bytes each in the file. If there are more ranges of cores, a job has
+        one slice, for its first range; if there are still more executions, those with the most core-seconds are
+        kept. ``otherData`` in the file states the number left out.
 
     Returns
     -------
     Path
-        The file.
+        Path of the file.
 
     Raises
     ------
     InvalidConfiguration
-        If ``max_slices`` is below 1, or the run is not one of batch.
+        If ``max_slices`` is less than 1, or the run is not of the problem batch.
     RecordError
         If the records cannot be read or the file cannot be written.
     """
     if max_slices < 1:
-        raise InvalidConfiguration(f"max_slices is {max_slices!r}, want at least 1")
+        raise InvalidConfiguration(f"max_slices: got {max_slices!r}, expected at least 1")
     _check_batch(result, ("jobs", "interruptions", "outages"))
     table = _executions(result)
     slices, omitted = _slices(table, max_slices)
@@ -179,14 +179,14 @@ def to_chrome_trace(result: Result, path: str | os.PathLike[str], *, max_slices:
 
 
 def _end(result: Result, jobs: pl.DataFrame) -> float:
-    """Return when the run ended; of one that crashed, the last time in its records."""
+    """Return the end time of a run; for a crashed run, the last time in its records."""
     known = result.info.get("end_time")
     times = [jobs[name].max() for name in ("submission_time", "starting_time", "finish_time")]
     return float(known) if known is not None else max((float(time) for time in times if time is not None), default=0.0)  # type: ignore[arg-type]
 
 
 def _executions(result: Result) -> pl.DataFrame:
-    """Return all executions, cut ones included, with the fields of their jobs."""
+    """Return all executions, including interrupted ones, with the columns of their jobs."""
     names = (
         "job_id",
         "submission_time",
@@ -205,7 +205,7 @@ def _executions(result: Result) -> pl.DataFrame:
 
 
 def _slices(table: pl.DataFrame, most: int) -> tuple[pl.DataFrame, int]:
-    """Return the slices with their tracks, by start, and how many executions have none."""
+    """Return the slices with their tracks, by start, and the number of executions left out."""
     omitted = max(len(table) - most, 0)
     if omitted:
         length = pl.col("finish_time") - pl.col("starting_time")
@@ -218,7 +218,7 @@ def _slices(table: pl.DataFrame, most: int) -> tuple[pl.DataFrame, int]:
 
 
 def _curves(result: Result, table: pl.DataFrame) -> dict[str, tuple[Floats, Floats]]:
-    """Return times and values of the curves."""
+    """Return times and values of the curves, by name."""
     jobs = result.scan("jobs").filter(pl.col("status") != "rejected").select("submission_time").collect()
     starts, ends = table["starting_time"].to_numpy(), table["finish_time"].to_numpy()
     cores = table["requested_number_of_resources"].to_numpy()
@@ -236,7 +236,7 @@ def _curves(result: Result, table: pl.DataFrame) -> dict[str, tuple[Floats, Floa
 
 
 def _steps(times: Floats, changes: NDArray[np.int64]) -> tuple[Floats, Floats]:
-    """Return a step function: its times, each once, and its values from then on."""
+    """Return a step function: its distinct times, and its values from then on."""
     moments, place = np.unique(times, return_inverse=True)
     return moments, np.cumsum(np.bincount(place, weights=changes, minlength=len(moments)))
 
@@ -262,7 +262,7 @@ def _events(result: Result, slices: pl.DataFrame, curves: dict[str, tuple[Floats
         yield {
             "ph": "X",
             "pid": 1,
-            "tid": row["first"] + 1,  # some viewers give thread 0 a meaning of its own
+            "tid": row["first"] + 1,  # some viewers treat thread 0 specially
             "ts": begin,
             "dur": end - begin,
             "name": f"job {row['job_id']}",
@@ -279,14 +279,14 @@ def _events(result: Result, slices: pl.DataFrame, curves: dict[str, tuple[Floats
 
 
 def _microseconds(seconds: float) -> int:
-    """Round, so that a slice that ends when another begins still does."""
+    """Return rounded microseconds, so that a slice that ends when another begins still does."""
     return round(seconds * 1e6)
 
 
 def _check_batch(result: Result, tables: Sequence[str] = ("jobs",)) -> None:
-    """Refuse a result of another problem, or one without a table that the format needs."""
+    """Raise if a result is of another problem, or lacks a table that the format needs."""
     is_there = all(table in result.table_names for table in tables)
     if not is_there or "requested_number_of_resources" not in result.scan("jobs").collect_schema():
         raise InvalidConfiguration(
-            f"this is a result of {result.info.get('problem', 'an unknown problem')}, but the format is one of batch"
+            f"got a result of {result.info.get('problem', 'an unknown problem')}, expected one of batch for this format"
         )

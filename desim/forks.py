@@ -1,9 +1,9 @@
-"""Independent copies of a simulation: its state copied or, where that cannot be done, its past replayed.
+"""Independent copies of a simulation, made by copying its state or, where that is impossible, by replaying its past.
 
-A copy is a round trip through :mod:`pickle` in memory, which follows whatever refers to whatever. What never changes is
-shared instead: the configuration with its workload, the classes that a problem lists as ``constants``, rows that are
-recorded. Generators cannot be copied; a process goes on in the copy if its :class:`~desim.core.Resumable` is known.
-Objects of classes outside desim are not copied either, since nobody knows what else refers to them.
+A copy is a round trip through :mod:`pickle` in memory, which preserves references between objects. Unchanging objects
+are shared instead: the configuration with its workload, objects of the classes that a problem lists as ``constants``,
+and recorded rows. Generators cannot be copied; a process continues in the copy if its :class:`~desim.core.Resumable` is
+known. Objects of classes outside desim are not copied either, because other references to them are unknown.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ __all__ = ["fork"]
 
 
 def fork(original: Simulation, *, problem: Problem | None, foresight: bool) -> Simulation:
-    """Return an independent simulation in the same state: the work behind :meth:`desim.Simulation.fork`.
+    """Return an independent simulation in the same state; implements :meth:`desim.Simulation.fork`.
 
     Parameters
     ----------
     original : Simulation
-        What is forked.
+        Simulation to fork.
     problem : Problem or None
-        The system to go on with.
+        Problem to continue with; None keeps that of the original.
     foresight : bool
         Whether the copy has the future of the original.
 
@@ -52,7 +52,7 @@ def fork(original: Simulation, *, problem: Problem | None, foresight: bool) -> S
     Raises
     ------
     InvalidConfiguration
-        If it cannot be forked in this way.
+        If the simulation cannot be forked in the requested way.
     DesimError
         If a replay differs from the run.
     """
@@ -66,36 +66,36 @@ def fork(original: Simulation, *, problem: Problem | None, foresight: bool) -> S
         other = type(original)(configuration, seed=original.seed, until=original.until)
         other.replayed = True
         _replay(original, other)
-    is_due = bool(other._pending) and other.advance() is not None  # nothing is, if the run has ended unanswered
+    is_due = bool(other._pending) and other.advance() is not None  # a run may have ended with a decision unanswered
     if not (is_due or (problem is None and foresight)):
-        raise InvalidConfiguration(f"the run has ended at time {other.env.now} s: it has no other future")
+        raise InvalidConfiguration(f"the run has ended at time {other.env.now} s, so it has no other future")
     if not foresight:
         _forget_future(other)
     return other
 
 
 class _Unknown(Exception):
-    """Something cannot be copied."""
+    """Raised if an object cannot be copied."""
 
 
 class _Copier(pickle.Pickler):
-    """Takes a simulation apart.
+    """Pickler of a simulation.
 
-    What is shared, or has a twin already, stands in the memos of both sides from the beginning, where pickle looks
-    first: asking for each object whether it is shared would take longer than all the rest.
+    Shared objects and their twins are entered into the memos of both sides in advance, where pickle looks first.
+    Testing for each object whether it is shared would take longer than the rest of the copy.
     """
 
     def __init__(self, file: io.BytesIO, twins: list[tuple[Any, Any]], constants: tuple[type, ...]) -> None:
         super().__init__(file, protocol=5)
         self.constants = constants
-        self.shared: list[Any] = []  # constants, by the numbers that stand for them
+        self.shared: list[Any] = []  # constants, by the numbers that represent them
         self.find = self.shared.__getitem__
         known = {id(thing): (thing, twin) for thing, twin in [(self.find, self.find), *twins]}
         self.memo = {key: (number, thing) for number, (key, (thing, _)) in enumerate(known.items())}
         self.twins = [twin for _, twin in known.values()]
 
     def reducer_override(self, thing: Any) -> Any:
-        """Say how an object is made again."""
+        """Return how an object is rebuilt."""
         kind = type(thing)
         if kind in self.constants or (kind is FunctionType and thing.__closure__ is None):
             self.shared.append(thing)
@@ -108,21 +108,21 @@ class _Copier(pickle.Pickler):
             state = thing.__getstate__() if hasattr(kind, "__setstate__") else object.__getstate__(thing)
             return __newobj__, (kind,), state
         if kind is FunctionType or (issubclass(kind, Iterator) and kind is not count):
-            raise _Unknown(f"{thing!r} holds a state that it does not tell")
+            raise _Unknown(f"{thing!r} has a state that cannot be read")
         if issubclass(kind, type) or kind.__module__.startswith(_COPIED):
             return NotImplemented
-        raise _Unknown(f"{kind.__qualname__} is none of our classes")
+        raise _Unknown(f"{kind.__qualname__} is a class outside desim")
 
 
 def _rebuilt(taken_apart: bytes, twins: list[Any]) -> Any:
-    """Put together what was taken apart; the first places of the memo are those of the twins."""
+    """Return the simulation rebuilt from pickled bytes; the first entries of the memo are the twins."""
     fill_memo = b"".join(
         pickle.BININT + number.to_bytes(4, "little") + pickle.BINPERSID + pickle.MEMOIZE + pickle.POP
         for number in range(len(twins))
     )
     rebuilder = pickle.Unpickler(io.BytesIO(fill_memo + pickle.NONE + pickle.STOP + taken_apart))
     rebuilder.persistent_load = twins.__getitem__  # type: ignore[method-assign]
-    rebuilder.load()  # which leaves the memo as it is for the next one
+    rebuilder.load()  # keeps the memo for the next load
     return rebuilder.load()
 
 
@@ -130,7 +130,7 @@ _COPIED = ("builtins", "collections", "desim.", "functools", "itertools", "numpy
 
 
 def _copied(original: Simulation, configuration: Problem) -> Simulation | None:
-    """Return a copy in the same state; None if that is not possible."""
+    """Return a copy in the same state; None if copying is impossible."""
     problem, records = original.problem, original.records.copied()
     if problem.processes and problem.listening:  # a process may be among the listeners
         return None
@@ -160,7 +160,7 @@ def _new(kind: Any) -> Any:
 
 
 def _state_of(process: simpy.Process) -> tuple[Any, ...]:
-    """Return what there is to know of a process."""
+    """Return the state of a process."""
     if not process.is_alive:
         return process.env, process.callbacks, None, None, process._ok, process._value
     source = getattr(process, "source", None)
@@ -179,7 +179,7 @@ def _set_process(process: Any, state: tuple[Any, ...]) -> None:
     process._value, process._target = PENDING, value
     process._generator = source.resume() if begun else source.run()
     if begun:
-        next(process._generator)  # to the wait where it stands
+        next(process._generator)  # advance to the event that the process waits for
 
 
 def _set_environment(env: simpy.Environment, state: tuple[Any, ...]) -> None:
@@ -188,20 +188,20 @@ def _set_environment(env: simpy.Environment, state: tuple[Any, ...]) -> None:
 
 
 def _require_forkable(original: Simulation, *, is_changed: bool, foresight: bool) -> None:
-    """Raise InvalidConfiguration unless a simulation can be copied in the way that is asked for."""
+    """Raise InvalidConfiguration unless a simulation can be forked in the requested way."""
     if original.actions is None:
-        raise InvalidConfiguration("a simulation without logged actions cannot be forked: pass log_actions=True")
+        raise InvalidConfiguration("a simulation without logged actions cannot be forked; pass log_actions=True")
     if is_changed and not foresight:
-        raise InvalidConfiguration("a fork has a changed future or none that is known: pass problem or foresight=False")
+        raise InvalidConfiguration("problem and foresight=False cannot be combined; pass only one of them to fork")
     if (is_changed or not foresight) and not original._pending:
         raise InvalidConfiguration(
-            f"no decision is due at time {original.env.now}: a fork without foresight or onto another problem begins "
-            "where one is, so call advance() first"
+            f"no decision is due at time {original.env.now}: a fork without foresight or onto another problem needs "
+            "one, so call advance() first"
         )
 
 
 def _replay(original: Simulation, other: Simulation) -> None:
-    """Bring a new simulation to the state of another one, by giving it the same answers at the same times."""
+    """Bring a new simulation to the state of another by repeating the same answers at the same times."""
     assert original.actions is not None
     assert original._answered_at is not None
     times = original._answered_at
@@ -222,7 +222,7 @@ def _replay(original: Simulation, other: Simulation) -> None:
 
 
 def _forget_future(simulation: Simulation) -> None:
-    """Let a copy go on as far as its agent can know at the decision that is due."""
+    """Drop the future that the agent of a copy cannot know at the current decision."""
     assert simulation.actions is not None
     simulation.problem.forget_future()
     simulation.until = math.inf
@@ -230,7 +230,7 @@ def _forget_future(simulation: Simulation) -> None:
 
 
 def _different(number: int, time: float, instead: str) -> DesimError:
-    """Return the error of a replay that differs from the run."""
+    """Return the error for a replay that differs from the run."""
     return DesimError(
         f"the replay differs from the run: decision {number + 1} was due at {time} s, and now {instead}; the "
         "workload or a process is not reproducible, or the problem has another past"
@@ -238,12 +238,12 @@ def _different(number: int, time: float, instead: str) -> DesimError:
 
 
 def _not_possible(number: int, time: float, error: InfeasibleAction) -> DesimError:
-    """Return the error of a replay in which an answer is not possible."""
-    return _different(number, time, f"what was answered before cannot be carried out ({error})")
+    """Return the error for a replay in which an answer is infeasible."""
+    return _different(number, time, f"the earlier answer cannot be carried out ({error})")
 
 
 def _decision(other: Simulation, number: int, time: float) -> Decision | None:
-    """Return the decision with a number, which must be due at a time; None if the run ends with it unanswered."""
+    """Return the decision of a given number, which must be due at a given time; None if the run ends before it."""
     try:
         decision = other.advance()
     except InfeasibleAction as error:

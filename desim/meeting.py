@@ -1,4 +1,4 @@
-"""What is passed to a simulation: whether a problem and an agent can meet, one sentence for whatever is mistaken."""
+"""Resolution of the arguments of a simulation: problem and agent, with one clear sentence for each mistake."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ __all__ = ["agent_for"]
 
 
 def agent_for(problem: Any, agent: Any) -> Agent:
-    """Return the agent of a run, made if it is given by its name.
+    """Return the agent of a run, created if it is given by name.
 
     Parameters
     ----------
     problem : object
-        What is to be simulated.
+        Problem to simulate.
     agent : object
-        What is to decide, or its name as ``desim list`` has it.
+        Agent, or its name in ``desim list``.
 
     Returns
     -------
@@ -33,7 +33,7 @@ def agent_for(problem: Any, agent: Any) -> Agent:
     Raises
     ------
     InvalidConfiguration
-        If the first is no problem, the second no agent, or they do not belong together.
+        If the first argument is not a problem, the second is not an agent, or the agent is for another problem.
     """
     if not isinstance(problem, Problem):
         raise InvalidConfiguration(_no_problem(problem, agent))
@@ -51,29 +51,29 @@ def agent_for(problem: Any, agent: Any) -> Agent:
 
 
 def _no_problem(problem: Any, agent: Any) -> str:
-    """Say what stands where a problem should."""
+    """Return a message about an argument that is not a problem."""
     if isinstance(agent, Problem):
-        return f"the problem comes first: simulate(problem, agent), not simulate({shown(problem)}, problem)"
+        return f"problem: got an agent; try simulate(problem, agent), not simulate({shown(problem)}, problem)"
     if isinstance(problem, type):
-        return f"the problem is the class {problem.__name__}, want an object: {problem.__name__}(...)"
+        return f"problem: got the class {problem.__name__}, expected an instance; try {problem.__name__}(...)"
     if isinstance(problem, str):
-        return f"the problem is the name {problem!r}, want an object; names are for `desim run {problem}`"
-    return f"the problem is {shown(problem)}, want a desim.Problem, such as BatchCluster(jobs, num_cores)"
+        return f"problem: got the name {problem!r}, expected an object; names are for `desim run {problem}`"
+    return f"problem: got {shown(problem)}, expected a desim.Problem, such as BatchCluster(jobs, num_cores)"
 
 
 def _no_agent(agent: Any) -> str:
-    """Say what stands where an agent should."""
+    """Return a message about an argument that is not an agent."""
     if isinstance(agent, type):
-        return f"the agent is the class {agent.__name__}, want an object: {agent.__name__}({_arguments(agent)})"
+        return f"agent: got the class {agent.__name__}, expected an instance; try {agent.__name__}({_arguments(agent)})"
     if callable(agent):
-        return f"the agent is the function {shown(agent)}, want an object with a method act(observation)"
+        return f"agent: got the function {shown(agent)}, expected an object with a method act(observation)"
     if isinstance(agent, Problem):
-        return "the agent is a problem, want simulate(problem, agent)"
-    return f"the agent is {shown(agent)}, want a name such as 'fcfs', or an object with a method act(observation)"
+        return "agent: got a problem; try simulate(problem, agent)"
+    return f"agent: got {shown(agent)}, expected a name such as 'fcfs', or an object with a method act(observation)"
 
 
 def _arguments(agent: type) -> str:
-    """Return dots if a class needs arguments."""
+    """Return an ellipsis if a class needs arguments, otherwise an empty string."""
     try:
         inspect.signature(agent).bind()
     except (TypeError, ValueError):
@@ -83,7 +83,7 @@ def _arguments(agent: type) -> str:
 
 @cache
 def _home(module: str) -> str:
-    """Return the kind of problem in whose package of agents a module is; empty if in none."""
+    """Return the problem whose package of agents contains a module; empty if none does."""
     for name, kind in kinds().items():
         for entry in kind.agents:
             package = entry.removesuffix(".registry")
@@ -93,5 +93,5 @@ def _home(module: str) -> str:
 
 
 def _names(problem: type) -> frozenset[str]:
-    """Return the names of a class of problems and of those that it is derived from."""
+    """Return the problem names of a class and of its base classes."""
     return frozenset(vars(base)["name"] for base in problem.__mro__ if "name" in vars(base))

@@ -1,6 +1,6 @@
-"""Code of users by name: ``module:Name`` leads to an agent, or to a function that makes a problem.
+"""User code by reference: ``module:Name`` of an agent, or of a function that creates a problem.
 
-Modules are looked for where Python looks for all modules and, last, in the current directory.
+Modules are searched for in Python's import path and, last, in the current directory.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _REFERENCE = re.compile(f"{_DOTTED}:{_DOTTED}")
 
 
 def is_reference(name: str) -> bool:
-    """Tell whether a name may stand for an object of a module.
+    """Return whether a name has the form of a reference to an object in a module.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def is_reference(name: str) -> bool:
     Returns
     -------
     bool
-        Whether it is written like ``module:Name``; nothing is imported.
+        Whether the name has the form ``module:Name``; nothing is imported.
 
     Examples
     --------
@@ -47,7 +47,7 @@ def is_reference(name: str) -> bool:
 
 
 def is_there(name: str) -> bool:
-    """Tell whether a name leads to a module.
+    """Return whether a name refers to an existing module.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def is_there(name: str) -> bool:
     Returns
     -------
     bool
-        Whether it is written like ``module:Name``, and there is such a module or package; it is not imported.
+        Whether the name has the form ``module:Name`` and the module exists; it is not imported.
     """
     _search_here()
     try:
@@ -67,22 +67,22 @@ def is_there(name: str) -> bool:
 
 
 def load(reference: str) -> Any:
-    """Return an object of a module.
+    """Return the object that a reference names.
 
     Parameters
     ----------
     reference : str
-        Such as ``"my_agents:Shortest"``.
+        Reference such as ``"my_agents:Shortest"``.
 
     Returns
     -------
     object
-        Whatever the module calls by this name.
+        The object with this name in the module.
 
     Raises
     ------
     InvalidConfiguration
-        If there is no such module or no such name in it, or the module cannot be imported; the message says which.
+        If the module or the name in it does not exist, or the module cannot be imported; the message says which.
     """
     found: Any = own_module(reference)
     for part in reference.partition(":")[2].split("."):
@@ -94,47 +94,47 @@ def load(reference: str) -> Any:
 
 
 def own_module(reference: str) -> ModuleType:
-    """Return the module of a reference.
+    """Return the module that a reference names.
 
     Parameters
     ----------
     reference : str
-        Such as ``"my_agents:Shortest"``.
+        Reference such as ``"my_agents:Shortest"``.
 
     Returns
     -------
     module
-        Imported.
+        The imported module.
 
     Raises
     ------
     InvalidConfiguration
-        If there is no such module, or it cannot be imported.
+        If the module does not exist or cannot be imported.
     """
     return _module(reference, reference.partition(":")[0])
 
 
 def own_agent(reference: str) -> Agent:
-    """Return a new agent.
+    """Return a new agent by reference.
 
     Parameters
     ----------
     reference : str
-        Of a class or function that is called without arguments, or of an agent, of which a copy is taken.
+        Reference to a class or function without required arguments, or to an agent, which is copied.
 
     Returns
     -------
     Agent
-        What has a method ``act``.
+        Object with a method ``act``.
 
     Raises
     ------
     InvalidConfiguration
-        If it has none, arguments are missing, or for what :func:`load` refuses.
+        If the object has no method ``act``, arguments are missing, or :func:`load` raises.
     """
     found = load(reference)
     if not isinstance(found, type) and callable(getattr(found, "act", None)):
-        agent: Agent = copy.deepcopy(found)  # what one run leaves in it must not reach the next
+        agent: Agent = copy.deepcopy(found)  # so that state of one run does not reach the next
         return agent
     made = own_function(reference, found)()
     if not callable(getattr(made, "act", None)):
@@ -144,32 +144,32 @@ def own_agent(reference: str) -> Agent:
 
 
 def own_function(reference: str, found: Any, *arguments: Any, **settings: Any) -> Callable[[], Any]:
-    """Return an object as a function that is ready to be called.
+    """Return an object as a function without arguments that is ready to be called.
 
     Parameters
     ----------
     reference : str
-        What users call it.
+        Reference as the user gave it.
     found : object
-        What :func:`load` has found.
+        Object that :func:`load` returned.
     *arguments, **settings
-        What it is to be called with.
+        Arguments of the later call.
 
     Returns
     -------
     callable
-        Takes nothing.
+        Function without arguments.
 
     Raises
     ------
     InvalidConfiguration
-        If it cannot be called so; the message says which arguments it takes.
+        If it cannot be called with these arguments; the message says which arguments it takes.
     """
     if not callable(found):
-        raise InvalidConfiguration(f"{reference} is {found!r}, which can neither act nor be called")
+        raise InvalidConfiguration(f"{reference}: got {found!r}, expected an agent, a class or a function")
     try:
         signature = inspect.signature(found)
-    except (TypeError, ValueError):  # some builtins have none
+    except (TypeError, ValueError):  # some builtins have no signature
         return lambda: found(*arguments, **settings)
     try:
         signature.bind(*arguments, **settings)
@@ -179,11 +179,11 @@ def own_function(reference: str, found: Any, *arguments: Any, **settings: Any) -
 
 
 def _search_here() -> str:
-    """Let modules be found in the current directory, and return it."""
+    """Append the current directory to the import path, and return it."""
     here, checkout = str(Path.cwd()), Path(__file__).parents[1]
     if here not in sys.path:
-        # Behind all others, so that no file here takes the place of an installed module; but the folders of a checkout
-        # of desim, such as agents/, are importable as desim.agents only.
+        # Last, so that no local file shadows an installed module. The folders of a checkout of desim, such as agents/,
+        # are importable only as desim.agents.
         is_checkout = (checkout / "setup.cfg").exists() and str(checkout) in sys.path
         sys.path.insert(sys.path.index(str(checkout)) if is_checkout else len(sys.path), here)
     importlib.invalidate_caches()
@@ -213,7 +213,7 @@ def _complaint(reference: str, name: str, error: BaseException) -> str:
 
 
 def _public(found: Any) -> Iterator[str]:
-    """Yield the names that an object offers, but for modules and what comes from elsewhere."""
+    """Yield the public names that an object defines, except modules and imported objects."""
     for name, value in vars(found).items() if hasattr(found, "__dict__") else ():
         if not name.startswith("_") and not isinstance(value, ModuleType):
             home = getattr(value, "__module__", None)

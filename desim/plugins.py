@@ -1,10 +1,10 @@
-"""What packages offer by name: agents, workloads, trainings of each kind of problem, and the experiments of papers.
+"""Registries of installed packages: agents, workloads and trainings of each problem, and experiments of papers.
 
-A module of agents has the functions ``create(name)`` and ``descriptions()``; one of workloads has ``descriptions()``,
-of ``batch`` also ``load(source, ...)``, ``read(path)`` and ``write(path, jobs, ...)``, of ``dag`` ``read(path)``. Which
-modules there are the kinds of problems say, see :class:`desim.problem.Kind`; any installed package may add to them
-with a :class:`desim.problem.Extension` of the entry point group ``desim.problems``. Experiments of a paper are found
-by the group ``desim.experiments``: an :class:`ExperimentFamily`.
+A module of agents has the functions ``create(name)`` and ``descriptions()``. A module of workloads has
+``descriptions()``; for ``batch`` also ``load(source, ...)``, ``read(path)`` and ``write(path, jobs, ...)``, for ``dag``
+also ``read(path)``. The kinds of problems list these modules, see :class:`desim.problem.Kind`; any installed package
+can add modules with a :class:`desim.problem.Extension` in the entry point group ``desim.problems``. The experiments
+of a paper, an :class:`ExperimentFamily`, are found through the group ``desim.experiments``.
 """
 
 from __future__ import annotations
@@ -40,26 +40,26 @@ EXPERIMENTS = "desim.experiments"
 
 
 class RepairReport(Protocol):
-    """What a reader dropped, changed or noticed."""
+    """Report of the rows that a reader dropped, changed or noted."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values: ``rows``, ``jobs``, ``dropped``, and ``reasons`` with ``action`` and ``count``."""
 
 
 class Workload(Protocol):
-    """Jobs and what is known of them."""
+    """Jobs, with facts about them."""
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Name of the workload."""
 
     @property
     def jobs(self) -> Iterable[Any]:
-        """The jobs; every iteration gives the same."""
+        """Jobs; every iteration yields the same."""
 
     @property
     def num_cores(self) -> int | None:
-        """Cores of the machine, if known."""
+        """Number of cores of the machine, if known."""
 
     @property
     def num_jobs(self) -> int | None:
@@ -67,65 +67,65 @@ class Workload(Protocol):
 
     @property
     def report(self) -> RepairReport | None:
-        """What was repaired, if anything was read."""
+        """Repairs made while reading a file, if one was read."""
 
 
 class ExperimentFamily(Protocol):
-    """The experiments of a paper."""
+    """Experiments of a paper."""
 
     @property
     def title(self) -> str:
-        """What is studied."""
+        """Topic of the paper."""
 
     @property
     def source(self) -> str:
-        """The paper."""
+        """Reference of the paper."""
 
     @property
     def modules(self) -> Sequence[str]:
-        """Names of the experiments, in the order in which they are run."""
+        """Names of the experiments, in the order in which they run."""
 
     def descriptions(self) -> dict[str, str]:
-        """Return the experiments with a line on each."""
+        """Return one-line descriptions of the experiments, by name."""
 
     def run(self, name: str, arguments: Sequence[str]) -> int:
-        """Run one with its own command line; return the exit status."""
+        """Run one experiment with its own command line; return the exit status."""
 
     def reproduce(
         self, arguments: Sequence[str], *, out: Path | None = None, store: Path | None = None, only: Sequence[str] = ()
     ) -> int:
-        """Run all, or some, with the same command line, and write a report; return the exit status."""
+        """Run all or some experiments with the same command line and write a report; return the exit status."""
 
     def report(self, out: Path | None = None) -> Path:
-        """Write a report of those that were run; return the file."""
+        """Write a report from the stored results; return its path."""
 
     def documentation(self, page: Path, out: Path | None = None) -> Path:
-        """Write the same as a page of documentation; return the file."""
+        """Write the report as a page of documentation; return its path."""
 
     def sweeps(self, store: Path | None = None) -> Sequence[Any]:
-        """Return how far sweeps have come: title, wanted, stored, failed, running, started."""
+        """Return the progress of sweeps: title, wanted, stored, failed, running, started."""
 
 
 def create_agent(problem: str, name: str) -> Agent:
-    """Return a new agent.
+    """Return a new agent by name.
 
     Parameters
     ----------
     problem : str
-        Such as ``"batch"``.
+        Name of the problem, such as ``"batch"``.
     name : str
-        One that :func:`describe_agents` lists, or ``module:Name`` of a class, function or agent of your own, see
+        Name that :func:`describe_agents` lists, or ``module:Name`` of your own class, function or agent, see
         :func:`desim.own_code.own_agent`.
 
     Returns
     -------
     Agent
-        From the first package that knows the name; where none does, your own.
+        Agent from the first package that knows the name; your own if none does.
 
     Raises
     ------
     InvalidConfiguration
-        If there is no such agent; the message lists the possible names.
+        If the agent is unknown; the message lists the known names.
     MissingDependency
         If no package offers agents for the problem, or one cannot be imported.
     """
@@ -149,20 +149,20 @@ def create_agent(problem: str, name: str) -> Agent:
 
 
 def agent_files(problem: str, name: str) -> tuple[Path, ...] | None:
-    """Return the files that an agent is made of besides the code of desim.
+    """Return the files that an agent depends on besides the code of desim.
 
     Parameters
     ----------
     problem : str
-        Such as ``"batch"``.
+        Name of the problem, such as ``"batch"``.
     name : str
-        One that :func:`create_agent` knows.
+        Name of an agent that :func:`create_agent` accepts.
 
     Returns
     -------
     tuple of Path or None
-        Such as weights with their card; the same name with the same content of these files is the same agent. None
-        where that is not certain: the agent, or a part of it, may be code of another package or of a user.
+        Files such as weights with their model card; the same name and file contents mean the same agent. None if that
+        is uncertain, because the agent or part of it may be code of another package or of a user.
     """
     if own_code.is_there(name):
         return None
@@ -183,29 +183,29 @@ def is_ours(module: str) -> bool:
 
 
 def describe_agents(problem: str) -> dict[str, str]:
-    """Return the names of a problem's agents, or patterns of names, with a line on each."""
+    """Return descriptions of a problem's agents by name or pattern of names."""
     return {name: text for module in _modules(problem, "agents") for name, text in module.descriptions().items()}
 
 
 def describe_workloads(problem: str) -> dict[str, str]:
-    """Return the sources of a problem's workloads, or patterns of files, with a line on each."""
+    """Return descriptions of a problem's workloads by name or file pattern."""
     return {name: text for module in _modules(problem, "workloads") for name, text in module.descriptions().items()}
 
 
 def workload_provider(problem: str, source: str = "") -> Any:
-    """Return the module that knows a source of workloads.
+    """Return the module that knows a workload source.
 
     Parameters
     ----------
     problem : str
-        Such as ``"batch"``.
+        Name of the problem, such as ``"batch"``.
     source : str
-        A name that the module lists, or anything else, such as a file.
+        Name that the module lists, or anything else, such as the path of a file.
 
     Returns
     -------
     module
-        The first one, if none lists the source.
+        The module; the first one if none lists the source.
 
     Raises
     ------
@@ -217,17 +217,17 @@ def workload_provider(problem: str, source: str = "") -> Any:
 
 
 def episode_workload(problem: str) -> Callable[..., Any]:
-    """Return the function that makes the default workload of a problem's Gymnasium environment.
+    """Return the function that creates the default workload of a problem's Gymnasium environment.
 
     Parameters
     ----------
     problem : str
-        Such as ``"batch"``.
+        Name of the problem, such as ``"batch"``.
 
     Returns
     -------
     callable
-        Called with a ``numpy.random.Generator`` and plain settings by keyword.
+        Called with a ``numpy.random.Generator``, and plain settings by keyword.
 
     Raises
     ------
@@ -236,34 +236,34 @@ def episode_workload(problem: str) -> Callable[..., Any]:
     """
     known = kinds()
     if problem not in known or not known[problem].episodes:
-        raise MissingDependency(f"no installed package draws workloads for the environment of problem {problem!r}")
+        raise MissingDependency(f"no installed package generates workloads for the environment of problem {problem!r}")
     workload: Callable[..., Any] = reference(known[problem].episodes)
     return workload
 
 
 def trainings() -> dict[str, str]:
-    """Return what can be trained: names of problems, or of problems and agents, with the dataclass of its settings."""
+    """Return the settings classes of all trainings, by problem, or by problem and agent."""
     found = {name: settings for kind in kinds().values() for name, settings in kind.trainings.items()}
     return dict(sorted(found.items()))
 
 
 def training_settings(name: str) -> type[Any]:
-    """Return the settings of a training.
+    """Return the settings class of a training.
 
     Parameters
     ----------
     name : str
-        One of :func:`trainings`.
+        Name of the training, one of :func:`trainings`.
 
     Returns
     -------
     type
-        A nested dataclass, see :class:`desim.agents.learning.settings.TrainingSettings`.
+        Nested dataclass, see :class:`desim.agents.learning.settings.TrainingSettings`.
 
     Raises
     ------
     MissingDependency
-        If no package trains this, or it cannot be imported.
+        If no package offers this training, or it cannot be imported.
     """
     known = trainings()
     if name not in known:
@@ -273,24 +273,24 @@ def training_settings(name: str) -> type[Any]:
 
 
 def experiment_families() -> dict[str, ExperimentFamily]:
-    """Return the experiments of all papers, by name, sorted.
+    """Return the experiments of all papers by key, sorted.
 
     Returns
     -------
     dict of str to ExperimentFamily
-        Of all installed packages.
+        Experiments of all installed packages.
 
     Raises
     ------
     MissingDependency
-        If one cannot be imported.
+        If a package cannot be imported.
     """
     points = {point.name: point.value for point in entry_points(group=EXPERIMENTS)}
     return {name: reference(value) for name, value in sorted(points.items())}
 
 
 def modules(problem: str) -> list[str]:
-    """Return the full names of the modules that agents, workloads, metrics and rules of a problem come from, sorted."""
+    """Return the sorted names of the modules that define a problem's agents, workloads, metrics and rules."""
     kind = kinds().get(problem)
     if kind is None:
         return []

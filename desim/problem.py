@@ -1,10 +1,8 @@
-"""What a system must offer to be simulated, and what desim has to know of it.
+"""Base class of problems, and the description of a kind of problem.
 
-`Problem` is the base class of all systems. `Kind` is the one descriptor of a kind of problem: its tables, metrics,
-rules, figures, environment, the options of the command line, and where its agents and workloads come from. Kinds are
-found by
-the entry point group ``desim.problems``; a problem of a user's own names its kind as a class attribute and has the same
-rights.
+`Problem` is the base class of all systems. `Kind` describes a kind of problem in one place: its tables, metrics, rules,
+figures, environment, command-line options, and the sources of its agents and workloads. Kinds are found through the
+entry point group ``desim.problems``. A user's own problem names its kind in a class attribute and is treated alike.
 """
 
 from __future__ import annotations
@@ -52,11 +50,11 @@ __all__ = [
 ]
 
 Process = Callable[[Any], Resumable | Generator[simpy.Event, Any, Any]]
-"""Makes a SimPy process: called with the bound problem, returns the generator to be run."""
+"""Factory of a SimPy process: called with the bound problem, returns the generator to run."""
 
 Better = Literal["lower", "higher"]
 RESOURCE = "<resource>"
-"""Stands for the name of a resource in the name of a metric."""
+"""Placeholder for the name of a resource in the name of a metric."""
 Loaded = TypeVar("Loaded")
 
 GROUP = "desim.problems"
@@ -64,20 +62,20 @@ GROUP = "desim.problems"
 
 @dataclass(frozen=True)
 class Metric:
-    """One metric.
+    """Description of one metric.
 
     Attributes
     ----------
     name : str
-        As tables and reports call it; with ``<resource>`` in it, it stands for one metric a resource.
+        Name in tables and reports; with ``<resource>`` in it, it stands for one metric per resource.
     meaning : str
-        A phrase.
+        Meaning in one phrase.
     unit : str
-        Of its values; empty for plain numbers.
+        Unit of the values; empty for plain numbers.
     better : {"lower", "higher"} or None
-        Which values are better; None if that cannot be said.
+        Whether lower or higher values are better; None if neither is.
     only_with : str
-        The entry of a run's description without which the run has no such metric.
+        Entry of a run's description that a run must have for this metric to exist.
     """
 
     name: str
@@ -87,25 +85,25 @@ class Metric:
     only_with: str = ""
 
     def fits(self, name: str) -> bool:
-        """Tell whether this describes the metric of a name."""
+        """Return whether this description covers a metric of the given name."""
         prefix, is_pattern, suffix = self.name.partition(RESOURCE)
         return self.name == name or bool(is_pattern and name.startswith(prefix) and name.endswith(suffix))
 
 
 @dataclass(frozen=True)
 class Metrics:
-    """The metrics of a problem.
+    """Metrics of a problem.
 
     Attributes
     ----------
     described : tuple of Metric
-        In the order in which they are returned.
+        Descriptions, in the order in which the metrics are returned.
     measure : callable
-        Called with a result and options by keyword; returns the metrics by name, NaN where nothing can be said.
+        Called with a result, and options by keyword; returns metrics by name, NaN where a metric is undefined.
     headline : tuple of str
-        The few metrics of the tables on a terminal, the most important one first.
+        Names of the few metrics shown on the terminal, the most important one first.
     main : tuple of str
-        The metrics that a report shows first.
+        Names of the metrics that a report shows first.
     """
 
     described: tuple[Metric, ...]
@@ -114,16 +112,16 @@ class Metrics:
     main: tuple[str, ...] = ()
 
     def __iter__(self) -> Iterator[Metric]:
-        """Return the metrics in order."""
+        """Yield the descriptions in order."""
         return iter(self.described)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names in order."""
+        """Names in order."""
         return tuple(metric.name for metric in self.described)
 
     def names_for(self, resources: Sequence[str]) -> list[str]:
-        """Return the names of what all runs have, in order, one for each resource for those that stand for all."""
+        """Return the names of the metrics that every run has, in order, with one name per resource for placeholders."""
         return [
             metric.name.replace(RESOURCE, resource)
             for metric in self.described
@@ -132,26 +130,26 @@ class Metrics:
         ]
 
     def __getitem__(self, name: str) -> Metric:
-        """Return what is known of a metric; of one that is unknown, its name."""
+        """Return the description of a metric; for an unknown metric, a description that holds only its name."""
         fitting = [metric for metric in self.described if metric.fits(name)]
-        fitting.sort(key=lambda metric: (metric.name == name, len(metric.name)))  # its own name says more than a sign
+        fitting.sort(key=lambda metric: (metric.name == name, len(metric.name)))  # an exact name beats a placeholder
         return fitting[-1] if fitting else Metric(name, "")
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of one run or of several.
+    """Figure of one run or of several runs.
 
     Attributes
     ----------
     draw : callable
-        Called with the results by name, and with ``window=(begin, end)`` if it takes that and a part is asked
-        for.
+        Called with the results by name, and with ``window=(begin, end)`` if it accepts that and a part is
+        requested.
     caption : str
-        What it shows.
+        Caption of the figure.
     when : callable or None
-        Tells of a result whether it has what is drawn; where one has not, the figure is passed over unless it is asked
-        for.
+        Returns whether a result contains the data for the figure. If some result does not, the figure is skipped
+        unless it is requested by name.
     """
 
     draw: Callable[..., Axes | list[Axes]]
@@ -159,30 +157,30 @@ class Figure:
     when: Callable[[Result], bool] | None = None
 
     def suits(self, results: Iterable[Result]) -> bool:
-        """Tell whether all results have what is drawn."""
+        """Return whether all results contain the data for the figure."""
         return self.when is None or all(map(self.when, results))
 
 
 @dataclass(frozen=True)
 class ReportWords:
-    """What a report says of the runs of a problem.
+    """Texts and numbers that reports show for the runs of a problem.
 
     Attributes
     ----------
     workload : callable or None
-        Returns numbers about the workload of a result, by their headings; a number of seconds whose heading holds {} is
+        Returns numbers about the workload of a result by heading. A number of seconds whose heading contains {} is
         shown in the unit that fits.
     size : callable or None
-        Returns what the cluster of a result is measured in, such as cores, and how many there are.
+        Returns the unit of a cluster's size, such as cores, and the size.
     left_behind : mapping of str to str
-        The statuses of jobs that metrics do not cover, with the metric that counts them.
+        Statuses of jobs that metrics do not cover, each with the metric that counts these jobs.
     of_finished_jobs : tuple of str
-        Beginnings of the names of metrics that miss those jobs, or count them too low.
+        Prefixes of the names of metrics that omit those jobs or underestimate them.
     in_force : callable or None
-        Returns what a site had told the cluster of a result to do, in sentences.
+        Returns sentences about the site policies that a run was configured with.
     all_finished, left_out, blind, below_workload : str
-        Sentences: if there are no such jobs; what the metrics miss otherwise; the metrics that tell nothing of such
-        jobs; what stands below the table of the workload.
+        Sentences: if all jobs finished; about what the metrics omit otherwise; names of the metrics that do not
+        count unfinished jobs; a note below the workload table.
     """
 
     workload: Callable[[Result], dict[str, float]] | None = None
@@ -198,17 +196,17 @@ class ReportWords:
 
 @dataclass(frozen=True)
 class Extension:
-    """What a package adds to a kind of problem that another has described.
+    """Additions of a package to a kind of problem that another package describes.
 
     Attributes
     ----------
     agents, workloads : tuple of str
-        Modules with the functions ``create(name)`` and ``descriptions()``, or with ``descriptions()`` and what else
-        workloads of the problem have.
+        Modules with the functions ``create(name)`` and ``descriptions()``, or with ``descriptions()`` and the other
+        functions for workloads of the problem.
     episodes : str
-        A function that makes the default workload of the environment, as ``module:name``.
+        Function that creates the default workload of the environment, as ``module:name``.
     trainings : mapping of str to str
-        What can be trained, and the dataclass of its options, as ``module:name``.
+        Dataclass of training options for each thing that can be trained, as ``module:name``.
     """
 
     agents: tuple[str, ...] = ()
@@ -219,47 +217,47 @@ class Extension:
 
 @dataclass(frozen=True)
 class Kind(Extension):
-    """What desim knows of a kind of problem.
+    """Description of a kind of problem.
 
-    Whatever takes long to import may be given as text, ``module:name``, and is then imported when it is asked for.
+    Anything slow to import may be given as text, ``module:name``, and is imported on first use.
 
     Attributes
     ----------
     name : str
-        As the problem calls itself.
+        Name that the problem class has.
     description : str
-        What it is, in a line.
+        Description in one line.
     time_unit : str
-        Of the times in the tables: ``"s"`` or ``"slots"``.
+        Unit of the times in the tables: ``"s"`` or ``"slots"``.
     tables : tuple of Table
-        What a run records.
+        Tables that a run records.
     info : tuple of Column
-        The entries of the description of a run, beyond those of every run.
+        Entries in the description of a run, besides those that every run has.
     info_faults : callable or None
-        Says what else is wrong with a description whose entries are of the right types.
+        Returns further faults of a description whose entries have the right types.
     metrics_from : Metrics or str
-        Its metrics.
+        Metrics.
     rules_from : tuple of Rule or str
-        What holds of the tables of a valid run, beyond what their description says.
+        Rules for the tables of a valid run, besides those that follow from the descriptions of the tables.
     figures_from : mapping of str to Figure, or str
         Figures by name.
     words_from : ReportWords or str
-        What reports say.
+        Texts of reports.
     view_from : callable or str
-        Takes a :class:`desim.plotting.runs.Run` and returns what an interactive page shows of it.
+        Takes a :class:`desim.plotting.runs.Run` and returns what an interactive page shows for it.
     environment : str
-        The Gymnasium environment.
+        Gymnasium environment.
     system_from : System or str
-        How the command line makes one of options; problems without one are made by functions of users.
+        How the command line creates a problem from options; without it, users provide a function that creates one.
     workload : str
-        The attribute of a problem that a run is checked against; empty if there is none.
+        Attribute of a problem that holds the workload to validate a run against; empty if there is none.
     same_workload : mapping of str to tuple of str
-        Tables, and the columns in which runs of the same workload are equal, whatever the agent did; a star stands for
-        any end of a name.
+        Tables and columns that are equal in all runs of the same workload, whatever the agent; a star stands for
+        any ending of a name.
     progress : tuple of str
-        The event by which the progress of a run is counted, and what is counted, in the plural.
+        Event that counts as a step of progress, and the name of a step in the plural.
     instances_from : str
-        Small instances that a search for bad cases changes, see :class:`desim.sweep.adversary.Instance`.
+        Small instances for the search for worst cases, see :class:`desim.sweep.adversary.Instance`.
     """
 
     name: str = ""
@@ -282,57 +280,57 @@ class Kind(Extension):
 
     @property
     def metrics(self) -> Metrics:
-        """Its metrics."""
+        """Metrics of the problem."""
         return _loaded(self.metrics_from)
 
     @property
     def rules(self) -> tuple[Rule, ...]:
-        """Its own rules."""
+        """Rules of the problem."""
         return _loaded(self.rules_from)
 
     @property
     def figures(self) -> Mapping[str, Figure]:
-        """Its figures by name."""
+        """Figures by name."""
         return _loaded(self.figures_from)
 
     @property
     def words(self) -> ReportWords:
-        """What reports say of its runs."""
+        """Texts of reports."""
         return _loaded(self.words_from)
 
     @property
     def view(self) -> Callable[[Run], View]:
-        """What an interactive page shows of a run."""
+        """Function that returns what an interactive page shows for a run."""
         return _loaded(self.view_from)
 
     @property
     def system(self) -> System | None:
-        """How the command line makes one of options."""
+        """How the command line creates a problem from options; None if it cannot."""
         return _loaded(self.system_from)
 
     @property
     def statuses(self) -> tuple[str, ...]:
-        """What can have become of a job; empty if that is not recorded."""
+        """Possible statuses of a job; empty if they are not recorded."""
         columns = [column for table in self.tables if table.name == "jobs" for column in table.columns]
         return next((column.values for column in columns if column.name == "status"), ())
 
     def tables_of(self, info: Mapping[str, Any]) -> list[Table]:
-        """Return the tables that a run has, bound to it.
+        """Return the tables of a run, bound to its description.
 
         Parameters
         ----------
         info : mapping
-            Its description.
+            Description of the run.
 
         Returns
         -------
         list of Table
-            Without those that only runs with other entries in their description have.
+            Tables, except those that require other entries in the description.
         """
         return [table.bound(info) for table in self.tables if not table.only_with or table.only_with in info]
 
     def workload_tables(self, result: Result) -> dict[str, pl.DataFrame]:
-        """Return the parts of the tables in which runs of the same workload are equal, see ``same_workload``."""
+        """Return the parts of the tables that are equal in all runs of the same workload, see ``same_workload``."""
         tables = {}
         for name, patterns in self.same_workload.items():
             table = result.scan(name)
@@ -342,7 +340,7 @@ class Kind(Extension):
         return tables
 
     def extended(self, by: Extension) -> Kind:
-        """Return the kind with what a package adds to it."""
+        """Return this kind with the additions of a package."""
         return replace(
             self,
             agents=self.agents + by.agents,
@@ -355,37 +353,36 @@ class Kind(Extension):
 class Problem(Summarized):
     """Base class of the systems that can be simulated.
 
-    An instance is a configuration; a :class:`Simulation` works on its own bound copy, which
-    has the attributes ``simulation`` and ``env``. One problem therefore serves any number of
-    simulations.
+    An instance is a configuration. Each :class:`Simulation` works on its own bound copy, which has the attributes
+    ``simulation`` and ``env``, so one problem can be used in any number of simulations.
 
-    A run goes on until nothing is left to happen, or until `stop_if_done` finds that nothing is in the system and
-    nothing more will come: no arrivals, and no foreground process.
+    A run continues until no event is left, or until `stop_if_done` finds that the system is empty and nothing more
+    will arrive: no arrivals are left, and no foreground process is running.
 
     Parameters
     ----------
     processes : iterable of callables
-        Extra SimPy processes: each is called with the bound problem and returns a generator. The
-        run goes on until they have ended, except for those whose callable has an attribute
+        Additional SimPy processes: each is called with the bound problem and returns a generator. The
+        run continues until they have ended, except for those whose callable has an attribute
         ``background = True``.
 
     Attributes
     ----------
     name : str
-        Of the kind of problem, by which metrics, rules and figures are found.
+        Name of the kind of problem, used to find metrics, rules and figures.
     kind : Kind or None
-        What desim is to know of a problem of a user's own; those of installed packages are found by name.
+        Description of a user's own kind of problem; kinds of installed packages are found by name.
     events : tuple of str
-        What listeners may ask for.
+        Names of the events that listeners can subscribe to.
     sources : tuple of str
         Attributes that hold a workload, which may be iterators.
     constants : tuple of type
-        Classes whose objects no run changes: forks share them.
+        Classes whose objects never change during a run, so forks share them.
     work_tables : tuple of str
         Tables that get a row whenever work is done.
     patience : int
-        After so many events without a decision, or a tenth as many decisions, a run without ``until`` is looked at: if
-        there is a :meth:`standstill`, and was one already at the look before, with no work done since, the run ends
+        Number of events without a decision after which a run without ``until`` is checked; a tenth as many decisions
+        count alike. If two checks in a row find a :meth:`standstill` and no work was done in between, the run ends
         with status ``"stalled"``.
     """
 
@@ -405,20 +402,20 @@ class Problem(Summarized):
         self.listening = False
 
     def summary(self) -> dict[str, Any]:
-        """Return the arguments that say most, for ``repr`` and notebooks."""
+        """Return the most important arguments, for ``repr`` and notebooks."""
         return arguments_of(self, self.describe())
 
     def on(self, event: str, listener: Callable[[float, Any], None]) -> None:
         """Call ``listener(time, subject)`` whenever an event happens.
 
-        Listeners watch; to change what happens, add a process. Those of a configuration are
-        called in the simulations that are made of it afterwards, those of a bound problem in
-        its own simulation. Forks have none.
+        Listeners only observe; to change what happens, add a process. Listeners of a configuration are
+        called in all simulations created from it afterwards, listeners of a bound problem only in
+        its own simulation. Forks have no listeners.
 
         Parameters
         ----------
         event : str
-            One of the problem's ``events``.
+            Name of the event, one of the problem's ``events``.
         listener : callable
             Called with the time in seconds and the subject that the problem documents.
 
@@ -439,7 +436,7 @@ class Problem(Summarized):
         self.listeners = {event: list(listeners) for event, listeners in self.listeners.items()}
         self.foreground: list[simpy.Process] = []
         self.begin()
-        self.num_own = len(self.foreground)  # what the problem itself waits for, such as arrivals
+        self.num_own = len(self.foreground)  # processes of the problem itself, such as arrivals
         for process in self.processes:
             if getattr(process, "background", False):
                 start_process(self.env, process(self))
@@ -447,7 +444,7 @@ class Problem(Summarized):
                 self.keep_running(process(self))
 
     def keep_running(self, process: Resumable | Generator[simpy.Event, Any, Any]) -> None:
-        """Start a process that keeps the run going until it has ended."""
+        """Start a process that keeps the run going until the process ends."""
         started = start_process(self.env, process)
         self.foreground.append(started)
         started.callbacks.append(self.foreground_ended)
@@ -458,38 +455,38 @@ class Problem(Summarized):
             listener(self.env.now, subject)
 
     def foreground_ended(self, process: simpy.Event) -> None:
-        """Learn that one of the processes that keep the run going has ended."""
+        """Check for the end of the run after a foreground process has ended."""
         self.stop_if_done()
 
     def stop_if_done(self) -> None:
-        """End the run if nothing is in the system and nothing more will come, whatever goes on in the background."""
+        """End the run if the system is empty and nothing more will arrive, ignoring background processes."""
         if self.is_empty() and not any(process.is_alive for process in self.foreground):
             self.simulation.stop()
 
     def is_empty(self) -> bool:
-        """Tell whether nothing is in the system that the run has to wait for; by default never."""
+        """Return whether the system holds nothing that the run has to wait for. Default: False."""
         return False
 
     def is_idle(self) -> bool:
-        """Tell whether nobody works on anything, although there may be work; by default never."""
+        """Return whether nothing is running, even if jobs are queued. Default: False."""
         return False
 
     def standstill(self) -> str:
-        """Say why nothing more will be done, unless a process of the user's own or the agent brings it about.
+        """Return why no more work will be done unless the agent or a user's own process changes that.
 
-        Asked of a run in which nothing is left to happen, or nothing has been done for long.
+        Called if no event is left in a run, or if a run has made no progress for long.
 
         Returns
         -------
         str
-            Empty while something is worked on or may arrive, of problems that do not say when they are idle, and if
-            there is nothing to wait for.
+            Reason; empty if work is being done or may still arrive, if there is nothing to wait for, and for
+            problems that do not define when they are idle.
         """
         if not self.is_idle() or any(process.is_alive for process in self.foreground[: self.num_own]):
             return ""
         names = [str(process.name) for process in self.foreground[self.num_own :] if process.is_alive]
         if not self.is_empty():
-            agent = "work is left that the agent starts none of, and nothing else will happen"
+            agent = "work remains that the agent does not start, and no other event is pending"
             return f"{agent} but {_endless(names)}" if names else agent
         return f"all work is done, but {_endless(names)}; set background = True, or give until" if names else ""
 
@@ -502,7 +499,7 @@ class Problem(Summarized):
         """Set up fresh state and start the problem's own processes; called once by :meth:`bind`."""
 
     def close(self, time: float) -> None:
-        """Record what is still in the system when the simulation ends at ``time``."""
+        """Record the jobs still in the system when the simulation ends at ``time``."""
 
     def tables(self) -> dict[str, Table]:
         """Return the tables that a run records, by name: those of the kind, bound to this configuration."""
@@ -518,27 +515,27 @@ class Problem(Summarized):
         for name in self.sources:
             if isinstance(getattr(self, name), Iterator):
                 raise InvalidConfiguration(
-                    f"the {name} are an iterator, which can be read only once: pass a list to fork"
+                    f"{name}: got an iterator, which can be read only once; pass a list to be able to fork"
                 )
 
     def forget_future(self) -> None:
-        """Go on as far as an agent can know at the decision that is due: in forks without foresight.
+        """Drop the future that an agent cannot know at the current decision, for forks without foresight.
 
-        A problem that allows such forks calls `forget_sources`, lets what is under way take as long as agents expect,
-        and drops what is scheduled otherwise, see :func:`~desim.reschedule`.
+        A problem that supports such forks calls `forget_sources`, lets running work take as long as agents expect,
+        and cancels other scheduled events, see :func:`~desim.reschedule`.
 
         Raises
         ------
         InvalidConfiguration
-            If this problem does not say what its agents know.
+            If this problem does not define what its agents know.
         """
         raise InvalidConfiguration(
-            f"problem {self.name!r} has no forks without foresight: it does not say what its agents know "
+            f"problem {self.name!r} does not support forks without foresight: it does not define what its agents know "
             "(Problem.forget_future)"
         )
 
     def forget_sources(self) -> None:
-        """Forget where jobs, outages and whatever else processes do come from, and who listens."""
+        """Drop the sources of jobs, outages and other processes, and all listeners."""
         for name in self.sources:
             setattr(self, name, ())
         self.processes = ()
@@ -549,21 +546,21 @@ class Problem(Summarized):
 
 def _endless(names: Sequence[str]) -> str:
     one = len(names) == 1
-    return f"the process{'' if one else 'es'} {', '.join(names)} {'goes' if one else 'go'} on without end"
+    return f"the process{'' if one else 'es'} {', '.join(names)} {'runs' if one else 'run'} without end"
 
 
 def reference(text: str) -> Any:
-    """Return what ``module:name`` leads to, or a module.
+    """Return the object or module that ``module:name`` refers to.
 
     Parameters
     ----------
     text : str
-        Of an entry of a `Kind`.
+        Reference from an entry of a `Kind`.
 
     Returns
     -------
     object
-        Imported.
+        The imported object.
 
     Raises
     ------
@@ -592,12 +589,12 @@ def kinds() -> dict[str, Kind]:
     Returns
     -------
     dict of str to Kind
-        By name, sorted; what several packages know of one is put together.
+        Kinds by name, sorted; the descriptions of several packages are merged.
 
     Raises
     ------
     MissingDependency
-        If a package describes one that cannot be imported.
+        If a package describes a kind that cannot be imported.
     """
     found: dict[str, Kind] = {}
     extensions: list[tuple[str, Extension]] = []
@@ -616,22 +613,22 @@ def kinds() -> dict[str, Kind]:
 
 
 def kind_of(problem: str | Result) -> Kind:
-    """Return what is known of a problem, or of the problem of a run.
+    """Return the kind of a problem, or of the problem of a run.
 
     Parameters
     ----------
     problem : str or Result
-        A name, or a run.
+        Name of a problem, or a run.
 
     Returns
     -------
     Kind
-        Of a problem that nobody has described, its name alone.
+        Kind; for an unknown problem, one that holds only its name.
 
     Raises
     ------
     InvalidConfiguration
-        If a problem of the user's own was recorded whose code cannot be found.
+        If the run is of a user's own problem whose code cannot be found.
     """
     if isinstance(problem, str):
         return kinds().get(problem) or Kind(name=problem)
@@ -642,6 +639,6 @@ def kind_of(problem: str | Result) -> Kind:
 
         own = load(str(problem.info["kind"]))
         if not isinstance(own, Kind):
-            raise InvalidConfiguration(f"{problem.info['kind']} is {own!r}, want a desim.Kind")
+            raise InvalidConfiguration(f"{problem.info['kind']}: got {own!r}, expected a desim.Kind")
         return own
     return kind_of(str(problem.info.get("problem")))

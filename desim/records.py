@@ -1,9 +1,9 @@
-"""Append-only records: rows in, polars tables out, in memory or in Parquet files chunk by chunk.
+"""Append-only records: rows go in, polars tables come out, in memory or in Parquet files written chunk by chunk.
 
-A run appends plain tuples, which is cheap; every ``chunk_rows`` rows they become a polars
-frame. Frames stay in memory or, with a directory, go to ``DIR/TABLE/part-NNNNNN.parquet``, so
-that memory does not follow the length of a run. ``DIR/result.json`` says how the run ended;
-while it runs, and after a crash, it says ``"running"``.
+A run appends plain tuples, which is cheap. Every ``chunk_rows`` rows become a polars frame.
+Frames stay in memory or, with a directory, are written to ``DIR/TABLE/part-NNNNNN.parquet``, so
+that memory does not grow with the length of the run. ``DIR/result.json`` states how the run ended;
+during the run, and after a crash, it says ``"running"``.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ INFO_FILE = "result.json"
 FORMAT_VERSION = 1
 
 PORTION_ROWS = 16_384
-"""About how many rows of a table are read at a time where it need not be read as a whole."""
+"""Approximate number of rows read at a time where a table is not read as a whole."""
 
 
 class TableWriter:
-    """One append-only table of a run.
+    """Writer of one append-only table of a run.
 
     Parameters
     ----------
     table : Table
-        What it is made of, bound to the run.
+        Description of the table, bound to the run.
     directory : Path, optional
-        Where parts are written; in memory if None.
+        Directory for the parts; None keeps them in memory.
     """
 
     def __init__(self, table: Table, directory: Path | None) -> None:
@@ -61,13 +61,13 @@ class TableWriter:
         self._rows: list[Any] = []
         self._held = 0
         self._frames: list[pl.DataFrame] = []
-        self._elsewhere: list[Path] = []  # parts that the simulation wrote of which this one is a fork
+        self._elsewhere: list[Path] = []  # parts written by the simulation that this one was forked from
         self._parts = 0
         if directory is not None:
-            self._flush()  # an empty part, so that a table has its columns even after a crash
+            self._flush()  # an empty part, so that the table has its columns even after a crash
 
     def append(self, row: Any, size: int = 1) -> None:
-        """Add a row, in the form that the table's ``to_frame`` expects; ``size`` if it stands for several."""
+        """Add a row in the form that the table's ``to_frame`` expects; ``size`` is the number of rows it stands for."""
         self._rows.append(row)
         self._held += size
         if self._held >= self._chunk_rows:
@@ -75,11 +75,11 @@ class TableWriter:
 
     @property
     def extent(self) -> tuple[int, int]:
-        """Parts and rows so far: another pair whenever a row was added."""
+        """Number of parts and of rows so far; the pair changes whenever a row is added."""
         return self._parts, len(self._rows)
 
     def copied(self) -> TableWriter:
-        """Return a writer that goes on in memory with what is recorded so far."""
+        """Return a writer that continues in memory from the rows recorded so far."""
         other = copy(self)
         other._rows, other._frames, other._directory = self._rows.copy(), self._frames.copy(), None
         if self._directory is not None:
@@ -96,7 +96,7 @@ class TableWriter:
         self._parts += 1
 
     def close(self) -> pl.LazyFrame | Parts:
-        """Write what is left and return the whole table, sorted: as a lazy frame, or the files that it lies in."""
+        """Write the remaining rows and return the whole table, sorted: a lazy frame, or the files that contain it."""
         import polars as pl
 
         if self._rows or not self._parts:
@@ -116,16 +116,16 @@ class Records:
     Parameters
     ----------
     tables : mapping of str to Table
-        The tables by name, bound to the run.
+        Descriptions of the tables by name, bound to the run.
     out : path or None
-        Directory to stream to; in memory if None.
+        Directory for Parquet files; None keeps the records in memory.
     info : mapping
-        What is known of the run when it begins.
+        Description of the run at its beginning.
 
     Raises
     ------
     RecordError
-        If the directory already holds a result or cannot be written.
+        If the directory already contains a result or cannot be written.
     """
 
     def __init__(
@@ -139,14 +139,14 @@ class Records:
         self.tables = {name: TableWriter(table, self._out and self._out / name) for name, table in tables.items()}
 
     def copied(self) -> Records:
-        """Return records that go on in memory with what is recorded so far."""
+        """Return records that continue in memory from the rows recorded so far."""
         other = copy(self)
         other._out = None
         other.tables = {name: table.copied() for name, table in self.tables.items()}
         return other
 
     def close(self, info: Mapping[str, Any]) -> dict[str, pl.LazyFrame | Parts]:
-        """Write what is left, note how the run ended, and return the tables."""
+        """Write the remaining rows, store how the run ended, and return the tables."""
         tables = {name: table.close() for name, table in self.tables.items()}
         if self._out is not None:
             write_info(self._out, info, self._sorting)
@@ -154,22 +154,22 @@ class Records:
 
 
 def create_directory(path: Path, tables: Mapping[str, Any]) -> None:
-    """Make an empty result directory with one folder a table.
+    """Create an empty result directory with one folder per table.
 
     Parameters
     ----------
     path : Path
-        The directory.
+        Path of the directory.
     tables : mapping
-        Its keys are the names of the tables.
+        Tables by name; only the names are used.
 
     Raises
     ------
     RecordError
-        If a result is there already, the directory cannot be made, or a table has a name that leads out of it.
+        If the directory already contains a result or cannot be created, or the name of a table leads out of it.
     """
     if (path / INFO_FILE).exists():
-        raise RecordError(f"{path} already holds a result; choose another directory or remove it first")
+        raise RecordError(f"{path} already contains a result; choose another directory or remove it first")
     places = [table_directory(path, name) for name in tables]
     try:
         for place in places:
@@ -179,17 +179,17 @@ def create_directory(path: Path, tables: Mapping[str, Any]) -> None:
 
 
 def is_plain_name(name: str) -> bool:
-    """Return whether a name that a file tells is that of something beside it: it leads nowhere else.
+    """Return whether a name read from a file refers to something directly beside the file.
 
     Parameters
     ----------
     name : str
-        Of a file or directory.
+        Name of a file or directory.
 
     Returns
     -------
     bool
-        Whether it has no separators, and is neither empty, ``"."`` nor ``".."``.
+        Whether the name has no separators and is not empty, ``"."`` or ``".."``.
 
     Examples
     --------
@@ -205,83 +205,83 @@ def table_directory(directory: Path, name: str) -> Path:
     Parameters
     ----------
     directory : Path
-        Of the result.
+        Directory of the result.
     name : str
-        Of the table, perhaps as a file tells it.
+        Name of the table, possibly read from a file.
 
     Returns
     -------
     Path
-        Directly in the directory; it need not exist.
+        Folder directly in the directory; it need not exist.
 
     Raises
     ------
     RecordError
-        If the name is that of another place, or the folder is a link to one.
+        If the name leads elsewhere, or the folder is a link.
     """
     if not is_plain_name(name):
         raise RecordError(f"{directory}: name of a table: got {name!r}, expected a name without separators")
     place = directory / name
     if place.is_symlink():
-        raise RecordError(f"{place}: got a link, expected the folder of a table: only files of the result are touched")
+        raise RecordError(f"{place}: got a link, expected the folder of a table; only files of the result are touched")
     return place
 
 
 class Parts:
-    """A table in Parquet files, one a part: to be read as a whole, or in portions.
+    """Table in Parquet files, read as a whole or in portions.
 
     Parameters
     ----------
     directory : Path
-        Where the parts lie.
+        Directory with the parts.
     sort_by : sequence of str
-        Columns that give the table its order; none keeps that of recording.
+        Columns to sort the table by; none keeps the order of recording.
 
     Raises
     ------
     RecordError
-        If there is no part.
+        If the directory contains no part.
     """
 
     def __init__(self, directory: Path, sort_by: Sequence[str] = ()) -> None:
         self._paths = sorted(directory.glob("part-*.parquet"))
         if not self._paths:
-            raise RecordError(f"{directory} holds no part of a table")
+            raise RecordError(f"{directory} contains no part of a table")
         self.sort_by = list(sort_by)
 
     @cached_property
     def height(self) -> int:
-        """How many rows there are."""
+        """Number of rows."""
         import polars as pl
 
         return int(_scan(self._paths).select(pl.len()).collect().item())
 
     def scan(self) -> pl.LazyFrame:
-        """Return the whole table, in order, as a lazy frame."""
+        """Return the whole table, sorted, as a lazy frame."""
         return _sorted(_scan(self._paths), self.sort_by)
 
     def portions(
         self, columns: Sequence[str] | None = None, *, by: Sequence[str] = (), in_order: bool = True
     ) -> Iterator[pl.DataFrame]:
-        """Read the table portion by portion.
+        """Yield the table in portions.
 
-        Of the first column of the order, a look at every part tells between which values a portion lies, and which
-        parts hold any of it: few, if the order is about that of recording.
+        The values of the first sorting column in every part determine the range of values of each portion, and which
+        parts contribute to it: few, if the order is close to that of recording.
 
         Parameters
         ----------
         columns : sequence of str, optional
-            Those that are wanted; by default all.
+            Columns to include; default: all.
         by : sequence of str
-            Columns that give another order; among equal rows it is that of the table.
+            Columns to sort by; equal rows keep the order of the table.
         in_order : bool
-            Or else in that of recording, which is faster.
+            Whether to sort; otherwise rows come in the order of recording, which is faster.
 
         Yields
         ------
         polars.DataFrame
-            Some rows: about `PORTION_ROWS`, but all that have the same value in the first column of the order together.
-            There is at least one portion, which may be empty.
+            About `PORTION_ROWS` rows; all rows with the same value in the first sorting column come together.
+            At least one portion is yielded, which may be empty.
         """
         import polars as pl
 
@@ -295,16 +295,16 @@ class Parts:
         for low, high in _borders(spans):
             inside = pl.lit(True)
             if low is not None:
-                inside &= ~(key < low)  # unlike >= it holds for what is not a number, which comes last
+                inside &= ~(key < low)  # unlike >=, this is true for NaN, which is sorted last
             if high is not None:
-                inside &= (key < high) | (key.is_null() & (low is None))  # nulls come first
+                inside &= (key < high) | (key.is_null() & (low is None))  # nulls are sorted first
             paths = [path for path, span in zip(self._paths, spans, strict=True) if span.reaches(low, high)]
             if paths or low is None:
                 yield _sorted(_scan(paths or self._paths[:1]).filter(inside), order).select(wanted).collect()
 
 
 class _Span(NamedTuple):
-    """What a part holds of the first column of an order: some values, ascending, and whether there are nulls."""
+    """Content of a part in the first sorting column: sampled values, ascending, and whether there are nulls."""
 
     values: pl.Series
     has_nulls: bool
@@ -316,11 +316,11 @@ class _Span(NamedTuple):
 
         found = _scan([path]).select(column).collect()[column].sort()
         known = found.drop_nulls()
-        # Each 64th value is enough to find borders; first and last tell which portions the part has rows of.
+        # Every 64th value is enough for the borders; the first and last value show which portions the part belongs to.
         return cls(pl.concat([known.gather_every(64), known.tail(1)]), len(known) < len(found), len(found))
 
     def reaches(self, low: Any, high: Any) -> bool:
-        """Return whether rows lie between two borders, None being no border."""
+        """Return whether the part has rows between two borders; None means no border."""
         if self.has_nulls and low is None:
             return True
         if self.values.is_empty():
@@ -330,7 +330,7 @@ class _Span(NamedTuple):
 
 
 def _borders(spans: Sequence[_Span]) -> Iterator[tuple[Any, Any]]:
-    """Yield between which values the portions lie: from the one up to, and without, the other."""
+    """Yield the ranges of values of the portions, as pairs of an included and an excluded border."""
     import polars as pl
 
     rows = sum(span.rows for span in spans)
@@ -346,21 +346,21 @@ def _borders(spans: Sequence[_Span]) -> Iterator[tuple[Any, Any]]:
 def portions_of(
     table: pl.DataFrame, columns: Sequence[str] | None = None, *, by: Sequence[str] = ()
 ) -> Iterator[pl.DataFrame]:
-    """Take a table in memory portion by portion, as `Parts.portions` does one in files.
+    """Yield a table in memory in portions, as `Parts.portions` does for files.
 
     Parameters
     ----------
     table : polars.DataFrame
-        The table, in order.
+        Sorted table.
     columns : sequence of str, optional
-        Those that are wanted; by default all.
+        Columns to include; default: all.
     by : sequence of str
-        Columns that give another order; among equal rows it is that of the table.
+        Columns to sort by; equal rows keep the order of the table.
 
     Yields
     ------
     polars.DataFrame
-        Some rows. There is at least one portion, which may be empty.
+        Some rows. At least one portion is yielded, which may be empty.
     """
     names = table.columns if columns is None else list(columns)
     if by:
@@ -382,12 +382,12 @@ def _sorted(table: pl.LazyFrame, columns: Sequence[str]) -> pl.LazyFrame:
 
 
 def _part(number: int) -> str:
-    """Return the name of a part of a table."""
+    """Return the file name of a part of a table."""
     return f"part-{number:06d}.parquet"
 
 
 def write_info(directory: Path, info: Mapping[str, Any], sorting: Mapping[str, list[str]]) -> None:
-    """Write ``result.json``: the run's description and the tables with their sorting columns."""
+    """Write ``result.json``: the description of the run, and its tables with their sorting columns."""
     text = json.dumps({"format": FORMAT_VERSION, **info, "tables": dict(sorting)}, indent=2) + "\n"
     write_atomically(directory / INFO_FILE, lambda path: path.write_text(text))
 
@@ -398,46 +398,46 @@ def read_info(directory: Path) -> dict[str, Any]:
     Parameters
     ----------
     directory : Path
-        A result's directory.
+        Directory of a result.
 
     Returns
     -------
     dict
-        The run's description, with the tables and their sorting columns under ``tables``.
+        Description of the run; its entry ``tables`` holds the tables with their sorting columns.
 
     Raises
     ------
     RecordError
-        If there is none, it is not JSON, a newer desim wrote it, or it names tables that lie elsewhere.
+        If there is none, it is not JSON, it was written by a newer desim, or it names tables elsewhere.
     """
     path = directory / INFO_FILE
     try:
         info = json.loads(path.read_text())
     except OSError as error:
-        raise RecordError(f"{directory} holds no result: {path.name}: {error.strerror}") from error
+        raise RecordError(f"no result in {directory}: {path.name}: {error.strerror}") from error
     except ValueError as error:
         raise RecordError(f"{path} is not valid JSON: {error}") from error
     if not isinstance(info, dict) or info.get("format") != FORMAT_VERSION or not isinstance(info.get("tables"), dict):
-        raise RecordError(f"{path} is not a result of format {FORMAT_VERSION}")
+        raise RecordError(f"{path}: expected a result of format {FORMAT_VERSION}")
     for name in info["tables"]:
         table_directory(directory, name)
     return info
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
-    """Let ``write`` fill a temporary file and move it into place, so that no half file is ever seen.
+    """Call ``write`` on a temporary file and move it into place, so that no incomplete file is ever visible.
 
     Parameters
     ----------
     path : Path
-        The file to write or replace.
+        File to write or replace.
     write : callable
         Called with the path of the temporary file, in the same directory.
 
     Raises
     ------
     RecordError
-        If the file cannot be written; nothing is left behind.
+        If the file cannot be written; no temporary file remains.
     """
     temporary = path.with_name(f".{path.name}.partial")
     try:

@@ -1,4 +1,4 @@
-"""How objects show themselves at a prompt and in a notebook: in a line, and as a small table."""
+"""Representations of objects at a prompt and in notebooks: one line, or a small table."""
 
 from __future__ import annotations
 
@@ -13,48 +13,48 @@ __all__ = ["Named", "Summarized", "arguments_of", "html_rows", "html_table"]
 
 
 class Summarized:
-    """Mixin of objects that show a few facts instead of all that is in them."""
+    """Mixin for objects that show a few facts instead of all their content."""
 
     def summary(self) -> Mapping[str, Any]:
-        """Return what is to be shown, by name; plain values."""
+        """Return the facts to show, by name, as plain values."""
         return {}
 
     def __repr__(self) -> str:
-        """Return the facts in a line."""
+        """Return the facts in one line."""
         return f"{type(self).__name__}({', '.join(f'{name}={shown(value)}' for name, value in self.summary().items())})"
 
     def _repr_html_(self) -> str:
-        """Return the facts as a table, for notebooks."""
+        """Return the facts as an HTML table, for notebooks."""
         return html_table(type(self).__name__, self.summary())
 
 
 class Named:
-    """Mixin of agents: they show their class, and the name that makes them again."""
+    """Mixin for agents that show their class and the name that creates them."""
 
     def __repr__(self) -> str:
-        """Return class and name in a line."""
-        name = getattr(self, "name", None)  # one that is being made may have none yet
+        """Return class and name in one line."""
+        name = getattr(self, "name", None)  # an agent under construction may have no name yet
         return f"<{type(self).__name__}>" if name is None else f"<{type(self).__name__} {name!r}>"
 
     def _repr_html_(self) -> str:
-        """Return the same for notebooks."""
+        """Return class and name as HTML, for notebooks."""
         return f"<code>{escape(repr(self))}</code>"
 
 
 def arguments_of(made: object, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of an object that were not left at their defaults, with the size of what holds many.
+    """Return the arguments of an object that differ from their defaults, with sizes in place of collections.
 
     Parameters
     ----------
     made : object
-        What was made.
+        The object.
     values : mapping
-        Values of the arguments by name, as far as they are known; attributes stand for others.
+        Known values of arguments by name; others are read from attributes.
 
     Returns
     -------
     dict
-        In the order of the arguments.
+        Values in the order of the arguments.
     """
     found: dict[str, Any] = {}
     _, *parameters = inspect.signature(type(made).__init__).parameters.items()
@@ -73,38 +73,38 @@ def arguments_of(made: object, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class Count:
-    """How many there are of something that is not shown.
+    """Number of elements of a collection that is not shown.
 
     Parameters
     ----------
     number : int or None
-        None if nobody knows.
+        Number of elements; None if unknown.
     """
 
     def __init__(self, number: int | None) -> None:
         self.number = number
 
     def __repr__(self) -> str:
-        """Return it in brackets that stand for a list."""
+        """Return the number in brackets that stand for a list."""
         return "..." if self.number is None else f"[{self.number:,}]"
 
 
 def html_table(title: str, facts: Mapping[str, Any], rows: Mapping[str, Mapping[str, str]] | None = None) -> str:
-    """Return a table for notebooks.
+    """Return an HTML table of facts for notebooks.
 
     Parameters
     ----------
     title : str
-        Its heading.
+        Heading.
     facts : mapping
-        Plain values by name, a row each.
+        Plain values by name, one row each.
     rows : mapping of str to mapping, optional
-        Another table below: cells by heading, a row each.
+        Second table below: cells by heading, one row each.
 
     Returns
     -------
     str
-        HTML without style of its own.
+        HTML without styles.
     """
     left = "style='text-align:left'"
     cells = [
@@ -123,23 +123,23 @@ def html_table(title: str, facts: Mapping[str, Any], rows: Mapping[str, Mapping[
 
 
 def html_rows(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], note: str = "") -> str:
-    """Return a table of rows for notebooks.
+    """Return an HTML table of rows for notebooks.
 
     Parameters
     ----------
     title : str
-        Its heading.
+        Heading.
     heads : sequence of str
         Headings of the columns.
     rows : sequence of sequence of str
-        Cells, of which the first names its row.
+        Cells; the first cell names its row.
     note : str
-        What stands below.
+        Note below the table.
 
     Returns
     -------
     str
-        HTML without style of its own.
+        HTML without styles.
     """
     left = "style='text-align:left'"
     head = "".join(f"<th>{escape(text)}</th>" for text in heads)

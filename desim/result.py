@@ -1,4 +1,4 @@
-"""What a run leaves behind: tables of records, and what can be asked of them."""
+"""Result of a run: tables of records, and queries on them."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ if TYPE_CHECKING:
 __all__ = ["RUN_STATUSES", "Result"]
 
 RUN_STATUSES = ("complete", "truncated", "stalled", "interrupted", "failed")
-"""How a run can have ended; the records of one that is under way, or has died, say ``"running"``."""
+"""Final statuses of a run; the records of a run that is under way or has crashed say ``"running"``."""
 
 
 MOST_JOBS = 100_000
-"""Metrics of runs with more jobs take too long for a glance."""
+"""Number of jobs above which notebooks do not show metrics, because they take too long to compute."""
 
 
 class Result:
-    """Tables of a run and its description.
+    """Tables of a run, with its description.
 
     Parameters
     ----------
     tables : mapping of str to polars.LazyFrame or desim.records.Parts
-        The records by table name.
+        Tables of records by name.
     info : mapping
-        The problem's configuration, agent, seed, status (one of ``RUN_STATUSES``) and end time.
+        Description: configuration of the problem, agent, seed, status (one of ``RUN_STATUSES``) and end time.
     kind : Kind, optional
-        What is known of a problem of a user's own; that of others is found by the problem's name.
+        Kind of a user's own problem; other kinds are found by the problem's name.
     """
 
     def __init__(
@@ -58,12 +58,12 @@ class Result:
         self.kind = kind
 
     def __repr__(self) -> str:
-        """Say which run this is."""
+        """Return a line that identifies the run."""
         words = (f"{key}={self.info[key]!r}" for key in ("problem", "agent", "seed", "status") if key in self.info)
         return f"Result({', '.join(words)})"
 
     def _repr_html_(self) -> str:
-        """Say for notebooks which run this is, with the few metrics that matter most of one that has ended."""
+        """Return a table for notebooks that identifies the run, with the main metrics if the run has ended."""
         from desim.plotting.words import format_value
         from desim.problem import kind_of
 
@@ -79,10 +79,10 @@ class Result:
 
     @property
     def end_time(self) -> float:
-        """When the run ended, in seconds or slots; InvalidConfiguration if its records do not tell."""
+        """End of the run in seconds or slots; raises InvalidConfiguration if the records do not state it."""
         if "end_time" not in self.info:
             raise InvalidConfiguration(
-                f"the run has status {self.info.get('status')!r} and no end: metrics need one that has ended"
+                f"the run has status {self.info.get('status')!r} and no end time; metrics need a run that has ended"
             )
         return float(self.info["end_time"])
 
@@ -92,12 +92,12 @@ class Result:
         return tuple(self._tables)
 
     def scan(self, name: str) -> pl.LazyFrame:
-        """Return a table as a lazy frame: nothing is read before it is collected.
+        """Return a table as a lazy frame; nothing is read before it is collected.
 
         Parameters
         ----------
         name : str
-            One of ``table_names``.
+            Name of the table, one of ``table_names``.
 
         Returns
         -------
@@ -107,18 +107,18 @@ class Result:
         Raises
         ------
         RecordError
-            If there is no such table.
+            If the table does not exist.
         """
         table = self.source(name)
         return table.scan() if isinstance(table, Parts) else table
 
     def source(self, name: str) -> pl.LazyFrame | Parts:
-        """Return a table as it is kept: as a lazy frame, or the files that it lies in and that nobody has read.
+        """Return a table as it is stored: a lazy frame, or the files that contain it, unread.
 
         Parameters
         ----------
         name : str
-            One of ``table_names``.
+            Name of the table, one of ``table_names``.
 
         Returns
         -------
@@ -128,7 +128,7 @@ class Result:
         Raises
         ------
         RecordError
-            If there is no such table.
+            If the table does not exist.
         """
         if name not in self._tables:
             near = did_you_mean(name, self._tables)
@@ -142,35 +142,35 @@ class Result:
         return self._frames[name]
 
     def height(self, name: str) -> int:
-        """Return how many rows a table has."""
+        """Return the number of rows of a table."""
         table = self.source(name)
         return table.height if isinstance(table, Parts) else self.table(name).height
 
     def portions(
         self, name: str, columns: Sequence[str] | None = None, *, by: Sequence[str] = (), in_order: bool = True
     ) -> Iterator[pl.DataFrame]:
-        """Go through a table portion by portion, so that a long one that lies in files need not fit into memory.
+        """Yield a table in portions, so that a long table in files need not fit into memory.
 
         Parameters
         ----------
         name : str
-            One of ``table_names``.
+            Name of the table, one of ``table_names``.
         columns : sequence of str, optional
-            Those that are wanted; by default all.
+            Columns to include; default: all.
         by : sequence of str
-            Columns that give another order; among equal rows it is that of the table.
+            Columns to sort by; equal rows keep the order of the table.
         in_order : bool
-            Whether the order matters; if not, that of a table in files may be that of recording, which is faster.
+            Whether the order matters; if not, a table in files may come in the order of recording, which is faster.
 
         Yields
         ------
         polars.DataFrame
-            Some rows. There is at least one portion, which may be empty.
+            Some rows. At least one portion is yielded, which may be empty.
 
         Raises
         ------
         RecordError
-            If there is no such table.
+            If the table does not exist.
         """
         table = self.source(name)
         if isinstance(table, Parts):
@@ -180,11 +180,11 @@ class Result:
 
     @property
     def jobs(self) -> pl.DataFrame:
-        """The jobs, one row each, by submission time."""
+        """Job table, one row per job, by submission time."""
         return self.table("jobs")
 
     def metrics(self, **options: Any) -> dict[str, float]:
-        """Return the problem's metrics; the reference has their names, units and options."""
+        """Return the problem's metrics by name; the reference lists their names, units and options."""
         from desim.problem import kind_of
 
         metrics = kind_of(self).metrics
@@ -195,22 +195,22 @@ class Result:
         return metrics.measure(self, **options)
 
     def save(self, directory: str | os.PathLike[str]) -> Path:
-        """Write the result to a new directory, all or nothing.
+        """Write the result to a new directory, completely or not at all.
 
         Parameters
         ----------
         directory : path
-            Where; it must not exist or be empty.
+            Path of the directory, which must not exist or must be empty.
 
         Returns
         -------
         Path
-            The directory.
+            Path of the directory.
 
         Raises
         ------
         RecordError
-            If the directory already holds something or cannot be written.
+            If the directory is not empty or cannot be written.
         """
         target = Path(directory)
         if target.exists() and (not target.is_dir() or any(target.iterdir())):
@@ -233,17 +233,17 @@ class Result:
         Parameters
         ----------
         directory : path
-            What :meth:`save` or ``simulate(..., out=directory)`` has written.
+            Directory written by :meth:`save` or ``simulate(..., out=directory)``.
 
         Returns
         -------
         Result
-            Its tables are read only when they are asked for.
+            Result whose tables are read on first use.
 
         Raises
         ------
         RecordError
-            If the directory holds no result, or one that cannot be read.
+            If the directory does not contain a readable result.
         """
         source = Path(directory)
         info = read_info(source)

@@ -1,7 +1,7 @@
-"""Runs as plain values: what a problem's options make, who decides, and what is found out about a run.
+"""Runs described by plain values: scenario, instance, and the measurements of a run.
 
-A `System` makes an `Instance` of options: a workload, and the problem that it meets. A `Scenario` names problem, agent
-and options. The command line, comparisons and reports are built on these.
+A `System` creates an `Instance` from options: a workload, and the problem that runs it. A `Scenario` names problem,
+agent and options. The command line, comparisons and reports are built on these.
 """
 
 from __future__ import annotations
@@ -56,16 +56,16 @@ Until = Annotated[float | None, arg(metavar="T", help_behavior_hint="(default: t
 
 @dataclass(frozen=True)
 class Steps:
-    """How far a run has come.
+    """Unit of progress of a run.
 
     Attributes
     ----------
     event : str
-        Of the problem; each is a step.
+        Event of the problem that counts as one step.
     unit : str
-        What a step is, in the plural.
+        Name of a step, in the plural.
     total : int or None
-        How many there will be, if known.
+        Total number of steps, if known.
     """
 
     event: str
@@ -75,38 +75,38 @@ class Steps:
 
 @dataclass(frozen=True)
 class Instance:
-    """What a seed stands for: a workload, and the system that it meets.
+    """Workload and system that a seed determines.
 
     Attributes
     ----------
     name : str
-        What the workload is called, such as the name of a file.
+        Name of the workload, such as the name of a file.
     size : str
-        How large it is, in words, such as "20 jobs on 10 executors".
+        Size in words, such as "20 jobs on 10 executors".
     place : str
-        What it meets, in words, such as "10 executors".
+        System in words, such as "10 executors".
     options : object
-        The options of the problem with what they have turned out to be, such as the cores that a file states.
+        Options of the problem with defaults filled in, such as the number of cores that a file states.
     kind : Kind
-        What is known of the problem.
+        Description of the kind of problem.
     make : callable
-        Returns the problem that an agent is asked in. The workload is the same for all agents.
+        Called with an agent, returns the problem to simulate. The workload is the same for all agents.
     workload : iterable or None
-        What a run is checked against; None if that can be read only once.
+        Workload to validate a run against; None if it can be read only once.
     is_drawn : bool
-        Whether other seeds have other workloads.
+        Whether other seeds give other workloads.
     steps : Steps or None
-        What the progress of a run is measured in.
+        Unit of progress of a run.
     until : float
-        When runs end, at the latest.
+        Latest end of a run.
     facts : mapping
         Plain values for a JSON document.
     report : RepairReport or None
-        What was repaired, if anything was read.
+        Repairs made while reading a file, if one was read.
     is_streamed : bool
-        Whether jobs come one by one, so that records should not stay in memory, either.
+        Whether jobs are read one by one, so that records should not be kept in memory, either.
     decided : tuple of str
-        Columns of the workload that depend on who decides, such as the submission times of jobs that come after others.
+        Columns of the workload that depend on the agent, such as submission times of jobs with dependencies.
     """
 
     name: str
@@ -126,30 +126,30 @@ class Instance:
 
 
 class System(Hashable, Protocol):
-    """A problem with the options that make one."""
+    """A problem together with its options."""
 
     @property
     def name(self) -> str:
-        """What the command line calls it."""
+        """Name of the problem on the command line."""
 
     @property
     def description(self) -> str:
-        """What it is, in a line."""
+        """Description of the problem in one line."""
 
     @property
     def is_own(self) -> bool:
-        """Whether only an instance can tell what kind of problem it is."""
+        """Whether the kind of problem is known only from an instance."""
 
     @property
     def default_agent(self) -> str | None:
-        """Who decides unless somebody is named."""
+        """Name of the default agent."""
 
     @property
     def options(self) -> type[Any]:
-        """A frozen dataclass of plain values with the options of workload, system and metrics."""
+        """Frozen dataclass of plain values: the options of workload, system and metrics."""
 
     def instance(self, options: Any) -> Instance:
-        """Return what is simulated; the same options make the same."""
+        """Return the instance for some options; equal options give equal instances."""
 
     def seed_of(self, options: Any) -> int:
         """Return the seed of workload and simulation."""
@@ -158,14 +158,14 @@ class System(Hashable, Protocol):
         """Return the same options with another seed."""
 
     def metric_options(self, options: Any) -> dict[str, Any]:
-        """Return what the metrics cover, as arguments of :meth:`desim.Result.metrics`."""
+        """Return the metric options as keyword arguments of :meth:`desim.Result.metrics`."""
 
     def identity(self, options: Any) -> dict[str, Any]:
-        """Return what tells runs apart, as plain values: files by their content, nothing about metrics."""
+        """Return plain values that identify a run: files by their content, without metric options."""
 
 
 class SeededSystem:
-    """What problems share whose options have a seed, and whose metrics have none."""
+    """Base class for systems whose options have a seed and no metric options."""
 
     is_own: ClassVar[bool] = False
 
@@ -178,35 +178,35 @@ class SeededSystem:
         return replace(options, seed=seed)
 
     def metric_options(self, options: Any) -> dict[str, Any]:
-        """Return what the metrics cover: there is nothing to choose."""
+        """Return the metric options: none."""
         return {}
 
 
 def generator(seed: int) -> np.random.Generator:
-    """Return what a workload is drawn from.
+    """Return the random generator for a workload.
 
     Parameters
     ----------
     seed : int
-        As the option says.
+        Value of the option --seed.
 
     Returns
     -------
     Generator
-        That of NumPy by default.
+        NumPy's default generator for this seed.
 
     Raises
     ------
     InvalidConfiguration
-        If the seed is below 0.
+        If the seed is negative.
     """
     if seed < 0:
-        raise InvalidConfiguration(f"--seed is {seed}, want at least 0")
+        raise InvalidConfiguration(f"--seed: got {seed}, expected an integer >= 0")
     return np.random.default_rng(seed)
 
 
 def rereadable(workload: Iterable[Any] | None) -> Iterable[Any] | None:
-    """Return a workload unless it can be read only once.
+    """Return a workload if it can be read more than once, otherwise None.
 
     Parameters
     ----------
@@ -216,30 +216,30 @@ def rereadable(workload: Iterable[Any] | None) -> Iterable[Any] | None:
     Returns
     -------
     iterable or None
-        The same, or None for an iterator.
+        The workload, or None for an iterator.
     """
     return None if isinstance(workload, Iterator) else workload
 
 
 def failures(mean_time_to_failure: float | None, mean_time_to_repair: float | None, units: int = 1) -> list[Process]:
-    """Return the processes that let cores or executors fail at random.
+    """Return the processes that make cores or executors fail at random.
 
     Parameters
     ----------
     mean_time_to_failure, mean_time_to_repair : float or None
-        In seconds; none fail without them.
+        Mean times in seconds; None means no failures.
     units : int
-        How many fail together.
+        Number of units that fail together.
 
     Returns
     -------
     list of callable
-        One, or none.
+        One process, or none.
 
     Raises
     ------
     InvalidConfiguration
-        If only one of the two times is given, or something is out of range.
+        If only one of the two times is given, or a value is out of range.
     """
     if mean_time_to_failure is None and mean_time_to_repair is None:
         return []
@@ -249,23 +249,23 @@ def failures(mean_time_to_failure: float | None, mean_time_to_repair: float | No
 
 
 def settings_of(texts: Iterable[str]) -> dict[str, Any]:
-    """Return settings by name.
+    """Return settings by name from texts of the form NAME=VALUE.
 
     Parameters
     ----------
     texts : iterable of str
-        Such as ``"slack=4"``. The value is a number, a list, true, false or none as Python or JSON writes them;
-        anything else is text.
+        Texts such as ``"slack=4"``. The value is a number, a list, true, false or none in Python or JSON notation;
+        anything else is a string.
 
     Returns
     -------
     dict
-        In the order of the names.
+        Settings, sorted by name.
 
     Raises
     ------
     InvalidConfiguration
-        If one is not written so, or a name is given twice.
+        If a text has another form, or a name is given twice.
 
     Examples
     --------
@@ -277,7 +277,7 @@ def settings_of(texts: Iterable[str]) -> dict[str, Any]:
         name, is_given, value = text.partition("=")
         name = name.strip().replace("-", "_")
         if not is_given or not name.isidentifier():
-            raise InvalidConfiguration(f"--set {text}: want NAME=VALUE")
+            raise InvalidConfiguration(f"--set: got {text}, expected NAME=VALUE")
         if name in found:
             raise InvalidConfiguration(f"--set {text}: {name} is given twice")
         found[name] = _value(value.strip())
@@ -297,24 +297,24 @@ def _value(text: str) -> Any:
 
 @dataclass(frozen=True)
 class OwnOptions:
-    """What the function is called with."""
+    """Arguments of the function that creates the problem."""
 
     set: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="NAME=VALUE")] = ()
-    """A keyword argument of the function; may be given several times."""
+    """Keyword argument for the function; may be given several times."""
     seed: Seed = 0
-    """Seed of the random generator that the function is given, and of the simulation."""
+    """Seed of the simulation and of the random generator that the function gets."""
     until: Until = None
-    """End the run at this time."""
+    """End of the run, in the problem's unit of time."""
 
 
 @dataclass(frozen=True)
 class OwnSystem(SeededSystem):
     """A problem of your own: FUNCTION(rng, **settings) returns a desim.Problem.
 
-    It is called with numpy.random.default_rng(seed) for each seed, and with the settings of --set, and must draw all
-    that is random in the workload from that generator: so all agents meet the same. The problem may be one of desim's,
-    with a workload of your own, or of a class of your own, whose attribute kind, a desim.Kind, says what its tables,
-    metrics, rules and figures are.
+    The function is called once per seed with numpy.random.default_rng(seed) and the settings of --set. It must take all
+    random numbers of the workload from that generator, so that all agents get the same workload. The problem may be one
+    of desim's with your own workload, or an object of your own class, whose attribute kind, a desim.Kind, describes its
+    tables, metrics, rules and figures.
     """
 
     name: str
@@ -324,27 +324,27 @@ class OwnSystem(SeededSystem):
 
     @property
     def description(self) -> str:
-        """What it is, in a line."""
-        return f"What {self.name} makes."
+        """Description of the problem in one line."""
+        return f"Problem created by {self.name}."
 
     def settings(self, options: Any) -> dict[str, Any]:
-        """Return what the function is called with, by name."""
+        """Return the keyword arguments of the function."""
         return settings_of(options.set)
 
     def made(self, rng: np.random.Generator, settings: Mapping[str, Any]) -> Any:
-        """Return what the function returns."""
+        """Call the function and return its result."""
         return own_function(self.name, load(self.name), rng, **settings)()
 
     def instance(self, options: Any) -> Instance:
-        """Return what is simulated."""
+        """Return the instance for some options."""
         settings = self.settings(options)
         problem = self.made(generator(options.seed), settings)
         if not isinstance(problem, Problem):
-            raise InvalidConfiguration(f"{self.name} returns {problem!r}, want a desim.Problem")
+            raise InvalidConfiguration(f"{self.name}: got {problem!r} as its return value, expected a desim.Problem")
         kind = problem.kind or kind_of(problem.name)
         if not kind.metrics.described:
             raise InvalidConfiguration(
-                f"{self.name}: desim knows no metrics of problem {problem.name!r}: give {type(problem).__name__} an "
+                f"{self.name}: desim knows no metrics of problem {problem.name!r}; give {type(problem).__name__} an "
                 "attribute kind = desim.Kind(...) that describes some"
             )
         workload = rereadable(getattr(problem, kind.workload, None)) if kind.workload else None
@@ -364,27 +364,27 @@ class OwnSystem(SeededSystem):
         )
 
     def identity(self, options: Any) -> dict[str, Any]:
-        """Return what tells runs apart."""
+        """Return plain values that identify a run."""
         return {"set": self.settings(options), "seed": options.seed, "until": options.until}
 
 
 def system_of(problem: str | System) -> System:
-    """Return what is known of a problem.
+    """Return the system of a problem.
 
     Parameters
     ----------
     problem : str or System
-        A name, or ``module:name`` of a function that makes a problem; what is known of it already is returned as it is.
+        Name of a problem, or ``module:name`` of a function that creates one; a system is returned unchanged.
 
     Returns
     -------
     System
-        Of desim's own problems and of those of users alike.
+        One of desim's own systems, or one of a user's own.
 
     Raises
     ------
     InvalidConfiguration
-        If there is no such problem.
+        If the problem is unknown.
     """
     if not isinstance(problem, str):
         return problem
@@ -395,21 +395,21 @@ def system_of(problem: str | System) -> System:
         return OwnSystem(problem)
     names = [name for name, kind in known.items() if kind.system_from is not None]
     near, there = did_you_mean(problem, names), ", ".join(names)
-    raise InvalidConfiguration(f"no problem {problem!r}{near}; there are {there}, and MODULE:FUNCTION of your own")
+    raise InvalidConfiguration(f"no problem {problem!r}{near}; there are {there}, and MODULE:FUNCTION for your own")
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """All that determines the records of a run, apart from the code, and what its metrics cover.
+    """Everything that determines the records of a run, apart from the code, and the scope of its metrics.
 
     Attributes
     ----------
     problem : str or System
-        By name, as a rule.
+        Problem, usually by name.
     agent : str
-        By name.
+        Name of the agent.
     options : object
-        Those of the problem: workload, seed, system, metrics.
+        Options of the problem: workload, seed, system, metrics.
     """
 
     problem: str | System
@@ -423,22 +423,22 @@ class Scenario:
 
     @property
     def metric_options(self) -> dict[str, Any]:
-        """What the metrics cover."""
+        """Options of the metrics, as keyword arguments."""
         return system_of(self.problem).metric_options(self.options)
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What was found out about a run.
+    """Metrics and validation of a run.
 
     Attributes
     ----------
     metrics : dict of str to float
-        By name.
+        Metrics by name.
     validation : dict
         Outcome of the independent check, see :func:`validation_document`.
     words : str
-        The outcome of the check for people.
+        Outcome of the check in words.
     """
 
     metrics: dict[str, float]
@@ -454,25 +454,25 @@ def replay(
     listen: Callable[[int], None] | None = None,
     agent: Agent | None = None,
 ) -> Result:
-    """Simulate to the end, or until Ctrl-C.
+    """Simulate a scenario to the end, or until Ctrl-C.
 
     Parameters
     ----------
     scenario : Scenario
-        What to simulate.
+        Scenario to simulate.
     instance : Instance
-        Its workload and system.
+        Workload and system of the scenario.
     out : Path, optional
-        Directory to stream the records to.
+        Directory for the records as Parquet files.
     listen : callable, optional
-        Called with the number of steps done, now and then.
+        Called at intervals with the number of steps done.
     agent : Agent, optional
-        The agent, if it has been made already.
+        Agent, if it has already been created.
 
     Returns
     -------
     Result
-        Its status is ``"interrupted"`` after Ctrl-C.
+        Result; its status is ``"interrupted"`` after Ctrl-C.
     """
     if agent is None:
         agent = plugins.create_agent(instance.kind.name, scenario.agent)
@@ -481,7 +481,7 @@ def replay(
         problem.on(instance.steps.event, _counter(listen))
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", StalledWarning)  # the description of the run says it as well
+            warnings.simplefilter("ignore", StalledWarning)  # the description of the run says so, too
             return simulate(problem, agent, seed=scenario.seed, until=instance.until, out=out)
     except SimulationInterrupted as interruption:
         return interruption.result
@@ -500,16 +500,16 @@ def _counter(listen: Callable[[int], None]) -> Callable[[float, Any], None]:
 
 
 def measure(result: Result, scenario: Scenario, instance: Instance) -> Measured:
-    """Check a run against its workload and compute its metrics.
+    """Validate a run against its workload and compute its metrics.
 
     Parameters
     ----------
     result : Result
-        The run.
+        Result of the run.
     scenario : Scenario
-        What was simulated, and what the metrics cover.
+        Simulated scenario, with the options of the metrics.
     instance : Instance
-        Its workload.
+        Simulated workload and system.
 
     Returns
     -------
@@ -519,7 +519,7 @@ def measure(result: Result, scenario: Scenario, instance: Instance) -> Measured:
     Raises
     ------
     InvalidConfiguration
-        If the metrics are to cover nothing, or own metrics are no numbers.
+        If the metrics would cover no job, or metrics of a user's own problem are not numbers.
     """
     from desim.validation import validate
 
@@ -532,65 +532,65 @@ def measure(result: Result, scenario: Scenario, instance: Instance) -> Measured:
 
 
 def metrics_of_run(result: Result, scenario: Scenario) -> dict[str, float]:
-    """Return the metrics of a run, as plain numbers.
+    """Return the metrics of a run as plain numbers.
 
     Parameters
     ----------
     result : Result
-        The run.
+        Result of the run.
     scenario : Scenario
-        What was simulated, and what the metrics cover.
+        Simulated scenario, with the options of the metrics.
 
     Returns
     -------
     dict of str to float
-        By name.
+        Metrics by name.
 
     Raises
     ------
     InvalidConfiguration
-        If the metrics are to cover nothing, or are no numbers.
+        If the metrics would cover no job, or are not numbers.
     """
     metrics = {}
     for name, value in result.metrics(**scenario.metric_options).items():
         try:
             metrics[str(name)] = float(value)
         except (TypeError, ValueError):
-            raise InvalidConfiguration(f"{scenario.problem}: metric {name!r} is {value!r}, want a number") from None
+            raise InvalidConfiguration(f"{scenario.problem}: {name}: got {value!r}, expected a number") from None
     return metrics
 
 
 def workload_digest(result: Result, instance: Instance) -> str:
-    """Return a digest of the parts of the records in which all agents have to agree.
+    """Return a digest of the parts of the records that are equal for all agents.
 
     Parameters
     ----------
     result : Result
-        The run.
+        Result of the run.
     instance : Instance
-        What was simulated.
+        Simulated workload and system.
 
     Returns
     -------
     str
-        Hexadecimal; empty where nothing is known of the tables.
+        Digest in hexadecimal; empty if the tables are not described.
     """
     digest, tables = hashlib.sha256(), instance.kind.workload_tables(result)
     for name, table in tables.items():
         if instance.decided:
-            table = table.drop(instance.decided, strict=False)  # noqa: PLW2901  # the order of rows depends on them, too
+            table = table.drop(instance.decided, strict=False)  # noqa: PLW2901  # row order depends on them, too
             table = table.sort(table.columns)  # noqa: PLW2901
         digest.update(f"{name}\n{table.write_csv()}".encode())
     return digest.hexdigest()[:16] if tables else ""
 
 
 def validation_document(report: Any) -> dict[str, Any]:
-    """Return a validation as plain values.
+    """Return the outcome of a validation as plain values.
 
     Parameters
     ----------
     report : ValidationReport
-        The outcome.
+        Outcome of the validation.
 
     Returns
     -------

@@ -1,12 +1,12 @@
-"""Statistics: of one run's intervals and samples, of many runs, and of agents against each other.
+"""Statistics of single runs, of many runs, and of comparisons between agents.
 
-Means come as an `Estimate`, whose interval rests on Student's t distribution: exact for independent normal samples,
-close for the means of many observations. Bootstrap intervals ask for no distribution. What compares agents takes one
-value an agent and scenario; the agents have to have met the same scenarios, so that what these have in common falls
-out of the comparison (common random numbers).
+Means are returned as an `Estimate`, whose interval uses Student's t distribution: exact for independent normal samples,
+close for means of many observations. Bootstrap intervals assume no distribution. Comparisons of agents take one value
+per agent and scenario. All agents must run the same scenarios, so that differences between scenarios cancel (common
+random numbers).
 
-Time averages are over quantities that are constant between events: an execution, or a stay in the queue, is a half-open
-interval [begin, end) with a weight, in seconds, and an observed interval is a pair (begin, end).
+Time averages are over quantities that are constant between events. An execution, or a stay in the queue, is a half-open
+interval [begin, end) with a weight, in seconds; an observed interval is a pair (begin, end).
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ Floats = NDArray[np.float64]
 
 
 class Estimate(NamedTuple):
-    """A mean and its confidence interval.
+    """Mean with its confidence interval.
 
     Attributes
     ----------
     mean : float
-        The sample mean, in the unit of the sample; NaN for an empty sample or one that holds NaN.
+        Sample mean in the unit of the sample; NaN for a sample that is empty or contains NaN.
     half_width : float
-        Half the width of the confidence interval, NaN for fewer than two values.
+        Half the width of the confidence interval; NaN for fewer than two values.
     num_values : int
         Size of the sample.
     level : float
@@ -78,34 +78,34 @@ class Estimate(NamedTuple):
         return self.mean + self.half_width
 
     def excludes(self, value: float) -> bool:
-        """Tell whether a value lies outside the interval.
+        """Return whether a value is outside the interval.
 
-        A paired difference that excludes 0 is significant at the level of the interval.
+        A paired difference whose interval excludes 0 is significant at the level of the interval.
 
         Parameters
         ----------
         value : float
-            The value, in the unit of the mean.
+            Value in the unit of the mean.
 
         Returns
         -------
         bool
-            False if there is no interval.
+            Whether the value is outside; False if there is no interval.
         """
         return abs(value - self.mean) > self.half_width
 
     def __str__(self) -> str:
-        """Write mean and half width."""
+        """Return mean and half width as text."""
         return f"{self.mean:.6g} ± {self.half_width:.2g}"
 
 
 def mean_interval(values: ArrayLike, *, level: float = 0.95) -> Estimate:
-    """Return the mean of independent values and its confidence interval.
+    """Return the mean of independent values with its confidence interval.
 
     Parameters
     ----------
     values : array-like of float, shape (n,)
-        For example one metric of n runs with different seeds.
+        Values such as one metric of n runs with different seeds.
     level : float
         Confidence level, between 0 and 1.
 
@@ -122,75 +122,77 @@ def mean_interval(values: ArrayLike, *, level: float = 0.95) -> Estimate:
     sample = _sample("values", values)
     count = len(sample)
     if not 0 < level < 1:
-        raise InvalidConfiguration(f"level is {level!r}, want a number between 0 and 1")
+        raise InvalidConfiguration(f"level: got {level!r}, expected a number > 0 and < 1")
     mean = float(sample.mean()) if count else math.nan
     if count < 2:
         return Estimate(mean, math.nan, count, level)
-    from scipy.special import stdtrit  # scipy.stats would take ten times as long to import
+    from scipy.special import stdtrit  # importing scipy.stats takes ten times as long
 
     quantile = float(stdtrit(count - 1, (1 + level) / 2))
     return Estimate(mean, quantile * float(sample.std(ddof=1)) / math.sqrt(count), count, level)
 
 
 def paired_difference(values: ArrayLike, baseline: ArrayLike, *, level: float = 0.95) -> Estimate:
-    """Return the mean of ``values - baseline`` over pairs and its confidence interval.
+    """Return the mean of ``values - baseline`` over pairs with its confidence interval.
 
-    Runs on the same seed share their workload, so that the interval of the difference is narrower than
-    the two intervals of the means suggest.
+    Runs with the same seed share their workload, so the interval of the difference is narrower than
+    the intervals of the two means suggest.
 
     Parameters
     ----------
     values, baseline : array-like of float, shape (n,)
-        The same metric of two agents, seed by seed in the same order.
+        One metric of two agents, in the same order of seeds.
     level : float
         Confidence level, between 0 and 1.
 
     Returns
     -------
     Estimate
-        Negative where the values lie below the baseline.
+        Mean difference; negative if the values are below the baseline.
 
     Raises
     ------
     InvalidConfiguration
-        If the two differ in length, or for what `mean_interval` refuses.
+        If the lengths differ, or `mean_interval` raises.
     """
     ours, theirs = _sample("values", values), _sample("baseline", baseline)
     if len(ours) != len(theirs):
-        raise InvalidConfiguration(f"{len(ours)} values and {len(theirs)} of the baseline do not form pairs")
+        raise InvalidConfiguration(f"baseline: got {len(theirs)} values, expected {len(ours)}, one per pair")
     return mean_interval(ours - theirs, level=level)
 
 
 def batch_means(series: ArrayLike, *, num_batches: int = 20, level: float = 0.95) -> Estimate:
-    """Return the mean of one long stationary series and its confidence interval, by batch means.
+    """Return the mean of a long stationary series with its confidence interval, by batch means.
 
-    Successive observations of a queue are correlated; the means of long batches of them hardly are.
+    Successive observations of a queue are correlated; the means of long batches hardly are.
     Source: Schmeiser, "Batch size effects in the analysis of simulation output", Operations Research
-    30(3), 1982, which also advises 10 to 30 batches.
+    30(3), 1982, which recommends 10 to 30 batches.
 
     Parameters
     ----------
     series : array-like of float, shape (n,)
-        Observations in order, for example waiting times, without the warm-up. Where n is no multiple
-        of the number of batches, the first observations are left out.
+        Observations in order, such as waiting times, without the warm-up. If n is not a multiple
+        of the number of batches, the first observations are dropped.
     num_batches : int
-        Batches, at least 2.
+        Number of batches, at least 2.
     level : float
         Confidence level, between 0 and 1.
 
     Returns
     -------
     Estimate
-        ``num_values`` is the number of batches.
+        Mean with its interval; ``num_values`` is the number of batches.
 
     Raises
     ------
     InvalidConfiguration
-        If there are fewer observations than batches, or for what `mean_interval` refuses.
+        If there are fewer observations than batches, or `mean_interval` raises.
     """
     sample = _sample("series", series)
     if num_batches < 2 or len(sample) < num_batches:
-        raise InvalidConfiguration(f"num_batches is {num_batches!r} for {len(sample)} observations, want 2 or more")
+        raise InvalidConfiguration(
+            f"num_batches: got {num_batches!r}, expected an integer from 2 to the number of observations, {len(sample)}"
+        )
     size = len(sample) // num_batches
     used = sample[len(sample) - size * num_batches :]
     return mean_interval(used.reshape(num_batches, size).mean(axis=1), level=level)
@@ -202,21 +204,21 @@ def summarize(
     names: Iterable[str] | None = None,
     level: float = 0.95,
 ) -> dict[str, dict[str, Estimate]]:
-    """Return mean and confidence interval over seeds of every metric of every agent.
+    """Return the mean over seeds of every metric of every agent, with confidence intervals.
 
     Parameters
     ----------
     metrics_by_agent : mapping of str to sequence of mappings
-        For each agent the metrics of its runs, one mapping a seed.
+        Metrics of each agent's runs, one mapping per seed.
     names : iterable of str, optional
-        Metrics to keep; all those of the first run if None.
+        Metrics to include; None means all metrics of the first run.
     level : float
         Confidence level, between 0 and 1.
 
     Returns
     -------
     dict of str to dict of str to Estimate
-        By agent, then by metric.
+        Estimates by agent, then by metric.
 
     Raises
     ------
@@ -242,23 +244,23 @@ def compare(
     Parameters
     ----------
     metrics_by_agent : mapping of str to sequence of mappings
-        For each agent the metrics of its runs, one mapping a seed, seeds in the same order.
+        Metrics of each agent's runs, one mapping per seed, seeds in the same order.
     baseline : str
-        The agent that the others are compared with.
+        Agent that the others are compared with.
     names : iterable of str, optional
-        Metrics to keep; all those of the first run if None.
+        Metrics to include; None means all metrics of the first run.
     level : float
         Confidence level, between 0 and 1.
 
     Returns
     -------
     dict of str to dict of str to Estimate
-        By agent (without the baseline), then by metric: the mean of agent minus baseline.
+        Mean of agent minus baseline, by agent (without the baseline), then by metric.
 
     Raises
     ------
     InvalidConfiguration
-        If there is no such baseline, agents have different numbers of runs, or a run lacks a metric.
+        If the baseline is unknown, agents have different numbers of runs, or a run lacks a metric.
     """
     if baseline not in metrics_by_agent:
         raise InvalidConfiguration(f"no baseline {baseline!r}; there are {', '.join(metrics_by_agent)}")
@@ -274,7 +276,7 @@ def compare(
 def _sample(argument: str, values: ArrayLike) -> NDArray[np.float64]:
     sample = np.asarray(values, dtype=np.float64)
     if sample.ndim != 1:
-        raise InvalidConfiguration(f"{argument} has shape {sample.shape}, want one dimension")
+        raise InvalidConfiguration(f"{argument}: got shape {sample.shape}, expected one dimension")
     return sample
 
 
@@ -292,12 +294,12 @@ def _column(agent: str, runs: Sequence[Mapping[str, float]], name: str) -> list[
 
 
 class Interval(NamedTuple):
-    """A statistic of a sample and an interval around it, not always in its middle.
+    """Statistic of a sample with an interval that need not be symmetric.
 
     Attributes
     ----------
     value : float
-        The statistic of the sample.
+        Statistic of the sample.
     low, high : float
         Ends of the interval.
     level : float
@@ -318,43 +320,43 @@ def bootstrap_interval(
     num_resamples: int = 9_999,
     level: float = 0.95,
 ) -> Interval:
-    """Return a statistic of independent values with a bias-corrected and accelerated bootstrap interval.
+    """Return a statistic of independent values with a bias-corrected and accelerated (BCa) bootstrap interval.
 
-    It asks for no distribution, which t intervals do for small and skewed samples. Differences of pairs, such as the
-    rewards of two agents seed by seed, are values like any other.
+    It assumes no distribution, unlike t intervals for small and skewed samples. The values may be paired differences,
+    such as those between the rewards of two agents seed by seed.
 
     Source: Efron, "Better bootstrap confidence intervals", Journal of the American Statistical Association 82, 1987.
 
     Parameters
     ----------
     values : array-like of float, shape (n,)
-        At least two.
+        At least two values.
     rng : numpy.random.Generator
-        For the resamples.
+        Random generator for the resamples.
     statistic : {"mean", "median"}
-        Of what.
+        Statistic to compute.
     num_resamples : int
-        How often values are drawn anew.
+        Number of bootstrap resamples.
     level : float
         Confidence level, between 0 and 1.
 
     Returns
     -------
     Interval
-        Of no width where all values are the same.
+        Statistic with its interval; the interval has width 0 if all values are equal.
 
     Raises
     ------
     InvalidConfiguration
-        If there are less than two values, one is no number, or an argument is out of range.
+        If there are fewer than two values, one is not a number, or an argument is out of range.
     """
     sample = np.asarray(values, dtype=np.float64)
     if sample.ndim != 1 or len(sample) < 2 or not np.isfinite(sample).all():
-        raise InvalidConfiguration(f"values of shape {sample.shape}: want at least two numbers in one dimension")
+        raise InvalidConfiguration(f"values: got shape {sample.shape}, expected at least two numbers in one dimension")
     if not 0 < level < 1 or num_resamples < 1:
-        raise InvalidConfiguration(f"level is {level!r} and num_resamples {num_resamples!r}: out of range")
+        raise InvalidConfiguration(f"level {level!r} or num_resamples {num_resamples!r} is out of range")
     if statistic not in ("mean", "median"):
-        raise InvalidConfiguration(f"statistic is {statistic!r}, want 'mean' or 'median'")
+        raise InvalidConfiguration(f"statistic: got {statistic!r}, expected 'mean' or 'median'")
     function = np.mean if statistic == "mean" else np.median
     value = float(function(sample))
     if (sample == sample[0]).all():
@@ -366,18 +368,18 @@ def bootstrap_interval(
 
 
 class PairedTest(NamedTuple):
-    """How likely a difference between two agents would be if there were none.
+    """Significance test of the difference between two agents.
 
     Attributes
     ----------
     agents : tuple of (str, str)
-        The two.
+        Names of the two agents.
     difference : float
-        Mean of the first less the second.
+        Mean of the first agent minus mean of the second.
     p_value : float
-        Two-sided, of Wilcoxon's signed-rank test; 1 where all pairs are equal.
+        Two-sided p-value of Wilcoxon's signed-rank test; 1 if all pairs are equal.
     adjusted : float
-        The same, adjusted by Holm's method for all pairs that were tested.
+        P-value adjusted by Holm's method for the number of pairs tested.
     """
 
     agents: tuple[str, str]
@@ -387,7 +389,7 @@ class PairedTest(NamedTuple):
 
 
 def paired_tests(values_by_agent: Mapping[str, ArrayLike], baseline: str | None = None) -> list[PairedTest]:
-    """Return Wilcoxon's signed-rank test for pairs of agents, adjusted for their number.
+    """Return Wilcoxon's signed-rank tests for pairs of agents, adjusted for the number of pairs.
 
     Sources: Wilcoxon, "Individual comparisons by ranking methods", Biometrics Bulletin 1, 1945; Holm, "A simple
     sequentially rejective multiple test procedure", Scandinavian Journal of Statistics 6, 1979.
@@ -395,19 +397,19 @@ def paired_tests(values_by_agent: Mapping[str, ArrayLike], baseline: str | None 
     Parameters
     ----------
     values_by_agent : mapping of str to array-like of float, shape (n,)
-        One value a scenario, scenarios in the same order.
+        One value per scenario, scenarios in the same order.
     baseline : str, optional
-        Test all others against this one; all pairs if left out.
+        Agent that all others are tested against; if omitted, all pairs are tested.
 
     Returns
     -------
     list of PairedTest
-        In the order of the agents.
+        Tests in the order of the agents.
 
     Raises
     ------
     InvalidConfiguration
-        If agents have different numbers of values, or there is no such baseline.
+        If agents have different numbers of values, or the baseline is unknown.
     """
     names, table = _table(values_by_agent)
     if baseline is not None and baseline not in names:
@@ -425,7 +427,7 @@ def paired_tests(values_by_agent: Mapping[str, ArrayLike], baseline: str | None 
 
 
 def _holm(p_values: list[float]) -> list[float]:
-    """Return p-values so that one below a level is as rare among all of them as one of a single test would be."""
+    """Return p-values adjusted for the number of tests by Holm's step-down method."""
     order = np.argsort(p_values, kind="stable")
     scaled = np.array(p_values)[order] * np.arange(len(p_values), 0, -1)
     adjusted = np.empty(len(p_values))
@@ -439,13 +441,13 @@ class Ranking(NamedTuple):
     Attributes
     ----------
     mean_ranks : dict of str to float
-        From the best to the worst; 1 is the best in every scenario.
+        Mean ranks from the best agent to the worst; 1 is the best in every scenario.
     statistic, p_value : float
-        Of Friedman's test that all agents are alike.
+        Statistic and p-value of Friedman's test that all agents are equal.
     critical_difference : float
-        Two agents whose mean ranks are closer than this cannot be told apart (Nemenyi).
+        Smallest significant difference between two mean ranks (Nemenyi).
     num_scenarios : int
-        How many there were.
+        Number of scenarios.
     level : float
         Confidence level of the critical difference.
     """
@@ -458,7 +460,7 @@ class Ranking(NamedTuple):
     level: float
 
     def groups(self) -> list[tuple[str, ...]]:
-        """Return the largest groups of agents of which no two can be told apart, each from the best to the worst."""
+        """Return the maximal groups of agents without significant differences, each from the best to the worst."""
         names, ranks = list(self.mean_ranks), list(self.mean_ranks.values())
         found: list[tuple[int, int]] = []
         for first, rank in enumerate(ranks):
@@ -469,7 +471,7 @@ class Ranking(NamedTuple):
 
 
 def rank_agents(values_by_agent: Mapping[str, ArrayLike], *, better: Better, level: float = 0.95) -> Ranking:
-    """Rank agents in every scenario, test whether they differ, and say how far ranks have to be apart.
+    """Rank agents in every scenario, test whether they differ, and return the critical difference of mean ranks.
 
     Sources: Friedman, "The use of ranks to avoid the assumption of normality implicit in the analysis of variance",
     Journal of the American Statistical Association 32, 1937; Demsar, "Statistical comparisons of classifiers over
@@ -478,29 +480,29 @@ def rank_agents(values_by_agent: Mapping[str, ArrayLike], *, better: Better, lev
     Parameters
     ----------
     values_by_agent : mapping of str to array-like of float, shape (n,)
-        One value a scenario, scenarios in the same order; equal values share their ranks.
+        One value per scenario, scenarios in the same order; equal values share their ranks.
     better : {"higher", "lower"}
-        Which values are better.
+        Whether higher or lower values are better.
     level : float
         Confidence level, between 0 and 1.
 
     Returns
     -------
     Ranking
-        Of at least three agents.
+        Mean ranks of at least three agents.
 
     Raises
     ------
     InvalidConfiguration
-        If there are less than three agents or two scenarios, agents have different numbers of values, or an argument is
-        out of range.
+        If there are fewer than three agents or two scenarios, agents have different numbers of values, or an argument
+        is out of range.
     """
     names, table = _table(values_by_agent)
     count, size = table.shape
     if size < 3 or count < 2:
-        raise InvalidConfiguration(f"{size} agents and {count} scenarios, want at least 3 and 2")
+        raise InvalidConfiguration(f"got {size} agents and {count} scenarios, expected at least 3 and 2")
     if not 0 < level < 1:
-        raise InvalidConfiguration(f"level is {level!r}, want a number between 0 and 1")
+        raise InvalidConfiguration(f"level: got {level!r}, expected a number > 0 and < 1")
     from scipy.stats import friedmanchisquare, rankdata, studentized_range
 
     ranks = rankdata(_costs(table, better), axis=1).mean(axis=0)
@@ -514,14 +516,14 @@ def rank_agents(values_by_agent: Mapping[str, ArrayLike], *, better: Better, lev
 
 
 class Profile(NamedTuple):
-    """In which share of the scenarios agents are how near to the best.
+    """Performance profile: share of the scenarios in which each agent is within a ratio of the best.
 
     Attributes
     ----------
     ratios : numpy.ndarray of shape (points,)
-        Distances from the best: times its cost, from 1 on.
+        Ratios of an agent's cost to the lowest cost, from 1 up.
     shares : dict of str to numpy.ndarray of shape (points,)
-        By agent, between 0 and 1.
+        Shares by agent, between 0 and 1.
     """
 
     ratios: Floats
@@ -537,24 +539,24 @@ def performance_profile(costs_by_agent: Mapping[str, ArrayLike], ratios: ArrayLi
     Parameters
     ----------
     costs_by_agent : mapping of str to array-like of float, shape (n,)
-        Costs above 0, such as makespans; one a scenario, scenarios in the same order. Infinity stands for a failure.
+        Costs > 0, such as makespans, one per scenario, scenarios in the same order. Infinity stands for a failure.
     ratios : array-like of float, optional
-        Where profiles are wanted; by default, wherever one of them changes.
+        Ratios at which to evaluate the profiles; default: all ratios at which one of them changes.
 
     Returns
     -------
     Profile
-        The share at 1 is that of the scenarios in which an agent is the best.
+        Profiles; the share at ratio 1 is that of the scenarios in which an agent is the best.
 
     Raises
     ------
     InvalidConfiguration
-        If a cost is not above 0, no agent has a finite one in some scenario, or agents have different numbers of them.
+        If a cost is not > 0, a scenario has no finite cost, or agents have different numbers of costs.
     """
     names, table = _table(costs_by_agent, infinite=True)
     best = table.min(axis=1, keepdims=True)
     if not (table > 0).all() or not np.isfinite(best).all():
-        raise InvalidConfiguration("costs have to be above 0, and in every scenario one of them finite")
+        raise InvalidConfiguration("costs: expected numbers > 0, and at least one finite cost in every scenario")
     relative = table / best
     finite = relative[np.isfinite(relative)]
     points = np.unique(finite) if ratios is None else np.asarray(ratios, dtype=np.float64)
@@ -564,46 +566,46 @@ def performance_profile(costs_by_agent: Mapping[str, ArrayLike], ratios: ArrayLi
 
 def _costs(table: Floats, better: Better) -> Floats:
     if better not in ("higher", "lower"):
-        raise InvalidConfiguration(f"better is {better!r}, want 'higher' or 'lower'")
+        raise InvalidConfiguration(f"better: got {better!r}, expected 'higher' or 'lower'")
     return -table if better == "higher" else table
 
 
 def _table(values_by_agent: Mapping[str, ArrayLike], *, infinite: bool = False) -> tuple[list[str], Floats]:
-    """Return the names of agents and their values, one column an agent."""
+    """Return the names of agents and their values, one column per agent."""
     names = list(values_by_agent)
     columns = [np.asarray(values, dtype=np.float64) for values in values_by_agent.values()]
     if not columns or not len(columns[0]):
-        raise InvalidConfiguration("there are no values")
+        raise InvalidConfiguration("values_by_agent: got no values")
     for name, column in zip(names, columns, strict=True):
         if column.ndim != 1 or len(column) != len(columns[0]):
             given = f"agent {name!r} has values of shape {column.shape}"
-            raise InvalidConfiguration(f"{given}, {names[0]!r} of shape {columns[0].shape}: they form no pairs")
+            raise InvalidConfiguration(f"{given}, but {names[0]!r} of shape {columns[0].shape}; expected equal shapes")
         usable = ~np.isnan(column) if infinite else np.isfinite(column)
         if not usable.all():
             place = int(np.flatnonzero(~usable)[0])
-            raise InvalidConfiguration(f"value {place} of agent {name!r} is {column[place]}")
+            raise InvalidConfiguration(f"value {place} of agent {name!r}: got {column[place]}, expected a number")
     return names, np.stack(columns, axis=1)
 
 
 def area(begins: Floats, ends: Floats, weights: Floats | float, observed: tuple[float, float]) -> float:
-    """Return the integral over an observed interval of the weights of the intervals that cover a moment.
+    """Return the integral over an observed interval of the total weight of the intervals that cover each moment.
 
     Parameters
     ----------
     begins, ends : array of float, shape (n,)
-        The intervals.
+        Begin and end of each interval, in seconds.
     weights : array of float, shape (n,), or float
-        The weight of each interval, or of all.
+        Weight of each interval, or of all.
     observed : tuple of float
-        Begin and end of the integration.
+        Begin and end of the observed interval, in seconds.
 
     Returns
     -------
     float
-        Sum of weight times the length that lies within the observed interval, in seconds.
+        Sum of weight times the length within the observed interval, in units of the weights times seconds.
     """
     lengths = np.clip(ends, *observed)
-    lengths -= np.clip(begins, *observed)  # in place, since these arrays may be long
+    lengths -= np.clip(begins, *observed)  # in place, because these arrays may be long
     return float(np.sum(lengths * weights))
 
 
@@ -613,18 +615,18 @@ def step_area(times: Floats, values: Floats, initial: float, observed: tuple[flo
     Parameters
     ----------
     times : array of float, shape (n,)
-        When the function changes, ascending.
+        Times at which the function changes, ascending, in seconds.
     values : array of float, shape (n,)
-        Its value from each change on; the last one counts where changes coincide.
+        Value from each change on; if changes coincide, the last one counts.
     initial : float
-        Its value before the first change.
+        Value before the first change.
     observed : tuple of float
-        Begin and end of the integration.
+        Begin and end of the observed interval, in seconds.
 
     Returns
     -------
     float
-        The integral, in units of the values times seconds.
+        Integral in units of the values times seconds.
     """
     begin, end = observed
     edges = np.concatenate(([begin], np.clip(times, begin, end), [end]))
@@ -632,30 +634,30 @@ def step_area(times: Floats, values: Floats, initial: float, observed: tuple[flo
 
 
 def maximum(entries: Floats, exits: Floats, observed: tuple[float, float]) -> float:
-    """Return the largest number present at any moment of an observed interval [begin, end).
+    """Return the maximum number present at any moment of an observed interval [begin, end).
 
-    Whoever enters and leaves at the same instant is never present.
+    An item that enters and leaves at the same instant is never present.
 
     Parameters
     ----------
     entries : array of float, shape (n,)
-        When somebody enters.
+        Times at which items enter, in seconds.
     exits : array of float, shape (m,)
-        When somebody leaves.
+        Times at which items leave, in seconds.
     observed : tuple of float
-        Begin and end of the interval.
+        Begin and end of the observed interval, in seconds.
 
     Returns
     -------
     float
-        The largest number present, NaN if the interval is empty.
+        Maximum number present; NaN if the interval is empty.
     """
     begin, end = observed
     if not begin < end:
         return float("nan")
     entries, exits = np.sort(entries), np.sort(exits)
     inside = entries[np.searchsorted(entries, begin) : np.searchsorted(entries, end)]
-    moments = np.concatenate(([begin], inside))  # the number grows at entries only
+    moments = np.concatenate(([begin], inside))  # the number increases only at entries
     present = np.searchsorted(entries, moments, "right")
     present -= np.searchsorted(exits, moments, "right")
     return float(present.max())
@@ -667,12 +669,12 @@ def mean(values: NDArray[np.float64]) -> float:
     Parameters
     ----------
     values : array of float, shape (n,)
-        The sample.
+        Sample.
 
     Returns
     -------
     float
-        NaN if it is empty.
+        Mean; NaN if the sample is empty.
     """
     return float(values.mean()) if len(values) else math.nan
 
@@ -683,14 +685,14 @@ def summary(name: str, values: NDArray[np.float64]) -> dict[str, float]:
     Parameters
     ----------
     name : str
-        What was measured.
+        Name of the quantity.
     values : array of float, shape (n,)
-        The sample.
+        Sample.
 
     Returns
     -------
     dict of str to float
-        ``NAME_mean``, ``NAME_median`` and ``NAME_p95``, NaN if it is empty. Percentiles are interpolated linearly.
+        ``NAME_mean``, ``NAME_median`` and ``NAME_p95``; NaN if empty. Percentiles are interpolated linearly.
     """
     median, high = np.quantile(values, (0.5, 0.95)) if len(values) else (math.nan, math.nan)
     return {f"{name}_mean": mean(values), f"{name}_median": float(median), f"{name}_p95": float(high)}

@@ -1,7 +1,7 @@
-"""What a run records, said once: the columns of its tables, with type, unit and meaning.
+"""Descriptions of recorded tables: their columns, with type, unit and meaning.
 
-A problem lists its tables as `Table` objects of `Column` objects. Recording, reading back, checks of types and nulls,
-metrics, rules, figures, exports and the reference take from there whatever they have to know of a column.
+A problem lists its tables as `Table` objects of `Column` objects. Recording, reading, checks of types and nulls,
+metrics, rules, figures, exports and the reference all use these descriptions.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Column", "DataType", "Table", "arrival_number", "columns_of", "fault_of", "turnaround_time", "waiting_time"]
 
 DataType = Literal["integer", "float", "boolean", "text", "floats", "texts"]
-"""What a column can hold: whole numbers, numbers, truth values, text, or a list of numbers or of texts in each row."""
+"""Type of a column: integers, numbers, booleans, strings, or a list of numbers or of strings per row."""
 
 
 @dataclass(frozen=True)
@@ -33,30 +33,30 @@ class Column:
     Attributes
     ----------
     name : str
-        As it is recorded; with ``each``, it holds ``{}`` for the name of the thing.
+        Recorded name; with ``each``, it contains ``{}`` for the name of the thing.
     dtype : {"integer", "float", "boolean", "text", "floats", "texts"}
-        What it holds.
+        Type of the values.
     meaning : str
-        A phrase for the reference.
+        Meaning as a phrase, for the reference.
     unit : str
-        ``"s"``, ``"slots"``, ``"cores"``; empty for plain numbers.
+        Unit: ``"s"``, ``"slots"``, ``"cores"``; empty for plain numbers.
     null : str
-        When it is null, as a phrase; empty if it never is, or if ``given`` says so.
+        Phrase that says when the column is null; empty if it never is, or if ``given`` determines it.
     given : tuple of str
-        The statuses of a row in which it is not null; in all others it is.
+        Statuses of a row in which the column is not null; it is null in all others.
     values : tuple of str
-        The texts that it can hold; empty for any.
+        Allowed strings; empty for any.
     least : float or None
-        The smallest number that makes sense.
+        Smallest allowed number.
     finite : bool
-        Whether it has no infinite numbers.
+        Whether infinite numbers are excluded.
     formula : str
-        What it follows from: an expression of SQL over columns that stand before it. It is then not recorded but
-        computed when records become a table.
+        SQL expression of preceding columns that gives the column. Such a column is not recorded but computed when
+        records become a table.
     each : str
-        The entry of the run's description that lists the names for which there is a column, such as ``"resources"``.
+        Entry of the run's description that lists the names with a column each, such as ``"resources"``.
     optional : bool
-        Of an entry of a description, whether it may be missing: what only some runs have.
+        Whether an entry of a description may be missing, because only some runs have it.
     """
 
     name: str
@@ -74,11 +74,11 @@ class Column:
 
     @property
     def nullable(self) -> bool:
-        """Whether it is null in some rows."""
+        """Whether the column is null in some rows."""
         return bool(self.null or self.given)
 
     def polars_type(self) -> pl.DataType:
-        """Return the type with which it is recorded."""
+        """Return the type that the column is recorded with."""
         import polars as pl
 
         if self.values:
@@ -95,30 +95,30 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """A table of a run.
+    """Description of a table of a run.
 
     Attributes
     ----------
     name : str
-        Such as ``"jobs"``.
+        Name, such as ``"jobs"``.
     meaning : str
         What a row stands for.
     columns : tuple of Column
-        In order.
+        Columns in order.
     sort_by : tuple of str
-        Columns that give the whole table its order, whatever the order of recording; none keeps that order.
+        Columns to sort the whole table by; none keeps the order of recording.
     chunk_rows : int
-        Rows that are held as they were recorded before they become a frame.
+        Number of rows that are collected before they become a frame.
     pack : callable or None
-        Turns a list of recorded rows and the run's description into columns by name: sequences, arrays or series; texts
-        of which there are few may be given as an array of their indices. Without one, a row is a tuple of all columns
-        that have no formula.
+        Converts a list of recorded rows and the run's description to columns by name: sequences, arrays or series.
+        Strings with few different values may be given as an array of indices. Without it, a row is a tuple of all
+        columns without a formula.
     status : str
-        The column that tells what has become of a row, see ``Column.given``.
+        Column that holds the status of a row, see ``Column.given``.
     only_with : str
-        The entry of a run's description without which the run has no such table.
+        Entry of the run's description that a run must have for this table to exist.
     info : mapping
-        The run's description, of a table that is bound to a run.
+        Description of the run, in a table that is bound to a run.
     """
 
     name: str
@@ -132,23 +132,23 @@ class Table:
     info: Mapping[str, Any] = field(default_factory=dict)
 
     def bound(self, info: Mapping[str, Any]) -> Table:
-        """Return the table of a run: with a column for each thing that the run's description lists.
+        """Return the table bound to a run, with one column for each name that the run's description lists.
 
         Parameters
         ----------
         info : mapping
-            The description.
+            Description of the run.
 
         Returns
         -------
         Table
-            Without columns that stand for several.
+            Table in which ``each`` columns are replaced by one column per name.
         """
         columns = tuple(one for column in self.columns for one in _bound(column, info))
         return replace(self, columns=columns, info=info)
 
     def naming(self, names: Mapping[str, tuple[str, ...]]) -> Table:
-        """Return the table with the texts that columns can hold in a run, by their names."""
+        """Return the table with the strings that columns can hold in a run, by column name."""
         columns = (replace(one, values=names.get(one.name, one.values)) for one in self.columns)
         return replace(self, columns=tuple(columns))
 
@@ -159,11 +159,11 @@ class Table:
 
     @property
     def recorded(self) -> tuple[Column, ...]:
-        """The columns that have no formula."""
+        """Columns without a formula."""
         return tuple(column for column in self.columns if not column.formula)
 
     def __getitem__(self, name: str) -> Column:
-        """Return a column by name; KeyError if there is none."""
+        """Return a column by name; raise KeyError if there is none."""
         for column in self.columns:
             if column.name == name:
                 return column
@@ -175,12 +175,12 @@ class Table:
         Parameters
         ----------
         rows : list
-            As `pack` expects them; of no rows, the frame has the right columns all the same.
+            Rows as `pack` expects them; without rows, the frame still has all columns.
 
         Returns
         -------
         polars.DataFrame
-            In the order of recording.
+            Frame in the order of recording.
         """
         import polars as pl
 
@@ -199,19 +199,19 @@ class Table:
         return frame.select(self.names)
 
     def select(self, frame: pl.DataFrame | pl.LazyFrame, *columns: str) -> pl.DataFrame:
-        """Read columns of the recorded table, and no others.
+        """Return the given columns of the recorded table; only these are read.
 
         Parameters
         ----------
         frame : polars.DataFrame or polars.LazyFrame
-            The table.
+            Recorded table.
         *columns : str
-            Names.
+            Names of the columns.
 
         Returns
         -------
         polars.DataFrame
-            The columns.
+            Frame of the columns.
 
         Raises
         ------
@@ -225,56 +225,56 @@ class Table:
         return lazy.select(columns).collect()
 
     def faults(self, frame: pl.DataFrame) -> Iterator[str]:
-        """Say what is wrong with the columns of a recorded table: missing, of another type, null, infinite, unknown.
+        """Yield the faults of a recorded table's columns: missing, wrong type, null, infinite or unknown value.
 
         Parameters
         ----------
         frame : polars.DataFrame
-            The table.
+            Recorded table.
 
         Yields
         ------
         str
-            Names table, column and row; nothing if all is well. Columns that are not described do no harm.
+            Sentence with table, column and row; nothing if there is no fault. Undescribed columns are ignored.
         """
         for column in self.columns:
             if column.name not in frame.columns:
                 yield f"table {self.name} has no column {column.name}"
             else:
-                yield from (f"column {column.name} of table {self.name} {text}" for text in _faults(column, frame))
+                yield from (f"table {self.name}, column {column.name}: {text}" for text in _faults(column, frame))
 
 
 def columns_of(rows: Sequence[Sequence[Any]], width: int) -> list[list[Any]]:
-    """Turn rows into columns.
+    """Return rows transposed to columns.
 
     Parameters
     ----------
     rows : sequence of sequences
-        n rows of one length.
+        n rows of equal length.
     width : int
-        Their length.
+        Length of the rows.
 
     Returns
     -------
     list of list
-        The columns, ``width`` of them, with n values each.
+        ``width`` columns of n values each.
     """
     columns: list[list[Any]] = [[] for _ in range(width)]
-    for begin in range(0, len(rows), 256):  # so many rows stay in the processor's cache
+    for begin in range(0, len(rows), 256):  # this number of rows fits into the processor's cache
         for column, values in zip(columns, zip(*rows[begin : begin + 256], strict=True), strict=True):
             column.extend(values)
     return columns
 
 
-def arrival_number(meaning: str = "how many jobs arrived before this one: tells jobs apart", null: str = "") -> Column:
-    """Return the column that tells jobs apart in every table, whatever their identifiers.
+def arrival_number(meaning: str = "number of earlier arrivals; identifies a job", null: str = "") -> Column:
+    """Return the column that identifies jobs in every table, whatever their identifiers.
 
     Parameters
     ----------
     meaning : str
-        Where it is not the number of the row's own job.
+        Meaning, where the number is not that of the row's own job.
     null : str
-        When it is null.
+        Phrase that says when the column is null.
 
     Returns
     -------
@@ -285,16 +285,16 @@ def arrival_number(meaning: str = "how many jobs arrived before this one: tells 
 
 
 def waiting_time(given: tuple[str, ...], unit: str = "s", meaning: str = "from submission to the start") -> Column:
-    """Return the column of how long jobs waited.
+    """Return the column of the jobs' waiting times.
 
     Parameters
     ----------
     given : tuple of str
-        The statuses of jobs that have one: those that have started.
+        Statuses of jobs that have started.
     unit : str
-        Of time.
+        Unit of time.
     meaning : str
-        What it is, where jobs start more than once.
+        Meaning, for jobs that can start more than once.
 
     Returns
     -------
@@ -306,14 +306,14 @@ def waiting_time(given: tuple[str, ...], unit: str = "s", meaning: str = "from s
 
 
 def turnaround_time(given: tuple[str, ...], unit: str = "s") -> Column:
-    """Return the column of how long jobs were in the system.
+    """Return the column of the jobs' turnaround times.
 
     Parameters
     ----------
     given : tuple of str
-        The statuses of jobs that have one: those that have ended.
+        Statuses of jobs that have ended.
     unit : str
-        Of time.
+        Unit of time.
 
     Returns
     -------
@@ -325,19 +325,19 @@ def turnaround_time(given: tuple[str, ...], unit: str = "s") -> Column:
 
 
 def fault_of(column: Column, info: Mapping[str, Any]) -> str:
-    """Say what is wrong with an entry of a run's description.
+    """Return the fault of an entry of a run's description.
 
     Parameters
     ----------
     column : Column
-        What the entry can be.
+        Description of the entry.
     info : mapping
-        The description.
+        Description of the run.
 
     Returns
     -------
     str
-        Empty if all is well.
+        Sentence; empty if there is no fault.
     """
     kinds: dict[str, tuple[type, ...]] = {"integer": (int,), "float": (int, float), "boolean": (bool,), "text": (str,)}
     value: Any = info.get(column.name)
@@ -347,11 +347,11 @@ def fault_of(column: Column, info: Mapping[str, Any]) -> str:
         return ""
     is_kind = isinstance(value, allowed) and (column.dtype == "boolean" or type(value) is not bool)
     if not is_kind:
-        return f"{column.name} is {value!r}, want {' or '.join(wanted)}"
+        return f"{column.name}: got {value!r}, expected {' or '.join(wanted)}"
     if column.values and value not in column.values:
-        return f"{column.name} is {value!r}, want one of {', '.join(column.values)}"
+        return f"{column.name}: got {value!r}, expected one of {', '.join(column.values)}"
     if column.least is not None and not column.least <= value < math.inf:
-        return f"{column.name} is {value!r}, want at least {column.least:g}"
+        return f"{column.name}: got {value!r}, expected a value >= {column.least:g}"
     return ""
 
 
@@ -385,24 +385,24 @@ def _formula(text: str) -> pl.Expr:
 
 
 def _faults(column: Column, frame: pl.DataFrame) -> Iterator[str]:
-    """Yield what is wrong with a column that is there; of several things, the first."""
+    """Yield the faults of an existing column; of several kinds of faults, only the first."""
     values = frame[column.name]
     if not _fits(column, values.dtype):
-        yield f"holds {values.dtype}, want {column.dtype}"
+        yield f"got {values.dtype}, expected {column.dtype}"
     elif not column.nullable and values.null_count():
         row = int(values.is_null().to_numpy().argmax())
-        yield f"is null {values.null_count()} times, first in row {row}"
+        yield f"got {values.null_count()} nulls, the first in row {row}"
     elif column.dtype == "float" and not _numbers(column, values).all():
         row = int(_numbers(column, values).argmin())
-        yield f"holds {values[row]} in row {row}, want a {'finite ' * column.finite}number"
+        yield f"got {values[row]} in row {row}, expected a {'finite ' * column.finite}number"
     elif column.values and values.dtype != column.polars_type():
         for text in values.drop_nulls().unique(maintain_order=True):
             if text not in column.values:
-                yield f"holds {text!r}, want one of {column.values}"
+                yield f"got {text!r}, expected one of {column.values}"
 
 
 def _numbers(column: Column, values: pl.Series) -> NDArray[np.bool_]:
-    """Tell which values are numbers, and finite if they have to be, or null."""
+    """Return which values are null, or numbers that are finite where the column requires it."""
     array = (values.fill_null(0.0) if values.null_count() else values).to_numpy()
     numbers: NDArray[np.bool_] = np.isfinite(array) if column.finite else ~np.isnan(array)
     return numbers

@@ -1,13 +1,13 @@
-"""Independent check whether the records of a run are possible at all.
+"""Validation of recorded runs, independent of the simulator.
 
-A `Rule` has a name, a sentence, and checks; a `Check` says which rows of a table are wrong, as an expression of polars
-or as a function of the run, and a message into which the values of such a row are put. What the description of the
-tables already says (types, nulls, least values, which columns a status has, what follows from what) becomes rules by
-itself, see `standard_rules`; each problem has its own in ``desim.problems.NAME.rules``. Rules share that description
-with the dynamics, and nothing else, so that an error in the simulator cannot hide itself.
+A `Rule` has a name, a sentence, and checks. A `Check` selects the invalid rows of a table by a polars expression or a
+function of the run, and has a message that is filled with the values of such a row. The descriptions of the tables
+(types, nulls, least values, columns per status, formulas) give rules automatically, see `standard_rules`; each problem
+adds its own in ``desim.problems.NAME.rules``. Rules share these descriptions with the simulator, and nothing else, so
+that an error in the simulator cannot hide itself.
 
-A run may be longer than memory is large: checks of single rows go through a table portion by portion, and so do those
-that ask first whether there is anything to say at all; what is wrong is then told from whole tables.
+A run may be longer than memory is large. Checks of single rows read a table in portions, as do checks that first test
+whether any row is invalid; whole tables are read only to describe violations.
 """
 
 from __future__ import annotations
@@ -66,29 +66,29 @@ class Violation(NamedTuple):
     rule : str
         Name of the rule.
     message : str
-        Names the job, time or core, and the values that contradict each other.
+        Message with the job, time or core, and the contradictory values.
     """
 
     rule: str
     message: str
 
     def __str__(self) -> str:
-        """Join rule and message."""
+        """Return rule and message as text."""
         return f"{self.rule}: {self.message}"
 
 
 @dataclass(frozen=True, repr=False)
 class ValidationReport(Summarized):
-    """The outcome of a validation.
+    """Outcome of a validation.
 
     Attributes
     ----------
     violations : tuple of Violation
-        By rule, in the order of checking; at most ``stop_after`` of each rule.
+        Violations in the order of the rules; at most ``stop_after`` per rule.
     counts : mapping of str to int
-        All violations of each rule that was broken.
+        Number of all violations, by violated rule.
     checks : mapping of str to int
-        The rules that were checked, and on how many rows (of the largest table concerned).
+        Number of rows checked, by rule (of the largest table involved).
     """
 
     violations: tuple[Violation, ...]
@@ -97,22 +97,22 @@ class ValidationReport(Summarized):
 
     @property
     def ok(self) -> bool:
-        """Whether no rule was broken."""
+        """Whether no rule is violated."""
         return not self.counts
 
     def raise_if_invalid(self) -> None:
-        """Raise an error that tells all the violations, if there are any.
+        """Raise an error that lists the violations, if there are any.
 
         Raises
         ------
         DesimError
-            If a rule was broken.
+            If a rule is violated.
         """
         if not self.ok:
             raise DesimError(str(self))
 
     def summary(self) -> dict[str, object]:
-        """Return whether all is well, and how much is not, for ``repr`` and notebooks."""
+        """Return whether the run is valid, and the number of violations, for ``repr`` and notebooks."""
         found: dict[str, object] = {
             "ok": self.ok,
             "rules": len(self.checks),
@@ -121,7 +121,7 @@ class ValidationReport(Summarized):
         return found if self.ok else found | {"violations": sum(self.counts.values()), "broken": ", ".join(self.counts)}
 
     def __str__(self) -> str:
-        """Write a paragraph: one line if all is well, else the violations by rule."""
+        """Return one line if the run is valid, otherwise the violations by rule."""
         rows = max(self.checks.values(), default=0)
         if self.ok:
             return f"valid: {len(self.checks)} rules hold ({rows} rows in the largest table)"
@@ -136,22 +136,22 @@ class ValidationReport(Summarized):
 
 
 class Findings:
-    """Collects what is found while the rules are checked one by one.
+    """Collector of the outcomes of checks.
 
     Parameters
     ----------
     stop_after : int
-        How many violations of a rule are described; all are counted.
+        Number of violations to describe per rule; all are counted.
 
     Raises
     ------
     InvalidConfiguration
-        If ``stop_after`` is below 1.
+        If ``stop_after`` is less than 1.
     """
 
     def __init__(self, stop_after: int) -> None:
         if stop_after < 1:
-            raise InvalidConfiguration(f"stop_after is {stop_after!r}, want at least 1")
+            raise InvalidConfiguration(f"stop_after: got {stop_after!r}, expected at least 1")
         self._stop_after = stop_after
         self._messages: dict[str, list[str]] = {}
         self._counts: dict[str, int] = {}
@@ -160,18 +160,18 @@ class Findings:
     def check(
         self, rule: str, rows: int, wrong: NDArray[np.bool_] | NDArray[np.int64], message: Callable[[int], str]
     ) -> None:
-        """Note the outcome of one check; a rule may consist of several.
+        """Add the outcome of one check; a rule may consist of several.
 
         Parameters
         ----------
         rule : str
             Name of the rule.
         rows : int
-            How many rows were looked at.
+            Number of rows checked.
         wrong : array of bool or of int
-            Which of them break the rule, as a mask or by index.
+            Violating rows, as a mask or by index.
         message : callable
-            Describes the violation of a given index.
+            Called with an index, returns the description of the violation.
         """
         self._checks[rule] = max(rows, self._checks.get(rule, 0))
         indices = np.flatnonzero(wrong) if wrong.dtype == np.bool_ else wrong
@@ -182,26 +182,26 @@ class Findings:
             messages += [message(int(index)) for index in indices[:room]]
 
     def note(self, rule: str, rows: int, messages: list[str]) -> None:
-        """Note violations that are described already.
+        """Add violations that are already described.
 
         Parameters
         ----------
         rule : str
             Name of the rule.
         rows : int
-            How many rows were looked at.
+            Number of rows checked.
         messages : list of str
-            The violations; none says that all is well.
+            Descriptions of the violations; empty if there are none.
         """
         self.check(rule, rows, np.arange(len(messages)), messages.__getitem__)
 
     def report(self) -> ValidationReport:
-        """Return what was found so far.
+        """Return the outcome so far.
 
         Returns
         -------
         ValidationReport
-            The violations, by rule in the order of checking, and the checks.
+            Violations in the order of the rules, and the checks.
         """
         violations = [Violation(rule, text) for rule, messages in self._messages.items() for text in messages]
         return ValidationReport(tuple(violations), dict(self._counts), dict(self._checks))
@@ -210,9 +210,9 @@ class Findings:
 RUN = (
     Column("status", "text", "how the run ended", values=RUN_STATUSES),
     Column("end_time", "float", "when the run ended", least=0),
-    Column("until", "float", "when it was to end at the latest", null="for a run without a limit"),
+    Column("until", "float", "latest end of the run", null="for a run without a limit"),
 )
-"""What the description of every run says of its end."""
+"""Entries about its end in the description of every run."""
 
 
 class Recorded:
@@ -221,18 +221,18 @@ class Recorded:
     Parameters
     ----------
     result : Result
-        The run, whose tables have been checked for their columns.
+        Run whose tables have been checked for their columns.
     workload : iterable or None
-        What was simulated.
+        Simulated workload.
     portion : mapping of str to polars.DataFrame
-        Tables of which only some rows are looked at.
+        Tables that are restricted to some of their rows.
 
     Attributes
     ----------
     info : dict
-        Its description.
+        Description of the run.
     end_time, until : float
-        When the run ended, and when it was to end at the latest; the latter may be infinite.
+        Actual and latest end of the run; the latter may be infinite.
     """
 
     def __init__(
@@ -248,17 +248,17 @@ class Recorded:
         self._views: dict[Callable[[Any], Any], Any] = {}
 
     def __getitem__(self, table: str) -> pl.DataFrame:
-        """Return a table, the whole of it unless only some rows are looked at."""
+        """Return a table, or the rows that it is restricted to."""
         return self._portion[table] if table in self._portion else self._result.table(table)
 
     def portions(
         self, table: str, columns: Sequence[str] | None = None, *, by: Sequence[str] = (), in_order: bool = True
     ) -> Iterator[pl.DataFrame]:
-        """Go through a table, or some columns, portion by portion, see `desim.Result.portions`."""
+        """Yield a table, or some of its columns, in portions; see `desim.Result.portions`."""
         return self._result.portions(table, columns, by=by, in_order=in_order)
 
     def height(self, table: str) -> int:
-        """Return how many rows a table has."""
+        """Return the number of rows of a table."""
         return self._result.height(table)
 
     def column(self, table: str, name: str) -> pl.Series:
@@ -266,20 +266,20 @@ class Recorded:
         return pl.concat([portion[name] for portion in self.portions(table, [name], in_order=False)])
 
     def where(self, table: str, wanted: pl.Expr) -> pl.DataFrame:
-        """Return the rows of a table for which an expression holds that looks at each of them by itself."""
+        """Return the rows of a table for which an expression holds; the expression must not depend on other rows."""
         return self._result.scan(table).filter(wanted).collect()
 
     def only(self, table: str, rows: pl.DataFrame) -> Recorded:
-        """Return the run with some rows of a table in place of all."""
+        """Return the run with one table restricted to some rows."""
         return Recorded(self._result, self.workload, {table: rows})
 
     @property
     def drained(self) -> bool:
-        """Whether the run went on until nothing was left to happen."""
+        """Whether the run continued until no event was left."""
         return self.info["status"] in ("complete", "stalled") and self.end_time < self.until
 
     def once(self, view: Callable[[Recorded], Found]) -> Found:
-        """Return what a function makes of the run, which several checks need; it is called once."""
+        """Return the value of a function of the run that several checks need; it is computed once."""
         if view not in self._views:
             self._views[view] = view(self)
         found: Found = self._views[view]
@@ -296,19 +296,19 @@ class Check:
     Attributes
     ----------
     of : str or callable
-        The table whose rows are looked at, or a function of the run that returns it with what stands beside it
-        elsewhere; it is called once a run.
+        Table whose rows are checked, or a function of the run that returns it joined with data of other tables;
+        the function is called once per run.
     wrong : polars.Expr or callable
-        Which rows break the rule (null counts as no), or a function of the run that returns such an expression, or a
-        frame with a row for each violation.
+        Expression that is true for violating rows (null counts as false), or a function of the run that returns such an
+        expression, or a function that returns a frame with one row per violation.
     message : str or callable
-        What to say of a violation: a format of the columns of its row, and of ``run``; or a function of the run and
-        the row, for what takes long to find out.
+        Message for a violation: a format string of the columns of its row and of ``run``, or a function of the run and
+        the row if the details are expensive to find.
     when : callable or None
-        Tells of a run whether there is anything to check.
+        Returns whether the check applies to a run.
     by_row : bool
-        Whether each row of the table is judged by itself, so that some may be looked at without the others: ``wrong``
-        is then asked of portions of a long table one by one. (It must not count, shift or compare rows.)
+        Whether each row is checked by itself, so that a long table can be checked in portions. ``wrong`` must then not
+        count, shift or compare rows.
     """
 
     of: str | Callable[[Recorded], pl.DataFrame]
@@ -318,26 +318,26 @@ class Check:
     by_row: bool = False
 
     def rows(self, run: Recorded) -> pl.DataFrame:
-        """Return the rows that are looked at."""
+        """Return the rows to check."""
         return run[self.of] if isinstance(self.of, str) else run.once(self.of)
 
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule.
+    """One rule for valid runs.
 
     Attributes
     ----------
     name : str
-        Short, as reports count violations by it.
+        Short name; reports count violations by it.
     sentence : str
-        What holds of every valid run.
+        What holds for every valid run, as a sentence.
     checks : tuple of Check
-        All of which must find nothing.
+        Checks, none of which may find a violation.
     needs_workload : bool
-        Whether it can be checked only against what was simulated.
+        Whether the rule can be checked only with the simulated workload.
     vital : bool
-        Whether the rules behind it make no sense where it is broken: they are then not checked.
+        Whether the following rules make no sense if this one is violated; they are then skipped.
     """
 
     name: str
@@ -348,34 +348,34 @@ class Rule:
 
 
 def validate(result: Result, workload: Iterable[Any] | None = None, *, stop_after: int = 20) -> ValidationReport:
-    """Check the records of a run against the rules of its problem.
+    """Validate the records of a run against the rules of its problem.
 
     Parameters
     ----------
     result : Result
-        The run, whatever its status.
+        Run with any status.
     workload : iterable, optional
-        What was simulated (its jobs, but for the multi-server cluster the rows of its arrivals), to check that nothing
-        was lost, invented or changed. It is read once, and no further than the run has come.
+        Simulated workload (jobs; for the multi-server cluster, rows of arrivals), to check that nothing was lost,
+        invented or changed. It is read once, and no further than the run went.
     stop_after : int
-        How many violations of each rule are described; all are counted.
+        Number of violations to describe per rule; all are counted.
 
     Returns
     -------
     ValidationReport
-        Violations and checks; its ``ok`` is True for a valid run. A broken ``description`` or ``columns`` ends the
-        check, and so does a vital rule.
+        Violations and checks; ``ok`` is True for a valid run. The validation ends early if ``description``, ``columns``
+        or a vital rule is violated.
 
     Raises
     ------
     InvalidConfiguration
-        If the result names no problem that has rules, or ``stop_after`` is below 1.
+        If the result's problem has no rules, or ``stop_after`` is less than 1.
     """
     kind = kind_of(result)
     if not (kind.rules or kind.tables):
         raise InvalidConfiguration(
             f"no rules for problem {result.info.get('problem')!r} (run status {result.info.get('status')!r}): "
-            "it describes no tables"
+            "its tables are not described"
         )
     findings = Findings(stop_after)
     findings.note("description", len(RUN) + len(kind.info), _description_faults(result.info, kind))
@@ -397,11 +397,11 @@ def validate(result: Result, workload: Iterable[Any] | None = None, *, stop_afte
 
 
 def rules_of(problem: str) -> dict[str, str]:
-    """Return the rules of a problem by its name: name and sentence, in the order of checking."""
+    """Return the rules of a problem, by name: sentences in the order of checking."""
     kind = kind_of(problem)
     rules = {
         "description": "the description of the run is complete and makes sense",
-        "columns": "every column is there, with its type, without nulls where there may be none, and finite",
+        "columns": "every column exists, with its type, finite, and without nulls unless they are allowed",
     }
     for rule in (*standard_rules(kind.tables), *kind.rules):
         if rule.checks:
@@ -410,17 +410,17 @@ def rules_of(problem: str) -> dict[str, str]:
 
 
 def standard_rules(tables: Sequence[Table]) -> tuple[Rule, ...]:
-    """Return the rules that follow from the description of tables.
+    """Return the rules that follow from the descriptions of tables.
 
     Parameters
     ----------
     tables : sequence of Table
-        Bound to a run.
+        Tables bound to a run.
 
     Returns
     -------
     tuple of Rule
-        ``arrival_numbers``, ``values``, ``status_fields`` and ``derived_times``.
+        Rules ``arrival_numbers``, ``values``, ``status_fields`` and ``derived_times``.
     """
     values: list[Check] = []
     fields: list[Check] = []
@@ -432,7 +432,7 @@ def standard_rules(tables: Sequence[Table]) -> tuple[Rule, ...]:
         for column in table.columns:
             name, place = column.name, pl.col(column.name)
             if column.least is not None:
-                message = f"{row}: {name} is {{{name}}}, want at least {column.least:g}"
+                message = f"{row}: {name}: got {{{name}}}, expected a value >= {column.least:g}"
                 values.append(Check(table.name, place < column.least, message, by_row=True))
             if column.given:
                 given = pl.col(table.status).cast(pl.String).is_in(column.given)
@@ -447,10 +447,10 @@ def standard_rules(tables: Sequence[Table]) -> tuple[Rule, ...]:
                 unknown = place.is_null() != pl.sql_expr(column.formula).is_null()
                 fields.append(Check(table.name, unknown, f"{subject}{name} is {{{name}}}", by_row=True))
     numbered = any(table.name == "jobs" and "arrival_number" in table.names for table in tables)
-    message = "job {job_id}: arrival_number is {arrival_number}, which another job has or no job of so many"
+    message = "job {job_id}: arrival_number is {arrival_number}, which is used twice or is not below the number of jobs"
     return (
         Rule("arrival_numbers", "the jobs are numbered", (Check("jobs", _misnumbered, message),) * numbered),
-        Rule("values", "no number is below what is possible", tuple(values)),
+        Rule("values", "no number is below its smallest possible value", tuple(values)),
         Rule("status_fields", "a row has the values that belong to its status, and no others", tuple(fields)),
         Rule("derived_times", "columns that follow from others agree with them", tuple(derived)),
     )
@@ -463,19 +463,19 @@ def _misnumbered(run: Recorded) -> pl.DataFrame:
 
 
 def repeated(values: pl.Series) -> pl.Series:
-    """Return what occurs more than once.
+    """Return the values that occur more than once.
 
     Parameters
     ----------
     values : polars.Series
-        Without nulls.
+        Values without nulls.
 
     Returns
     -------
     polars.Series
-        The values, ascending.
+        Duplicated values, ascending.
     """
-    ordered = values.sort()  # takes a fraction of the memory of a table of hashes
+    ordered = values.sort()  # needs a fraction of the memory of a hash table
     return ordered.filter(ordered == ordered.shift()).unique(maintain_order=True)
 
 
@@ -484,53 +484,53 @@ def _derived(column: Column) -> str:
 
 
 def _underived(table: str, column: Column, run: Recorded) -> pl.DataFrame:
-    """Return the rows in which a column does not follow from the others."""
+    """Return the rows in which a column does not agree with its formula."""
     expression = pl.sql_expr(column.formula)
     frame, value, expected = run[table].with_columns(expected=expression), pl.col(column.name), pl.col("expected")
     if column.dtype != "float":
         return frame.filter(value.ne_missing(expected))
-    # A quotient is rounded by itself, a sum or difference as its terms are.
+    # A quotient has its own rounding error, a sum or difference those of its terms.
     terms = [] if "/" in column.formula else [pl.col(name) for name in expression.meta.root_names()]
     return frame.filter((value - expected).abs() > rounding(expected, *terms))
 
 
 def rounding(*terms: pl.Expr) -> pl.Expr:
-    """Return how far a sum or difference of times may be off: four units in the last place of the largest.
+    """Return the tolerance of a sum or difference of times: four units in the last place of the largest term.
 
     Parameters
     ----------
     *terms : polars.Expr
-        Its terms.
+        Terms of the sum or difference.
 
     Returns
     -------
     polars.Expr
-        The tolerance.
+        Tolerance.
     """
     largest = pl.max_horizontal(*(term.abs() for term in terms)).cast(pl.Float64)
     return largest.map_batches(lambda values: pl.Series(4.0 * np.spacing(values.to_numpy())), pl.Float64)
 
 
 def told(is_wrong: bool, **values: Any) -> pl.DataFrame:
-    """Return a frame of one row with some values, or of none if nothing is wrong: for what is no matter of rows.
+    """Return a frame of one row if a rule is violated, otherwise of none; for rules that do not concern rows.
 
     Parameters
     ----------
     is_wrong : bool
-        Whether a rule is broken.
+        Whether the rule is violated.
     **values
-        What its message tells.
+        Values for the message.
 
     Returns
     -------
     polars.DataFrame
-        For a `Check`.
+        Frame for a `Check`.
     """
     return pl.DataFrame({"row": [0], **{name: [value] for name, value in values.items()}}).head(int(is_wrong))
 
 
 class Bounds(NamedTuple):
-    """What other tables make of a column of the slots, and between what it may lie."""
+    """Value of a slot column computed from other tables, with its lower and upper bound."""
 
     found: NDArray[Any]
     low: NDArray[Any]
@@ -540,19 +540,19 @@ class Bounds(NamedTuple):
 def misstated(
     expected: Callable[[Recorded], Mapping[str, Bounds]], *columns: str
 ) -> Callable[[Recorded], pl.DataFrame]:
-    """Return a function that looks for slots in which a column is not what other tables make of it.
+    """Return a function that finds slots in which a column disagrees with the other tables.
 
     Parameters
     ----------
     expected : callable
-        Returns the bounds of columns by name; it is called once a run.
+        Returns the bounds of columns by name; called once per run.
     *columns : str
-        Those that are looked at; a name that ends with ``_`` means all that begin so.
+        Columns to check; a name that ends with ``_`` stands for all columns with this prefix.
 
     Returns
     -------
     callable
-        For a `Check`: its rows have ``slot``, ``name``, and as texts what is ``said``, ``found``, ``low`` and ``high``.
+        Function for a `Check`: rows have ``slot``, ``name``, and the strings ``said``, ``found``, ``low``, ``high``.
     """
 
     def _wrong(run: Recorded) -> pl.DataFrame:
@@ -571,28 +571,28 @@ def misstated(
 
 
 def sums_at(slots: NDArray[np.int64], num_slots: int, weights: NDArray[np.float64] | None = None) -> NDArray[Any]:
-    """Add up the weights of what happens in each slot; what is not in any slot is left out.
+    """Return the sum of weights per slot; entries outside all slots are ignored.
 
     Parameters
     ----------
     slots : array of int, shape (n,)
-        When it happens.
+        Slot of each entry.
     num_slots : int
-        How many slots there are.
+        Number of slots.
     weights : array of float, shape (n,) or (n, k), optional
-        1 if None.
+        Weight of each entry; None means 1.
 
     Returns
     -------
     array, shape (num_slots,) or (num_slots, k)
-        The sums.
+        Sums per slot.
     """
     there = (slots >= 0) & (slots < num_slots)
     at = slots[there]
     if weights is None:
         return np.bincount(at, minlength=num_slots)
     if weights.ndim == 1:
-        return np.bincount(at, weights[there], minlength=num_slots).astype(np.float64)  # of nothing it counts
+        return np.bincount(at, weights[there], minlength=num_slots).astype(np.float64)  # integers for no entries
     return np.column_stack([sums_at(slots, num_slots, column) for column in weights.T])
 
 
@@ -602,23 +602,23 @@ def sums_from(
     num_slots: int,
     weights: NDArray[np.float64] | None = None,
 ) -> NDArray[Any]:
-    """Add up the weights of what lasts from one slot up to another.
+    """Return the sum of weights per slot for entries that last from one slot up to another.
 
     Parameters
     ----------
     begin, end : array of int, shape (n,)
-        The first slot, and the first one after the last.
+        First slot of each entry, and first slot after its end.
     num_slots : int
-        How many slots there are.
+        Number of slots.
     weights : array of float, shape (n,) or (n, k), optional
-        1 if None.
+        Weight of each entry; None means 1.
 
     Returns
     -------
     array, shape (num_slots,) or (num_slots, k)
-        The sums.
+        Sums per slot.
     """
-    lasts = begin != end  # else it would only leave its rounding
+    lasts = begin != end  # empty entries would only add rounding errors
     begin, end = np.maximum(begin[lasts], 0), np.maximum(end[lasts], 0)
     weights = None if weights is None else weights[lasts]
     sums: NDArray[Any] = np.cumsum(sums_at(begin, num_slots, weights) - sums_at(end, num_slots, weights), axis=0)
@@ -631,22 +631,22 @@ def horizon_rule(table: str, columns: Iterable[str], unit: str = "") -> Rule:
     Parameters
     ----------
     table : str
-        The job table.
+        Name of the job table.
     columns : iterable of str
-        Its columns with times.
+        Columns of the table that hold times.
     unit : str
-        What follows a time in messages.
+        Unit that follows a time in messages.
 
     Returns
     -------
     Rule
-        ``horizon``.
+        Rule ``horizon``.
     """
     checks = (
         Check(
             table,
             lambda run, column=column: pl.col(column) > run.end_time,  # type: ignore[misc]
-            f"job {{job_id}}: {column} {{{column}}}{unit} lies after the end of the run at {{run.end_time}}{unit}",
+            f"job {{job_id}}: {column} {{{column}}}{unit} is after the end of the run at {{run.end_time}}{unit}",
             by_row=True,
         )
         for column in columns
@@ -655,23 +655,23 @@ def horizon_rule(table: str, columns: Iterable[str], unit: str = "") -> Rule:
 
 
 def unique_ids_rule(gone: Callable[[Recorded], pl.Expr], admitted: pl.Expr | None = None) -> Rule:
-    """Return the rule that of all jobs with the same identifier at most one is in the system at any time.
+    """Return the rule that at most one of the jobs with the same identifier is in the system at any time.
 
     Parameters
     ----------
     gone : callable
-        Returns when each job has left the system; infinite if it has not.
+        Returns an expression for the time at which each job leaves the system; infinite if it never does.
     admitted : polars.Expr, optional
-        The jobs that ever enter the system.
+        Condition for jobs that enter the system at all.
 
     Returns
     -------
     Rule
-        ``unique_ids``.
+        Rule ``unique_ids``.
     """
 
     def _wrong(run: Recorded) -> pl.DataFrame:
-        several = pl.col("job_id").is_in(repeated(run.column("jobs", "job_id")).implode())  # others meet no other
+        several = pl.col("job_id").is_in(repeated(run.column("jobs", "job_id")).implode())  # unique ids need no check
         jobs = run.where("jobs", several if admitted is None else several & admitted)
         submission = pl.col("submission_time")
         pairs = (
@@ -687,7 +687,7 @@ def unique_ids_rule(gone: Callable[[Recorded], pl.Expr], admitted: pl.Expr | Non
     )
     return Rule(
         "unique_ids",
-        "of all jobs with one id at most one is in the system at any time",
+        "at most one of the jobs with the same id is in the system at any time",
         (Check("jobs", _wrong, message),),
     )
 
@@ -707,7 +707,7 @@ def _equal(given: pl.DataFrame, recorded: pl.DataFrame) -> bool:
 
 
 def _paired(given: pl.DataFrame, recorded: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
-    """Put jobs that were given beside those recorded, in order of submission: by identifier, those of one in order."""
+    """Join given and recorded jobs, matched by identifier, and for equal identifiers by order of submission."""
     nth = pl.int_range(pl.len()).over("job_id").alias("nth")
     said = (
         pl.concat_str([pl.format(f"{name} {{}}", pl.col(name)) for name in names[1:]], separator=", ").alias(text)
@@ -730,26 +730,26 @@ def conservation_rule(
     fields: Callable[[Any], Sequence[Any]] = tuple,
     rows: Callable[[Recorded], Iterable[Sequence[Any]]] | None = None,
 ) -> Rule:
-    """Return the rule that every submitted job is recorded once, as it was submitted, and no other is.
+    """Return the rule that every submitted job is recorded once and unchanged, and no other job is recorded.
 
     Parameters
     ----------
     columns : sequence of str, or callable
-        Columns of the job table that the workload gives, the identifier and ``submission_time`` first; or what returns
-        them for a run.
+        Columns of the job table that the workload determines, the identifier and ``submission_time`` first; or a
+        function that returns them for a run.
     fields : callable
-        Returns these of a job of the workload.
+        Returns these values of a job of the workload.
     rows : callable, optional
-        Returns these of all jobs, in order of arrival, for a run whose workload does not come as it is.
+        Returns these values of all jobs, in order of arrival, for a run that changes its workload.
 
     Returns
     -------
     Rule
-        ``conservation``. A run that was stopped need not have the jobs submitted at its end or later.
+        Rule ``conservation``. A run that was stopped need not contain jobs submitted at its end or later.
     """
 
     def compared(run: Recorded) -> pl.DataFrame:
-        """Put the jobs of the workload beside those of the table: by identifier, those of one by submission."""
+        """Join the jobs of the workload with those of the table, by identifier and order of submission."""
         names = list(columns(run) if callable(columns) else columns)
         given_rows = map(fields, run.workload or ()) if rows is None else rows(run)
         time = names.index("submission_time")
@@ -760,7 +760,7 @@ def conservation_rule(
             if not _equal(given, recorded):
                 break
             agreed += len(recorded)
-        else:  # nothing is told of jobs that agree and stand in the same order, unless the workload goes on
+        else:  # agreeing jobs in the same order need no message, unless the workload goes on
             given = _frame_of(islice(due, 1), recorded.schema)
             if given.is_empty():
                 return _paired(given, recorded.clear(), names)
@@ -781,7 +781,7 @@ def conservation_rule(
 
     return Rule(
         "conservation",
-        "every submitted job is recorded once, as it was submitted, and no other is (needs the workload)",
+        "every submitted job is recorded once and unchanged, and no other job is recorded (needs the workload)",
         (
             Check("jobs", _missing, "job {job_id} was submitted but is not recorded: {submitted}"),
             Check("jobs", _invented, "job {job_id} is recorded but was not submitted: {recorded}"),
@@ -794,7 +794,7 @@ def conservation_rule(
 def _description_faults(info: Mapping[str, Any], kind: Kind) -> list[str]:
     faults = [text for column in (*RUN, *kind.info) if (text := fault_of(column, info))]
     if not faults and info["until"] is not None and info["end_time"] > info["until"]:
-        faults = [f"end_time is {info['end_time']!r}, want a time between 0 and until ({info['until']!r})"]
+        faults = [f"end_time: got {info['end_time']!r}, expected a time between 0 and until ({info['until']!r})"]
     return faults or (kind.info_faults(info) if kind.info_faults is not None else [])
 
 
@@ -809,33 +809,33 @@ def _check_columns(result: Result, tables: Sequence[Table], findings: Findings) 
         except RecordError as error:
             faults.append(str(error))
         if is_faulty:
-            faults += table.faults(result.table(table.name))  # with the numbers of rows
+            faults += table.faults(result.table(table.name))  # whole tables, for row numbers
         longest = max(longest, rows)
     findings.note("columns", longest, faults)
 
 
 class _Found:
-    """The rows that a check finds: their number, and the first of them."""
+    """Rows that a check finds: their number, and the first of them."""
 
     def __init__(self) -> None:
         self.count = 0
         self._first: list[pl.DataFrame] = []
 
     def add(self, wrong: pl.DataFrame, stop_after: int) -> None:
-        """Note what was found in some rows."""
+        """Add the violating rows of a portion."""
         if self.count < stop_after and len(wrong):
             self._first.append(wrong.head(stop_after - self.count))
         self.count += len(wrong)
 
     def first(self) -> pl.DataFrame:
-        """Return the rows that are described."""
+        """Return the rows to describe."""
         return pl.concat(self._first) if self._first else pl.DataFrame()
 
 
 def _perform(rules: Sequence[Rule], run: Recorded, findings: Findings, stop_after: int) -> None:
-    """Perform rules in order; the checks of all that judge single rows go through each table together."""
+    """Check rules in order; all checks of single rows read each table together."""
     due = [[check for check in rule.checks if check.when is None or check.when(run)] for rule in rules]
-    found: dict[int, _Found] = defaultdict(_Found)  # by the identity of a check: expressions are not comparable
+    found: dict[int, _Found] = defaultdict(_Found)  # by the id of a check, since expressions cannot be compared
     by_row = [check for checks in due for check in checks if check.by_row]
     for table in dict.fromkeys(check.of for check in by_row):
         checks = [check for check in by_row if check.of == table]
@@ -855,7 +855,7 @@ def _perform(rules: Sequence[Rule], run: Recorded, findings: Findings, stop_afte
 def _perform_by_row(
     table: str, checks: Sequence[Check], run: Recorded, found: Mapping[int, _Found], stop_after: int
 ) -> None:
-    """Look at portions in any order, which is faster, and in order if there is anything to tell."""
+    """Check portions in any order, which is faster, and again in order if there are violations to describe."""
     portions = (run.only(table, rows) for rows in run.portions(table, in_order=False))
     if any(map(len, chain.from_iterable(_wrong(checks, portion) for portion in portions))):
         for rows in run.portions(table):
@@ -864,7 +864,7 @@ def _perform_by_row(
 
 
 def _wrong(checks: Sequence[Check], run: Recorded) -> list[pl.DataFrame]:
-    """Return what checks on the same rows find; of expressions few find anything, which is asked of all together."""
+    """Return the rows that each check finds; a joint expression first tests whether any check finds some."""
     wrong = [check.wrong(run) if callable(check.wrong) else check.wrong for check in checks]
     expressions = {str(place): one.any() for place, one in enumerate(wrong) if isinstance(one, pl.Expr)}
     if not expressions:

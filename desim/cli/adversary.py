@@ -1,4 +1,4 @@
-"""``desim adversary``: small instances on which an agent is as bad as can be beside others."""
+"""``desim adversary``: find small instances on which an agent does worst relative to others."""
 
 from __future__ import annotations
 
@@ -22,10 +22,11 @@ OBJECTIVES = {"dag": "makespan", "batch": "bounded_slowdown_mean"}
 
 @dataclass(frozen=True)
 class Adversary:
-    """Look for small instances on which agents do worst beside others, by simulated annealing.
+    """Find small instances on which agents do worst relative to others, by simulated annealing.
 
-    For each agent and each rival one search. What it finds is DIR/AGENT-against-RIVAL/worst.json, a workload for
-    `desim run PROBLEM --trace`; beside it is the state, from which the same command goes on after an interruption.
+    One search per pair of an agent and a baseline from --against. The worst instance is written to
+    DIR/AGENT-against-BASELINE/worst.json, a workload for `desim run PROBLEM --trace`. The search state is stored beside
+    it: run the same command again to continue after an interruption.
 
     Examples::
 
@@ -35,31 +36,34 @@ class Adversary:
     """
 
     problem: Positional[Literal["dag", "batch"]]
-    """What to simulate."""
+    """Problem to simulate."""
     agents: Annotated[str, arg(metavar="A,B,...")]
-    """Whose bad instances are looked for; see `desim list`."""
+    """Agents whose worst instances are searched for; names from `desim list`."""
     against: Annotated[str, arg(metavar="C,D,...")]
-    """Beside whom they are bad."""
+    """Baselines: the agents to compare with."""
     objective: Annotated[
-        str | None, arg(metavar="METRIC", help_behavior_hint="(default: makespan, of batch bounded_slowdown_mean)")
+        str | None,
+        arg(metavar="METRIC", help_behavior_hint="(default: dag makespan, batch bounded_slowdown_mean)"),
     ] = None
-    """Whose ratio is to be large, or small if more is better."""
+    """Metric used for the ratio agent/baseline: the search maximizes the ratio, or minimizes it if more is better."""
     steps: Annotated[int, arg(metavar="N")] = 1_000
-    """Changes to try in each restart."""
+    """Number of changes to try per restart."""
     restarts: Annotated[int, arg(metavar="N")] = 5
-    """Instances to begin from."""
+    """Number of random instances to start from."""
     seed: Annotated[int, arg(metavar="N")] = 0
-    """Of all that is random."""
+    """Seed of all random numbers."""
     out: Annotated[Path, arg(metavar="DIR")] = Path("adversary")
-    """Where to write the instances."""
+    """Directory for the instances."""
     as_json: JsonFlag = False
     """Print JSON only."""
 
     def execute(self) -> int:
-        """Search, write, print."""
+        """Search, write and print."""
         pairs = [pair for pair in product(listed(self.agents), listed(self.against)) if pair[0] != pair[1]]
         if not pairs:
-            raise InvalidConfiguration(f"--agents {self.agents!r} against {self.against!r}: want two different names")
+            raise InvalidConfiguration(
+                f"--agents {self.agents!r} --against {self.against!r}: expected at least one pair of different names"
+            )
         objective = OBJECTIVES[self.problem] if self.objective is None else self.objective
         ratios = [Ratio(self.problem, *pair, objective) for pair in pairs]  # unknown names are found before any search
         found = [self._search(ratio, objective) for ratio in ratios]

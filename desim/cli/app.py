@@ -1,7 +1,6 @@
-"""Entry point of the command line: which command, and what becomes of errors.
+"""Entry point of the command line: parse the arguments, run the command, and report errors.
 
-Exit status: 0 if all went well; 1 if a check or run failed or was interrupted; 2 if arguments or input
-cannot be used.
+Exit status: 0 on success; 1 if a check or run failed or was interrupted; 2 if arguments or input are invalid.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from desim.exceptions import EXTRAS, DesimError, InvalidConfiguration, RecordErr
 
 __all__ = ["main"]
 
-#: The commands: where the dataclass stands that holds the options of each.
+#: Module and name of the dataclass that holds the options of each command.
 COMMANDS = {
     "run": ("desim.cli.run", "Run"),
     "compare": ("desim.cli.compare", "Compare"),
@@ -38,50 +37,50 @@ COMMANDS = {
     "list": ("desim.cli.listing", "List"),
     "demo": ("desim.cli.demo", "Demo"),
 }
-#: Those whose options depend on the problem.
+#: Commands whose options depend on the problem.
 BY_PROBLEM = ("run", "compare", "fidelity", "train", "tune")
 DESCRIPTION = """Discrete-event simulation of cluster scheduling.
 
 Examples:
-  desim demo --out demo                                     policies compared, with a report
-  desim run batch --cores 256 --agent easy-fcfs --out easy  one run on a generated workload
-  desim run batch --trace KTH.swf.gz --agent sjf            one run of a log
+  desim demo --out demo                                     compare policies and write a report
+  desim run batch --cores 256 --agent easy-fcfs --out easy  simulate one generated workload
+  desim run batch --trace KTH.swf.gz --agent sjf            simulate a recorded log
   desim compare batch --agents fcfs,sjf,easy --seeds 10     means, confidence intervals, tests
-  desim compare dag --agents heft,cpop,my_agents:Mine       DAG jobs, and an agent of your own
-  desim train batch --quick --out quick                     an agent that learns
-  desim tune batch --quick --out search                     with which settings it learns best
+  desim compare dag --agents heft,cpop,my_agents:Mine       compare DAG agents, including your own
+  desim train batch --quick --out quick                     train an agent
+  desim tune batch --quick --out search                     search for the best training settings
   desim evaluate batch --agents split-window:quick/split-window-16-16,backfilling-sjf
-  desim adversary dag --agents heft --against cpop          instances on which an agent is worst
-  desim fidelity batch --trace KTH.swf --agents fcfs,easy   how near simulated waits come to recorded ones
-  desim plot easy --out figures                             figures of stored runs
-  desim view easy                                           an interactive page of them
-  desim reproduce lachesis --quick                          tables and figures of a paper, and a report
-  desim COMMAND --help                                      more on a command
+  desim adversary dag --agents heft --against cpop          find instances on which an agent does worst
+  desim fidelity batch --trace KTH.swf --agents fcfs,easy   compare simulated with recorded waiting times
+  desim plot easy --out figures                             draw figures of stored runs
+  desim view easy                                           write an interactive page of stored runs
+  desim reproduce lachesis --quick                          reproduce a paper's tables and figures, with a report
+  desim COMMAND --help                                      show the options of a command
 
-Exit status: 0 all went well, 1 a check or run failed or was interrupted, 2 unusable arguments or input."""
-#: Errors of the storage, not of the arguments.
+Exit status: 0 success; 1 a check or run failed or was interrupted; 2 invalid arguments or input."""
+#: System errors caused by the storage, not by the arguments.
 STORAGE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG)
 
 
 class Command(Protocol):
-    """Parsed options that can be carried out."""
+    """Parsed options of a command, ready to execute."""
 
     def execute(self) -> int:
-        """Do it and return the exit status."""
+        """Execute the command and return the exit status."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Carry out a command line.
+    """Execute a command line.
 
     Parameters
     ----------
     argv : sequence of str, optional
-        The arguments without the name of the program; by default those of the process.
+        Arguments without the program's name; default: those of the process.
 
     Returns
     -------
     int
-        The exit status. Errors that desim expects become one line on standard error.
+        Exit status. Expected errors are printed as one line on standard error.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     command: Command | None = None
@@ -92,13 +91,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as leave:  # from the parser, and from rich when a pipe is closed
         status = leave.code if isinstance(leave.code, int) else int(leave.code is not None)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that the last flush fails no more
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that the final flush does not fail again
         status = 1
     except KeyboardInterrupt:
         status = _complain("interrupted", 1)
     except DesimError as error:
         status = _complain(f"error: {named_as_given(str(error), command)}", _status(error))
-    except ModuleNotFoundError as error:  # of what only some commands need
+    except ModuleNotFoundError as error:  # an optional package that only some commands need
         if (error.name or "").partition(".")[0] not in EXTRAS:
             raise
         status = _complain(f"error: {missing(' '.join(['desim', *arguments[:2]]), error)}", 1)
@@ -112,7 +111,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parse(arguments: list[str]) -> Command:
-    """Return the command that the arguments name, with its options; helps and complains like any parser."""
+    """Return the command that the arguments name, with its options; like any parser, print help or report errors."""
     _refuse_empty(arguments)
     if arguments == ["--version"]:
         from desim import __version__
@@ -134,7 +133,9 @@ def _parse(arguments: list[str]) -> Command:
 
             if rest and not rest[0].startswith("-") and rest[0] not in ACTIONS:
                 near = did_you_mean(rest[0], ACTIONS)
-                raise InvalidConfiguration(f"no action {rest[0]!r}{near}; want desim experiment {'|'.join(ACTIONS)}")
+                raise InvalidConfiguration(
+                    f"unknown action {rest[0]!r}{near}; use desim experiment {'|'.join(ACTIONS)}"
+                )
 
             directly = run_directly(rest)
             if directly is not None:
@@ -143,7 +144,7 @@ def _parse(arguments: list[str]) -> Command:
     if arguments and not arguments[0].startswith("-"):
         near = did_you_mean(arguments[0], COMMANDS)
         raise InvalidConfiguration(
-            f"no command {arguments[0]!r}{near}; there are {', '.join(COMMANDS)}; see desim --help"
+            f"unknown command {arguments[0]!r}{near}; choose from {', '.join(COMMANDS)}; see desim --help"
         )
     import tyro
 
@@ -155,17 +156,17 @@ def _parse(arguments: list[str]) -> Command:
 
 
 def _refuse_empty(arguments: Sequence[str]) -> None:
-    """Raise if an argument is empty, like a variable that is not set: it would stand for a default or for here."""
+    """Raise if an argument is empty, as when a shell variable is unset: it would silently mean a default or ``.``."""
     for at, word in enumerate(arguments):
         before = arguments[at - 1] if at else ""
         option, _, value = word.partition("=") if word.startswith("--") and "=" in word else (before, "", word)
         if not value.strip():
             name = option if option.startswith("-") else "an argument"
-            raise InvalidConfiguration(f"{name} is empty: give a value, or leave it out")
+            raise InvalidConfiguration(f"{name} is empty; give a value or omit the option")
 
 
 def _swept(problem: str, rest: Sequence[str]) -> Command | None:
-    """Return a comparison for each of several values of an option; None if none was given several."""
+    """Return one comparison per value if an option lists several values; otherwise None."""
     from desim.cli.swept import Swept, points_of
     from desim.scenario import system_of
 
@@ -177,7 +178,7 @@ def _swept(problem: str, rest: Sequence[str]) -> Command | None:
 
 
 def _with_options(name: str, problem: str) -> type[Command]:
-    """Return a command with the options that a problem has."""
+    """Return a command with the options of a problem."""
     if name in ("train", "tune"):
         from desim.cli.train import train_command
 
@@ -212,7 +213,7 @@ def _help_of(command: type[Command]) -> str:
 
 
 def _status(error: DesimError) -> int:
-    """Tell what cannot be used from what went wrong."""
+    """Return exit status 2 for invalid input, 1 for other errors."""
     if isinstance(error, RecordError):
         cause = error.__cause__
         return 1 if isinstance(cause, OSError) and cause.errno in STORAGE_ERRORS else 2

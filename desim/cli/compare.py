@@ -1,4 +1,4 @@
-"""``desim compare``: several agents on the same workloads."""
+"""``desim compare``: compare several agents on the same workloads."""
 
 from __future__ import annotations
 
@@ -38,40 +38,40 @@ class Compare:
         desim compare batch --agents my_agents:Shortest,fcfs
         desim compare my_problem:make --agents my_agents:A,my_agents:B --set size=3
 
-    `desim compare PROBLEM --help` has the options of a problem. Each seed stands for a workload, which is drawn before
-    any agent is asked: all agents meet the same. Finished runs are stored in DIR/runs at once: the same command again
-    goes on where it was interrupted, and another one reuses what it can; runs of agents and problems of your own are
-    simulated anew, since nobody can tell what else their code uses. A file of batch is simulated once for each
-    agent, unless cores fail at random. Several values of an option of the problem, such as --load 0.6,0.7, make a
-    comparison each, and one table and figure over all.
+    `desim compare PROBLEM --help` lists the options of a problem. Each seed gives one workload, generated before any
+    agent is asked, so all agents get the same workloads. Finished runs are stored in DIR/runs at once. The same command
+    run again continues after an interruption; a different one reuses the runs that it can. Runs of your own agents and
+    problems are always simulated again, because desim cannot tell what else their code depends on. A workload file of
+    batch is simulated once per agent, unless cores fail at random. Several values of a problem option, such as
+    --load 0.6,0.7, give one comparison each, and a table and a figure over all of them.
     """
 
     problem: ClassVar[str | None] = None
     agents: Annotated[str, arg(metavar="NAME,NAME,...")]
-    """Who is compared: see `desim list`, or MODULE:NAME of your own."""
+    """Agents to compare: names from `desim list`, or MODULE:NAME for your own."""
     seeds: Annotated[int, arg(metavar="N")] = 10
-    """How many seeds, from --seed on."""
+    """Number of seeds, counted from --seed."""
     baseline: Annotated[str | None, arg(metavar="NAME", help_behavior_hint="(default: fcfs, else the first)")] = None
-    """The agent that the others are compared with, seed by seed."""
-    metric: Annotated[str | None, arg(metavar="NAME", help_behavior_hint="(default: the main one)")] = None
-    """What agents are ranked by."""
-    better: Annotated[Better | None, arg(help_behavior_hint="(default: as is known of the metric)")] = None
-    """Which values of it are better."""
+    """Agent that the others are compared with, seed by seed."""
+    metric: Annotated[str | None, arg(metavar="NAME", help_behavior_hint="(default: the problem's main metric)")] = None
+    """Metric that agents are ranked by."""
+    better: Annotated[Better | None, arg(help_behavior_hint="(default: as the metric is defined)")] = None
+    """Whether lower or higher values of the metric are better."""
     interval: IntervalKind = "t"
-    """What confidence intervals rest on: Student's t distribution, or the bootstrap, which asks for none."""
-    out: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(default: nowhere)")] = None
-    """Where to write runs, comparison.csv, comparison.json, report.html, an interactive view.html, and figures."""
-    workers: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: one a processor)")] = None
-    """How many processes to use."""
+    """Method for confidence intervals: Student's t distribution, or the bootstrap, which assumes no distribution."""
+    out: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(default: nothing is written)")] = None
+    """Directory for runs, comparison.csv, comparison.json, report.html, the interactive view.html, and figures."""
+    workers: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: one per processor)")] = None
+    """Number of worker processes."""
     backend: Backend = "local"
-    """Where they run: on this machine, or on a Ray or Dask cluster."""
-    address: Annotated[str | None, arg(metavar="HOST:PORT", help_behavior_hint="(default: one is started)")] = None
-    """Of the cluster."""
+    """Where runs are simulated: on this machine, or on a Ray or Dask cluster."""
+    address: Annotated[str | None, arg(metavar="HOST:PORT", help_behavior_hint="(default: starts a cluster)")] = None
+    """Address of the cluster's scheduler."""
     as_json: JsonFlag = False
     """Print JSON only."""
 
     def execute(self) -> int:
-        """Simulate, compare, print, write; 1 if a run is not valid, has failed or was interrupted."""
+        """Simulate, compare, print, write; return 1 if a run is invalid, failed or was interrupted."""
         found = self.compared()
         if found is None:
             return 1
@@ -82,10 +82,10 @@ class Compare:
         return tell(found)
 
     def compared(self) -> Compared | None:
-        """Simulate, compare, write; None after an interruption, which is told."""
+        """Simulate, compare, write; return None after an interruption, which is reported."""
         problem, names = problem_of(self), listed(self.agents)
         if not names:
-            raise InvalidConfiguration(f"--agents is {self.agents!r}, want names separated by commas")
+            raise InvalidConfiguration(f"--agents: got {self.agents!r}, expected names separated by commas")
         contest = Contest(
             problem=problem,
             options=getattr(self, "options", None),
@@ -110,17 +110,17 @@ class Compare:
 
 
 def tell(found: Compared) -> int:
-    """Tell on standard error what is wrong with a comparison.
+    """Print what is wrong with a comparison on standard error, and return the exit status.
 
     Parameters
     ----------
     found : Compared
-        What has come of it.
+        Result of the comparison.
 
     Returns
     -------
     int
-        The exit status.
+        Exit status of the command.
     """
     for runs in found.failed.values():
         if not isinstance(runs[0].error, DesimError):
@@ -143,6 +143,6 @@ def _print(found: Compared) -> None:
     checked = [one.validation["valid"] for one in found.summaries if one.validation["valid"] is not None]
     print_comparison(found.comparison)
     valid = f"{sum(checked)} valid" if checked else "not checked"
-    print_text(f"{len(found.summaries)} runs, {reused} of them stored before; {valid}")
+    print_text(f"{len(found.summaries)} runs, {reused} of them from the store; {valid}")
     for path in found.files:
         print_text(f"written: {path}")

@@ -1,4 +1,4 @@
-"""A comparison for people: the tables that stand on the terminal and in the report, and the main results in words."""
+"""Presentation of a comparison: the tables on the terminal and in the report, and the main results in sentences."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from desim.sweep.comparison import LEVEL, Comparison, Criterion, smallest_p_valu
 __all__ = ["cell", "heading", "print_comparison", "sentences", "tables"]
 
 SIGNIFICANT = 1.0 - LEVEL
-#: How near to the best: in the table of performance profiles.
+#: Ratios to the best, in the table of performance profiles.
 RATIOS = (1.0, 1.05, 1.1, 1.5, 2.0)
-#: Of headings of columns.
+#: Longest line of a column heading, in characters.
 LONGEST_LINE = 18
 
 
 def tables(comparison: Comparison) -> list[Table]:
-    """Return means, differences, tests, ranks and performance profiles, as far as there are any.
+    """Return the tables of means, differences, tests, ranks and performance profiles, as far as available.
 
     Parameters
     ----------
     comparison : Comparison
-        What to show.
+        Comparison to present.
 
     Returns
     -------
     list of Table
-        In this order.
+        The tables in this order.
     """
     found = [_means(comparison)]
     if comparison.differences:
@@ -46,12 +46,12 @@ def tables(comparison: Comparison) -> list[Table]:
 
 
 def print_comparison(comparison: Comparison) -> None:
-    """Print the tables.
+    """Print the tables of a comparison.
 
     Parameters
     ----------
     comparison : Comparison
-        What to print.
+        Comparison to print.
     """
     for table in tables(comparison):
         rows = [[Text(cell.text) if cell.text.endswith(" *") else cell.text for cell in row] for row in table.cells]
@@ -63,12 +63,12 @@ def print_comparison(comparison: Comparison) -> None:
 
 
 def sentences(comparison: Comparison) -> list[str]:
-    """Return the main results in words, for a report.
+    """Return the main results in sentences, for a report.
 
     Parameters
     ----------
     comparison : Comparison
-        What to tell.
+        Comparison to describe.
 
     Returns
     -------
@@ -80,7 +80,7 @@ def sentences(comparison: Comparison) -> list[str]:
     count = len(comparison.seeds)
     if count < 2:
         return notes
-    same = "" if comparison.unequal else "; all agents had the same workload with each of them"
+    same = "" if comparison.unequal else "; all agents had the same workload for each seed"
     notes.append(
         f"The metrics are means over {count} seeds{same}. The tables of runs and jobs, and the figures of single runs, "
         f"are those of seed {comparison.seeds[0]}."
@@ -91,39 +91,39 @@ def sentences(comparison: Comparison) -> list[str]:
 
 
 def heading(comparison: Comparison, name: str) -> str:
-    """Return what a metric is called, with its unit.
+    """Return the heading of a metric with its unit.
 
     Parameters
     ----------
     comparison : Comparison
-        Where it is from.
+        Comparison that contains the metric.
     name : str
-        The metric.
+        Name of the metric.
 
     Returns
     -------
     str
-        In words.
+        Heading in words.
     """
     return metric_heading(name, comparison.kind)
 
 
 def cell(comparison: Comparison, name: str, agent: str) -> str:
-    """Return the mean of a metric as the tables show it, with a mark at the best and at means that miss jobs.
+    """Return the mean of a metric as text, marked if it is the best or omits unfinished jobs.
 
     Parameters
     ----------
     comparison : Comparison
-        Where it is from.
+        Comparison that contains the metric.
     name : str
-        The metric.
+        Name of the metric.
     agent : str
-        Whose it is.
+        Name of the agent.
 
     Returns
     -------
     str
-        With its interval, if there are several seeds.
+        Mean, with its interval if there are several seeds.
     """
     return f"{_text(comparison, comparison.means[agent][name])}{_marks(comparison, name)[agent]}"
 
@@ -132,8 +132,8 @@ def _unfinished_note(comparison: Comparison) -> str:
     *first, last = comparison.kind.words.left_behind
     kinds = f"{', '.join(first)} or {last}" if first else last
     return (
-        f"{MARK} Runs of {', '.join(comparison.unfinished)} left jobs behind ({kinds}), which "
-        f"{comparison.kind.words.blind} tell nothing of: these are not comparable."
+        f"{MARK} Runs of {', '.join(comparison.unfinished)} left jobs unfinished ({kinds}), which "
+        f"{comparison.kind.words.blind} do not count: these values are not comparable."
     )
 
 
@@ -142,7 +142,7 @@ def _heads(comparison: Comparison) -> list[str]:
 
 
 def _in_lines(text: str) -> str:
-    """Break a long heading."""
+    """Break a long heading into lines."""
     return text.replace(", ", ",\n") if ", " in text or len(text) <= LONGEST_LINE else text.replace(" (", "\n(")
 
 
@@ -161,7 +161,7 @@ def _means(comparison: Comparison) -> Table:
 
 
 def _marks(comparison: Comparison, name: str) -> dict[str, str]:
-    """Mark the best mean, and means that miss jobs."""
+    """Return the marks of a metric by agent: the best mean, and means that omit unfinished jobs."""
     cells = compared(name, comparison.table, comparison.unfinished, comparison.kind)
     return {
         agent: " *" if best else f" {MARK}" if text.endswith(MARK) else ""
@@ -170,7 +170,7 @@ def _marks(comparison: Comparison, name: str) -> dict[str, str]:
 
 
 def _differences(comparison: Comparison) -> Table:
-    note = ", paired by seed; in brackets if the interval holds 0" if len(comparison.seeds) > 1 else ""
+    note = ", paired by seed; in brackets if the interval contains 0" if len(comparison.seeds) > 1 else ""
     rows = [
         [agent, *(_difference(comparison, agent, name) for name in comparison.shown)]
         for agent in comparison.differences
@@ -188,7 +188,7 @@ def _difference(comparison: Comparison, agent: str, name: str) -> str:
 
 
 def _decimals(value: float) -> int:
-    """Return how many decimals show four digits that count."""
+    """Return the number of decimals that shows four significant digits."""
     return max(0, 3 - math.floor(math.log10(abs(value)))) if math.isfinite(value) and value else 0
 
 
@@ -225,7 +225,7 @@ def _p_value(value: float, equals: str = "") -> str:
 
 
 def _too_few(comparison: Comparison) -> str:
-    """Say so if no difference could be significant."""
+    """Return a note if no difference could be significant with this number of seeds."""
     count, others = len(comparison.seeds), len(comparison.differences)
     least = min(others * smallest_p_value(count), 1.0)
     if least < SIGNIFICANT or count < 2:
@@ -233,7 +233,7 @@ def _too_few(comparison: Comparison) -> str:
     enough = next(number for number in range(count, 64) if others * smallest_p_value(number) < SIGNIFICANT)
     return (
         f"{count} seeds are too few for Wilcoxon's signed-rank test{f' of {others} agents' if others > 1 else ''}: "
-        f"whatever the differences, no adjusted p-value is below {least:.3f}. {enough} seeds can show some."
+        f"whatever the differences, no adjusted p-value is below {least:.3f}. Use at least {enough} seeds."
     )
 
 
@@ -243,8 +243,8 @@ def _ranks(comparison: Comparison, ranking: Ranking) -> Table:
     letters = _letters(ranking)
     rows = [[agent, f"{rank:.2f}", letters[agent]] for agent, rank in ranking.mean_ranks.items()]
     note = (
-        f"Agents that share a letter cannot be told apart: their mean ranks differ by less than "
-        f"{ranking.critical_difference:.2f} (Nemenyi, 95 %). Friedman's test that all are alike: p "
+        f"Agents that share a letter do not differ significantly: their mean ranks differ by less than "
+        f"{ranking.critical_difference:.2f} (Nemenyi, 95 %). Friedman's test that all agents are equal: p "
         f"{_p_value(ranking.p_value, '= ')}."
     )
     left_out = "; ".join(f"{agent} {reason}" for agent, reason in comparison.left_out.items())
@@ -253,7 +253,7 @@ def _ranks(comparison: Comparison, ranking: Ranking) -> Table:
 
 
 def _letters(ranking: Ranking) -> dict[str, str]:
-    """Give agents that cannot be told apart a letter in common, and those that stand alone one of their own."""
+    """Return letters by agent: agents that do not differ significantly share one."""
     grouped = ranking.groups()
     alone = [(agent,) for agent in ranking.mean_ranks if not any(agent in group for group in grouped)]
     places = list(ranking.mean_ranks)
@@ -272,7 +272,7 @@ def _profiles(comparison: Comparison) -> Table:
     profile = comparison.profile
     places = [int((profile.ratios <= ratio).sum()) - 1 for ratio in RATIOS]
     rows = [[agent, *(f"{100 * shares[place]:.0f} %" for place in places)] for agent, shares in profile.shares.items()]
-    title = f"Performance profiles by {_by(comparison, comparison.criterion)}: in which share of the seeds an agent is"
+    title = f"Performance profiles by {_by(comparison, comparison.criterion)}: share of the seeds in which an agent is"
     heads = ["agent", "the best", *(f"within\n{100 * (ratio - 1):.0f} %" for ratio in RATIOS[1:])]
     return Table(title, heads, rows)
 
@@ -282,7 +282,7 @@ def _by(comparison: Comparison, criterion: Criterion) -> str:
 
 
 def _verdict(comparison: Comparison, criterion: Criterion) -> str:
-    """Say who is the best, and who differs from the baseline."""
+    """Return a sentence on the best agent and on those that differ from the baseline."""
     name = criterion.metric
     text = f"By {_by(comparison, criterion)}: "
     fair = {agent: row[name].value for agent, row in comparison.means.items() if agent not in comparison.left_out}

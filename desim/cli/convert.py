@@ -1,4 +1,4 @@
-"""``desim convert``: workloads and results in other formats."""
+"""``desim convert``: convert workloads and results to other formats."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SUFFIXES: dict[str, str] = {"csv": ".csv", "batsim-csv": ".csv", "chrome-trace":
 
 @dataclass(frozen=True)
 class Convert:
-    """Convert a workload, or the records of a run.
+    """Convert a workload, or the records of a run, to another format.
 
     Examples::
 
@@ -39,18 +39,18 @@ class Convert:
     """
 
     source: Annotated[Positional[Path], arg(metavar="IN")]
-    """A workload file, or the directory of a result."""
+    """Workload file, or directory of a result."""
     target: Annotated[Positional[Path], arg(metavar="OUT")]
-    """The file to write; its suffix tells the format."""
+    """File to write; its suffix determines the format."""
     to: Annotated[Format | None, arg(help_behavior_hint="(default: csv)")] = None
-    """Format of a result."""
-    cores: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: as the file states)")] = None
-    """Cores of the machine of a workload."""
+    """Format for a result."""
+    cores: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: as stated in the file)")] = None
+    """Number of cores of the workload's machine."""
     force: bool = False
-    """Replace a file that is there already."""
+    """Replace an existing file."""
 
     def execute(self) -> int:
-        """Convert, and say what was written."""
+        """Convert and print what was written."""
         if self.source.is_dir():
             self._convert_result()
         else:
@@ -61,11 +61,11 @@ class Convert:
         from desim.export import to_batsim_csv, to_chrome_trace, to_csv
 
         if self.cores is not None:
-            raise InvalidConfiguration("--cores is for workloads; a result knows the cores of its machine")
+            raise InvalidConfiguration("--cores is for workloads; a result already states its number of cores")
         to = "csv" if self.to is None else self.to
         if self.target.suffix != SUFFIXES[to]:
-            hint = "" if self.to else "; other formats of results need --to batsim-csv or --to chrome-trace"
-            raise InvalidConfiguration(f"{self.target}: a result becomes a {to} in a {SUFFIXES[to]} file{hint}")
+            hint = "" if self.to else "; for another format use --to batsim-csv or --to chrome-trace"
+            raise InvalidConfiguration(f"{self.target}: expected a {SUFFIXES[to]} file for {to}{hint}")
         result = Result.load(self.source)
         check_new_file(self.target, force=self.force)
         write = {"csv": to_csv, "batsim-csv": to_batsim_csv, "chrome-trace": to_chrome_trace}[to]
@@ -74,7 +74,7 @@ class Convert:
 
     def _convert_workload(self) -> None:
         if self.to is not None:
-            raise InvalidConfiguration(f"--to {self.to} is for results, but {self.source} is no directory of one")
+            raise InvalidConfiguration(f"--to {self.to} is for results, but {self.source} is not a directory of one")
         check_new_file(self.target, force=self.force)
         provider = plugins.workload_provider("batch")
         trace = provider.read(self.source)
@@ -83,5 +83,5 @@ class Convert:
         header = trace.header if self.cores is None else None
         provider.write(self.target, trace.jobs, num_cores=cores, header=header)
         if cores is None:
-            remark(f"desim: {self.source} does not state the cores of the machine, so neither does {self.target}")
+            remark(f"desim: {self.source} does not state the machine's number of cores; {self.target} omits it, too")
         print_text(f"written: {self.target}, {len(trace.jobs):,} jobs")

@@ -1,4 +1,4 @@
-"""``desim demo``: policies compared on a generated workload, with a report."""
+"""``desim demo``: compare policies on a generated workload and write a report."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WORKLOAD = WorkloadOptions(cores=256, jobs=3000, load=0.95, overestimate=3.0)
 
 @dataclass(frozen=True)
 class Demo:
-    """Compare seven policies on 3 generated workloads of 3000 jobs for 256 cores; takes less than a minute.
+    """Compare seven policies on 3 generated workloads of 3000 jobs for 256 cores, in less than a minute.
 
     Examples::
 
@@ -32,16 +32,16 @@ class Demo:
     """
 
     out: Annotated[Path, arg(metavar="DIR")] = Path("demo")
-    """Where to write the report, tables, figures and records."""
-    workers: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: one a processor)")] = None
-    """How many processes to use."""
+    """Directory for the report, tables, figures and records."""
+    workers: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: one per processor)")] = None
+    """Number of worker processes."""
 
     def execute(self) -> int:
-        """Simulate, compare, and say where the report is."""
+        """Simulate, compare, and print where the report is."""
         begin = time.perf_counter()
         print_text(
-            f"{len(AGENTS)} policies, jobs of the Lublin-Feitelson model, offered load {WORKLOAD.load}, run times "
-            f"overestimated up to {WORKLOAD.overestimate:g} times"
+            f"{len(AGENTS)} policies, jobs of the Lublin-Feitelson model, load {WORKLOAD.load}, requested times "
+            f"up to {WORKLOAD.overestimate:g} times the run times"
         )
         compare: Any = command_with_options(Compare, "batch")
         options = BatchOptions(workload=WORKLOAD)

@@ -1,4 +1,4 @@
-"""``desim evaluate``: agents on fixed episodes of a trace."""
+"""``desim evaluate``: simulate agents on fixed episodes of a trace."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ METRICS = (
 class Evaluate:
     """Simulate agents on the same episodes of a workload, and print means and paired differences.
 
-    An episode begins at a random point of the trace with an empty cluster. It ends with the last start of so many
-    jobs, while more go on arriving (open), or when as many have arrived and are finished (closed). Jobs that are
-    still queued at its end count with their waiting time so far.
+    An episode starts at a random point of the trace with an empty cluster. With open arrivals it ends when the given
+    number of jobs has started, while more jobs keep arriving. With closed arrivals only that number of jobs arrives,
+    and it ends when all have finished. Jobs still queued at the end count with their waiting time so far.
 
     Examples::
 
@@ -48,19 +48,19 @@ class Evaluate:
     """
 
     problem: Positional[Literal["batch"]]
-    """What to simulate."""
+    """Problem to simulate."""
     agents: Annotated[str, arg(metavar="A,B,...")] = "backfilling-sjf,easy-fcfs"
-    """Who decides, in a row; the others are compared with the first. See `desim list`."""
+    """Agents to compare, separated by commas; the others are compared with the first. See `desim list`."""
     episodes: Annotated[int, arg(metavar="N")] = 50
-    """How many episodes."""
+    """Number of episodes."""
     episode_jobs: Annotated[int, arg(metavar="N")] = 1_000
-    """Jobs of an episode."""
+    """Number of jobs per episode."""
     arrivals: Literal["open", "closed"] = "open"
-    """Whether jobs go on arriving."""
+    """Whether jobs keep arriving (open) or only those of the episode arrive (closed)."""
     episode_seed: Annotated[int, arg(metavar="N")] = 0
-    """Of the points where episodes begin."""
+    """Seed of the points where episodes start."""
     workers: Annotated[int, arg(metavar="N")] = 1
-    """Processes at a time."""
+    """Number of parallel processes."""
     as_json: JsonFlag = False
     """Print JSON only."""
     workload: WorkloadOptions = field(default_factory=WorkloadOptions)
@@ -69,11 +69,13 @@ class Evaluate:
         """Simulate and print."""
         names = listed(self.agents)
         if not names or len(set(names)) < len(names):
-            raise InvalidConfiguration(f"--agents {self.agents!r}: want different names with commas between them")
+            raise InvalidConfiguration(f"--agents: got {self.agents!r}, expected different names separated by commas")
         if self.episodes < 1 or self.workers < 1:
-            raise InvalidConfiguration(f"{self.episodes} episodes by {self.workers} workers: want at least 1 of each")
+            raise InvalidConfiguration(
+                f"got --episodes {self.episodes} and --workers {self.workers}, expected at least 1 of each"
+            )
         if self.episode_seed < 0:
-            raise InvalidConfiguration(f"--episode-seed {self.episode_seed}: want at least 0")
+            raise InvalidConfiguration(f"--episode-seed: got {self.episode_seed}, expected an integer >= 0")
         for name in names:
             plugins.create_agent(self.problem, name)  # before anything is simulated
         calls = [(name, number) for name in names for number in range(self.episodes)]
@@ -108,7 +110,7 @@ class Evaluate:
         return 0
 
     def _episode(self, call: tuple[str, int]) -> dict[str, float]:
-        """Simulate an agent, known by its name, on the episode of a number."""
+        """Simulate one agent, given by name, on one episode, given by number."""
         from desim.problems.batch.env import TraceEpisodes
 
         name, number = call
@@ -126,7 +128,7 @@ class Evaluate:
 
 
 def _named(table: Mapping[str, Mapping[str, Estimate]]) -> dict[str, Any]:
-    """Return estimates with the names of their parts."""
+    """Return estimates as dictionaries of their fields."""
     return {name: {metric: estimate._asdict() for metric, estimate in row.items()} for name, row in table.items()}
 
 

@@ -1,4 +1,4 @@
-"""``desim experiment``: the experiments of papers, one by one."""
+"""``desim experiment``: list, run and report the experiments of papers."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ def find_family(name: str) -> Any:
     Parameters
     ----------
     name : str
-        Such as ``"osdec"``.
+        Key of the paper, such as ``"osdec"``.
 
     Returns
     -------
     ExperimentFamily
-        See `desim.plugins`.
+        Experiments of the paper; see `desim.plugins`.
 
     Raises
     ------
     InvalidConfiguration
-        If there is none of that name.
+        If there are no experiments for this key.
     """
     families = plugins.experiment_families()
     if name not in families:
@@ -64,12 +64,12 @@ class ListExperiments:
     """
 
     paper: Positional[Annotated[str, arg(metavar="PAPER", help_behavior_hint="(default: all)")]] = ""
-    """Of which paper."""
+    """Paper key, such as lachesis."""
     as_json: JsonFlag = False
     """Print JSON only."""
 
     def execute(self) -> int:
-        """Print them."""
+        """Print the experiments."""
         families = plugins.experiment_families() if not self.paper else {self.paper: find_family(self.paper)}
         if self.as_json:
             print_json(
@@ -87,7 +87,7 @@ class ListExperiments:
 
 @dataclass(frozen=True)
 class RunExperiment:
-    """Run one experiment; all options behind its name are its own.
+    """Run one experiment; the options after its name belong to the experiment.
 
     Examples::
 
@@ -97,20 +97,20 @@ class RunExperiment:
     """
 
     paper: Positional[Annotated[str, arg(metavar="PAPER")]]
-    """Of which paper."""
+    """Paper key, such as lachesis."""
     name: Positional[Annotated[str, arg(metavar="NAME")]]
-    """Which; see `desim experiment list`."""
+    """Name of the experiment; see `desim experiment list`."""
     arguments: Positional[tuple[str, ...]] = ()
     """Options of the experiment."""
 
     def execute(self) -> int:
-        """Run it."""
+        """Run the experiment."""
         return int(find_family(self.paper).run(self.name, self.arguments))
 
 
 @dataclass(frozen=True)
 class ReportExperiments:
-    """Write the report of experiments that were run, without running anything.
+    """Write a report from stored results of experiments, without running any.
 
     Examples::
 
@@ -119,14 +119,14 @@ class ReportExperiments:
     """
 
     paper: Positional[Annotated[str, arg(metavar="PAPER")]]
-    """Of which paper."""
+    """Paper key, such as lachesis."""
     out: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(default: results/PAPER)")] = None
-    """Where the experiments have written; report.html is written there."""
+    """Directory with the results of the experiments; report.html is written there."""
     page: Annotated[Path | None, arg(metavar="FILE.rst", help_behavior_hint="(default: none)")] = None
-    """Write a page of documentation, too, with its figures in a directory beside it."""
+    """Documentation page to write as well; its figures go to a directory beside it."""
 
     def execute(self) -> int:
-        """Write it."""
+        """Write the report."""
         family = find_family(self.paper)
         print_text(f"written: {family.report(self.out)}")
         if self.page is not None:
@@ -136,7 +136,7 @@ class ReportExperiments:
 
 @dataclass(frozen=True)
 class StatusOfExperiments:
-    """Tell how far sweeps have come: runs that are stored, have failed, and are still to do.
+    """Show the progress of sweeps: the number of runs stored, failed, and remaining.
 
     Examples::
 
@@ -145,23 +145,23 @@ class StatusOfExperiments:
     """
 
     paper: Positional[Annotated[str, arg(metavar="PAPER", help_behavior_hint="(default: that of --store)")]] = ""
-    """Of which paper, in results/PAPER/runs."""
+    """Paper key, such as lachesis; its runs are in results/PAPER/runs."""
     store: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(default: results/PAPER/runs)")] = None
-    """Where finished runs are."""
+    """Directory with the finished runs."""
     as_json: JsonFlag = False
     """Print JSON only."""
 
     def execute(self) -> int:
-        """Print it; 1 if a run has failed."""
+        """Print the progress; return 1 if a run failed."""
         if not self.paper and self.store is None:
-            raise InvalidConfiguration("of which paper, or which --store?")
+            raise InvalidConfiguration("PAPER and --store are missing: expected one of them")
         families = plugins.experiment_families()
         family = find_family(self.paper) if self.paper else next(iter(families.values()))
         sweeps = family.sweeps(self.store)
         if self.as_json:
             print_json([plain(sweep) for sweep in sweeps])
         elif not sweeps:
-            print_text("nothing has been run there")
+            print_text("no runs there yet")
         else:
             rows = [
                 [
@@ -193,12 +193,12 @@ class Experiment:
     action: (
         Annotated[ListExperiments, subcommand("list", description="List the experiments.")]
         | Annotated[RunExperiment, subcommand("run", description="Run one experiment.")]
-        | Annotated[ReportExperiments, subcommand("report", description="Write the report of those that were run.")]
-        | Annotated[StatusOfExperiments, subcommand("status", description="Tell how far sweeps have come.")]
+        | Annotated[ReportExperiments, subcommand("report", description="Write a report from stored results.")]
+        | Annotated[StatusOfExperiments, subcommand("status", description="Show the progress of sweeps.")]
     )
 
     def execute(self) -> int:
-        """Do it."""
+        """Execute the action."""
         return self.action.execute()
 
 
@@ -208,12 +208,12 @@ def run_directly(arguments: Sequence[str]) -> RunExperiment | None:
     Parameters
     ----------
     arguments : sequence of str
-        What stands behind ``desim experiment``.
+        Arguments after ``desim experiment``.
 
     Returns
     -------
     RunExperiment or None
-        With the options of the experiment as they are.
+        The command, with the experiment's options unparsed.
     """
     if len(arguments) < 3 or arguments[0] != "run" or any(word.startswith("-") for word in arguments[1:3]):
         return None

@@ -1,4 +1,4 @@
-"""``desim fidelity``: how near the waits of agents come to those that a log recorded."""
+"""``desim fidelity``: compare the waiting times of agents with those that a log recorded."""
 
 from __future__ import annotations
 
@@ -47,24 +47,24 @@ from desim.sweep.simulated import Named, System, shared_instance
 __all__ = ["Fidelity", "simulate_waits"]
 
 Floats = NDArray[np.float64]
-#: The starts of the log repeated, which shows what the model itself cannot do, and nobody waiting, which anybody can.
+#: Two controls: a replay of the recorded starts, which shows the limits of the model, and the trivial guess of 0 s.
 RECORDED, NO_WAIT = "recorded", "no wait at all"
-#: A start that is later than recorded by less is rounded, not late.
+#: Starts later than recorded by less than this many seconds are rounding errors, not late.
 LATE = 1e-3
 
 
 def simulate_waits(run: Run) -> dict[str, Any]:
-    """Simulate, check, and return how long each job waited.
+    """Simulate a run, check it, and return how long each job waited.
 
     Parameters
     ----------
     run : Run
-        Of a system ``batch`` and a named agent.
+        Run of the problem ``batch`` by a named agent.
 
     Returns
     -------
     dict
-        ``waits`` in seconds, job by job in the order of their arrival, None for one that was not started; ``valid``.
+        ``waits``, in seconds, in order of arrival, with None for a job that did not start; and ``valid``.
     """
     scenario = Scenario(run.setting.problem, run.agent.policy, run.setting.options)
     try:
@@ -75,12 +75,12 @@ def simulate_waits(run: Run) -> dict[str, Any]:
         waits = result.jobs.sort("arrival_number")["waiting_time"].to_list()
         return {"waits": waits, "valid": measure(result, scenario, instance).validation["valid"]}
     except DesimError as error:
-        kind = DesimError if isinstance(error, RecordError) else type(error)  # arguments are not to blame
+        kind = DesimError if isinstance(error, RecordError) else type(error)  # a storage error is no invalid argument
         raise kind(f"{scenario.agent}: {error}") from error
 
 
 class _Findings:
-    """Waits by agent beside those of the log, how near they are, and the order of agents by that."""
+    """Waiting times per agent beside those of the log, their accuracy, and the ranking of agents by it."""
 
     def __init__(
         self, waits: Mapping[str, Floats], log: WaitLog, idle: tuple[int, int], on_nodes: LongWaits | None
@@ -93,7 +93,7 @@ class _Findings:
         )
 
     def document(self) -> dict[str, Any]:
-        """Return everything as plain values."""
+        """Return all findings as plain values."""
         known = ~np.isnan(self.log.waiting_time)
         late = self.waits[RECORDED] - self.log.waiting_time
         late = late[late > LATE]
@@ -116,11 +116,11 @@ class _Findings:
 
 @dataclass(frozen=True)
 class Fidelity:
-    """Compare the waits that agents lead to with those that a log recorded.
+    """Compare the waiting times that agents produce with those that a log recorded.
 
-    A wait is near if it is off by at most ten minutes or 20 % of the recorded one. Agents are ranked by the share of
-    jobs whose wait is near. Beside them stand two controls: `recorded` repeats the starts of the log, as far as the
-    simulated machine has the cores, and `no wait at all` says that every job starts at once.
+    A waiting time is near if it is off by at most ten minutes or 20 % of the recorded one. Agents are ranked by the
+    share of jobs whose waiting time is near. Two controls are listed with them: `recorded` replays the starts of the
+    log, as far as the simulated machine has the cores, and `no wait at all` starts every job at once.
 
     Examples::
 
@@ -128,32 +128,32 @@ class Fidelity:
         desim fidelity batch --trace log.swf.gz --cores 1752 --agents easy,easy-sjf --queue-field 20
         desim fidelity batch --trace jobs.csv --cores 64 --agents easy,my_agents:Mine --no-kill-at-request
 
-    `desim fidelity batch --help` has all options of workload and system. Finished runs are stored in DIR/runs at once:
-    the same command again goes on where it was interrupted.
+    `desim fidelity batch --help` lists all options of workload and system. Finished runs are stored in DIR/runs at
+    once: run the same command again to continue after an interruption.
     """
 
     problem: ClassVar[str | None] = None
     agents: Annotated[str, arg(metavar="NAME,NAME,...")]
-    """Whose waits are compared: see `desim list`, or MODULE:NAME of your own."""
-    queue_field: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: 15, if it is known)")] = None
-    """The field of a Standard Workload Format log that tells a job's queue; some logs have more than 18."""
-    out: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(default: nowhere)")] = None
-    """Where to write runs, fidelity.json, fidelity.csv and figures."""
-    workers: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: one a processor)")] = None
-    """How many processes to use."""
+    """Agents to compare with the log: names from `desim list`, or MODULE:NAME for your own."""
+    queue_field: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: 15, if stated)")] = None
+    """Field of a Standard Workload Format log that holds a job's queue; some logs have more than 18 fields."""
+    out: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(default: nothing is written)")] = None
+    """Directory for runs, fidelity.json, fidelity.csv and figures."""
+    workers: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: one per processor)")] = None
+    """Number of worker processes."""
     as_json: JsonFlag = False
     """Print JSON only."""
 
     def execute(self) -> int:
-        """Simulate, compare, print, write; 1 if a run is not valid or was interrupted."""
+        """Simulate, compare, print, write; return 1 if a run is invalid or was interrupted."""
         if problem_of(self) != "batch":
-            raise InvalidConfiguration(f"the logs of {problem_of(self)} record no waits: only those of batch do")
+            raise InvalidConfiguration(f"PROBLEM: got {problem_of(self)}, expected batch: only its logs record waits")
         options: BatchOptions = getattr(self, "options", None) or BatchOptions()
         agents = listed(self.agents)
         changes = (options.workload.load, options.site.moldable, options.site.dependencies)
         if not agents or options.stream or changes not in ((None, None, None), (None, None, "drop")):
             raise InvalidConfiguration(
-                "want --agents, and no --stream; nor --load, --moldable, --dependencies, which change the log"
+                "expected --agents, and neither --stream nor --load, --moldable, --dependencies, which change the log"
             )
         for agent in agents:
             plugins.create_agent("batch", agent)
@@ -189,11 +189,11 @@ class Fidelity:
             for path in files:
                 print_text(f"written: {path}")
         for agent in invalid:
-            remark(f"desim: {agent}: not valid; desim run batch --agent {agent} says why")
+            remark(f"desim: {agent}: the run is invalid; see desim run batch --agent {agent}")
         return 1 if invalid else 0
 
     def _waits(self, agents: Sequence[str], setting: System) -> tuple[dict[str, Floats], list[str]]:
-        """Return the waits by agent, those of the controls last, and which runs are not valid."""
+        """Return the waiting times by agent, the controls last, and the agents whose runs are invalid."""
         options = setting.options
         names = {agent: agent for agent in agents} | {f"recorded:{options.workload.trace}": RECORDED}
         runs = [Run(setting, Named(agent, agent, "batch"), options.workload.seed) for agent in names]
@@ -210,7 +210,7 @@ class Fidelity:
         return waits | {NO_WAIT: np.zeros(len(waits[RECORDED]))}, invalid
 
     def _described(self, instance: Instance, findings: _Findings) -> dict[str, Any]:
-        """Return everything as plain values."""
+        """Return all results as plain values."""
         mine = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "options"}
         repairs = instance.report.as_dict() if instance.report is not None else None
         return {
@@ -221,10 +221,10 @@ class Fidelity:
 
 
 def _log_of(workload: Any, options: BatchOptions, queue_field: int | None) -> WaitLog:
-    """Return the recorded waits of the jobs that are simulated, and their groups."""
+    """Return the recorded waiting times of the simulated jobs, and their groups."""
     trace = workload.trace
     if trace is None or trace.waiting_time is None:
-        raise InvalidConfiguration(f"{workload.name}: states no waits: want a log with --trace FILE")
+        raise InvalidConfiguration(f"{workload.name}: records no waits; give a log with --trace FILE")
     queues = None
     if queue_field is not None:
         texts = plugins.workload_provider("batch", options.workload.trace).texts(options.workload.trace, queue_field)
@@ -239,7 +239,7 @@ def _log_of(workload: Any, options: BatchOptions, queue_field: int | None) -> Wa
 
 
 def _waits_on_nodes(workload: Any, jobs: Sequence[Any], every: WaitLog, counted: NDArray[np.bool_]) -> LongWaits | None:
-    """Return what nodes have to do with long waits, if the log tells where its jobs ran."""
+    """Return how long waits relate to free nodes, if the log states where its jobs ran."""
     where, nodes = getattr(workload.trace, "recorded_nodes", None) or {}, getattr(workload, "nodes", ())
     if not where or not {name for one in where.values() for name, _ in one} <= {node.name for node in nodes}:
         return None
@@ -247,12 +247,12 @@ def _waits_on_nodes(workload: Any, jobs: Sequence[Any], every: WaitLog, counted:
 
 
 def _part(count: int, whole: int) -> str:
-    """Return a number, and its share of another one."""
+    """Return a number as text, with its share of the whole."""
     return f"{count:,}" + (f" ({count / whole:.1%})" if whole else "")
 
 
 def _zone(name: str) -> tzinfo:
-    """Return a time zone by name, or that of Greenwich if the name means nothing."""
+    """Return a time zone by name; UTC if the name is unknown."""
     from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
     try:
@@ -262,16 +262,16 @@ def _zone(name: str) -> tzinfo:
 
 
 def _without_warm_up(log: WaitLog, instance: Instance, options: BatchOptions) -> WaitLog:
-    """Forget recorded waits of the warm-up: the simulation begins with an empty machine."""
+    """Drop the recorded waits of the warm-up, since the simulation starts with an empty machine."""
     times = np.array([job.submission_time for job in instance.workload or ()])
     waits = np.where(times < times[0] + options.metrics.warm_up, math.nan, log.waiting_time)
     if np.isnan(waits).all():
-        raise InvalidConfiguration(f"--warm-up is {options.metrics.warm_up:g} s, which leaves no recorded wait")
+        raise InvalidConfiguration(f"--warm-up: got {options.metrics.warm_up:g} s, which leaves no recorded wait")
     return replace(log, waiting_time=waits)
 
 
 def _write(out: Path, described: dict[str, Any], findings: _Findings) -> list[Path]:
-    """Write numbers and figures; return the files."""
+    """Write numbers and figures; return the paths."""
     text = json.dumps(plain(described), indent=2, allow_nan=False) + "\n"
     write_atomically(out / "fidelity.json", lambda draft: draft.write_text(text))
     table = io.StringIO()
@@ -316,15 +316,18 @@ def _print(described: Mapping[str, Any], findings: _Findings) -> None:
     print_table(heads, rows, title=f"{one.jobs:,} recorded waits, {described['recorded']['mean']:,.0f} s in the mean")
     late = described["late"]
     words = f", by {late['median']:,.0f} s at the median and {late['most']:,.0f} s at most" if late["jobs"] else ""
-    print_text(f"starts of the log that the simulated machine cannot repeat: {late['jobs']:,} jobs are late{words}")
+    print_text(f"recorded starts that the simulated machine cannot reproduce: {late['jobs']:,} jobs start late{words}")
     long, free = described["long_waits"].values()
-    text = f"waits of the log of more than ten minutes: {long:,}; with free cores all the time: {_part(free, long)}"
+    text = f"recorded waits longer than ten minutes: {long:,}; with enough free cores throughout: {_part(free, long)}"
     if findings.on_nodes is not None:
         _, room, behind, alone = findings.on_nodes
         text += (
-            f"\nwith room on the nodes all the time: {_part(room, long)}; of these behind an earlier job of the same "
+            f"\nwith enough free resources on nodes throughout: {_part(room, long)}; of these behind an earlier job of "
         )
-        text += f"user: {_part(behind, room)}; with nothing of the user running or waiting before: {_part(alone, room)}"
+        text += (
+            f"the same user: {_part(behind, room)}; with no earlier job of the user running or queued: "
+            f"{_part(alone, room)}"
+        )
     print_text(f"{text}\n")
     shares = list(next(iter(described["quantiles"].values())))
     known = {"the log": described["recorded"]} | described["quantiles"]

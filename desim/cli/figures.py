@@ -1,4 +1,4 @@
-"""Figures of runs as files."""
+"""Figures of runs written to files."""
 
 from __future__ import annotations
 
@@ -25,38 +25,38 @@ __all__ = ["FigureFormat", "chosen_kinds", "draw_figures", "make_directory", "sa
 
 FigureFormat = Literal["png", "svg", "pdf"]
 DOTS_PER_INCH = 150
-#: Metadata that would make files of the same run differ.
+#: Metadata fields that would make files of the same run differ.
 METADATA = {"png": {"Software": None}, "svg": {"Date": None, "Creator": None}, "pdf": {"CreationDate": None}}
 
 
 def chosen_kinds(asked: str | None, kind: Kind) -> list[str]:
-    """Return the kinds of figures that are asked for.
+    """Return the names of the requested figures.
 
     Parameters
     ----------
     asked : str or None
-        Names separated by commas; all that there are if None.
+        Names separated by commas; None means all figures.
     kind : Kind
-        What there is.
+        Description of the problem, with its figures.
 
     Returns
     -------
     list of str
-        Each once.
+        Names without duplicates.
 
     Raises
     ------
     InvalidConfiguration
-        If there is no such kind, or none is named.
+        If a name is unknown, or no name is given.
     """
     known = list(kind.figures)
     if asked is None:
         return known
     kinds = list(dict.fromkeys(listed(asked)))
     if not kinds or set(kinds) - set(known):
-        there = f"want some of {','.join(known)}" if known else f"there are no figures of {kind.name}"
+        there = f"expected some of {','.join(known)}" if known else f"but {kind.name} has no figures"
         near = "".join(did_you_mean(name, known) for name in kinds if name not in known)
-        raise InvalidConfiguration(f"--kind is {asked!r}{near}, {there}")
+        raise InvalidConfiguration(f"--kind: got {asked!r}{near}, {there}")
     return kinds
 
 
@@ -70,34 +70,34 @@ def draw_figures(
     window: Window = None,
     style: Style = "screen",
 ) -> list[Path]:
-    """Draw runs side by side, one file a kind of figure.
+    """Draw runs side by side, one file per figure kind.
 
     Parameters
     ----------
     results : mapping of str to Result
         Runs by name.
     directory : Path
-        Where the files go; those of the same name are replaced.
+        Directory for the files; files of the same name are replaced.
     kind : Kind
-        How results of the problem are drawn.
+        Description of the problem, with its figures.
     kinds : sequence of str, optional
-        Some of its figures; all that can be drawn if None.
+        Names of the figures to draw; None draws all that the results allow.
     file_format : {"png", "svg", "pdf"}
-        Suffix of the files.
+        File format, also the suffix of the files.
     window : (float, float), optional
-        The span of time, or of slots, that figures over time show; the others show whole runs.
+        Start and end of the time range that figures over time show; other figures show whole runs.
     style : {"screen", "paper", "paper-wide"}
-        How wide figures are, see :func:`desim.plotting.axes.figure_style`.
+        Width of the figures, see :func:`desim.plotting.axes.figure_style`.
 
     Returns
     -------
     list of Path
-        The files.
+        Paths of the files.
 
     Raises
     ------
     InvalidConfiguration
-        If a figure that is asked for cannot be drawn of these results.
+        If a requested figure cannot be drawn from these results.
     RecordError
         If a file cannot be written.
     """
@@ -124,27 +124,27 @@ def draw_figures(
 
 
 def _has_window(draw: Callable[..., object]) -> bool:
-    """Return whether a figure can show a part of the time; options that are not spelled out are those of curves."""
+    """Return whether a figure can show part of the time; curves take the option through ``**options``."""
     parameters = signature(draw).parameters
     return "window" in parameters or any(one.kind is Parameter.VAR_KEYWORD for one in parameters.values())
 
 
 def save_figure(figure: Figure, path: Path, file_format: FigureFormat) -> Path:
-    """Write a figure, all or nothing; the same figure makes the same file.
+    """Write a figure to a file, completely or not at all; the same figure gives the same bytes.
 
     Parameters
     ----------
     figure : Figure
-        What to write.
+        The figure.
     path : Path
-        The file.
+        Path of the file.
     file_format : {"png", "svg", "pdf"}
-        Its format.
+        File format.
 
     Returns
     -------
     Path
-        The file.
+        Path of the file.
 
     Raises
     ------
@@ -162,17 +162,17 @@ def save_figure(figure: Figure, path: Path, file_format: FigureFormat) -> Path:
 
 
 def make_directory(directory: Path) -> None:
-    """Make a directory, unless it is there.
+    """Create a directory if it does not exist.
 
     Parameters
     ----------
     directory : Path
-        Its parents are made, too.
+        The directory; missing parents are created, too.
 
     Raises
     ------
     RecordError
-        If it cannot be made.
+        If it cannot be created.
     """
     try:
         directory.mkdir(parents=True, exist_ok=True)

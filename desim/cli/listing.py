@@ -1,4 +1,4 @@
-"""``desim list``: problems, agents and workloads."""
+"""``desim list``: list problems, agents and workloads."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class List:
     """Print JSON only."""
 
     def execute(self) -> int:
-        """Print them all."""
+        """Print the lists."""
         names = [name for name, kind in kinds().items() if kind.agents]
         descriptions = {name: kinds()[name].description for name in names}
         agents = {name: plugins.describe_agents(name) for name in names}
@@ -38,5 +38,5 @@ class List:
         for name in names:
             print_table([f"agent for {name}", "what it does"], list(map(list, agents[name].items())), words=(1,))
             print_table([f"workload for {name}", "what it is"], list(map(list, workloads[name].items())), words=(1,))
-        print_text("Agents of your own are MODULE:NAME, problems of your own MODULE:FUNCTION.")
+        print_text("Name your own agents as MODULE:NAME and your own problems as MODULE:FUNCTION.")
         return 0

@@ -1,4 +1,4 @@
-"""What made a run or a page: the command, settings, commit and versions, which `desim run` keeps beside the records."""
+"""Provenance of a run or page: command, settings, commit and versions, which `desim run` stores beside the records."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from desim.records import write_atomically
 __all__ = ["MADE_FILE", "keep", "made", "made_of"]
 
 MADE_FILE = "made.json"
-"""Its name in the directory of a run."""
-#: Packages on which what a run records depends most.
+"""Name of the provenance file in the directory of a run."""
+#: Packages that affect the records of a run most.
 PACKAGES = ("simpy", "numpy", "polars", "torch")
 
 
 def made() -> dict[str, str]:
-    """Return what made a page: the command, the commit of desim where that is known, and versions."""
+    """Return the provenance of a page: the command, the commit of desim if known, and versions."""
     command = command_line()
     found = {} if command is None else {"command": command}
     commit = _commit()
@@ -40,7 +40,7 @@ def made() -> dict[str, str]:
 
 
 def _commit() -> str:
-    """Return the commit of the checkout that desim lies in, or nothing."""
+    """Return the commit of the checkout that contains desim, or an empty string."""
     home = Path(__file__).resolve().parents[2]
     if not (home / ".git").exists():
         return ""
@@ -58,14 +58,14 @@ def _commit() -> str:
 
 
 def keep(directory: Path, settings: Mapping[str, Any]) -> None:
-    """Keep what made a run beside its records.
+    """Store the provenance of a run beside its records.
 
     Parameters
     ----------
     directory : Path
-        Of the run.
+        Directory of the run.
     settings : mapping
-        Workload, seed and options, in values that JSON has; those that are None are left out.
+        Workload, seed and options as values that JSON has; those that are None are omitted.
     """
     known = {name: value for name, value in settings.items() if value is not None}
     text = json.dumps(plain(made() | {"settings": known}), indent=1) + "\n"
@@ -73,19 +73,19 @@ def keep(directory: Path, settings: Mapping[str, Any]) -> None:
 
 
 def made_of(directories: Sequence[Path], names: Sequence[str]) -> dict[str, str]:
-    """Return what made runs, for a page on them.
+    """Return the provenance of runs, for a page that shows them.
 
     Parameters
     ----------
     directories : sequence of Path
-        Of the runs.
+        Directories of the runs.
     names : sequence of str
-        What the page calls them.
+        Names of the runs on the page.
 
     Returns
     -------
     dict of str to str
-        By heading, which holds the name of a run if there are several; nothing of runs that nobody has kept it of.
+        Provenance by heading; headings name the run if there are several. Runs without a provenance file are omitted.
 
     Raises
     ------

@@ -20,59 +20,59 @@ JsonFlag = Annotated[bool, arg(name="json")]
 
 
 def listed(text: str) -> list[str]:
-    """Return names that stand in a row, with commas between them."""
+    """Return the names in a comma-separated list."""
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def problem_of(command: Any) -> str:
-    """Return what a command is to simulate.
+    """Return the problem that a command is to simulate.
 
     Parameters
     ----------
     command : object
-        Its options, with an attribute ``problem``.
+        Options of the command, with an attribute ``problem``.
 
     Returns
     -------
     str
-        The problem.
+        Name of the problem.
 
     Raises
     ------
     InvalidConfiguration
-        If none is named.
+        If no problem is named.
     """
     if command.problem is None:
         call, known = f"desim {type(command).__name__.lower()} PROBLEM", ", ".join(kinds())
-        raise InvalidConfiguration(f"PROBLEM is missing, one of {known} or MODULE:FUNCTION; see {call} --help")
+        raise InvalidConfiguration(f"PROBLEM is missing: expected one of {known} or MODULE:FUNCTION; see {call} --help")
     return str(command.problem)
 
 
 def named_as_given(message: str, command: Any) -> str:
-    """Return a message with options named as on the command line, where the library names an argument by its own name.
+    """Return a message in which arguments of the library are named as options of the command line.
 
     Parameters
     ----------
     message : str
-        Such as ``"num_cores is 0, want a whole number of at least 1"``.
+        Message such as ``"num_cores: got 0, expected an integer >= 1"``.
     command : object
-        Its options: a dataclass, or None if they could not be read.
+        Options of the command, a dataclass; None if they could not be read.
 
     Returns
     -------
     str
-        Such as ``"--cores is 0, want a whole number of at least 1"``.
+        Message such as ``"--cores: got 0, expected an integer >= 1"``.
     """
     for name, value in _options(command):
         option = f"--{name.replace('_', '-')}"
-        # Only what has the value of the option is meant by it: other things may have the same name.
-        pattern = rf"(?<![-\w])(?:num_)?{name} is {re.escape(repr(value))}(?=[,; ])"
-        message = re.sub(pattern, lambda _, text=f"{option} is {value}": text, message)  # type: ignore[misc]
+        # An argument of the same name that has another value is not this option.
+        pattern = rf"(?<![-\w])(?:num_)?{name}( is|: got) {re.escape(repr(value))}(?=[,; ])"
+        message = re.sub(pattern, rf"{option}\1 " + str(value).replace("\\", r"\\"), message)
     return message
 
 
 def _options(command: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the options of a command and their values: those of a problem, too, and those of several commands."""
+    """Yield the names and values of the options of a command, including nested groups and lists of commands."""
     if isinstance(command, tuple):
         for part in command:
             yield from _options(part)
@@ -85,24 +85,24 @@ def _options(command: Any) -> Iterator[tuple[str, Any]]:
 
 
 def command_with_options(base: type[Any], problem: str) -> type[Any]:
-    """Return a command with all options of a problem.
+    """Return a command extended by all options of a problem.
 
     Parameters
     ----------
     base : type
-        A dataclass with the options that all problems share, and an attribute ``problem``.
+        Dataclass with the options that all problems share and an attribute ``problem``.
     problem : str
-        What is to be simulated.
+        Problem to simulate.
 
     Returns
     -------
     type
-        A dataclass for the parser, whose ``options`` are those of the problem.
+        Dataclass for the parser; its field ``options`` holds the options of the problem.
 
     Raises
     ------
     InvalidConfiguration
-        If there is no such problem.
+        If the problem is unknown.
     """
     system = system_of(problem)
     made = dataclasses.make_dataclass(

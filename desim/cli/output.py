@@ -1,4 +1,4 @@
-"""What commands print: tables and JSON on standard output; progress and remarks on standard error."""
+"""Output of commands: tables and JSON on standard output, progress and notes on standard error."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Text", "command_line", "plain", "print_json", "print_table", "print_text", "progress", "remark"]
 
-#: Text that is not for a terminal is never wrapped or cut.
+#: Width of text that is not for a terminal: never wrapped or cut.
 ENDLESS = 100_000
-#: Seconds from one drawing of a bar in a notebook to the next.
+#: Seconds between two drawings of a progress bar in a notebook.
 BETWEEN_DRAWINGS = 0.2
 
 
 class Text(NamedTuple):
-    """A cell of a table with emphasis, which plain files do not show."""
+    """Table cell with emphasis, which plain files do not show."""
 
     text: str
     style: str = "bold"
@@ -41,13 +41,13 @@ def print_table(
     Parameters
     ----------
     heads : sequence of str
-        Heads of the columns.
+        Column headings.
     rows : sequence of sequences
-        Cells, as text.
+        Cells as text.
     words : sequence of int
-        Columns, besides the first, that hold words, which stand on the left; numbers stand on the right.
+        Columns besides the first that hold words and are aligned left; numbers are aligned right.
     title : str
-        What stands above.
+        Title above the table.
     """
     import rich.table
     from rich import box
@@ -71,14 +71,14 @@ def print_table(
 
 
 def print_text(text: str, style: str = "") -> None:
-    """Print a line or paragraph as it is.
+    """Print a line or paragraph unchanged.
 
     Parameters
     ----------
     text : str
-        What to print.
+        Text to print.
     style : str
-        Emphasis for terminals, such as ``"bold"``.
+        Style on terminals, such as ``"bold"``.
     """
     from rich.text import Text as RichText
 
@@ -86,39 +86,39 @@ def print_text(text: str, style: str = "") -> None:
 
 
 def remark(text: str) -> None:
-    """Tell something that is not part of the result.
+    """Print a note that is not part of the result on standard error.
 
     Parameters
     ----------
     text : str
-        A line for standard error.
+        One line.
     """
     print(text, file=sys.stderr, flush=True)  # noqa: T201
 
 
 def print_json(document: Any) -> None:
-    """Print a document as JSON, and nothing else.
+    """Print a document as JSON.
 
     Parameters
     ----------
     document : object
-        What :func:`plain` can handle.
+        Any value that :func:`plain` accepts.
     """
     print(json.dumps(plain(document), indent=2, allow_nan=False))  # noqa: T201
 
 
 def plain(value: Any) -> Any:
-    """Return a value made of what JSON knows.
+    """Return a value converted to types that JSON has.
 
     Parameters
     ----------
     value : object
-        Made of numbers, text, mappings, sequences, dataclasses and paths.
+        Numbers, strings, mappings, sequences, dataclasses and paths, nested at will.
 
     Returns
     -------
     object
-        The same; numbers that are not finite are None.
+        The converted value; numbers that are not finite become None.
     """
     if isinstance(value, float):
         return value if math.isfinite(value) else None
@@ -132,7 +132,7 @@ def plain(value: Any) -> Any:
 
 
 def command_line() -> str | None:
-    """Return the command line that this program was started with; None if it is another program."""
+    """Return the command line that started this program; None if the program is not ``desim``."""
     program = Path(sys.argv[0])
     is_ours = program.stem == "desim" or program.parts[-2:] == ("desim", "__main__.py")
     return shlex.join(["desim", *sys.argv[1:]]) if is_ours else None
@@ -140,21 +140,21 @@ def command_line() -> str | None:
 
 @contextmanager
 def progress(title: str, total: int | None, unit: str) -> Iterator[Callable[[int], None] | None]:
-    """Show a bar on the terminal, or below the cell of a notebook, while the block runs.
+    """Show a progress bar on the terminal, or below the notebook cell, while the block runs.
 
     Parameters
     ----------
     title : str
-        What is going on.
+        Label of the bar.
     total : int or None
-        How many steps there are, if known.
+        Number of steps, if known.
     unit : str
-        What a step is, in the plural.
+        Unit of a step, in the plural.
 
     Yields
     ------
     callable or None
-        To be called with the number of steps done; None if there is neither a terminal nor a notebook.
+        Function to call with the number of steps done; None if there is neither a terminal nor a notebook.
     """
     if _is_notebook():
         with _notebook_bar(title, total, unit) as advance:
@@ -175,14 +175,14 @@ def progress(title: str, total: int | None, unit: str) -> Iterator[Callable[[int
 
 
 def _is_notebook() -> bool:
-    """Return whether a kernel runs this program, which shows what is displayed."""
+    """Return whether this program runs in a notebook kernel, which displays output."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return getattr(shell, "kernel", None) is not None
 
 
 @contextmanager
 def _notebook_bar(title: str, total: int | None, unit: str) -> Iterator[Callable[[int], None]]:
-    """Show a bar in the output of a cell, drawn anew a few times a second; it stays as a line that tells the time."""
+    """Show a progress bar in the output of a cell, redrawn a few times per second; finally show the time taken."""
     display = sys.modules["IPython"].display
     begin = last = time.monotonic()
     done = 0

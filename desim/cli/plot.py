@@ -1,4 +1,4 @@
-"""``desim plot``: figures of stored runs."""
+"""``desim plot``: draw figures of stored runs."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from desim.result import Result
 
 __all__ = ["Plot", "load_named"]
 
-#: Units of a window.
+#: Seconds per unit of a time range.
 SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
 
 
 @dataclass(frozen=True)
 class Plot:
-    """Draw one run, or several side by side.
+    """Draw figures of one run, or of several runs side by side.
 
     Examples::
 
@@ -36,34 +36,36 @@ class Plot:
         desim plot easy fcfs --kind gantt --window 2d:3d --style paper --format pdf
     """
 
-    directories: Annotated[Positional[tuple[Path, ...]], arg(metavar="DIR")]
-    """Results."""
+    directories: Annotated[Positional[tuple[Path, ...]], arg(metavar="DIR", help_behavior_hint="(one or more)")]
+    """Directories of results."""
     out: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(default: figures/ in the first result)")] = None
-    """Where to write the figures; those of the same name are replaced."""
-    kind: Annotated[str | None, arg(metavar="KIND,...", help_behavior_hint="(default: all that there are)")] = None
-    """What to draw. batch: gantt, utilization, queue, waiting; dag: gantt, utilization, jobs, executors; deferrable:
+    """Directory for the figures; figures of the same name are replaced."""
+    kind: Annotated[str | None, arg(metavar="KIND,...", help_behavior_hint="(default: all figures)")] = None
+    """Figures to draw. batch: gantt, utilization, queue, waiting; dag: gantt, utilization, jobs, executors; deferrable:
     gantt, capacity, work; multiserver: allocation, reward, parts, resources."""
     format: FigureFormat = "png"
-    """Kind of file."""
+    """File format."""
     window: Annotated[str | None, arg(metavar="A:B", help_behavior_hint="(default: the whole runs)")] = None
-    """From when to when figures over time go: seconds, or with m, h or d behind a number; slots in deferrable and
+    """Time range of the figures over time: seconds, or numbers followed by m, h or d; slots in deferrable and
     multiserver."""
     style: Style = "screen"
-    """What figures are for: paper is one column of a page with two, 3.5 inches wide, paper-wide both, 7.16 inches."""
+    """Use of the figures: paper fills one column of a two-column page (3.5 inches), paper-wide both (7.16 inches)."""
 
     def execute(self) -> int:
-        """Draw, and say where the figures are."""
+        """Draw the figures and print their paths."""
         results = load_named(self.directories)
         kind = kind_of(next(iter(results.values())))
         kinds = chosen_kinds(self.kind, kind)
         if not kinds:
-            raise InvalidConfiguration(f"desim has no figures of problem {kind.name!r}")
+            raise InvalidConfiguration(f"problem {kind.name!r} has no figures")
         out = self.directories[0] / "figures" if self.out is None else self.out
         asked = None if self.kind is None else kinds
         window = None if self.window is None else _window(self.window)
         end = max(float(result.info.get("end_time", math.inf)) for result in results.values())
         if window is not None and window[0] >= end:
-            raise InvalidConfiguration(f"--window is {self.window!r}, and all is over at {end:,.10g} {kind.time_unit}")
+            raise InvalidConfiguration(
+                f"--window: got {self.window!r}, after the runs end ({end:,.10g} {kind.time_unit})"
+            )
         for path in draw_figures(
             results, out, kind, kinds=asked, file_format=self.format, window=window, style=self.style
         ):
@@ -72,36 +74,36 @@ class Plot:
 
 
 def _window(text: str) -> tuple[float, float]:
-    """Read a span of time such as ``2d:3.5d``."""
+    """Parse a time range such as ``2d:3.5d``; return its start and end in seconds, or as given without a unit."""
     found = re.fullmatch(r"(\d+\.?\d*)([smhd]?):(\d+\.?\d*)([smhd]?)", text.strip())
     if found is None:
-        raise InvalidConfiguration(f"--window is {text!r}, want two times such as 3600:7200 or 2d:3.5d")
+        raise InvalidConfiguration(f"--window: got {text!r}, expected two times such as 3600:7200 or 2d:3.5d")
     window = float(found[1]) * SECONDS[found[2]], float(found[3]) * SECONDS[found[4]]
     if window[0] >= window[1]:
-        raise InvalidConfiguration(f"--window is {text!r}, which does not end after it begins")
+        raise InvalidConfiguration(f"--window: got {text!r}, expected an end after the start")
     return window
 
 
 def load_named(directories: Sequence[Path]) -> dict[str, Result]:
-    """Load results of one problem, by names that tell them apart.
+    """Load results of one problem under names that distinguish them.
 
     Parameters
     ----------
     directories : sequence of Path
-        Where they are.
+        Directories of the results.
 
     Returns
     -------
     dict of str to Result
-        In this order.
+        Results by name, in the order of the directories.
 
     Raises
     ------
     InvalidConfiguration
-        If there are none, they are of different problems, or one is named twice.
+        If there are no directories, the results are of different problems, or a directory is given twice.
     """
     if not directories:
-        raise InvalidConfiguration("no result to draw: name at least one directory")
+        raise InvalidConfiguration("no results to draw; give at least one directory")
     loaded = [Result.load(directory) for directory in directories]
     problems = list(dict.fromkeys(str(result.info.get("problem", "batch")) for result in loaded))
     if len(problems) > 1:
@@ -110,7 +112,7 @@ def load_named(directories: Sequence[Path]) -> dict[str, Result]:
 
 
 def _names(results: Sequence[Result], directories: Sequence[Path]) -> list[str]:
-    """Call runs after their agents, where that tells them apart, else also after their seeds or directories."""
+    """Name runs after their agents if these differ, else after agents and seeds, else after their directories."""
     agents = [
         str(result.info.get("agent") or directory.name) for result, directory in zip(results, directories, strict=True)
     ]
@@ -124,4 +126,4 @@ def _names(results: Sequence[Result], directories: Sequence[Path]) -> list[str]:
         names = [choice(at) for at in range(len(results))]
         if max(Counter(names).values()) == 1:
             return names
-    raise InvalidConfiguration("a result is named twice")
+    raise InvalidConfiguration("a result is given twice")

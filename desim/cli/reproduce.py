@@ -1,4 +1,4 @@
-"""``desim reproduce``: all tables and figures of a paper, and one report."""
+"""``desim reproduce``: run all experiments of a paper and write one report."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Reproduce"]
 
 @dataclass(frozen=True)
 class Reproduce:
-    """Run all tables and figures of a paper, and write one report that holds them beside the paper's figures.
+    """Run all experiments of a paper, and write one report of tables and figures beside the paper's numbers.
 
     Examples::
 
@@ -27,32 +27,32 @@ class Reproduce:
         desim reproduce all --quick --only table1,figure7
         desim reproduce dbf --backend dask --address tcp://scheduler:8786
 
-    Finished runs are stored at once: the same command again goes on where it was interrupted. The report is
-    DIR/report.html, one file that needs no other; beside it every experiment has a directory with its tables and
+    Finished runs are stored at once: run the same command again to continue after an interruption. The report is
+    DIR/report.html, a single self-contained file; beside it, every experiment has a directory with its tables and
     figures.
     """
 
     paper: Positional[Annotated[str, arg(metavar="PAPER|all")]]
-    """Which; see `desim experiment list`."""
+    """Paper key; see `desim experiment list`."""
     quick: bool = False
-    """A trial of minutes in smaller sizes, whose figures cannot be compared with the paper's."""
+    """Run for a few minutes at smaller sizes; the numbers are not comparable with the paper's."""
     only: Annotated[str, arg(metavar="NAME,NAME,...", help_behavior_hint="(default: all)")] = ""
-    """Some of its experiments."""
-    seeds: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: as each experiment has it)")] = None
-    """How many seeds."""
+    """Experiments to run."""
+    seeds: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: set by each experiment)")] = None
+    """Number of seeds."""
     jobs: Annotated[int, arg(metavar="N")] = 2
-    """Processes at a time."""
+    """Number of parallel processes."""
     backend: Literal["local", "ray", "dask"] = "local"
-    """Where runs are performed: in processes here, or on a cluster."""
-    address: Annotated[str | None, arg(metavar="ADDRESS", help_behavior_hint="(default: a local one)")] = None
-    """Of the cluster."""
+    """Where runs are simulated: in processes on this machine, or on a Ray or Dask cluster."""
+    address: Annotated[str | None, arg(metavar="ADDRESS", help_behavior_hint="(default: start a local cluster)")] = None
+    """Address of the cluster's scheduler."""
     out: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(default: results/PAPER)")] = None
-    """Where to write results and the report."""
+    """Directory for results and the report."""
     store: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(default: DIR/runs)")] = None
-    """Where finished runs are."""
+    """Directory for finished runs."""
 
     def execute(self) -> int:
-        """Run them; 1 if a run failed or a check found a violation."""
+        """Run the experiments; return 1 if a run failed or a check found a violation."""
         families = plugins.experiment_families()
         if self.paper != "all" and self.paper not in families:
             near = did_you_mean(self.paper, families)
@@ -60,7 +60,7 @@ class Reproduce:
         wanted = list(families) if self.paper == "all" else [self.paper]
         only = listed(self.only)
         if self.only and not only:
-            raise InvalidConfiguration(f"--only is {self.only!r}, want names of experiments with commas between them")
+            raise InvalidConfiguration(f"--only: got {self.only!r}, expected names of experiments separated by commas")
         unknown = [name for name in only if not any(name in families[paper].modules for paper in wanted)]
         if unknown:
             known = "; ".join(f"{paper} has {', '.join(families[paper].modules)}" for paper in wanted)
@@ -75,7 +75,7 @@ class Reproduce:
         return next((status for status in statuses if status), 0)
 
     def _arguments(self) -> list[str]:
-        """Return what every experiment is called with."""
+        """Return the arguments that every experiment is called with."""
         arguments = ["--jobs", str(self.jobs)]
         if self.quick:
             arguments.append("--quick")

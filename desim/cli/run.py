@@ -1,4 +1,4 @@
-"""``desim run``: one run, checked and measured."""
+"""``desim run``: simulate one run, check it, and print its metrics."""
 
 from __future__ import annotations
 
@@ -39,34 +39,34 @@ class Run:
         desim run multiserver --slots 1000 --agent drf
         desim run my_problem:make --set size=3 --agent my_agents:Mine
 
-    `desim run PROBLEM --help` has the options of a problem. Ctrl-C ends a run early; what it has recorded until then is
-    complete and stays.
+    `desim run PROBLEM --help` lists the options of a problem. Ctrl-C ends a run early; the records up to that point are
+    complete and are kept.
     """
 
     problem: ClassVar[str | None] = None
-    agent: Annotated[str | None, arg(metavar="NAME", help_behavior_hint="(default: a common one)")] = None
-    """Who decides: see `desim list`, or MODULE:NAME of your own."""
-    out: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(default: nowhere)")] = None
-    """Where to write the records."""
+    agent: Annotated[str | None, arg(metavar="NAME", help_behavior_hint="(default: set by the problem)")] = None
+    """Agent that decides: a name from `desim list`, or MODULE:NAME for your own."""
+    out: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(default: records are not written)")] = None
+    """Directory for the records."""
     force: bool = False
-    """Replace a result that is there already."""
+    """Replace an existing result."""
     as_json: JsonFlag = False
     """Print JSON only."""
 
     def execute(self) -> int:
-        """Simulate, check, print; 1 if the run was interrupted or is not valid."""
+        """Simulate, check, print; return 1 if the run was interrupted or is invalid."""
         problem, options = problem_of(self), getattr(self, "options", None)
         system = system_of(problem)
         agent = system.default_agent if self.agent is None else self.agent
         if agent is None:
-            raise InvalidConfiguration("who decides is missing: --agent NAME")
+            raise InvalidConfiguration("--agent is missing: expected a name; see desim list")
         if not system.is_own:
             plugins.create_agent(problem, agent)  # before the workload is read
         instance = system.instance(options)
         made = plugins.create_agent(instance.kind.name, agent)  # before the directory is cleared
         if self.out is not None:
             clear_result(self.out, force=self.force)
-        with TemporaryDirectory(prefix="desim-") as elsewhere:  # for long records that nobody keeps
+        with TemporaryDirectory(prefix="desim-") as elsewhere:  # long records that the user does not keep
             out = Path(elsewhere, "run") if self.out is None and instance.is_streamed else self.out
             return self._perform(Scenario(problem, agent, options), instance, made, out)
 
@@ -80,7 +80,7 @@ class Run:
             remark(f"desim: {remarks()}")
         repairs = instance.report.as_dict() if instance.report is not None else None
         if result.info["status"] == "interrupted":
-            where = f"complete records up to then are in {self.out}" if self.out else "nothing was to be stored"
+            where = f"complete records up to then are in {self.out}" if self.out else "no records were written"
             unit = instance.kind.time_unit
             remark(f"desim: interrupted at {result.info['end_time']:.10g} {unit} of simulated time; {where}")
         if result.info["status"] == "stalled":
@@ -123,12 +123,12 @@ def _print_run(result: Result, scenario: Scenario, instance: Instance, seconds: 
 
 
 def print_repairs(repairs: Mapping[str, Any]) -> None:
-    """Print what a reader dropped, changed and ignored, if anything.
+    """Print what a reader of a workload dropped, changed and ignored, if anything.
 
     Parameters
     ----------
     repairs : mapping
-        A repair report as plain values.
+        Repair report as plain values.
     """
     if repairs.get("unread"):
         print_text(f"not read: {', '.join(repairs['unread'])}")
@@ -150,14 +150,14 @@ def print_repairs(repairs: Mapping[str, Any]) -> None:
 
 
 def print_metrics(metrics: Mapping[str, float], kind: Kind) -> None:
-    """Print all metrics with their meaning.
+    """Print all metrics with their meanings.
 
     Parameters
     ----------
     metrics : mapping of str to float
-        By name.
+        Values by metric name.
     kind : Kind
-        What is known of them.
+        Description of the problem, with the meanings of its metrics.
     """
     from desim.plotting.words import format_value
 

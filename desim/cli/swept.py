@@ -1,4 +1,4 @@
-"""``desim compare`` with several values of an option: one comparison for each, and a table and a figure over all."""
+"""``desim compare`` with several values of an option: one comparison per value, and a table and figure over all."""
 
 from __future__ import annotations
 
@@ -26,38 +26,38 @@ __all__ = ["Point", "Swept", "points_of", "write_sweep"]
 
 @dataclass(frozen=True)
 class Point:
-    """One value of each option that is swept.
+    """One value of each swept option.
 
     Attributes
     ----------
     values : dict of str to str
-        As they were given, by option.
+        Values by option, as given.
     arguments : tuple of str
-        The command line with these values.
+        Command line with these values.
     """
 
     values: dict[str, str]
     arguments: tuple[str, ...]
 
     def __str__(self) -> str:
-        """Name it in messages and directories."""
+        """Return the point as text for messages and directory names."""
         return ",".join(f"{name}={value}" for name, value in self.values.items())
 
 
 def points_of(arguments: Sequence[str], options: type[Any]) -> list[Point]:
-    """Return a command line for each combination of the values of options that were given several.
+    """Return one command line per combination of values of the options that list several values.
 
     Parameters
     ----------
     arguments : sequence of str
-        What stands behind ``desim compare PROBLEM``.
+        Arguments after ``desim compare PROBLEM``.
     options : type
-        The dataclass of the options of the problem. Numbers and choices can be swept, and names that hold no commas.
+        Dataclass of the problem's options. Numbers, choices, and names without commas can be swept.
 
     Returns
     -------
     list of Point
-        In the order of the values, the last option changing fastest; empty if there is nothing to sweep.
+        Points in the order of the values, the last option changing fastest; empty if no option lists several values.
     """
     known = dict(_sweepable(options))
     given: dict[str, list[str]] = {}
@@ -77,7 +77,7 @@ def points_of(arguments: Sequence[str], options: type[Any]) -> list[Point]:
 
 
 def _sweepable(options: type[Any]) -> Iterator[tuple[str, str]]:
-    """Yield the spellings of the options that can be swept, with their names."""
+    """Yield the spellings and names of the options that can be swept."""
     for name, hint in get_type_hints(options, include_extras=True).items():
         kind, *settings = get_args(hint) if get_origin(hint) is Annotated else (hint,)
         if dataclasses.is_dataclass(kind):
@@ -95,18 +95,18 @@ def _sweepable(options: type[Any]) -> Iterator[tuple[str, str]]:
 
 @dataclass(frozen=True)
 class Swept:
-    """A comparison for each value of an option, or each combination of the values of several.
+    """Comparisons for each value of an option, or for each combination of values of several options.
 
     Attributes
     ----------
     points : tuple of (Point, Compare)
-        Values and commands.
+        Points with their commands.
     """
 
     points: tuple[tuple[Point, Compare], ...]
 
     def execute(self) -> int:
-        """Compare at each point, print and write what comes of all; 1 if something failed or was interrupted."""
+        """Run all comparisons, print and write the results; return 1 if one failed or was interrupted."""
         found: list[tuple[Point, Compared]] = []
         first = self.points[0][1]
         for point, command in self.points:
@@ -139,7 +139,7 @@ def _agents(comparisons: Sequence[tuple[Point, Comparison]]) -> list[str]:
 
 
 def _print_sweep(comparisons: Sequence[tuple[Point, Comparison]]) -> None:
-    """Print the metric that agents are ranked by: a row an agent, a column a point."""
+    """Print the ranking metric with one row per agent and one column per point."""
     name, (first, comparison) = _metric(comparisons), comparisons[0]
     heads = [f"agent \\ {' '.join(first.values)}", *("\n".join(point.values.values()) for point, _ in comparisons)]
     rows = [
@@ -152,19 +152,19 @@ def _print_sweep(comparisons: Sequence[tuple[Point, Comparison]]) -> None:
 
 
 def write_sweep(comparisons: Sequence[tuple[Point, Comparison]], directory: Path) -> list[Path]:
-    """Write a table of all metrics, and a figure of the one that agents are ranked by.
+    """Write a table of all metrics, and a figure of the ranking metric.
 
     Parameters
     ----------
     comparisons : sequence of (Point, Comparison)
-        What was found at each point.
+        Results at each point.
     directory : Path
-        Where ``sweep.csv`` and ``sweep.png`` go.
+        Directory for ``sweep.csv`` and ``sweep.png``.
 
     Returns
     -------
     list of Path
-        The files; there is no figure of several options, or of one whose values are no numbers.
+        Paths of the files; no figure if several options are swept or the values are not numbers.
 
     Raises
     ------
@@ -187,7 +187,7 @@ def write_sweep(comparisons: Sequence[tuple[Point, Comparison]], directory: Path
 
 
 def _drawn(comparisons: Sequence[tuple[Point, Comparison]], directory: Path) -> list[Path]:
-    """Draw the metric against the option, if that has numbers."""
+    """Draw the ranking metric against the option, if its values are numbers."""
     from desim.plotting import metric_lines
 
     option, *others = comparisons[0][0].values
@@ -196,7 +196,7 @@ def _drawn(comparisons: Sequence[tuple[Point, Comparison]], directory: Path) -> 
     except ValueError:
         places = []
     if others or not places:
-        remark("desim: no figure of the sweep: want one option, with numbers")
+        remark("desim: no figure of the sweep: expected one option with numeric values")
         return []
     name = _metric(comparisons)
     samples: dict[str, dict[float, list[float]]] = {}

@@ -1,4 +1,4 @@
-"""Directories and files that commands write to: what may be replaced, and what may not."""
+"""Output directories and files of commands: what may be replaced, and what may not."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ __all__ = ["check_new_file", "clear_result"]
 
 
 def clear_result(directory: Path, *, force: bool) -> None:
-    """Make room for a new result.
+    """Remove an existing result, so that a new one can be written.
 
-    Only files that belong to a result are ever removed, and none outside its directory, whatever the result says.
+    Only files of a result are removed, and none outside its directory, whatever the result contains.
 
     Parameters
     ----------
     directory : Path
-        Where the result shall be.
+        Directory for the new result.
     force : bool
-        Whether a result that is there may be removed.
+        Whether an existing result may be removed.
 
     Raises
     ------
     InvalidConfiguration
-        If something is there that must not be removed.
+        If the directory contains something that must not be removed.
     RecordError
         If it cannot be removed.
     """
     if not directory.exists():
         return
     if not directory.is_dir():
-        raise InvalidConfiguration(f"{directory} is a file, want a directory")
+        raise InvalidConfiguration(f"{directory}: got a file, expected a directory")
     if not any(directory.iterdir()):
         return
     if not (directory / INFO_FILE).exists():
-        raise InvalidConfiguration(f"{directory} holds something that is no result: choose another directory")
+        raise InvalidConfiguration(f"{directory} is not empty and contains no result; choose another directory")
     if not force:
-        raise InvalidConfiguration(f"{directory} holds a result: choose another directory, or replace it with --force")
+        raise InvalidConfiguration(f"{directory} already contains a result; choose another directory or use --force")
     tables = [table_directory(directory, name) for name in read_info(directory)["tables"]]
     try:
         for table in tables:
@@ -54,14 +54,14 @@ def clear_result(directory: Path, *, force: bool) -> None:
 
 
 def check_new_file(path: Path, *, force: bool) -> None:
-    """Refuse to replace a file, unless that is wanted.
+    """Raise if a file exists and may not be replaced.
 
     Parameters
     ----------
     path : Path
-        The file to be written.
+        File to write.
     force : bool
-        Whether it may be replaced.
+        Whether an existing file may be replaced.
 
     Raises
     ------
@@ -69,6 +69,6 @@ def check_new_file(path: Path, *, force: bool) -> None:
         If the file exists and may not be replaced, or is a directory.
     """
     if path.is_dir():
-        raise InvalidConfiguration(f"{path} is a directory, want a file")
+        raise InvalidConfiguration(f"{path}: got a directory, expected a file")
     if path.exists() and not force:
-        raise InvalidConfiguration(f"{path} exists: choose another name, or replace it with --force")
+        raise InvalidConfiguration(f"{path} already exists; choose another name or use --force")

@@ -1,4 +1,4 @@
-"""``desim train``: an agent learns, and its weights are written; ``desim tune``: with which settings it learns best."""
+"""``desim train``: train an agent and write its weights; ``desim tune``: search for the best training settings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["Train", "Tune", "train_command"]
 
 @dataclass(frozen=True)
 class Train:
-    """Train an agent: `desim train PROBLEM --help` has the options.
+    """Train an agent; `desim train PROBLEM --help` lists the options.
 
     Examples::
 
@@ -31,18 +31,18 @@ class Train:
     """
 
     out: Annotated[Path, arg(metavar="DIR")]
-    """Where checkpoints, the log for TensorBoard and the weights go. A training that was interrupted there goes on."""
-    name: str | None = None
-    """Of the files with the weights; by default after the agent."""
+    """Directory for checkpoints, the TensorBoard log and the weights. An interrupted training there is continued."""
+    name: Annotated[str | None, arg(help_behavior_hint="(default: the agent's name)")] = None
+    """Base name of the weight files."""
     seeds: int = 1
-    """Train once for each of so many seeds, in folders seed-0 and so on; curves of all are drawn."""
+    """Number of trainings, one per seed, in folders seed-0, seed-1 and so on; learning curves of all are drawn."""
     quick: bool = False
-    """A small training of a few minutes, but for what is given otherwise."""
+    """Train for a few minutes with small settings; explicit options still apply."""
     as_json: JsonFlag = False
     """Print JSON only."""
 
     def execute(self) -> int:
-        """Train; 1 if it was interrupted."""
+        """Train; return 1 if interrupted."""
         settings = _settings_of(self)
         whole("seeds", self.seeds, least=1)
         return self._train(settings) if self.seeds == 1 else self._train_seeds(settings)
@@ -61,13 +61,13 @@ class Train:
             rules = {one.rule: {"mean": one.mean, "difference": one.difference._asdict()} for one in stands}
             print_json(found | {"seconds": seconds, "rules": rules})
         elif result.status == "interrupted":
-            print_text(f"interrupted; the same command goes on from {self.out}")
+            print_text(f"interrupted; run the same command again to continue from {self.out}")
         else:
             print_text(f"{result.status} after {seconds:,.0f} s")
             print_text(f"weights: {stem}.safetensors and .json")
             print_text(", ".join(f"{name} {value:,.6g}" for name, value in result.best.items()))
             for one in stands:
-                print_text(f"{one}, over {one.difference.num_values} validation episodes, by which weights were chosen")
+                print_text(f"{one}, over the {one.difference.num_values} validation episodes that chose the weights")
         return 1 if result.status == "interrupted" else 0
 
     def _train_seeds(self, settings: Any) -> int:
@@ -87,7 +87,7 @@ class Train:
                 }
             )
         elif found.status == "interrupted":
-            print_text(f"interrupted; the same command goes on from {self.out}")
+            print_text(f"interrupted; run the same command again to continue from {self.out}")
         else:
             rows = [
                 [str(seed), f"{result.best[found.objective]:,.6g}", str(stem)]
@@ -101,9 +101,9 @@ class Train:
 
 @dataclass(frozen=True)
 class Tune:
-    """Search over settings of a training with Optuna: `desim tune PROBLEM --help` has the options.
+    """Search over training settings with Optuna; `desim tune PROBLEM --help` lists the options.
 
-    The options are those of `desim train`. A search that was interrupted goes on by the same command.
+    The options include those of `desim train`. Run the same command again to continue an interrupted search.
 
     Examples::
 
@@ -112,24 +112,24 @@ class Tune:
     """
 
     out: Annotated[Path, arg(metavar="DIR")]
-    """Where the log of the search, the trainings of all trials, and what was found go."""
+    """Directory for the search log, the trainings of all trials, and the best settings."""
     trials: int = 20
-    """How many settings are tried."""
-    over: tuple[str, ...] = ()
-    """What is searched over: NAME=LEAST:MOST, NAME=LEAST:MOST:log or NAME=ONE,ANOTHER; by default four of them."""
+    """Number of settings to try."""
+    over: Annotated[tuple[str, ...], arg(help_behavior_hint="(default: four settings, chosen by the problem)")] = ()
+    """Settings to search over, each as NAME=LEAST:MOST, NAME=LEAST:MOST:log or NAME=ONE,ANOTHER."""
     seeds: int = 1
-    """Trainings a trial; the mean of what they reach counts."""
+    """Number of trainings per trial; the mean of their results counts."""
     quick: bool = False
-    """Small trainings of a few minutes, but for what is given otherwise."""
+    """Train for a few minutes with small settings; explicit options still apply."""
     as_json: JsonFlag = False
     """Print JSON only."""
 
     def execute(self) -> int:
-        """Search; 1 if it was interrupted."""
+        """Search; return 1 if interrupted."""
         settings = _settings_of(self)
         found = settings.tune(self.out, self.trials, over=self.over, seeds=self.seeds, report=_report_trial)
         if found.status == "interrupted":
-            print_text(f"interrupted after {len(found.trials)} trials; the same command goes on from {self.out}")
+            print_text(f"interrupted after {len(found.trials)} trials; run the same command again to continue")
             return 1
         found.write(self.out, settings)
         best = found.best
@@ -146,33 +146,33 @@ class Tune:
 
 
 def _settings_of(command: Train | Tune) -> Any:
-    """Return the settings of a training: of the problem's own class."""
+    """Return the training settings of a command, an object of the problem's settings class."""
     settings: Any = getattr(command, "settings", None)
     if settings is None:
         what = type(command).__name__.lower()
-        raise InvalidConfiguration(f"what is to be learned is missing: desim {what} PROBLEM, for example batch")
+        raise InvalidConfiguration(f"PROBLEM is missing: try desim {what} batch")
     return _instead_of_defaults(settings, type(settings)(), type(settings).quick()) if command.quick else settings
 
 
 def _outcome(trial: Any) -> str:
-    """Return what a trial has found, as text."""
+    """Return the result of a trial as text."""
     return "refused" if trial.found is None else f"{trial.found:,.6g}"
 
 
 def _shown(value: Any) -> str:
-    """Return a value of a setting for a table."""
+    """Return the value of a setting as text for a table."""
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def train_command(problem: str, name: str = "train") -> type[Train | Tune]:
-    """Return the command that trains agents of a problem, or searches over settings, with all options.
+    """Return the command that trains agents of a problem, or that searches over training settings, with all options.
 
     Parameters
     ----------
     problem : str
-        Such as ``"batch"``.
+        Name of the problem, such as ``"batch"``.
     name : {"train", "tune"}
-        Which of the two.
+        Name of the command.
 
     Returns
     -------
@@ -182,16 +182,19 @@ def train_command(problem: str, name: str = "train") -> type[Train | Tune]:
     Raises
     ------
     InvalidConfiguration
-        If there is no such problem.
+        If the problem is unknown.
     MissingDependency
-        If no package trains agents of this problem.
+        If no installed package trains agents of this problem.
     """
     if problem not in plugins.trainings():
         near = did_you_mean(problem, plugins.trainings())
-        raise InvalidConfiguration(f"nothing to train {problem!r}{near}; there are {', '.join(plugins.trainings())}")
+        raise InvalidConfiguration(f"no training for {problem!r}{near}; there are {', '.join(plugins.trainings())}")
     settings, base = plugins.training_settings(problem), Tune if name == "tune" else Train
     made = dataclasses.make_dataclass(
-        base.__name__, [("settings", settings, field(default_factory=settings))], bases=(base,), frozen=True
+        base.__name__,
+        [("settings", Annotated[settings, arg(help="Options of the training.")], field(default_factory=settings))],
+        bases=(base,),
+        frozen=True,
     )
     of_problem = (settings.__doc__ or "").partition("Parameters\n")[0].rstrip()
     made.__doc__ = of_problem if base is Train else base.__doc__
@@ -199,7 +202,7 @@ def train_command(problem: str, name: str = "train") -> type[Train | Tune]:
 
 
 def _instead_of_defaults(given: Any, default: Any, quick: Any) -> Any:
-    """Return settings with those of a quick training where nothing else was given."""
+    """Return settings in which the values of a quick training replace all values left at their defaults."""
     names = [one.name for one in fields(given)]
     triples = {name: (getattr(given, name), getattr(default, name), getattr(quick, name)) for name in names}
     return replace(
@@ -213,7 +216,7 @@ def _instead_of_defaults(given: Any, default: Any, quick: Any) -> Any:
 
 
 def _report(entry: Mapping[str, Any]) -> None:
-    """Say on standard error how far the training is."""
+    """Print the progress of a training on standard error."""
     if "agreement" in entry:
         remark(f"warm start: agrees with the expert in {100 * entry['agreement']:.1f} % of the decisions")
     found, seed = entry["validation"], f"seed {entry['seed']}: " if "seed" in entry else ""
@@ -228,7 +231,7 @@ def _report(entry: Mapping[str, Any]) -> None:
 
 
 def _report_trial(trial: Any) -> None:
-    """Say on standard error what has come of a trial."""
+    """Print the result of a trial on standard error."""
     why = f" ({trial.refused})" if trial.refused else ""
     remark(
         f"trial {trial.number}: {_outcome(trial)}{why}, "

@@ -1,4 +1,4 @@
-"""``desim validate``: an independent check of a stored run."""
+"""``desim validate``: check a stored run independently of the simulator."""
 
 from __future__ import annotations
 
@@ -28,48 +28,48 @@ class Validate:
         desim validate sjf --trace KTH-SP2-1996-2.swf.gz
         desim validate easy --trace lublin --jobs 5000 --load 0.9
 
-    With the workload that was simulated, the check covers that no job was lost, invented or changed.
-    Exit status 1 tells that a rule is broken.
+    Given the simulated workload, the check also covers that no job was lost, invented or changed. Exit status 1 means
+    that a rule is violated.
     """
 
     directory: Annotated[Positional[Path], arg(metavar="DIR")]
-    """The result."""
+    """Directory of the result."""
     trace: Annotated[str | None, arg(metavar="FILE|lublin", help_behavior_hint="(default: not compared)")] = None
-    """The workload that was simulated, with the next five options as they were for the run."""
+    """Simulated workload, to be given with the same workload options as in the run."""
     jobs: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: as for desim run)")] = None
-    """How many jobs were generated, or the most that were read."""
+    """Number of generated jobs, or the maximum number read from the file."""
     seed: Annotated[int, arg(metavar="N")] = 0
-    """Seed of a generated workload."""
-    load: Annotated[float | None, arg(metavar="X", help_behavior_hint="(default: as it is)")] = None
-    """The offered load that was asked for."""
+    """Seed of the generated workload."""
+    load: Annotated[float | None, arg(metavar="X", help_behavior_hint="(default: not rescaled)")] = None
+    """Offered load that the run requested."""
     overestimate: Annotated[float, arg(metavar="X")] = 1.0
-    """The largest overestimate of run times that was asked for."""
+    """Maximum overestimate of run times that the run requested, as a factor."""
     nodes: Annotated[
         str | None, arg(metavar="FILE|COUNTxCORES,...|log", help_behavior_hint="(default: as for desim run)")
     ] = None
-    """The nodes that were simulated: a job table then says what its jobs request."""
+    """Nodes of the simulated machine; a job table then states what its jobs request."""
     dependencies: Annotated[
         Literal["drop", "keep", "users", "sequential"] | None, arg(help_behavior_hint="(default: as for desim run)")
     ] = None
-    """What jobs came after, as for desim run."""
+    """Job dependencies, as for desim run."""
     session_gap: Annotated[float, arg(metavar="S")] = 1_200.0
-    """The longest think time within a session of a user."""
+    """Longest think time within a user session, in seconds."""
     users: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: as for desim run)")] = None
-    """How many users jobs were dealt to."""
+    """Number of users that generated jobs were assigned to."""
     moldable: Annotated[float | None, arg(metavar="SIGMA", help_behavior_hint="(default: as for desim run)")] = None
-    """Sigma of the speedup of moldable jobs."""
+    """Sigma of Downey's speedup model of moldable jobs."""
     stop_after: Annotated[int, arg(metavar="N")] = 20
-    """How many violations of each rule to describe."""
+    """Number of violations to describe per rule."""
     as_json: JsonFlag = False
     """Print JSON only."""
 
     def execute(self) -> int:
-        """Check; 1 if a rule is broken."""
+        """Check the run; return 1 if a rule is violated."""
         from desim.validation import validate
 
         result = Result.load(self.directory)
         if result.info.get("status") == "running":
-            raise InvalidConfiguration(f"{self.directory} has no end: its run is still going on, or broke off")
+            raise InvalidConfiguration(f"{self.directory}: the run has not ended; it is still going on or was killed")
         jobs = None
         if self.trace is not None:
             problem = result.info.get("problem")

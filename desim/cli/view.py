@@ -1,4 +1,4 @@
-"""``desim view``: an interactive page of stored runs, or of a comparison."""
+"""``desim view``: write an interactive page of stored runs, or of a comparison."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ COMPARISON = "comparison.json"
 
 @dataclass(frozen=True)
 class View:
-    """Write an interactive page of one run, of several side by side, or of a comparison.
+    """Write an interactive page of one run, of several runs side by side, or of a comparison.
 
     Examples::
 
@@ -35,30 +35,30 @@ class View:
         desim view easy sjf fcfs --out three.html
         desim view comparison --seed 4
 
-    The page is one file that needs no network. Charts of what ran when, and curves over the same time, are moved and
-    zoomed together, a job is found by its id, and tables are sorted by a click on a heading.
+    The page is a single file that needs no network. Charts of what ran when and curves over time move and zoom
+    together, jobs can be found by id, and a click on a heading sorts a table.
     """
 
-    directories: Annotated[Positional[tuple[Path, ...]], arg(metavar="DIR")]
-    """Results of `desim run`, or one of `desim compare`."""
+    directories: Annotated[Positional[tuple[Path, ...]], arg(metavar="DIR", help_behavior_hint="(one or more)")]
+    """Results of `desim run`, or one comparison of `desim compare`."""
     out: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="(default: view.html in the first DIR)")] = None
-    """The page; one of the same name is replaced."""
-    seed: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: the first)")] = None
-    """Of a comparison: the seed whose runs are drawn."""
+    """Path of the page; a page of the same name is replaced."""
+    seed: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: the first seed)")] = None
+    """Seed whose runs are drawn, for a comparison."""
 
     def execute(self) -> int:
-        """Write the page, and say where it is."""
+        """Write the page and print its path."""
         if not self.directories:
-            raise InvalidConfiguration("nothing to show: name a result, or several, or a comparison")
+            raise InvalidConfiguration("nothing to show; give one or more results, or a comparison")
         first = self.directories[0]
         out = first / "view.html" if self.out is None else self.out
         if out.is_dir():
-            raise InvalidConfiguration(f"--out is {out}, a directory, want a file")
+            raise InvalidConfiguration(f"--out: got the directory {out}, expected a file")
         is_comparison = (first / COMPARISON).is_file()
         if is_comparison and len(self.directories) > 1:
-            raise InvalidConfiguration(f"{first} is a comparison, which is shown alone")
+            raise InvalidConfiguration(f"{first} is a comparison, which can only be shown by itself")
         if not is_comparison and self.seed is not None:
-            raise InvalidConfiguration("--seed chooses runs of a comparison, and these are single runs")
+            raise InvalidConfiguration("--seed is only for a comparison, but the directories are single runs")
         if self.out is not None:
             make_directory(out.parent)
         page = self._comparison(first, out) if is_comparison else self._runs(out)
@@ -76,7 +76,7 @@ class View:
         return view(results, out, title=title, made=made() | made_of(self.directories, list(results)))
 
     def _comparison(self, directory: Path, out: Path) -> Path:
-        """Write the page of a comparison from what it has stored."""
+        """Write the page of a comparison from its stored files."""
         described = _read(directory / COMPARISON)
         summaries = [
             RunSummary(
@@ -109,32 +109,32 @@ def write_comparison(
     Parameters
     ----------
     comparison : Comparison
-        Means, tests, ranks.
+        Means, tests and ranks.
     summaries : sequence of RunSummary
-        The runs, with where their records are.
+        Summaries of the runs, with the directories of their records.
     described : mapping
-        What ``comparison.json`` holds.
+        Content of ``comparison.json``.
     path : Path
-        The page.
+        Path of the page.
     seed : int, optional
-        Whose runs are drawn; by default the first.
+        Seed whose runs are drawn; default: the first.
 
     Returns
     -------
     Path
-        The page.
+        Path of the page.
 
     Raises
     ------
     InvalidConfiguration
-        If there are no runs of the seed.
+        If there are no runs with this seed.
     """
     from desim.plotting.interactive import view
     from desim.plotting.reports import Comparison as Compared
 
     drawn = comparison.seeds[0] if seed is None else seed
     if drawn not in comparison.seeds:
-        raise InvalidConfiguration(f"--seed is {drawn}, want one of {', '.join(map(str, comparison.seeds))}")
+        raise InvalidConfiguration(f"--seed: got {drawn}, expected one of {', '.join(map(str, comparison.seeds))}")
     results = {one.agent: Result.load(_directory(one)) for one in summaries if one.seed == drawn}
     criterion, several = comparison.criterion, len(comparison.seeds) > 1
     by = "" if criterion is None else heading(comparison, criterion.metric)
@@ -155,7 +155,7 @@ def write_comparison(
 
 
 def _estimates(comparison: Comparison) -> list[Any]:
-    """Return means, and mean ranks where there are any, with their intervals."""
+    """Return the means, and the mean ranks if there are any, with their intervals."""
     from desim.plotting.interactive import Estimates
 
     by = "bootstrap" if comparison.interval == "bootstrap" else "Student's t"
@@ -169,13 +169,13 @@ def _estimates(comparison: Comparison) -> list[Any]:
         half = ranking.critical_difference / 2.0
         rows = [(agent, rank, rank - half, rank + half) for agent, rank in ranking.mean_ranks.items()]
         label = f"mean rank by {heading(comparison, comparison.criterion.metric)}"
-        note = "Mean ranks, and half the critical difference on either side: agents whose bars overlap cannot be told "
-        found.append(Estimates(label, "lower", rows, f"{note}apart (Nemenyi, {ranking.level:.0%})."))
+        note = "Mean ranks ± half the critical difference: agents whose bars overlap do not differ significantly "
+        found.append(Estimates(label, "lower", rows, f"{note}(Nemenyi, {ranking.level:.0%})."))
     return found
 
 
 def _settings(described: Mapping[str, Any]) -> dict[str, str]:
-    """Return the settings of a comparison, those left out that were not used."""
+    """Return the settings of a comparison that were used."""
     found: dict[str, str] = {}
     for name, value in described["options"].items():
         if isinstance(value, Mapping):
@@ -187,7 +187,7 @@ def _settings(described: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _command(described: Mapping[str, Any]) -> dict[str, str]:
-    """Return the command line that made a comparison, where it is known."""
+    """Return the command line that produced a comparison, if it is known."""
     return {"command": str(described["command"])} if described.get("command") else {}
 
 
@@ -196,16 +196,16 @@ def _read(path: Path) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(path.read_text())
         found["runs"][0]["records"]
     except (OSError, ValueError, KeyError, IndexError, TypeError) as error:
-        raise RecordError(f"{path} is no comparison that can be read: {error}") from error
+        raise RecordError(f"{path} is not a readable comparison: {error}") from error
     return found
 
 
 def _records(directory: Path, stored: str | None) -> Path | None:
-    """Return where the records of a run are, also after the comparison has been moved; never out of its directory."""
+    """Return the directory of a run's records, also after the comparison was moved; never outside its directory."""
     return None if stored is None else directory / "runs" / Path(stored).name
 
 
 def _directory(summary: RunSummary) -> Path:
     if summary.directory is None:
-        raise InvalidConfiguration(f"the records of {summary.agent}, seed {summary.seed}, are not stored")
+        raise InvalidConfiguration(f"{summary.agent}, seed {summary.seed}: the records were not stored")
     return summary.directory

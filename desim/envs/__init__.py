@@ -1,4 +1,4 @@
-"""Gymnasium environments, one a problem; importing this package registers them.
+"""Gymnasium environments, one per problem; importing this package registers them.
 
 ========================  ===================================================
 ``desim/Batch-v0``        :class:`desim.problems.batch.env.BatchEnv`
@@ -28,16 +28,16 @@ __all__ = [
 
 
 def environments() -> dict[str, str]:
-    """Return where the environment of each kind of problem stands, by its versioned id."""
+    """Return the references of the environments of all kinds of problems, by versioned id."""
     places = (kind.environment for kind in kinds().values() if kind.environment)
     return {f"desim/{place.partition(':')[2].removesuffix('Env')}-v0": place for place in places}
 
 
 def register() -> None:
-    """Make all environments known to ``gymnasium.make``; once more does no harm."""
+    """Register all environments with ``gymnasium.make``; calling it again is harmless."""
     for name, place in environments().items():
         if name not in gymnasium.registry:
-            # The mask depends on the action space only, and wrappers that check each step cost more than a step.
+            # The mask depends only on the action space, and wrappers that check each step cost more than a step.
             gymnasium.register(name, place, disable_env_checker=True, order_enforce=False)
 
 

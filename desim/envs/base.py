@@ -1,12 +1,12 @@
-"""The Gymnasium environment that all problems share: a simulation, an encoder and a reward.
+"""The Gymnasium environment shared by all problems: a simulation, an encoder and a reward.
 
-An environment's step is the same pair as in :func:`desim.simulate`: a decision is answered, and the clock runs to
-the next one. What differs between problems stands in three small objects, which a learned agent uses as well:
+A step of an environment does the same as the loop in :func:`desim.simulate`: a decision is answered, and the clock
+advances to the next one. The differences between problems are in three small objects, which learned agents use, too:
 
-* *episodes* make the problem of an episode from a random generator;
-* an *encoder* shows an observation as arrays of constant shape, says which actions are possible, and translates an
-  action into the problem's own answer. It knows the present only;
-* a *reward* says what was earned since the last decision.
+* *episodes* create the problem of an episode from a random generator;
+* an *encoder* converts an observation to arrays of constant shape, says which actions are possible, and converts an
+  action to the problem's own answer. It uses present information only;
+* a *reward* returns the reward earned since the last decision.
 """
 
 from __future__ import annotations
@@ -47,98 +47,98 @@ __all__ = [
 ]
 
 ACTION_MASK = "action_mask"
-"""The key under which an encoded observation holds the mask of possible actions."""
+"""Key of the mask of possible actions in an encoded observation."""
 
 Action = TypeVar("Action")
 Arrays = dict[str, NDArray[Any]]
-"""An encoded observation: arrays of constant shapes by name."""
+"""Encoded observation: arrays of constant shapes by name."""
 Episodes = Callable[[np.random.Generator], Problem]
-"""Makes the problem of a new episode."""
+"""Function that creates the problem of a new episode."""
 
 
 class Encoder(Protocol):
-    """How a decision is shown to a network, and what the network's action means.
+    """Conversion of decisions to network inputs, and of the network's actions to answers.
 
     Attributes
     ----------
     observation_space : gymnasium.spaces.Dict
-        Of what :meth:`encode` returns. It holds a mask under :data:`ACTION_MASK`.
+        Space of what :meth:`encode` returns; it contains a mask under :data:`ACTION_MASK`.
     action_space : gymnasium.Space
-        Of what :meth:`decode` takes.
+        Space of the actions that :meth:`decode` takes.
     """
 
     observation_space: gymnasium.spaces.Dict
     action_space: gymnasium.Space[Any]
 
     def encode(self, observation: Any) -> Arrays:
-        """Return an observation as new arrays, with the mask of the actions that are possible."""
+        """Return an observation as new arrays, with the mask of the possible actions."""
 
     def decode(self, observation: Any, action: Any) -> tuple[Any, bool]:
         """Return the answer that an action stands for, and whether the action is possible.
 
-        An action that is not possible stands for the answer that ends the scheduling cycle.
+        An impossible action gives the answer that ends the scheduling cycle.
 
         Parameters
         ----------
         observation : object
-            What was encoded.
+            Encoded observation.
         action : object
-            Of the action space.
+            Element of the action space.
         """
 
     def forced(self, observation: Any) -> bool:
-        """Tell whether there is no choice but to answer None: to wait."""
+        """Return whether waiting, the answer None, is the only choice."""
 
 
 class Translator(Encoder, Protocol):
-    """An encoder that knows the way back, from what any agent answers to an action: so agents can be imitated."""
+    """Encoder that can also convert answers to actions, so that any agent can be imitated."""
 
     def action_of(self, observation: Any, answer: Any) -> Any:
-        """Return the action that comes next to what an agent answers.
+        """Return the action closest to an agent's answer.
 
         Parameters
         ----------
         observation : object
-            What the agent saw.
+            Observation that the agent had.
         answer : object
-            Its answer.
+            Answer of the agent.
 
         Returns
         -------
         object or None
-            Of the action space; None if no action says this.
+            Element of the action space; None if no action expresses the answer.
         """
 
 
 class Reward(Protocol):
-    """What a learner earns, told as the simulation goes on."""
+    """Reward of a learner, accumulated during the simulation."""
 
     def reset(self, simulation: Simulation) -> None:
-        """Learn that an episode begins."""
+        """Prepare for a new episode."""
 
     def answered(self, answer: Any) -> None:
-        """Learn that a decision was answered; the clock has not moved since."""
+        """Handle the answer to a decision; the clock has not moved since."""
 
     def collect(self) -> float:
-        """Return what was earned since the last call; the clock stands at the next decision, or at the end.
+        """Return the reward since the last call; the clock is at the next decision, or at the end.
 
-        There may have been several answers since, where decisions without a choice are skipped.
+        If decisions without a choice are skipped, several answers may have been given since.
         """
 
 
 class Transition(NamedTuple):
-    """What has come of an action.
+    """Outcome of an action.
 
     Attributes
     ----------
     reward : float
-        What was earned.
+        Reward earned.
     terminated, truncated : bool
-        Whether the episode is over, or was cut short.
+        Whether the episode has ended, or was cut off.
     elapsed : float
-        Simulated time since the decision before.
+        Simulated time since the previous decision, in seconds or slots.
     possible : bool
-        Whether the action was.
+        Whether the action was possible.
     """
 
     reward: float
@@ -149,17 +149,17 @@ class Transition(NamedTuple):
 
 
 def encode_all(envs: Sequence[SchedulingEnv], into: Arrays) -> None:
-    """Write what environments of a kind show into arrays, a row each.
+    """Write the observations of several environments of a kind into arrays, one row per environment.
 
-    An encoder whose class has a function ``encode_many``, called with pairs of encoder and observation and these
-    arrays, encodes all of them at once.
+    If the encoder's class has a function ``encode_many``, it is called with pairs of encoder and observation and these
+    arrays, and encodes all of them at once.
 
     Parameters
     ----------
     envs : sequence of SchedulingEnv
-        At least one.
+        At least one environment.
     into : dict of str to numpy.ndarray
-        Arrays by name, with a leading axis of the number of environments.
+        Arrays by name, whose first axis is the number of environments.
     """
     together = getattr(type(envs[0].encoder), "encode_many", None)
     if together is not None:
@@ -171,37 +171,37 @@ def encode_all(envs: Sequence[SchedulingEnv], into: Arrays) -> None:
 
 
 class SchedulingEnv(Summarized, gymnasium.Env[Arrays, Any]):
-    """One simulation after another as a Gymnasium environment.
+    """Gymnasium environment that runs one simulation after another.
 
-    ``info`` holds ``time``, the simulated time now, and ``elapsed``, that since the last decision, both in seconds or
-    slots, and ``invalid``, whether the last action was not possible. An episode terminates when all work is done; it
-    is truncated by a limit, or where work is left and nothing more happens, since the learner waits for it. At its end
-    ``info`` has ``decisions`` as well, and :meth:`result` returns its records.
+    ``info`` contains ``time``, the current simulated time, ``elapsed``, the time since the last decision, both in
+    seconds or slots, and ``invalid``, whether the last action was impossible. An episode terminates when all work is
+    done. It is truncated by a limit, or if work remains and no event is left, because the learner keeps waiting. At the
+    end of an episode, ``info`` also contains ``decisions``, and :meth:`result` returns the records.
 
     Parameters
     ----------
     episodes : callable
-        Makes the problem of each episode from a random generator; nothing else here is random.
+        Creates the problem of each episode from a random generator; nothing else here is random.
     encoder : Encoder
-        Observations and actions.
+        Conversion of observations and actions.
     reward : Reward
-        What is earned.
+        Reward of the learner.
     until : float
-        An episode is truncated at this time, in seconds or slots.
+        Time at which an episode is truncated, in seconds or slots.
     max_decisions : int, optional
-        And after so many decisions.
+        Number of decisions after which an episode is truncated.
     skip_forced : bool
-        Do not ask where there is no choice but to wait: what is earned and elapses then belongs to the last decision.
+        Whether to skip decisions whose only choice is to wait; reward and time then count towards the last decision.
 
     Attributes
     ----------
     forks : bool
-        Whether the simulations of the episodes that are yet to begin can be forked. False at first.
+        Whether the simulations of future episodes can be forked. Initially False.
 
     Raises
     ------
     InvalidConfiguration
-        If a limit is not above 0.
+        If a limit is not > 0.
     """
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012  # as Gymnasium declares it
@@ -217,9 +217,9 @@ class SchedulingEnv(Summarized, gymnasium.Env[Arrays, Any]):
         skip_forced: bool = False,
     ) -> None:
         if not until > 0:
-            raise InvalidConfiguration(f"until is {until!r}, want a time above 0")
+            raise InvalidConfiguration(f"until: got {until!r}, expected a time > 0")
         if max_decisions is not None and max_decisions < 1:
-            raise InvalidConfiguration(f"max_decisions is {max_decisions!r}, want at least 1")
+            raise InvalidConfiguration(f"max_decisions: got {max_decisions!r}, expected at least 1")
         self.episodes = episodes
         self.encoder = encoder
         self.reward = reward
@@ -236,7 +236,7 @@ class SchedulingEnv(Summarized, gymnasium.Env[Arrays, Any]):
         self._went_on_to_its_end = False
 
     def summary(self) -> dict[str, Any]:
-        """Return the name, where the simulation is, and what is seen and done."""
+        """Return the id, the current time, and the spaces of observations and actions."""
         simulation, seen = self._simulation, self.observation_space
         return {
             "id": "not registered" if self.spec is None else self.spec.id,
@@ -246,24 +246,24 @@ class SchedulingEnv(Summarized, gymnasium.Env[Arrays, Any]):
         }
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Arrays, dict[str, Any]]:
-        """Begin a new episode, at its first decision.
+        """Start a new episode and return its first observation.
 
         Parameters
         ----------
         seed : int, optional
-            Of this episode and those that follow.
+            Seed of this episode and the following ones.
         options : dict, optional
-            Not used.
+            Ignored.
 
         Returns
         -------
         tuple of dict
-            The encoded observation, and ``info``.
+            Encoded observation, and ``info``.
 
         Raises
         ------
         DesimError
-            If ten episodes in a row hold no decision.
+            If ten episodes in a row have no decision.
         """
         super().reset(seed=seed)
         self._result = None
@@ -285,17 +285,17 @@ class SchedulingEnv(Summarized, gymnasium.Env[Arrays, Any]):
         return self.observe(), {"time": self._time, "elapsed": 0.0, "invalid": False}
 
     def step(self, action: Any) -> tuple[Arrays, float, bool, bool, dict[str, Any]]:
-        """Answer the decision that is due and go on to the next.
+        """Answer the current decision and advance to the next one.
 
         Parameters
         ----------
         action : object
-            Of the action space. One that is not possible ends the scheduling cycle.
+            Element of the action space. An impossible action ends the scheduling cycle.
 
         Returns
         -------
         tuple
-            The encoded observation, the reward, whether the episode has terminated or was truncated, and ``info``.
+            Encoded observation, reward, whether the episode has terminated, whether it was truncated, and ``info``.
 
         Raises
         ------
@@ -309,17 +309,17 @@ class SchedulingEnv(Summarized, gymnasium.Env[Arrays, Any]):
         return self.observe(), gone.reward, gone.terminated, gone.truncated, info
 
     def go_on(self, action: Any) -> Transition:
-        """Do what :meth:`step` does, without looking at what is there then; :meth:`observe` tells.
+        """Do the same as :meth:`step` without encoding the next observation, which :meth:`observe` returns.
 
         Parameters
         ----------
         action : object
-            Of the action space. One that is not possible ends the scheduling cycle.
+            Element of the action space. An impossible action ends the scheduling cycle.
 
         Returns
         -------
         Transition
-            What has come of it.
+            Outcome of the action.
 
         Raises
         ------
@@ -348,7 +348,7 @@ class SchedulingEnv(Summarized, gymnasium.Env[Arrays, Any]):
         return Transition(reward, over and not truncated, truncated, elapsed, possible)
 
     def _advance(self, simulation: Simulation) -> Decision | None:
-        """Run to the next decision that is shown."""
+        """Advance to the next decision that is not skipped."""
         decision = simulation.advance()
         if self.skip_forced:
             while decision is not None and self.encoder.forced(decision.observation):
@@ -358,19 +358,19 @@ class SchedulingEnv(Summarized, gymnasium.Env[Arrays, Any]):
         return decision
 
     def observe(self) -> Arrays:
-        """Return the encoded observation of the decision that is due; at the end of an episode, of its last moment."""
+        """Return the encoded observation of the current decision or, after an episode, of its last moment."""
         encoded = self.encoder.encode(self.observation)
         self._mask = encoded[ACTION_MASK]
         return encoded
 
     @property
     def decision(self) -> Decision | None:
-        """The decision that is due; None if the episode is over or has not begun."""
+        """Current decision; None if the episode is over or has not started."""
         return self._decision
 
     @property
     def observation(self) -> Any:
-        """What is to be encoded now: live, valid until the next step.
+        """Current observation before encoding: a live view, valid until the next step.
 
         Raises
         ------
@@ -382,12 +382,12 @@ class SchedulingEnv(Summarized, gymnasium.Env[Arrays, Any]):
         return self._observation
 
     def action_masks(self) -> NDArray[np.bool_]:
-        """Return which actions are possible now, as a flat array of truth values.
+        """Return which actions are possible now, as a flat Boolean array.
 
         Returns
         -------
         numpy.ndarray
-            A copy of the observation's mask. At the end of an episode some action is always possible, in name.
+            Copy of the observation's mask. At the end of an episode at least one action is marked as possible.
 
         Raises
         ------
@@ -399,7 +399,7 @@ class SchedulingEnv(Summarized, gymnasium.Env[Arrays, Any]):
 
     @property
     def simulation(self) -> Simulation:
-        """The simulation of this episode.
+        """Simulation of the current episode.
 
         Raises
         ------
@@ -416,17 +416,17 @@ class SchedulingEnv(Summarized, gymnasium.Env[Arrays, Any]):
         Returns
         -------
         Result
-            Tables and metrics of the episode, up to now; ``interrupted`` if it would have gone on.
+            Tables and metrics of the episode so far; its status is ``interrupted`` if the episode was not over.
         """
         self._decision = None
-        if self._result is None:  # records can be closed once
+        if self._result is None:  # records can be closed only once
             status = None if self._went_on_to_its_end else "interrupted"
             self._result = self.simulation.finish(status=status, agent="gymnasium")
         return self._result
 
 
 def _is_cut_short(simulation: Simulation) -> bool:
-    """Tell whether a run is over before its work is done: cut, or run dry, since a problem stops when it is done."""
+    """Return whether a run ended before its work was done: cut off, or without events (a finished problem stops)."""
     return simulation.truncated or simulation.env.peek() == math.inf
 
 
@@ -434,38 +434,38 @@ Part = TypeVar("Part")
 
 
 class DrawnEpisodes:
-    """Episodes that are taken from some problems, each equally likely.
+    """Episodes sampled uniformly from a list of problems.
 
     Parameters
     ----------
     problems : sequence of Problem
-        At least one; none with a workload that can be read only once.
+        At least one problem; no workload may be readable only once.
 
     Raises
     ------
     InvalidConfiguration
-        If there are none, or a workload is an iterator.
+        If there are no problems, or a workload is an iterator.
     """
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         if not problems:
-            raise InvalidConfiguration("there is no problem to draw episodes from")
+            raise InvalidConfiguration("problems: got none, expected at least one to sample episodes from")
         for problem in problems:
             problem.check_replayable()
         self.problems = problems
 
     def __call__(self, rng: np.random.Generator) -> Problem:
-        """Return one of the problems."""
+        """Return one of the problems at random."""
         return self.problems[int(rng.integers(len(self.problems)))]
 
 
 def episodes_of(workload: Sequence[Problem] | Episodes) -> Episodes:
-    """Return what makes the problems of episodes.
+    """Return the function that creates the problems of episodes.
 
     Parameters
     ----------
     workload : sequence of Problem, or callable
-        What episodes are drawn from, or already what makes them from a random generator.
+        Problems to sample episodes from, or already a function that creates one from a random generator.
 
     Returns
     -------
@@ -475,25 +475,25 @@ def episodes_of(workload: Sequence[Problem] | Episodes) -> Episodes:
     Raises
     ------
     InvalidConfiguration
-        As for :class:`DrawnEpisodes`.
+        If the list is empty or a workload is an iterator, see :class:`DrawnEpisodes`.
     """
     return workload if callable(workload) else DrawnEpisodes(workload)
 
 
 class FlatArrays(gymnasium.ObservationWrapper[Arrays, Any, Arrays], gymnasium.utils.RecordConstructorArgs):
-    """An environment whose observations hold the same arrays, each as a vector.
+    """Environment wrapper that flattens each array of an observation to a vector.
 
-    Stable-Baselines3's networks do this by themselves; its checker recommends it to all others.
+    The networks of Stable-Baselines3 do this by themselves; its checker recommends it for all others.
 
     Parameters
     ----------
     env : gymnasium.Env
-        One of :mod:`desim.envs`, wrapped or not.
+        Environment of :mod:`desim.envs`, wrapped or not.
 
     Raises
     ------
     InvalidConfiguration
-        If its observations are no dictionary of arrays with bounds.
+        If its observations are not a dictionary of bounded arrays.
     """
 
     def __init__(self, env: gymnasium.Env[Arrays, Any]) -> None:
@@ -501,50 +501,50 @@ class FlatArrays(gymnasium.ObservationWrapper[Arrays, Any, Arrays], gymnasium.ut
         gymnasium.ObservationWrapper.__init__(self, env)
         space: gymnasium.Space[Any] = env.observation_space
         if not isinstance(space, gymnasium.spaces.Dict):
-            raise InvalidConfiguration(f"the observation space is {space}, want a Dict")
+            raise InvalidConfiguration(f"observation_space: got {space}, expected a Dict")
         vectors: dict[str, gymnasium.Space[Any]] = {}
         for name, box in space.spaces.items():
             if not isinstance(box, gymnasium.spaces.Box):
-                raise InvalidConfiguration(f"the observation space of {name} is {box}, want a Box")
+                raise InvalidConfiguration(f"observation_space[{name!r}]: got {box}, expected a Box")
             vectors[name] = gymnasium.spaces.Box(box.low.ravel(), box.high.ravel(), dtype=box.dtype.type)
         self.observation_space: gymnasium.Space[Any] = gymnasium.spaces.Dict(vectors)
 
     def observation(self, observation: Arrays) -> Arrays:
-        """Return an observation with vectors.
+        """Return an observation with its arrays flattened.
 
         Parameters
         ----------
         observation : dict of str to numpy.ndarray
-            That of the environment.
+            Observation of the environment.
 
         Returns
         -------
         dict of str to numpy.ndarray
-            The same numbers.
+            The same numbers as vectors.
         """
         return {name: array.ravel() for name, array in observation.items()}
 
     def action_masks(self) -> NDArray[np.bool_]:
-        """Return which actions are possible now, as a flat array of truth values."""
+        """Return which actions are possible now, as a flat Boolean array."""
         base = self.env.unwrapped
         assert isinstance(base, SchedulingEnv)
         return base.action_masks()
 
 
 LARGEST = 6.0
-"""No compressed number is larger."""
+"""Upper bound of log-scaled numbers."""
 
 _MOST = 1e9
-"""What is larger counts as this: more than 30 years, if it is seconds."""
+"""Largest number that is not clipped: more than 30 years, in seconds."""
 
 
 def compressed(values: ArrayLike) -> NDArray[np.float64]:
-    """Return a quarter of the logarithm of 1 + values.
+    """Return values on a logarithmic scale: log(1 + value) / 4.
 
     Parameters
     ----------
     values : array_like
-        Times or amounts of at least 0, which may be infinite.
+        Times or amounts >= 0, which may be infinite.
 
     Returns
     -------
@@ -557,14 +557,14 @@ def compressed(values: ArrayLike) -> NDArray[np.float64]:
 
 
 def bounded(shape: tuple[int, ...], lowest: float = 0.0, highest: float = LARGEST) -> gymnasium.spaces.Box:
-    """Return the space of arrays of 32-bit numbers between two bounds.
+    """Return the space of arrays of 32-bit floats between two bounds.
 
     Parameters
     ----------
     shape : tuple of int
-        Of the arrays.
+        Shape of the arrays.
     lowest, highest : float
-        The bounds.
+        Bounds of the values.
 
     Returns
     -------
@@ -575,46 +575,46 @@ def bounded(shape: tuple[int, ...], lowest: float = 0.0, highest: float = LARGES
 
 
 class SlotReward:
-    """What the slots since the last decision have earned, over a scale.
+    """Reward earned by the slots since the last decision, divided by a scale.
 
     Parameters
     ----------
     scale : float
-        What earns 1.
+        Value of slots that gives a reward of 1.
 
     Raises
     ------
     InvalidConfiguration
-        If the scale is not above 0.
+        If the scale is not > 0.
     """
 
     def __init__(self, scale: float) -> None:
         if not scale > 0:
-            raise InvalidConfiguration(f"the scale is {scale!r}, want a number above 0")
+            raise InvalidConfiguration(f"scale: got {scale!r}, expected a number > 0")
         self.scale = scale
 
     def reset(self, simulation: Simulation) -> None:
-        """Learn that an episode begins."""
+        """Prepare for a new episode."""
         self._earned = 0.0
         simulation.problem.on("slot", self._count)
 
     def answered(self, answer: Any) -> None:
-        """Do nothing: the problem tells of its slots."""
+        """Do nothing, since the problem reports its slots."""
 
     def _count(self, time: float, outcome: Any) -> None:
         self._earned += self.value(outcome)
 
     def value(self, outcome: Any) -> float:
-        """Return what a slot is worth, before it is scaled; to be overridden.
+        """Return the value of a slot before scaling; to be overridden.
 
         Parameters
         ----------
         outcome : SlotOutcome
-            What the slot has brought.
+            Outcome of the slot.
         """
         raise NotImplementedError
 
     def collect(self) -> float:
-        """Return what was earned since the last call."""
+        """Return the reward since the last call."""
         earned, self._earned = self._earned, 0.0
         return earned / self.scale

@@ -1,16 +1,16 @@
-"""Figures and reports of runs; matplotlib is loaded when the first one is made.
+"""Figures and reports of runs; matplotlib is imported when the first figure is drawn.
 
 Every function takes one result or a mapping of names to results and returns matplotlib ``Axes``,
-whose ``figure`` can be saved. Figures are unknown to pyplot: nothing needs a display, nothing has to
-be closed, and no global setting changes. A run keeps its colour in all figures of the same mapping.
+whose ``figure`` can be saved. Figures are independent of pyplot: they need no display, need not be
+closed, and change no global setting. A run keeps its colour in all figures of the same mapping.
 
-:func:`gantt` and :func:`utilization` draw runs of any problem that has such a figure. Figures of one problem stand
-in its wing, such as ``desim.problems.batch.figures``; they can be imported from here, too. :func:`compare_metrics`
-and :func:`metric_lines` take the metrics of any runs, :func:`decision_time_cdf` takes decision times,
-:func:`critical_differences` and :func:`performance_profiles` what :mod:`desim.statistics` makes of metrics,
-:func:`report` puts all of them into one HTML file, and :func:`view` writes a page that is moved and zoomed. What
-figures of your own can be made of are the modules ``axes``, ``bars``, ``curves``, ``maps``, ``graphs`` and
-``colors`` of this package, and ``views`` for that page.
+:func:`gantt` and :func:`utilization` draw runs of any problem that has such a figure. Figures of one problem are in its
+package, such as ``desim.problems.batch.figures``; they can be imported from here, too. :func:`compare_metrics`
+and :func:`metric_lines` draw the metrics of any runs, :func:`decision_time_cdf` draws decision times,
+:func:`critical_differences` and :func:`performance_profiles` draw results of :mod:`desim.statistics`, :func:`report`
+combines them in one HTML file, and :func:`view` writes an interactive page. For your own figures, use the modules
+``axes``, ``bars``, ``curves``, ``maps``, ``graphs`` and ``colors`` of this package, and ``views`` for the interactive
+page.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ __all__ = [
     "waiting_by_size",
 ]
 
-#: Where names of this package stand that are imported when they are asked for.
+#: Modules of the names that this package imports on first access.
 HOMES = {
     "plotting.comparison": "compare_metrics critical_differences decision_time_cdf metric_lines performance_profiles",
     "plotting.interactive": "Estimates view",
@@ -96,7 +96,7 @@ HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a figure when it is asked for: figures of a problem are made of the modules of this package."""
+    """Import a figure on first access, because figures of a problem use the modules of this package."""
     for module, names in HOMES.items():
         if name in names.split():
             return getattr(importlib.import_module(f"desim.{module}"), name)
@@ -112,39 +112,39 @@ def gantt(results: Mapping[str, Result], **options: Any) -> list[Axes]: ...
 
 
 def gantt(results: Result | Mapping[str, Result], **options: Any) -> Any:
-    """Draw what ran when: jobs on cores, copies of nodes on executors, or jobs in their windows.
+    """Draw a Gantt chart: jobs on cores, copies of DAG nodes on executors, or jobs in their windows.
 
     Parameters
     ----------
     results : Result or mapping of str to Result
         One run, or several by name, which are drawn one above the other over the same time axis.
     **options
-        As for :func:`desim.problems.batch.figures.gantt`, :func:`desim.problems.dag.figures.gantt`,
+        Options of :func:`desim.problems.batch.figures.gantt`, :func:`desim.problems.dag.figures.gantt`,
         :func:`desim.problems.deferrable.figures.gantt`, or the figure ``gantt`` of another problem.
 
     Returns
     -------
     Axes or list of Axes
-        One for a Result, a list for a mapping.
+        One panel for a Result, a list of panels for a mapping.
 
     Raises
     ------
     InvalidConfiguration
-        If these are no results, or their problem has no such figure.
+        If the argument is not a result or a mapping of results, or their problem has no such figure.
     """
     return _draw("gantt", results, options)
 
 
 def utilization(results: Result | Mapping[str, Result], **options: Any) -> Axes:
-    """Draw how much was busy over time: cores, or executors.
+    """Draw the utilization of cores or executors over time.
 
     Parameters
     ----------
     results : Result or mapping of str to Result
-        One run, or several by name; more than four have a panel each.
+        One run, or several by name; with more than four, each has its own panel.
     **options
-        As for :func:`desim.problems.batch.figures.utilization`, :func:`desim.problems.dag.figures.utilization`, or the
-        figure ``utilization`` of another problem.
+        Options of :func:`desim.problems.batch.figures.utilization`, :func:`desim.problems.dag.figures.utilization`, or
+        the figure ``utilization`` of another problem.
 
     Returns
     -------
@@ -154,7 +154,7 @@ def utilization(results: Result | Mapping[str, Result], **options: Any) -> Axes:
     Raises
     ------
     InvalidConfiguration
-        If these are no results, or their problem has no such figure.
+        If the argument is not a result or a mapping of results, or their problem has no such figure.
     """
     axes: Axes = _draw("utilization", results, options)
     return axes
@@ -164,7 +164,7 @@ def _draw(figure: str, results: Any, options: Mapping[str, Any]) -> Any:
     """Draw a figure of the problem of the first result."""
     first = next(iter(results.values()), None) if isinstance(results, Mapping) else results
     if not isinstance(first, Result):
-        raise InvalidConfiguration(f"results is {results!r}, want a Result or a mapping of names to results")
+        raise InvalidConfiguration(f"results: got {results!r}, expected a Result or a mapping of names to results")
     kind = kind_of(first)
     if figure not in kind.figures:
         known = f"there are {', '.join(kind.figures)}" if kind.figures else "there are none"

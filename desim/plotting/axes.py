@@ -1,6 +1,6 @@
 """Figures without pyplot: panels, titles, legends and colour bars beside the data, and axes of time, slots and names.
 
-Data stay in seconds or slots; marks and labels of an axis of time speak in the unit that suits the span.
+Data stay in seconds or slots; tick labels of time axes use the unit that suits the span.
 """
 
 from __future__ import annotations
@@ -49,31 +49,31 @@ __all__ = [
 ]
 
 Entries = Iterable[tuple[str, Any]]
-"""Names in a legend, each with a handle, or with how the area is filled that it stands for."""
+"""Legend entries: names, each with a handle or with the fill style of the area that it explains."""
 
 Style = Literal["screen", "paper", "paper-wide"]
-"""What figures are made for: a screen, one column of a paper, or both columns."""
+"""Use of a figure: a screen, one column of a paper, or both columns."""
 
 DPI = 120
-#: What our own figures are called; those have a layout that makes room for legends.
+#: Mark of figures created by this package, whose layout makes room for legends.
 OWN = "desim"
-#: Widths of characters in titles, remarks and legends, in pixels at 100 dots an inch.
+#: Widths of characters in titles, remarks and legends, in pixels at 100 dots per inch.
 TITLE_CHARACTER, REMARK_CHARACTER, LEGEND_CHARACTER = 9.0, 6.0, 6.5
-#: Height of the name of a row, and room for a mark of an axis of slots, in the same pixels.
+#: Height of the name of a row, and width of a tick label of a slot axis, in pixels at 100 dots per inch.
 NAME_HEIGHT, TICK_WIDTH = 12.0, 60.0
 MOST_TICKS = 9
 
 
 class _Size(NamedTuple):
-    """How wide figures are in inches, whatever they ask for, and what their heights are multiplied by."""
+    """Width of figures in inches, which overrides the requested width, and the factor for their heights."""
 
     width: float
     height_factor: float
 
 
-#: The columns of a page with two of them are 3.5 inches wide, and the page 7.16.
+#: On a page with two columns, a column is 3.5 inches wide, and the text 7.16 inches.
 SIZES: dict[str, _Size | None] = {"screen": None, "paper": _Size(3.5, 0.65), "paper-wide": _Size(7.16, 0.8)}
-#: Thinner lines and smaller texts, which stay texts: fonts are embedded in PDF, and SVG leaves them to who shows it.
+#: Thinner lines and smaller text, which remains text: fonts are embedded in PDF, and left to the viewer in SVG.
 PAPER: dict[str, Any] = {
     "font.size": 8.0,
     "axes.linewidth": 0.6,
@@ -87,17 +87,17 @@ _SIZE: ContextVar[_Size | None] = ContextVar("size", default=None)
 
 @contextmanager
 def figure_style(style: Style) -> Iterator[None]:
-    """Make our own figures fit for a paper while this lasts; they are to be written before it ends.
+    """Draw the figures of this package in a style for papers within the block; save them before it ends.
 
     Parameters
     ----------
     style : {"screen", "paper", "paper-wide"}
-        ``"paper"``: 3.5 inches wide, one column of two. ``"paper-wide"``: 7.16 inches, both of them.
+        Style: ``"paper"`` is 3.5 inches wide, one of two columns; ``"paper-wide"`` is 7.16 inches, both columns.
 
     Yields
     ------
     None
-        While figures are drawn.
+        Nothing; figures are drawn within the block.
     """
     from matplotlib import rc_context
 
@@ -111,7 +111,7 @@ def figure_style(style: Style) -> Iterator[None]:
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """Return an empty figure of a size in inches, which lays itself out and which pyplot does not know."""
+    """Return an empty figure of a size in inches, with automatic layout and independent of pyplot."""
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
@@ -132,23 +132,23 @@ def new_panels(
     Parameters
     ----------
     axes : Axes, iterable of Axes or None
-        What the caller gave; None makes a figure with panels that share their axes.
+        Panels given by the caller; None creates a figure with panels that share their axes.
     count : int
-        How many panels.
+        Number of panels.
     width, height : float
         Width of a new figure, and height of one row of panels, in inches.
     columns : int
-        How many panels of a new figure stand beside each other.
+        Number of panels per row of a new figure.
 
     Returns
     -------
     list of Axes
-        As many as ``count``.
+        Panels, ``count`` of them.
 
     Raises
     ------
     InvalidConfiguration
-        If the caller gave another number of them, or something else.
+        If the caller gave another number of panels, or something else.
     """
     from matplotlib.axes import Axes
 
@@ -163,9 +163,9 @@ def new_panels(
         return list(grid[:count])
     panels: list[Any] = list(axes) if isinstance(axes, Iterable) else [axes]
     if not all(isinstance(panel, Axes) for panel in panels):
-        raise InvalidConfiguration(f"axes is {axes!r}, want matplotlib Axes")
+        raise InvalidConfiguration(f"axes: got {axes!r}, expected matplotlib Axes")
     if len(panels) != count:
-        raise InvalidConfiguration(f"axes holds {len(panels)} Axes, want {count}: one a panel")
+        raise InvalidConfiguration(f"axes: got {len(panels)} Axes, expected {count}, one per panel")
     return panels
 
 
@@ -174,7 +174,7 @@ def _is_own(axes: Axes) -> bool:
 
 
 def plain(axes: Axes, *, grid: str | None = None) -> None:
-    """Take the frame off a panel but for its axes, and draw a faint grid behind the data."""
+    """Remove the frame of a panel except its axes, and draw a faint grid behind the data."""
     axes.spines[["top", "right"]].set_visible(False)
     if grid is not None:
         axes.set_axisbelow(True)
@@ -182,9 +182,9 @@ def plain(axes: Axes, *, grid: str | None = None) -> None:
 
 
 def panel_pixels(axes: Axes) -> tuple[float, float]:
-    """Return about how wide and high a panel will be, in pixels at 100 dots an inch.
+    """Return the approximate width and height of a panel, in pixels at 100 dots per inch.
 
-    A figure with constrained layout has not given its panels their places yet when they are drawn on.
+    A figure with constrained layout positions its panels only after they are drawn on.
 
     Parameters
     ----------
@@ -205,13 +205,13 @@ def panel_pixels(axes: Axes) -> tuple[float, float]:
 
 
 def literal(text: str) -> str:
-    """Keep matplotlib from reading dollar signs as formulas and from hiding a name with a leading "_"."""
+    """Escape a text so that matplotlib neither reads dollar signs as formulas nor hides a name with a leading "_"."""
     text = text.replace("$", r"\$")
     return " " + text if text.startswith("_") else text
 
 
 def set_titles(axes: Axes, title: str, remark: str = "") -> None:
-    """Write a title on the left above a panel, and a remark in grey on the right, below it if there is no room."""
+    """Write a title at the top left of a panel, and a grey remark at the right, or below if there is no room."""
     width = panel_pixels(axes)[0]
     lines = wrap(remark, max(10, int(width / REMARK_CHARACTER)))
     beside = TITLE_CHARACTER * len(title) + REMARK_CHARACTER * len(remark) <= width
@@ -221,21 +221,21 @@ def set_titles(axes: Axes, title: str, remark: str = "") -> None:
 
 
 def label_panels(panels: Sequence[Axes]) -> None:
-    """Leave the labels of the x axis to the lowest panels of our own figure."""
+    """Label the x axis only on the lowest panels of a figure of this package."""
     columns = panels[0].get_subplotspec().get_gridspec().ncols if _is_own(panels[0]) else len(panels)  # type: ignore[union-attr]
     for panel in panels[: max(len(panels) - columns, 0)]:
         panel.set_xlabel("")
 
 
 def add_legend(panels: Sequence[Axes], entries: Entries) -> None:
-    """Add a legend that covers no data: above all panels of our own figure, or above the caller's first.
+    """Add a legend that covers no data: above all panels of our own figure, or above the caller's first panel.
 
     Parameters
     ----------
     panels : sequence of Axes
-        The panels, with their titles.
+        Panels with their titles.
     entries : iterable of (str, handle)
-        What it explains; a mapping instead of a handle is how an area is filled. Without any there is no legend.
+        Legend entries; a mapping instead of a handle is the fill style of an area. Without entries there is no legend.
     """
     from matplotlib.patches import Patch
     from matplotlib.transforms import ScaledTranslation
@@ -262,16 +262,16 @@ def add_legend(panels: Sequence[Axes], entries: Entries) -> None:
 
 
 def drawn_entries(panels: Sequence[Axes], styles: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Return the entries of a legend for what is drawn on panels: what has the name of an entry as its gid."""
+    """Return the legend entries for what is drawn on panels, that is, for entry names that occur as a gid."""
     drawn = {artist.get_gid() for panel in panels for artist in panel.get_children()}
     return [(name, style) for name, style in styles.items() if name in drawn]
 
 
 def _legend_columns(labels: Sequence[str], room: int) -> int:
-    """Return into how many columns labels can go, side by side on ``room`` characters."""
+    """Return the number of columns for labels, given ``room`` in characters."""
     lengths = [len(label) + 8 for label in labels]
     for columns in range(len(labels), 1, -1):
-        depth, longer = divmod(len(labels), columns)  # matplotlib gives one more entry to the first few columns
+        depth, longer = divmod(len(labels), columns)  # matplotlib puts the remaining entries into the first columns
         tops = [column * depth + min(column, longer) for column in range(columns + 1)]
         if sum(max(lengths[top:bottom]) for top, bottom in pairwise(tops)) <= room:
             return columns
@@ -279,14 +279,14 @@ def _legend_columns(labels: Sequence[str], room: int) -> int:
 
 
 def group_digits(axis: Axis) -> None:
-    """Write the numbers of an axis with commas between groups of three digits."""
+    """Format the numbers of an axis with commas between groups of three digits."""
     from matplotlib.ticker import FuncFormatter
 
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
 
 
 def count_axis(axis: Axis, most: int = 6) -> None:
-    """Mark at most so many whole numbers on an axis."""
+    """Put at most ``most`` ticks at integers on an axis."""
     from matplotlib.ticker import MaxNLocator
 
     axis.set_major_locator(MaxNLocator(most, integer=True, steps=[1, 2, 5, 10]))
@@ -294,20 +294,20 @@ def count_axis(axis: Axis, most: int = 6) -> None:
 
 
 def slot_axis(axes: Axes, begin: float, end: float) -> None:
-    """Make the x axis one of slots that shows [begin, end]; slot t lasts from t to t + 1."""
+    """Set up the x axis for slots from begin to end; slot t lasts from t to t + 1."""
     axes.set_xlim(begin, end)
     count_axis(axes.xaxis, max(2, min(10, int(panel_pixels(axes)[0] / TICK_WIDTH))))
     axes.set_xlabel("slot")
 
 
 def time_axis(axes: Axes, begin: float, end: float) -> None:
-    """Make the x axis a time axis that shows [begin, end], in seconds."""
+    """Set up the x axis for times from begin to end, in seconds."""
     axes.set_xlim(begin, end)
     axes.set_xlabel(f"time ({_mark_time(axes.xaxis, end - begin)})")
 
 
 def _mark_time(axis: Any, span: float) -> str:
-    """Put marks at round times on an axis, or a colour bar, that spans so many seconds; return their unit."""
+    """Put ticks at round times on an axis or colour bar with a span in seconds; return their unit."""
     from matplotlib.ticker import FuncFormatter
 
     unit = time_unit(span)
@@ -317,7 +317,7 @@ def _mark_time(axis: Any, span: float) -> str:
 
 
 def _time_locator(unit: float) -> Locator:
-    """Return what finds round times, also after zooming; marks closer than half a unit have round decimals of it."""
+    """Return a locator of round times that also works after zooming; ticks closer than half a unit are decimals."""
     from matplotlib.ticker import Locator
 
     class TimeLocator(Locator):
@@ -338,7 +338,7 @@ def _time_locator(unit: float) -> Locator:
 
 
 def duration_axis(axis: Any, longest: float) -> None:
-    """Mark durations from 0 to ``longest`` seconds on a logarithmic axis, or colour bar, with their own units."""
+    """Set up a logarithmic axis or colour bar for durations from 0 to ``longest`` seconds, with units in the labels."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
     axis.set_major_locator(FixedLocator([mark for mark in DURATIONS if mark <= longest]))
@@ -352,18 +352,18 @@ def color_bar(panels: Sequence[Axes], scale: ScalarMappable, label: str, *, time
     Parameters
     ----------
     panels : sequence of Axes
-        What it stands beside.
+        Panels beside which the bar is drawn.
     scale : ScalarMappable
-        Values and colours.
+        Mapping of values to colours.
     label : str
-        What the values are.
+        Label of the values.
     times : bool
-        Whether they are seconds, and get marks with units.
+        Whether the values are seconds, so that tick labels get units.
 
     Returns
     -------
     Axis
-        Along the bar.
+        Axis along the bar.
     """
     from matplotlib.colors import LogNorm, SymLogNorm
     from matplotlib.ticker import FuncFormatter, NullLocator
@@ -384,7 +384,7 @@ def color_bar(panels: Sequence[Axes], scale: ScalarMappable, label: str, *, time
 
 
 def name_rows(axes: Axes, names: Sequence[str], label: str) -> None:
-    """Make the y axis one of rows 0, 1, ..., the first at the top, and name those that there is room for."""
+    """Set up the y axis for rows 0, 1, ..., the first at the top, and label the rows for which there is room."""
     step = nice_count(len(names) * NAME_HEIGHT / panel_pixels(axes)[1])
     axes.set_ylim(max(len(names), 1) - 0.5, -0.5)
     shown = [shortened(name, 24) for name in names[::step]]
@@ -394,12 +394,12 @@ def name_rows(axes: Axes, names: Sequence[str], label: str) -> None:
 
 
 def class_axis(axes: Axes, names: Sequence[str], **style: Any) -> None:
-    """Write the names of classes 0, 1, ... below their places on the x axis."""
+    """Write the names of classes 0, 1, ... below their positions on the x axis."""
     axes.set_xticks(range(len(names)), names, **style)
     axes.set_xlim(-0.5, len(names) - 0.5)
     axes.tick_params(axis="x", length=0)
 
 
 def beside(position: int, count: int, *, share: float) -> tuple[float, float]:
-    """Return how far the bars of a run, one of so many at each class, are shifted, and how wide they are."""
+    """Return the shift and width of the bars of one of several runs, which stand side by side at each class."""
     return 0.8 * ((position + 0.5) / count - 0.5), min(share / count, 0.4)

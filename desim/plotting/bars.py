@@ -1,4 +1,4 @@
-"""Rectangles in rows over time: drawn as one collection, with edges and labels where there is room."""
+"""Rectangles in rows over time, drawn as one collection, with edges and labels where there is room."""
 
 from __future__ import annotations
 
@@ -18,39 +18,39 @@ __all__ = ["CUT", "DOWN", "WAITING", "add_boxes", "boxes_of", "draw_bars"]
 
 Floats = NDArray[np.float64]
 
-#: How areas are filled that stand for resources that are down.
+#: Fill style of areas for resources that are down.
 DOWN: dict[str, Any] = {"facecolor": "#E8E8E8", "edgecolor": DOWN_COLOR, "hatch": "\\\\\\\\", "linewidth": 0.0}
-#: How areas are filled that stand for what an outage cut.
+#: Fill style of areas for executions interrupted by an outage.
 CUT: dict[str, Any] = {"facecolor": "none", "edgecolor": "#202020", "hatch": "///", "linewidth": 0.0}
-#: How areas are filled that stand for waiting.
+#: Fill style of areas for waiting.
 WAITING: dict[str, Any] = {"facecolor": WAITING_COLOR, "edgecolor": "none"}
 
-#: More rectangles than these become pixels in vector files, which would be slow to show otherwise.
+#: Number of rectangles above which vector files contain pixels, since vectors would be slow to display.
 MOST_VECTOR_RECTANGLES = 3_000
-#: Edges are drawn if at least half of the rectangles are this large, in pixels at 100 dots an inch, and then
-#: around those that are; around the others they would hide the colour.
+#: Edges are drawn if at least half of the rectangles are this large, in pixels at 100 dots per inch, and then
+#: around those that are; around smaller ones they would hide the colour.
 SMALLEST_WITH_EDGE = 4.0
-#: Labels are written if at least this share of the rectangles has room for one, and at most so many.
+#: Labels are written if at least this fraction of the rectangles has room for one, up to a maximum number.
 SMALLEST_LABELLED_SHARE = 0.05
 MOST_LABELS = 400
 CHARACTER_WIDTH, LABEL_HEIGHT = 5.6, 9.0
-#: Their size in points, in a low rectangle so much of its height in pixels at 100 dots an inch.
+#: Size of labels in points, and its maximum as a fraction of the rectangle's height in pixels at 100 dots per inch.
 LABEL_SIZE, SHARE = 7.5, 0.6
 
 
 def boxes_of(begin: Any, end: Any, rows: Any, half: Any, last: Any = None) -> Floats:
-    """Return rectangles as begin, end, lower and upper edge, of shape (n, 4).
+    """Return rectangles as begin, end, lower and upper edge, with shape (n, 4).
 
     Parameters
     ----------
     begin, end : array_like of shape (n,)
-        From when to when they last.
+        Start and end on the time axis.
     rows : array_like of shape (n,)
-        Their rows on the y axis, or the first of them.
+        Rows on the y axis, or the first row of each rectangle.
     half : float or array_like
-        How far they reach below and above the middle of a row.
+        Extent below and above the middle of a row.
     last : array_like of shape (n,), optional
-        The last of their rows.
+        Last row of each rectangle.
 
     Returns
     -------
@@ -63,18 +63,18 @@ def boxes_of(begin: Any, end: Any, rows: Any, half: Any, last: Any = None) -> Fl
 
 
 def add_boxes(axes: Axes, boxes: Floats, name: str, **style: Any) -> None:
-    """Add rectangles as one collection, which other code finds by its gid; none if there are no rectangles.
+    """Add rectangles as one collection, identified by its gid; do nothing if there are no rectangles.
 
     Parameters
     ----------
     axes : Axes
-        Where.
+        Panel to draw on.
     boxes : array of shape (n, 4)
-        Begin, end, lower and upper edge of each.
+        Begin, end, lower and upper edge of each rectangle.
     name : str
-        The gid.
+        Gid of the collection.
     **style
-        Of the collection.
+        Style of the collection.
     """
     from matplotlib.collections import PolyCollection
 
@@ -98,26 +98,26 @@ def draw_bars(
     framed: NDArray[np.bool_] | None = None,
     alike: bool = False,
 ) -> None:
-    """Draw the rectangles of a chart that carry colours, framed and labelled where they are large enough.
+    """Draw the coloured rectangles of a chart, with edges and labels where they are large enough.
 
     Parameters
     ----------
     axes : Axes
-        Where; its x axis is set. What lies outside of it is left out.
+        Panel with its x axis set up. Rectangles outside its range are omitted.
     boxes : array of shape (n, 4)
-        Begin, end, lower and upper edge of each.
+        Begin, end, lower and upper edge of each rectangle.
     name : str
-        The gid of the collection.
+        Gid of the collection.
     faces : array of shape (n, 4)
-        Their colours.
+        Colours of the rectangles.
     rows : float
-        How much of the y axis is shown.
+        Extent of the y axis, in rows.
     texts : sequence of str
-        What they are called, if they are to have labels.
+        Labels of the rectangles; empty for none.
     framed : array of bool, shape (n,), optional
-        Those that are hatched, so that a label needs a ground.
+        Hatched rectangles, whose labels need a background.
     alike : bool
-        Whether all have edges or none.
+        Whether either all rectangles have edges or none.
     """
     span = axes.get_xlim()
     seen = (boxes[:, 1] >= span[0]) & (boxes[:, 0] <= span[1])
@@ -128,7 +128,7 @@ def draw_bars(
     thickness = np.minimum(wide, high)
     if alike and len(thickness):
         thickness = np.full(len(thickness), np.median(thickness))
-    edges: dict[str, Any] = {"linewidth": 0.0, "antialiased": False}  # then whole pixels tile without seams
+    edges: dict[str, Any] = {"linewidth": 0.0, "antialiased": False}  # so that rectangles tile without seams
     if len(thickness) and np.median(thickness) >= SMALLEST_WITH_EDGE:
         edges = {"linewidth": np.where(thickness >= SMALLEST_WITH_EDGE, 0.5, 0.0), "edgecolor": "#404040"}
     add_boxes(axes, boxes, name, facecolor=faces, zorder=2.0, **edges)
@@ -141,7 +141,7 @@ def draw_bars(
 def _write_labels(
     axes: Axes, boxes: Floats, texts: Sequence[str], faces: Floats, framed: NDArray[np.bool_], *, pixels: Floats
 ) -> None:
-    """Write texts into the rectangles in which they fit, the largest first, upright where only that fits."""
+    """Write labels into the rectangles that have room, the largest first, vertically where only that fits."""
     lengths = CHARACTER_WIDTH * np.array([len(text) for text in texts], dtype=np.float64) + 4.0
     wide, high = pixels.T
     upright = (wide < high) & (wide < lengths)

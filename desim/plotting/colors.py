@@ -1,4 +1,4 @@
-"""Colours that colour-blind readers can tell apart, the same for a policy in every figure, and what they mean."""
+"""Colour schemes for colour-blind readers; a policy has the same colour in every figure."""
 
 from __future__ import annotations
 
@@ -37,57 +37,57 @@ __all__ = [
 #: Qualitative colours for lines and bars: Okabe and Ito, "Color Universal Design", 2008, without the
 #: yellow, which is too pale on white, ordered so that the first few differ most.
 POLICY_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-#: Line styles: one for each round through the colours.
+#: Line styles, one for each pass through the colours.
 DASHES = ("-", "--", ":", "-.")
 
 #: Qualitative colours for areas that carry dark text: the "light" scheme of Paul Tol,
 #: "Colour schemes", SRON technical note 09-002, 2021, without its grey.
 JOB_COLORS = ("#77AADD", "#EE8866", "#EEDD88", "#FFAABB", "#44BB99", "#99DDFF", "#BBCC33", "#AAAA00")
-OTHER_COLOR = "#DDDDDD"  #: Of all that has no colour of its own.
-WAITING_COLOR = "#C8C8C8"  #: Of waiting.
-DOWN_COLOR = "#A6A6A6"  #: Of what is down, or has nothing.
+OTHER_COLOR = "#DDDDDD"  #: Colour of everything without its own colour.
+WAITING_COLOR = "#C8C8C8"  #: Colour of waiting.
+DOWN_COLOR = "#A6A6A6"  #: Colour of resources that are down or absent.
 
-#: Shares and amounts, from nothing to all; the middle is the first colour of the policies, so that they look alike in
+#: Colours of fractions and amounts, from none to all; the middle is the first policy colour, so that they look alike in
 #: all figures.
 SHARES = ("#FFFFFF", "#8CC3E6", "#0072B2", "#002B45")
 
-#: Above this number of rectangles colours of neighbours go round in the order of their owners, which is faster.
+#: Number of rectangles above which colours are assigned in turn in the order of the owners, which is faster.
 MOST_NEIGHBOURS = 30_000
 
 
 class LineStyle(NamedTuple):
-    """How a policy is drawn: a matplotlib colour and line style."""
+    """Colour and line style of a policy, as matplotlib values."""
 
     color: Any
     dashes: str
 
 
 def line_styles(names: Iterable[str], colors: Mapping[str, Any] | None = None) -> dict[str, LineStyle]:
-    """Give every policy a colour and, once colours repeat, another line style.
+    """Return a colour for every policy and, once colours repeat, another line style.
 
     Parameters
     ----------
     names : iterable of str
-        The policies. The style follows the position, so the same order gives the same styles.
+        Names of the policies. The style depends on the position, so the same order gives the same styles.
     colors : mapping of str to colour, optional
-        Colours that are fixed for some policies.
+        Fixed colours of some policies.
 
     Returns
     -------
     dict of str to LineStyle
-        A style for each name.
+        Style for each name.
 
     Raises
     ------
     InvalidConfiguration
-        If a fixed colour is none that matplotlib knows.
+        If matplotlib does not know a fixed colour.
     """
     from matplotlib.colors import is_color_like
 
     fixed = colors or {}
     for name, color in fixed.items():
         if not is_color_like(color):
-            raise InvalidConfiguration(f"colors[{name!r}] is {color!r}, which is no matplotlib colour")
+            raise InvalidConfiguration(f"colors[{name!r}]: got {color!r}, expected a matplotlib colour")
     styles = {}
     for position, name in enumerate(names):
         round_number, index = divmod(position, len(POLICY_COLORS))
@@ -96,30 +96,30 @@ def line_styles(names: Iterable[str], colors: Mapping[str, Any] | None = None) -
 
 
 def share_colors() -> Colormap:
-    """Return the colour map of shares and amounts; its lightness falls evenly, and what has no share is grey."""
+    """Return the colour map of fractions and amounts, with evenly decreasing lightness; missing values are grey."""
     from matplotlib.colors import LinearSegmentedColormap
 
     return LinearSegmentedColormap.from_list("share", SHARES).with_extremes(bad=DOWN_COLOR)
 
 
 def rgba(colors: Sequence[Any]) -> NDArray[np.float64]:
-    """Return red, green, blue and opacity of each colour, of shape (n, 4)."""
+    """Return red, green, blue and opacity of each colour, with shape (n, 4)."""
     from matplotlib.colors import to_rgba_array
 
     return np.asarray(to_rgba_array(list(colors)), dtype=np.float64)
 
 
 class Coloring(NamedTuple):
-    """Colours of the bars of several runs, and what they mean.
+    """Colours of the bars of several runs, with their meaning.
 
     Attributes
     ----------
     faces : list of array, shape (n, 4)
         Red, green, blue and opacity of each bar, run by run.
     entries : list of (str, mapping)
-        Entries of a legend.
+        Legend entries.
     scale : ScalarMappable or None
-        What a colour bar is made of.
+        Scale for a colour bar.
     """
 
     faces: list[NDArray[np.float64]]
@@ -128,19 +128,19 @@ class Coloring(NamedTuple):
 
 
 def color_categories(runs: Sequence[pl.DataFrame], fixed: Sequence[str] = ()) -> Coloring:
-    """Give some categories a colour each; all others share a grey.
+    """Return colours by category; categories without a colour share a grey.
 
     Parameters
     ----------
     runs : sequence of polars.DataFrame
-        For each run the ``category`` of its bars, as text, and their ``weight``.
+        For each run the ``category`` of its bars, as strings, and their ``weight``.
     fixed : sequence of str
-        The categories that have colours, in their order; by default those of the most weight.
+        Categories that get colours, in this order; default: those with the largest weight.
 
     Returns
     -------
     Coloring
-        With a legend of the categories that there are.
+        Colours, with a legend of the categories that occur.
     """
     import polars as pl
 
@@ -156,19 +156,19 @@ def color_categories(runs: Sequence[pl.DataFrame], fixed: Sequence[str] = ()) ->
 
 
 def color_numbers(runs: Sequence[pl.Series], *, durations: bool) -> Coloring:
-    """Colour by a scale that is dark for small numbers, logarithmic where the numbers span decades.
+    """Return colours from a scale that is dark for small numbers, and logarithmic if the numbers span decades.
 
     Parameters
     ----------
     runs : sequence of polars.Series
-        The numbers of the bars, run by run; null is grey.
+        Numbers of the bars, run by run; null is grey.
     durations : bool
-        Whether these are durations in seconds, for which the scale begins at 0.
+        Whether the numbers are durations in seconds, for which the scale starts at 0.
 
     Returns
     -------
     Coloring
-        With a scale.
+        Colours, with a scale.
     """
     from matplotlib import colormaps
     from matplotlib.cm import ScalarMappable
@@ -193,11 +193,11 @@ class Bars(NamedTuple):
     Attributes
     ----------
     owners : sequence of int
-        Who owns each bar, such as a job, from 0 on.
+        Owner of each bar, such as a job, as a number from 0.
     ranges : polars.DataFrame
         Ranges of lanes, such as cores: ``row`` (index of the bar, ascending), ``first`` and ``last``.
     lanes : int
-        No lane is this large.
+        Number of lanes; lane indices are smaller.
     """
 
     owners: Sequence[int]
@@ -206,11 +206,11 @@ class Bars(NamedTuple):
 
 
 def color_neighbours(runs: Sequence[Bars]) -> list[NDArray[np.float64]]:
-    """Choose a colour for each owner of bars, the same in all runs, and of no neighbour, as far as the palette allows.
+    """Return colours for the bars of each owner, equal in all runs and different for neighbours if possible.
 
-    Owners are coloured greedily by start in the first run that has them. Neighbours are those that had a bar's lanes
-    right before it and those that hold the lane below or above at its start, in any run. If they use up the palette,
-    the colour that they have on the fewest lanes is taken.
+    Owners are coloured greedily by start in the first run that contains them. Neighbours of an owner are those that
+    held a bar's lanes right before it, and those that hold the lane below or above at its start, in any run. If
+    neighbours use all colours, the colour that occurs on the fewest adjacent lanes is chosen.
 
     Parameters
     ----------
@@ -220,7 +220,7 @@ def color_neighbours(runs: Sequence[Bars]) -> list[NDArray[np.float64]]:
     Returns
     -------
     list of array of shape (n, 4)
-        For each run red, green, blue and opacity of each of its n bars.
+        For each run, red, green, blue and opacity of each of its n bars.
     """
     palette, count = rgba(JOB_COLORS), len(JOB_COLORS)
     keys = [np.asarray(run.owners, dtype=np.int64) for run in runs]
@@ -236,14 +236,14 @@ def color_neighbours(runs: Sequence[Bars]) -> list[NDArray[np.float64]]:
         for other, lanes in touching[key].items():
             if other in chosen:
                 contact[chosen[other]] += lanes
-        order = (previous + 1 + np.arange(count)) % count  # of equal contact the next one after that chosen last
+        order = (previous + 1 + np.arange(count)) % count  # ties go to the colour after the one chosen last
         chosen[key] = previous = int(order[np.argmin(contact[order])])
     return [palette[[chosen[key] for key in owners.tolist()]] for owners in keys]
 
 
 def _touch(run: Bars, touching: defaultdict[int, Counter[int]]) -> None:
-    """Add on how many lanes the owners of a run meet, each at the start of its first bar."""
-    # owners by lane; 0 stands for "none yet", and a frame of one lane on either side saves case distinctions
+    """Count the lanes on which the owners of a run are neighbours, each at the start of its first bar."""
+    # Owner of each lane; 0 means none yet. An extra lane on either side avoids special cases.
     held = np.zeros(run.lanes + 2, dtype=np.int64)
     pieces: list[list[tuple[int, int]]] = [[] for _ in run.owners]
     for row, first, last in run.ranges.select("row", "first", "last").iter_rows():

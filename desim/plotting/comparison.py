@@ -1,4 +1,4 @@
-"""Metrics of several runs or agents beside each other: bars, lines with confidence bands, ranks, distributions."""
+"""Comparison figures of runs or agents: metrics as bars and as lines with confidence bands, ranks, distributions."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ COLUMNS = 3
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 BOUND_COLOR = "#555555"
 INTERVAL_COLOR = "#6E6E6E"
-#: A bar that is so many times as long as the median of the others would squash them.
+#: Ratio of a bar to the median of the others above which the axis is logarithmic.
 SQUASHING = 20.0
-#: Ratios beyond this one would press all others against the axis.
+#: Largest ratio on a linear axis; larger ones make the axis logarithmic.
 LARGEST_LINEAR = 5.0
-#: Within how much time so many percent of the decisions were made is marked.
+#: Percentile of the decision times that is marked.
 PERCENTILE = 98.0
-#: A curve of more decisions is drawn through so many quantiles.
+#: Number of quantiles that a curve of more decisions is drawn through.
 MOST_POINTS = 2_000
 
 
@@ -47,29 +47,29 @@ def compare_metrics(
     unfinished: Collection[str] = (),
     intervals: Mapping[str, Mapping[str, tuple[float, float]]] | None = None,
 ) -> list[Axes]:
-    """Draw metrics of several runs as bars, one small panel a metric.
+    """Draw metrics of several runs as bars, one small panel per metric.
 
     Parameters
     ----------
     table : mapping of str to mapping of str to float
-        Runs by name, each with its metrics by name, as :meth:`desim.Result.metrics` returns them.
+        Metrics by name, as :meth:`desim.Result.metrics` returns them, for each run by name.
     problem : str or Kind
-        Which problem's metrics these are: units, directions and which matter most depend on it.
+        Problem of the metrics, which determines units, directions and the most important metrics.
     metrics : sequence of str, optional
-        Which metrics, in which order; by default up to six that matter most.
+        Metrics to draw, in this order; default: up to six most important ones.
     unfinished : collection of str
-        Runs that left jobs behind: queued, running or lost. Their waiting times, slowdowns and the like are
-        marked with a dagger and are never the best, for they say nothing of those jobs.
+        Runs that left jobs queued, running or lost. Their waiting times, slowdowns and similar metrics are marked with
+        a dagger and are never the best, because they do not count those jobs.
     intervals : mapping of str to mapping of str to (float, float), optional
-        Runs by name, each with ends of intervals by metric, which are drawn as lines over the bars; what is not finite
-        is left out.
+        Intervals by metric for each run by name, drawn as lines over the bars; intervals that are not finite are
+        omitted.
 
     Returns
     -------
     list of Axes
-        One a metric, on a new figure. The best value is in bold where it is known whether lower or
-        higher is better; a metric that a run does not have, or that is NaN, has no bar. Where one bar is 20 times as
-        long as the median of the others, and all are above 0, the axis is logarithmic.
+        One panel per metric, on a new figure. The best value is bold if the metric has a better direction. A metric
+        that a run lacks, or that is NaN, has no bar. If one bar is 20 times as long as the median of the others, and
+        all are > 0, the axis is logarithmic.
 
     Raises
     ------
@@ -78,11 +78,11 @@ def compare_metrics(
     """
     kind = kind_of(problem) if isinstance(problem, str) else problem
     if not table:
-        raise InvalidConfiguration("table is empty, want the metrics of at least one run")
+        raise InvalidConfiguration("table: got an empty mapping, expected the metrics of at least one run")
     names = list(metrics) if metrics is not None else selection(table, 6, kind)
     unknown = sorted(set(names) - set(all_names(table.values())))
     if unknown or not names:
-        raise InvalidConfiguration(f"metrics is {names!r}, of which no run has {', '.join(unknown) or 'any'}")
+        raise InvalidConfiguration(f"metrics: got {names!r}, but no run has {', '.join(unknown) or 'any'}")
     rows, columns = -(-len(names) // COLUMNS), min(len(names), COLUMNS)
     figure = new_figure(9.0, rows * (0.65 + 0.26 * len(table)))
     grid = figure.subplots(rows, columns, squeeze=False, sharey=True).ravel().tolist()
@@ -119,7 +119,7 @@ def _draw_metric(
     axes.tick_params(axis="both", length=0)
     reach = [max(length, high) for length, (_, high) in zip(lengths, drawn, strict=True)]
     low, high = min(0.0, *lengths), max(0.0, *reach)
-    if low < 0.0:  # intervals of what cannot be negative are cut where the bars begin
+    if low < 0.0:  # intervals of non-negative quantities are cut off at the start of the bars
         low = min(low, *(end for end, _ in drawn))
     if _is_squashed(values):
         low = min(values) / 3.0
@@ -139,7 +139,7 @@ def _draw_metric(
 
 
 def _is_squashed(values: list[float]) -> bool:
-    """Return whether one bar is so long that the others would hardly be seen beside it."""
+    """Return whether one bar is so long that the others would hardly be visible."""
     if len(values) < 3 or not all(value > 0.0 and math.isfinite(value) for value in values):
         return False
     ordered = sorted(values)
@@ -160,21 +160,21 @@ def metric_lines(
     Parameters
     ----------
     samples : mapping of str to mapping of float to array_like
-        For each agent and each value of the parameter, the values of the metric, one for each workload, or one number.
+        For each agent and each value of the parameter, the values of the metric, one per workload, or a single number.
     xlabel, ylabel : str
-        What parameter and metric are called, with their units.
+        Labels of parameter and metric, with units.
     bound : mapping of float to array_like, optional
-        What no agent can pass, for values of the parameter: a grey line through its means.
+        Bound that no agent can pass, by value of the parameter; its means are drawn as a grey line.
     colors : mapping of str to colour, optional
         Colours of some agents, by name.
     axes : Axes, optional
-        Where to draw; by default on a new figure.
+        Panel to draw on; default: a new figure.
 
     Returns
     -------
     Axes
-        Lines with gid ``curve``, one an agent, and ``bound``. A sample that holds NaN leaves a gap; the bands are those
-        of :func:`desim.statistics.mean_interval`, and a single value has none.
+        Panel with lines of gid ``curve``, one per agent, and ``bound``. A sample that contains NaN leaves a gap. The
+        bands are the intervals of :func:`desim.statistics.mean_interval`; a single value has none.
 
     Raises
     ------
@@ -191,7 +191,7 @@ def metric_lines(
     from matplotlib.ticker import MaxNLocator
 
     if not samples:
-        raise InvalidConfiguration("samples is an empty mapping, want the values of at least one agent")
+        raise InvalidConfiguration("samples: got an empty mapping, expected the values of at least one agent")
     styles = line_styles(samples, colors)
     (panel,) = new_panels(axes, 1, height=3.4)
     lines: list[Any] = []
@@ -217,11 +217,11 @@ def metric_lines(
 
 
 def _means(name: str, samples: Samples) -> tuple[Floats, Floats, Floats]:
-    """Return the values of the parameter in ascending order, means, and half widths of intervals, 0 without one."""
+    """Return the values of the parameter in ascending order, the means, and the half widths of intervals, or 0."""
     from desim.statistics import mean_interval
 
     if not samples:
-        raise InvalidConfiguration(f"{name} is empty, want values of the metric by values of the parameter")
+        raise InvalidConfiguration(f"{name}: got no values, expected values of the metric by value of the parameter")
     places = sorted(samples)
     estimates = [mean_interval(np.atleast_1d(samples[place])) for place in places]
     means = np.array([estimate.mean for estimate in estimates])
@@ -230,7 +230,7 @@ def _means(name: str, samples: Samples) -> tuple[Floats, Floats, Floats]:
 
 
 def critical_differences(ranking: Ranking) -> Axes:
-    """Draw mean ranks on a line, with bars over agents that cannot be told apart.
+    """Draw mean ranks on a line, with bars that join agents without significant differences.
 
     Source: Demsar, "Statistical comparisons of classifiers over multiple data sets", Journal of Machine Learning
     Research 7, 2006.
@@ -238,12 +238,12 @@ def critical_differences(ranking: Ranking) -> Axes:
     Parameters
     ----------
     ranking : Ranking
-        Of :func:`desim.statistics.rank_agents`.
+        Ranking from :func:`desim.statistics.rank_agents`.
 
     Returns
     -------
     Axes
-        On a new figure; the best agent is at the left.
+        Panel on a new figure; the best agent is on the left.
     """
     names, ranks = list(ranking.mean_ranks), list(ranking.mean_ranks.values())
     half, groups = (len(names) + 1) // 2, ranking.groups()
@@ -268,24 +268,24 @@ def critical_differences(ranking: Ranking) -> Axes:
     axes.set_yticks([])
     axes.spines[["left", "right", "bottom"]].set_visible(False)
     count, apart = ranking.num_scenarios, ranking.critical_difference
-    axes.set_xlabel(f"mean rank over {count} scenarios; ranks that differ by {apart:.2f} are different", fontsize=9)
+    axes.set_xlabel(f"mean rank over {count} scenarios; differences above {apart:.2f} are significant", fontsize=9)
     return axes
 
 
 def performance_profiles(profile: Profile, *, colors: Mapping[str, Any] | None = None) -> Axes:
-    """Draw in which share of the scenarios agents are how near to the best.
+    """Draw performance profiles: the fraction of scenarios in which each agent is within a ratio of the best.
 
     Parameters
     ----------
     profile : Profile
-        Of :func:`desim.statistics.performance_profile`.
+        Profiles from :func:`desim.statistics.performance_profile`.
     colors : mapping of str to colour, optional
         Colours of some agents, by name.
 
     Returns
     -------
     Axes
-        On a new figure, with steps at the ratios of the profile; logarithmic if some are above 5.
+        Panel on a new figure, with steps at the ratios of the profile; logarithmic if some ratio is above 5.
     """
     axes = new_figure(7.0, 3.6).subplots()
     styles = line_styles(profile.shares, colors)
@@ -295,7 +295,7 @@ def performance_profiles(profile: Profile, *, colors: Mapping[str, Any] | None =
         look = {"color": styles[name].color, "linestyle": styles[name].dashes}
         axes.step(ratios, np.append(shares, shares[-1]), where="post", label=name, **look)
     plain(axes)
-    axes.set(xlim=(1.0, end), ylim=(0.0, 1.02), xlabel="cost over that of the best", ylabel="share of the scenarios")
+    axes.set(xlim=(1.0, end), ylim=(0.0, 1.02), xlabel="cost relative to the best", ylabel="share of the scenarios")
     if profile.ratios[-1] > LARGEST_LINEAR:
         _logarithmic(axes, (1.0, 2.0, 5.0))
     add_legend([axes], zip(profile.shares, axes.get_lines(), strict=True))
@@ -303,7 +303,7 @@ def performance_profiles(profile: Profile, *, colors: Mapping[str, Any] | None =
 
 
 def _logarithmic(axes: Axes, marks: Sequence[float]) -> None:
-    """Let equal factors be equally far apart on the x axis, with plain numbers at marks of each power of ten."""
+    """Make the x axis logarithmic, with plain numbers at the given marks of each power of ten."""
     from matplotlib.ticker import LogLocator, NullFormatter
 
     axes.set_xscale("log")
@@ -315,21 +315,21 @@ def _logarithmic(axes: Axes, marks: Sequence[float]) -> None:
 def decision_time_cdf(
     seconds: Mapping[str, ArrayLike], *, colors: Mapping[str, Any] | None = None, axes: Axes | None = None
 ) -> Axes:
-    """Draw which share of the decisions was made within which time, and mark within which 98 % were made.
+    """Draw the empirical distribution of decision times by agent, with the 98th percentile marked.
 
     Parameters
     ----------
     seconds : mapping of str to array_like of shape (num_decisions,)
-        How long each decision took, in seconds, by agent.
+        Duration of each decision in seconds, by agent.
     colors : mapping of str to colour, optional
         Colours of some agents, by name.
     axes : Axes, optional
-        Where to draw; by default on a new figure.
+        Panel to draw on; default: a new figure.
 
     Returns
     -------
     Axes
-        Times in milliseconds on a logarithmic axis, shares in percent. A time of 0 stands at the left end.
+        Panel with times in milliseconds on a logarithmic axis, and percentages. A time of 0 is at the left end.
 
     Raises
     ------
@@ -343,7 +343,7 @@ def decision_time_cdf(
     ['HEFT: 98 % within 4 ms']
     """
     if not seconds:
-        raise InvalidConfiguration("seconds is an empty mapping, want the decision times of at least one agent")
+        raise InvalidConfiguration("seconds: got an empty mapping, expected the decision times of at least one agent")
     times = {str(name): _milliseconds(str(name), values) for name, values in seconds.items()}
     styles = line_styles(times, colors)
     known = np.concatenate([values[values > 0.0] for values in times.values()])
@@ -373,10 +373,10 @@ def _milliseconds(name: str, seconds: ArrayLike) -> Floats:
     try:
         times = np.asarray(seconds, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InvalidConfiguration(f"seconds[{name!r}] are no numbers: {error}") from error
+        raise InvalidConfiguration(f"seconds[{name!r}]: expected numbers: {error}") from error
     if times.ndim != 1 or not len(times):
-        raise InvalidConfiguration(f"seconds[{name!r}] has shape {times.shape}, want one number for each decision")
+        raise InvalidConfiguration(f"seconds[{name!r}]: got shape {times.shape}, expected one number per decision")
     wrong = times[~((times >= 0.0) & (times < np.inf))]
     if len(wrong):
-        raise InvalidConfiguration(f"seconds[{name!r}] holds {wrong[0].item()!r}, want finite times of at least 0")
+        raise InvalidConfiguration(f"seconds[{name!r}]: got {wrong[0].item()!r}, expected finite times >= 0")
     return np.asarray(1_000.0 * np.sort(times))

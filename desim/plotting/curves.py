@@ -1,4 +1,4 @@
-"""Curves and areas over time or slots: step functions added up from changes, means over bins, stacked layers."""
+"""Curves and areas over time or slots: step functions summed from changes, means over bins, stacked layers."""
 
 from __future__ import annotations
 
@@ -38,33 +38,33 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 Curve = tuple[ArrayLike, ArrayLike]
-"""Places on the x axis, and values."""
+"""A curve: positions on the x axis, and values."""
 BinWidth = float | Literal["auto"] | None
-"""Means over bins of so many seconds are drawn; None draws every step, "auto" does so for short runs."""
+"""Width of the bins in seconds over which means are drawn; None draws every step, "auto" does so for short runs."""
 
-#: If more changes are shown than these, a curve over time is averaged, unless told otherwise, in at most so many bins.
+#: Number of changes above which a curve over time is averaged by default, and the maximum number of bins.
 MOST_CHANGES, BINS = 1_500, 180
 MOST_BINS = 1_000_000
-#: Longer curves are thin lines, and nothing is filled below them.
+#: Number of points above which a curve is a thin line without fill.
 MOST_FILLED = 3_000
-#: With more runs than these, curves over time have a panel each.
+#: Number of runs above which curves over time have a panel each.
 MOST_OVERLAID = 4
 
 
 def add_up(changes: Iterable[pl.DataFrame], **initial: int) -> pl.DataFrame:
-    """Add up changes to step functions of time.
+    """Return step functions of time as sums of changes.
 
     Parameters
     ----------
     changes : iterable of polars.DataFrame
-        Each with ``time`` and some columns, by how much which function changes then.
+        Frames with ``time`` and one column per function, the change of the function at that time.
     **initial
-        What functions are before the first change, if not 0.
+        Values of functions before the first change, if not 0.
 
     Returns
     -------
     polars.DataFrame
-        One row an instant at which something changes; it holds from its time to the next row's.
+        One row per instant of a change; it holds from its time to that of the next row.
     """
     import polars as pl
 
@@ -74,19 +74,19 @@ def add_up(changes: Iterable[pl.DataFrame], **initial: int) -> pl.DataFrame:
 
 
 def bin_averages(steps: pl.DataFrame, edges: ArrayLike) -> pl.DataFrame:
-    """Return the mean over time of step functions in bins of time.
+    """Return the time averages of step functions over bins.
 
     Parameters
     ----------
     steps : polars.DataFrame
-        As :func:`add_up` returns it.
+        Step functions as :func:`add_up` returns them.
     edges : array_like of float, shape (n + 1,)
-        Ends of the bins in seconds, ascending. Outside of the steps every function counts as 0.
+        Edges of the bins in seconds, ascending. Outside the steps every function is 0.
 
     Returns
     -------
     polars.DataFrame
-        n rows: ``time``, the begin of the bin, and the mean of every function.
+        n rows: ``time``, the beginning of the bin, and the mean of every function.
     """
     import polars as pl
 
@@ -100,17 +100,17 @@ def bin_averages(steps: pl.DataFrame, edges: ArrayLike) -> pl.DataFrame:
 
 
 class CurveOptions(TypedDict, total=False):
-    """How a curve over time is shown.
+    """Display options of a curve over time.
 
     Attributes
     ----------
     bin_width : float, "auto" or None
-        Draw means over bins of so many seconds; a share is then the mean of what is used through the mean of what is
-        there. None draws every step; ``"auto"``, the default, does so for short runs.
+        Width of the bins in seconds over which means are drawn; a utilization is then mean use divided by mean
+        capacity. None draws every step; ``"auto"``, the default, does so for short runs.
     window : (float, float)
-        Show only this span of time, in seconds.
+        Start and end of the time range to show, in seconds.
     axes : Axes or iterable of Axes
-        Where to draw; by default on a new figure.
+        Panels to draw on; default: a new figure.
     """
 
     bin_width: BinWidth
@@ -131,24 +131,24 @@ def draw_steps(
     window: Window = None,
     axes: Axes | Iterable[Axes] | None = None,
 ) -> Axes:
-    """Draw a step function of time of each run: in one panel, or one above the other if there are many.
+    """Draw a step function of time for each run, in one panel, or in one panel per run if there are many.
 
     Parameters
     ----------
     results : Result or mapping of str to Result
         One run, or several by name.
     problem : str
-        What they are results of.
+        Name of their problem.
     steps_of : callable
         Returns the step functions of a run, see :func:`add_up`.
     value : polars.Expr
-        What is drawn, of the columns of the steps or of their averages.
+        Value to draw, computed from the columns of the steps or of their averages.
     label : str
         Label of the y axis.
     limit : (str, polars.Expr), optional
-        What the value cannot exceed, for a thin grey line: its name, and how it is computed.
+        Upper limit of the value, drawn as a thin grey line: its name, and its expression.
     top : float, optional
-        Where the y axes end; by default a little above the highest curve or line.
+        Upper end of the y axes; default: a little above the highest curve or line.
     bin_width : float, "auto" or None
         See :class:`CurveOptions`.
     window : (float, float), optional
@@ -206,24 +206,24 @@ def draw_utilization(
     unit: str,
     **options: Unpack[CurveOptions],
 ) -> Axes:
-    """Draw what is busy as a share of what is ``up``, or as a number with a thin line for what is up.
+    """Draw the busy resources as a percentage of those ``up``, or as a number with a thin line for those up.
 
     Parameters
     ----------
     results : Result or mapping of str to Result
         One run, or several by name.
     problem : str
-        What they are results of.
+        Name of their problem.
     steps_of : callable
         Returns the step functions of a run.
     busy : (str, str)
-        The step function that counts what is busy, and what that is called.
+        Step function that counts busy resources, and its label.
     things : str
-        What is counted, such as cores.
+        Name of the resources, such as cores.
     unit : str
-        ``"percent"``, or the same as ``things`` for numbers.
+        Unit of the y axis: ``"percent"``, or the same as ``things`` for numbers.
     **options
-        See :class:`CurveOptions`.
+        Display options, see :class:`CurveOptions`.
 
     Returns
     -------
@@ -243,7 +243,7 @@ def draw_utilization(
 
 
 def _bin_width(bin_width: BinWidth, steps: Sequence[pl.DataFrame], span: tuple[float, float]) -> float | None:
-    """Return the width of the bins in seconds, None for every step."""
+    """Return the width of the bins in seconds; None for every step."""
     length = span[1] - span[0]
     if bin_width is None:
         return None
@@ -252,12 +252,12 @@ def _bin_width(bin_width: BinWidth, steps: Sequence[pl.DataFrame], span: tuple[f
         return nice_duration(length / BINS) if most > MOST_CHANGES else None
     width = finite("bin_width", bin_width, above=0.0)
     if length / width > MOST_BINS:
-        raise InvalidConfiguration(f"bin_width is {width!r} s, which makes more than {MOST_BINS:,} bins")
+        raise InvalidConfiguration(f"bin_width: got {width!r} s, which gives more than {MOST_BINS:,} bins")
     return width
 
 
 def _averaged(steps: pl.DataFrame, width: float, span: tuple[float, float], end: float) -> pl.DataFrame:
-    """Return averages of step functions in bins of a width; the last row repeats values where the last bin ends."""
+    """Return averages of step functions over bins of a given width; the last row repeats the values at the end."""
     import polars as pl
 
     edges = np.arange(np.floor(span[0] / width), np.ceil(span[1] / width) + 1) * width
@@ -271,23 +271,23 @@ def _averaged(steps: pl.DataFrame, width: float, span: tuple[float, float], end:
 def draw_curves(
     axes: Axes, curves: Sequence[Curve], styles: Sequence[LineStyle], *, stepped: bool = False
 ) -> list[Line2D]:
-    """Draw curves on a panel, each wider than those above it, so that equal curves show all colours.
+    """Draw curves on a panel, each wider than those above it, so that coinciding curves are all visible.
 
     Parameters
     ----------
     axes : Axes
         The panel.
     curves : sequence of (array_like, array_like)
-        Places on the x axis and values, the lowest curve first.
+        Positions on the x axis and values of each curve, the lowest curve first.
     styles : sequence of LineStyle
-        How they are drawn.
+        Styles of the curves.
     stepped : bool
         Whether a value holds until the next one.
 
     Returns
     -------
     list of Line2D
-        The curves, with the gid ``curve``.
+        Lines with the gid ``curve``.
     """
     lines = []
     for above, ((places, values), style) in enumerate(zip(curves, styles, strict=True)):
@@ -300,8 +300,8 @@ def draw_curves(
             color=style.color,
             linestyle=style.dashes,
             linewidth=1.3 + min(0.5 * below, 1.5) if count <= MOST_FILLED else 0.6,
-            marker="o" if count == 1 and not stepped else None,  # a line of one point would not be seen
-            clip_on=count != 1,  # it stands on the edge
+            marker="o" if count == 1 and not stepped else None,  # a line of one point would be invisible
+            clip_on=count != 1,  # the point is on the edge
             zorder=2.0 + 0.01 * above,
             gid="curve",
         )
@@ -310,13 +310,13 @@ def draw_curves(
 
 
 def slots_together(span: tuple[float, float], *, most: int = 250, bins: int = 125) -> int:
-    """Return how many slots share a bin: one, or of more slots than ``most`` so many that there are about ``bins``."""
+    """Return the number of slots per bin: one, or for more than ``most`` slots enough to give about ``bins`` bins."""
     length = span[1] - span[0]
     return nice_count(length / bins) if length > most else 1
 
 
 def bin_edges(begin: float, end: float, width: int) -> Floats:
-    """Return the edges of bins of so many slots: multiples of the width, and both ends; fewer than two for nothing."""
+    """Return the edges of bins of ``width`` slots: multiples of the width and both ends; fewer than two if empty."""
     if not begin < end:
         return np.zeros(0)
     inner = np.arange(math.floor(begin / width) + 1, math.ceil(end / width), dtype=np.float64) * width
@@ -324,14 +324,14 @@ def bin_edges(begin: float, end: float, width: int) -> Floats:
 
 
 def bin_means(values: Floats, edges: Floats) -> Floats:
-    """Return the means of values by slot over bins: the last axis becomes one of bins.
+    """Return the means over bins of values by slot; the last axis becomes one of bins.
 
     Parameters
     ----------
     values : array, shape (..., num_slots)
-        Of each slot, from slot 0 on.
+        Value of each slot, from slot 0 on.
     edges : array, shape (num_bins + 1,)
-        Where bins begin and end, in slots that there are; fewer than two for no bins.
+        Edges of the bins, in existing slots; fewer than two for no bins.
 
     Returns
     -------
@@ -346,38 +346,38 @@ def bin_means(values: Floats, edges: Floats) -> Floats:
 
 
 def draw_layer(axes: Axes, edges: Floats, below: Floats, above: Floats, name: str, **style: Any) -> None:
-    """Fill the area between two heights in each bin; nothing if they are the same everywhere.
+    """Fill the area between two heights in each bin; do nothing if they are equal everywhere.
 
     Parameters
     ----------
     axes : Axes
-        Where.
+        Panel to draw on.
     edges : array, shape (num_bins + 1,)
-        Where bins begin and end; fewer than two for no bins.
+        Edges of the bins; fewer than two for no bins.
     below, above : array, shape (num_bins,)
-        Where the area begins and ends.
+        Lower and upper edge of the area.
     name : str
-        The gid by which other code finds it.
+        Gid of the area.
     **style
-        How it is filled.
+        Fill style.
     """
     if (above > below).any():
         axes.stairs(above, edges, baseline=below, fill=True, linewidth=0.0, gid=name, **({"zorder": 2.0} | style))
 
 
 def draw_stack(axes: Axes, edges: Floats, layers: Floats, styles: Mapping[str, Mapping[str, Any]]) -> None:
-    """Draw layers one above the other, each with its name as gid.
+    """Draw stacked layers, each with its name as gid.
 
     Parameters
     ----------
     axes : Axes
-        Where.
+        Panel to draw on.
     edges : array, shape (num_bins + 1,)
-        Where bins begin and end.
+        Edges of the bins.
     layers : array, shape (num_layers, num_bins)
-        How high they are, the lowest first.
+        Heights of the layers, the lowest first.
     styles : mapping of str to mapping
-        Their names, and how each is filled.
+        Names of the layers, with their fill styles.
     """
     for layer, top, (name, style) in zip(layers, layers.cumsum(axis=0), styles.items(), strict=True):
         draw_layer(axes, edges, top - layer, top, name, **style)

@@ -1,9 +1,9 @@
-"""Drawings of graphs in layers from left to right: places such that few edges cross, and marks that fit the room.
+"""Layered drawings of graphs from left to right, with few crossing edges and marks that fit the available room.
 
 Source: Sugiyama, Tagawa and Toda, "Methods for Visual Understanding of Hierarchical System Structures", IEEE
-Transactions on Systems, Man, and Cybernetics 11(2), 1981: longest-path layers, a dummy in each layer that an edge
-passes, barycentres. Places within the layers then come as close to those of the neighbours as the order allows, by
-least squares.
+Transactions on Systems, Man, and Cybernetics 11(2), 1981: longest-path layers, a dummy vertex in each layer that an
+edge crosses, barycentres. Positions within the layers are then as close to those of the neighbours as the order allows,
+by least squares.
 """
 
 from __future__ import annotations
@@ -37,39 +37,39 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
-#: Sweeps over the layers for their orders, and for their places: more where neighbours are many layers away.
+#: Number of sweeps over the layers for orders, and maximum for positions: more if neighbours are many layers apart.
 ROUNDS, MOST_ROUNDS = 24, 120
-#: Distance of neighbours in a layer, by how many of the two are dummies.
+#: Distance of adjacent vertices in a layer, by the number of dummies among the two.
 DISTANCES = np.array([1.0, 0.6, 0.3])
-#: How strongly a dummy is drawn to the straight line between its neighbours, in relation to a node; and how strongly
-#: everything is drawn to the middle, so that long graphs do not drift.
+#: Weight of a dummy's straightness relative to a node's, and weight that pulls everything to the middle, so that long
+#: graphs do not drift.
 STRAIGHT, CENTRAL = 4.0, 0.03
 
-#: Colours of edges and outlines with emphasis, of edges, and of outlines.
+#: Colours of emphasized edges and outlines, of edges, and of outlines.
 EMPHASIS, EDGE_COLOR, OUTLINE = "#D55E00", "#9A9A9A", "#404040"
-#: Points on a bend of an edge.
+#: Number of points on a bend of an edge.
 BEND = 14
-#: The smallest area of a disc in relation to the largest; the smallest and the largest diameter, in points.
+#: Smallest area of a disc relative to the largest; smallest and largest diameter in points.
 SMALLEST, LEAST, LARGEST = 0.06, 2.2, 30.0
-#: How much larger than its disc a second ring is, in outlines.
+#: Diameter of a second ring minus that of its disc, in widths of the outline.
 RING = 7.0
-#: Width of a character, height of a name and a number, and the smallest diameter around a name, in points.
+#: Width of a character, height of a name with a number, and smallest diameter around a name, in points.
 CHARACTER, TWO_LINES, LEAST_AROUND = 5.2, 21.0, 10.0
-#: More edges than these are thinner.
+#: Number of edges above which edges are thinner.
 MOST_WIDE = 50
-#: Where on an edge, as parts of its first bend, a number may stand.
+#: Positions on an edge where a number may be written, as fractions of its first bend.
 NUMBER_AT = (0.38, 0.5, 0.3, 0.62)
 
 
 class Layout(NamedTuple):
-    """Where nodes stand and edges pass.
+    """Positions of nodes and routes of edges.
 
     Attributes
     ----------
     places : array of shape (num_nodes, 2)
-        Layer, and place within it.
+        Layer, and position within it.
     routes : list of array, shape (k, 2)
-        The places through which each edge goes, both ends included.
+        Points that each edge passes through, including both ends.
     """
 
     places: Floats
@@ -77,21 +77,21 @@ class Layout(NamedTuple):
 
 
 def lay_out(num_nodes: int, edges: Sequence[tuple[int, int]]) -> Layout:
-    """Place the nodes of a directed acyclic graph.
+    """Return a layout of a directed acyclic graph.
 
-    A node stands in the layer of the longest path to it; one without parents just before its first child.
+    A node is in the layer given by the longest path to it; a node without parents is just before its first child.
 
     Parameters
     ----------
     num_nodes : int
-        The nodes are 0, 1, ...
+        Number of nodes; they are 0, 1, ...
     edges : sequence of (int, int)
         Parent and child of each edge.
 
     Returns
     -------
     Layout
-        In the order of nodes and edges; the same for the same graph. Places within a layer are at least 1 apart.
+        Layout in the order of nodes and edges, deterministic. Positions within a layer are at least 1 apart.
     """
     import networkx as nx
 
@@ -105,7 +105,7 @@ def lay_out(num_nodes: int, edges: Sequence[tuple[int, int]]) -> Layout:
         if not graph.in_degree(node) and graph.out_degree(node):
             layers[node] = min(layers[child] for child in graph.successors(node)) - 1
     chains: list[list[int]] = []
-    for parent, child in edges:  # with a dummy in each layer that the edge passes
+    for parent, child in edges:  # with a dummy in each layer that the edge crosses
         between = range(layers[parent] + 1, layers[child])
         chains.append([parent, *range(len(layers), len(layers) + len(between)), child])
         layers += between
@@ -117,21 +117,21 @@ def lay_out(num_nodes: int, edges: Sequence[tuple[int, int]]) -> Layout:
 
 
 def uncrossed(layer: Indices, links: Indices) -> list[Indices]:
-    """Sort the vertices of each layer such that few links cross, by barycentres from the left and the right in turn.
+    """Return the vertices of each layer, sorted so that few links cross, by barycentres from left and right in turn.
 
-    The best order of some rounds counts; finding the best of all is NP-hard.
+    The best order of several rounds is returned; finding the optimum is NP-hard.
 
     Parameters
     ----------
     layer : array of int, shape (num_vertices,)
-        The layer of each vertex, from 0 on.
+        Layer of each vertex, from 0.
     links : array of int, shape (num_links, 2)
-        Vertices of neighbouring layers that are joined, the one on the left first.
+        Pairs of linked vertices in adjacent layers, the left one first.
 
     Returns
     -------
     list of array
-        The vertices of each layer from top to bottom.
+        Vertices of each layer from top to bottom.
     """
     orders = [np.flatnonzero(layer == number) for number in range(int(layer.max(initial=0)) + 1)]
     rank = np.empty(len(layer))
@@ -155,7 +155,7 @@ def uncrossed(layer: Indices, links: Indices) -> list[Indices]:
 
 
 def _means(ends: Indices, values: Floats, default: Floats) -> Floats:
-    """Return the mean value at each vertex, the default where there is none."""
+    """Return the mean value at each vertex, or the default if it has none."""
     count = np.bincount(ends, minlength=len(default))
     total = np.bincount(ends, weights=values, minlength=len(default))
     means: Floats = np.divide(total, count, out=default.copy(), where=count > 0)
@@ -163,7 +163,7 @@ def _means(ends: Indices, values: Floats, default: Floats) -> Floats:
 
 
 def _crossings(layer: Indices, links: Indices, rank: Floats) -> int:
-    """Count the pairs of links that cross."""
+    """Return the number of pairs of links that cross."""
     count = 0
     begin, end = links.T
     for number in range(int(layer.max(initial=0))):
@@ -177,11 +177,11 @@ def _crossings(layer: Indices, links: Indices, rank: Floats) -> int:
 
 
 def _heights(layer: Indices, links: Indices, orders: list[Indices], num_nodes: int) -> Floats:
-    """Return places within the layers: close to the neighbours on both sides, and to the middle."""
+    """Return positions within the layers: close to the neighbours on both sides, and to the middle."""
     from scipy.optimize import isotonic_regression
 
     height = np.empty(len(layer))
-    closest = []  # where the vertices of a layer are when they stand as close as allowed
+    closest = []  # positions of the vertices of a layer at minimum distances
     for order in orders:
         dummies = (order >= num_nodes).astype(np.int64)
         closest.append(np.concatenate([[0.0], DISTANCES[dummies[1:] + dummies[:-1]].cumsum()]))
@@ -199,14 +199,14 @@ def _heights(layer: Indices, links: Indices, orders: list[Indices], num_nodes: i
 
 
 class Room(NamedTuple):
-    """How much room there is, in points.
+    """Available room in points.
 
     Attributes
     ----------
     wide, high : float
-        Distance of neighbouring layers, and of neighbours in a layer.
+        Distance of adjacent layers, and of adjacent nodes in a layer.
     noted : bool
-        Whether nodes have a name above them and a number below.
+        Whether nodes have a name above and a number below.
     """
 
     wide: float
@@ -220,19 +220,19 @@ class Room(NamedTuple):
         return max(min(0.45 * self.wide, free, LARGEST), LEAST)
 
     def diameters(self, sizes: Floats) -> Floats:
-        """Return the diameters of discs whose areas are in proportion to sizes."""
+        """Return the diameters of discs with areas proportional to sizes."""
         shares = relative(sizes) if sizes.any() else np.full(len(sizes), 0.5)
         found: Floats = np.maximum(self.diameter * np.sqrt(np.maximum(shares, SMALLEST)), LEAST)
         return found
 
 
 def relative(sizes: Floats) -> Floats:
-    """Return sizes in relation to the largest; 0 where all are 0."""
+    """Return sizes divided by the largest; 0 if all are 0."""
     return sizes / (sizes.max(initial=0.0) or 1.0)
 
 
 def draw_edges(axes: Axes, layout: Layout, sizes: Floats, strong: Mask, room: Room) -> None:
-    """Draw edges as bent lines, wide in proportion to sizes, with emphasis on some."""
+    """Draw edges as bent lines with widths proportional to sizes, some of them emphasized."""
     from matplotlib.collections import LineCollection
 
     widest = min(max(0.22 * room.diameter, 0.8), 4.5) * min(1.0, (MOST_WIDE / max(len(sizes), 1)) ** 0.5)
@@ -250,7 +250,7 @@ def draw_edges(axes: Axes, layout: Layout, sizes: Floats, strong: Mask, room: Ro
 
 
 def _bent(route: Floats) -> Floats:
-    """Return a smooth line through places, which leaves and enters each layer horizontally."""
+    """Return a smooth line through points, horizontal where it leaves and enters each layer."""
     share = np.linspace(0.0, 1.0, BEND)
     smooth = share * share * (3.0 - 2.0 * share)
     starts, steps = route[:-1, None, :], np.diff(route, axis=0)[:, None, :]
@@ -259,7 +259,7 @@ def _bent(route: Floats) -> Floats:
 
 
 def draw_discs(axes: Axes, places: Floats, diameters: Floats, faces: Any, strong: Mask | None = None) -> None:
-    """Draw discs of diameters in points, with emphasis on the outlines of some."""
+    """Draw discs of given diameters in points, with emphasized outlines for some."""
     thick = _outline(diameters)
     bold = np.zeros(len(places), dtype=np.bool_) if strong is None else strong
     axes.scatter(
@@ -276,7 +276,7 @@ def draw_discs(axes: Axes, places: Floats, diameters: Floats, faces: Any, strong
 
 
 def draw_rings(axes: Axes, places: Floats, diameters: Floats, doubled: Mask) -> Floats:
-    """Draw a second ring around some discs; return the diameters with the rings."""
+    """Draw a second ring around some discs; return the diameters including the rings."""
     thick = _outline(diameters)
     rings = diameters + RING * thick
     look: dict[str, Any] = {"facecolors": "none", "edgecolors": "#000000", "linewidths": thick, "clip_on": False}
@@ -293,18 +293,18 @@ def _outline(diameters: Floats) -> float:
 
 
 def write_names(axes: Axes, places: Floats, names: Sequence[str], notes: Sequence[str], diameters: Floats) -> None:
-    """Write names into discs or, where they do not fit, above them; notes go below.
+    """Write names into discs, or above them if they do not fit; notes go below.
 
     Parameters
     ----------
     axes : Axes
-        Where.
+        Panel to draw on.
     places : array of shape (n, 2)
-        The centres.
+        Centres of the discs.
     names, notes : sequence of str
-        What to write; empty for nothing.
+        Texts to write; empty for none.
     diameters : array of shape (n,)
-        Of the discs, in points.
+        Diameters of the discs, in points.
     """
     inside = CHARACTER * max(map(len, names), default=0) + 2.0 <= np.median(diameters)
     for place, name, note, diameter in zip(places, names, notes, diameters.tolist(), strict=True):
@@ -319,7 +319,7 @@ def write_names(axes: Axes, places: Floats, names: Sequence[str], notes: Sequenc
 
 
 def write_numbers(axes: Axes, layout: Layout, sizes: Floats, colors: Iterable[str], room: Room) -> None:
-    """Write sizes above 0 on edges, on a white ground, each where it is farthest from those before and from nodes."""
+    """Write sizes > 0 on edges, on a white background, as far as possible from earlier numbers and from nodes."""
     scale = np.array([room.wide, room.high])
     taken = layout.places * scale
     look: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 6.5, "parse_math": False, "zorder": 2.0}

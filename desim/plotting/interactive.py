@@ -1,4 +1,4 @@
-"""Interactive pages: one HTML file with the charts, curves, distributions and tables of runs, drawn by Bokeh."""
+"""Interactive pages: one HTML file with charts, curves, distributions and tables of runs, drawn with Bokeh."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Estimates", "view"]
 
-#: Distributions are drawn through so many points.
+#: Number of points per distribution curve.
 SPREAD_POINTS = 400
-#: More values of a map than these are averaged over neighbouring slots.
+#: Number of values of a map above which neighbouring slots are averaged.
 MOST_CELLS = 2_000_000
 
 
@@ -37,13 +37,13 @@ class Estimates(NamedTuple):
     Attributes
     ----------
     label : str
-        What is estimated, in words.
+        Name of the quantity, in words.
     better : str
-        ``"lower"``, ``"higher"`` or nothing.
+        Better direction, ``"lower"`` or ``"higher"``; empty if neither.
     rows : sequence of (str, float, float, float)
-        Agent, value, and the ends of its interval.
+        Agent, value, and ends of its interval.
     note : str
-        How to read it.
+        Explanation for readers.
     """
 
     label: str
@@ -64,43 +64,43 @@ def view(
     made: Mapping[str, str] | None = None,
     kind: Kind | None = None,
 ) -> Path:
-    """Write an interactive page on one or several runs of a problem.
+    """Write an interactive page about one or several runs of a problem.
 
-    The file needs nothing else, no network either: script, styles and data are inside. It has no date: the same runs
-    make the same file. What it shows stands over one axis of time, that is moved and zoomed as a whole; a job is found
-    by its id, and has the same colour in all charts. All jobs are there: many at once are drawn as mean colours of the
-    pixels that they cover, few as rectangles.
+    The file is self-contained and needs no network: script, styles and data are inside. It has no date, so the same
+    runs give the same file. All charts share one time axis, which moves and zooms as a whole. A job can be found by its
+    id, and has the same colour in all charts. No job is omitted: where there are many, pixels show their mean colour;
+    where there are few, they are rectangles.
 
     Parameters
     ----------
     results : mapping of str to Result
         Runs by name.
     path : path
-        The HTML file; it appears only once it is complete, and takes the place of one that is there.
+        HTML file; an existing file is replaced only when the new one is complete.
     title : str
         Heading of the page.
     metrics : mapping of str to mapping of str to float, optional
-        The metrics of every run; by default :meth:`desim.Result.metrics` computes them.
+        Metrics of every run; default: computed by :meth:`desim.Result.metrics`.
     notes : sequence of str
-        Paragraphs for the beginning, as plain text.
+        Introductory paragraphs, as plain text.
     comparison : Comparison, optional
-        Which agents differ, over more than the runs that are drawn.
+        Tests, ranks and profiles of agents, over more runs than those drawn.
     estimates : sequence of Estimates
-        Values with intervals, of which one at a time is drawn.
+        Values with intervals, drawn one at a time.
     made : mapping of str to str, optional
-        What made the runs, such as the command, by headings.
+        Provenance of the runs, such as the command, by heading.
     kind : Kind, optional
-        What is known of the problem; by default, what is known of the problem of the first run.
+        Kind of problem; default: that of the first run.
 
     Returns
     -------
     Path
-        The file.
+        Path of the file.
 
     Raises
     ------
     InvalidConfiguration
-        If the results are not all of one problem, or the names of the metrics are not theirs.
+        If the results are not all of one problem, or the metrics are not of these runs.
     RecordError
         If the file cannot be written.
     """
@@ -113,7 +113,7 @@ def view(
     sections = [Section("Summary", [Paragraph(text) for text in notes], "summary")] if notes else []
     if charts.is_drawn:
         what = "Timeline" if len(found.runs) == 1 else "Timelines"
-        sections.append(Section(what, [Chart("timeline", "What ran when, and curves over the same time")], "timeline"))
+        sections.append(Section(what, [Chart("timeline", "Schedule, and curves over the same time axis")], "timeline"))
     if charts.spreads:
         label = charts.spreads[0]
         sections.append(Section(f"Distribution of {label}", [Chart("spread", f"Distribution of {label}")], "spread"))
@@ -154,7 +154,7 @@ def _own(name: str) -> str:
 
 
 class _Charts:
-    """Makes the data of the charts of some runs."""
+    """Creates the data of the charts of some runs."""
 
     def __init__(self, report: ReportOfRuns) -> None:
         self.report, self.kind = report, report.kind
@@ -169,7 +169,7 @@ class _Charts:
         self.spreads = list(dict.fromkeys(metric_words(one.spread) for one in self.views if one.spread))
 
     def document(self, estimates: Sequence[Estimates], comparison: Comparison | None) -> dict[str, Any]:
-        """Return what the script draws, as plain values."""
+        """Return everything that the script draws, as plain values."""
         profile = None if comparison is None or comparison.profile is None else comparison.profile
         names = list(self.report.colors)
         return {
@@ -211,7 +211,7 @@ class _Charts:
         return len(one.jobs)
 
     def _card(self, one: View, run: Run) -> dict[str, Any]:
-        """Return what the cards of jobs show, by arrival number."""
+        """Return the content of the job cards, by arrival number."""
         import polars as pl
 
         known = {column.name: column for table in self.kind.tables_of(run.info) for column in table.columns}
@@ -286,7 +286,7 @@ class _Charts:
         return {"name": name, "label": first.label, "bound": first.bound_label, "top": first.top, "lines": lines}
 
     def _spread(self) -> list[dict[str, Any]]:
-        """Return for each run which share of its jobs had more than which value."""
+        """Return, for each run, the complementary distribution of a column: the share of jobs above each value."""
         found = []
         for number, one in enumerate(self.views):
             if not one.spread or one.spread not in one.jobs.columns:
@@ -326,7 +326,7 @@ def _known(series: pl.Series) -> np.ndarray[Any, np.dtype[np.float64]]:
 
 
 def _coarse(part: Map) -> tuple[Any, Any]:
-    """Return the values of a map over so many bins that there are not too many."""
+    """Return the values of a map averaged over enough slots to limit their number, with the edges of the bins."""
     rows, columns = part.values.shape
     step = -(-rows * columns // MOST_CELLS) or 1
     if step == 1:
@@ -341,7 +341,7 @@ def _plain(value: float) -> float | None:
 
 
 def _label(name: str) -> str:
-    """Return the name of a column as a card says it."""
+    """Return the label of a column on a job card."""
     return {
         "submission_time": "submitted",
         "starting_time": "started",

@@ -1,4 +1,4 @@
-"""Maps: rows over bins of time, the darker the more."""
+"""Heat maps of rows over time bins; larger values are darker."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ __all__ = ["draw_map", "integrals", "share_scale"]
 
 Floats = NDArray[np.float64]
 
-#: Maps of fewer rows and columns have lines between their cells.
+#: Number of rows and columns below which lines are drawn between cells.
 MOST_LINED = 40
 
 
 def share_scale(largest: float) -> ScalarMappable:
-    """Return the colours of amounts from 0 to the largest; what has no amount is grey."""
+    """Return the colour scale of amounts from 0 to the largest; missing amounts are grey."""
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize
 
@@ -33,21 +33,21 @@ def share_scale(largest: float) -> ScalarMappable:
 
 
 def integrals(spans: pl.DataFrame, edges: Floats, count: int) -> Floats:
-    """Integrate amounts that last for some time over bins of time.
+    """Return integrals over time bins of amounts that last for some time.
 
     Parameters
     ----------
     spans : polars.DataFrame
-        From ``begin`` to ``end`` there is such an ``amount`` in a ``row`` of the map.
+        Rows with an ``amount`` that holds from ``begin`` to ``end`` in a ``row`` of the map.
     edges : array of shape (num_bins + 1,)
-        Where bins begin and end.
+        Edges of the bins.
     count : int
-        How many rows there are.
+        Number of rows of the map.
 
     Returns
     -------
     array of shape (count, num_bins)
-        The integrals; what rounding leaves of nothing is 0.
+        The integrals; rounding errors around zero are set to 0.
     """
     bins, last = len(edges) - 1, edges[-1]
     partial, rate = np.zeros((2, count * (bins + 1)))
@@ -68,22 +68,22 @@ def integrals(spans: pl.DataFrame, edges: Floats, count: int) -> Floats:
 def draw_map(
     axes: Axes, edges: Floats, values: Floats, scale: ScalarMappable, *, names: Sequence[str], label: str
 ) -> None:
-    """Draw a map whose row i reaches from i - 0.5 to i + 0.5, the first at the top.
+    """Draw a map whose row i extends from i - 0.5 to i + 0.5, the first at the top.
 
     Parameters
     ----------
     axes : Axes
-        Where.
+        Panel to draw on.
     edges : array of shape (num_bins + 1,)
-        Where bins begin and end.
+        Edges of the bins.
     values : array of shape (num_rows, num_bins)
-        The cells; NaN is grey.
+        Values of the cells; NaN is grey.
     scale : ScalarMappable
-        Values and colours.
+        Mapping of values to colours.
     names : sequence of str
-        What the rows are called.
+        Names of the rows.
     label : str
-        What they are.
+        Label of the rows.
     """
     rows, columns = values.shape
     if rows and columns:

@@ -1,4 +1,4 @@
-"""Arrays packed into one compressed text for a page, which its script takes apart again."""
+"""Arrays packed into one compressed text for a page, whose script unpacks them."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from numpy.typing import ArrayLike, NDArray
 
 __all__ = ["Packed", "Pool", "unpacked"]
 
-#: What a missing number is among whole ones.
+#: Code of a missing value among integers.
 MISSING = -(2**31)
-#: Times are whole multiples of the span that is shown over this, which nobody can see.
+#: Number of steps per shown time span; times are rounded to these steps, which are invisible.
 TIME_STEPS = 2**30
 WHOLE = (("u1", 0, 2**8 - 1), ("i2", -(2**15), 2**15 - 1), ("u2", 0, 2**16 - 1), ("i4", MISSING + 1, 2**31 - 1))
 
 
 class Packed(TypedDict):
-    """Where an array stands: its type, length, first byte, and what its numbers are multiplied by and added to."""
+    """Location of a packed array: its type, length and first byte, and the scale and offset of its numbers."""
 
     type: str
     count: int
@@ -29,12 +29,12 @@ class Packed(TypedDict):
 
 
 class Pool:
-    """Collects arrays; equal ones are kept once.
+    """Collection of packed arrays; equal arrays are stored once.
 
     Parameters
     ----------
     begin, end : float
-        The span of the times that are packed.
+        Span of the packed times.
     """
 
     def __init__(self, begin: float, end: float) -> None:
@@ -44,14 +44,14 @@ class Pool:
         self._known: dict[tuple[str, bytes], Packed] = {}
 
     def times(self, values: ArrayLike) -> Packed:
-        """Pack times, which are rounded to a billionth of the span; NaN where there is none."""
+        """Pack times, rounded to a billionth of the span; NaN means missing."""
         found = np.asarray(values, dtype=np.float64)
         steps = np.clip((found - self._begin) / self._step, MISSING + 1, 2**31 - 1)
         whole = np.where(np.isfinite(found), np.rint(steps), MISSING)
         return self._pack(whole.astype("<i4"), self._step, self._begin)
 
     def numbers(self, values: ArrayLike) -> Packed:
-        """Pack numbers: whole ones exactly and in as few bytes as they need, others to seven digits."""
+        """Pack numbers: integers exactly in as few bytes as possible, others with seven digits."""
         found = np.asarray(values)
         if found.dtype.kind in "bui" or (np.isfinite(found).all() and (found == np.rint(found)).all()):
             low, high = (float(found.min()), float(found.max())) if len(found) else (0.0, 0.0)
@@ -66,30 +66,30 @@ class Pool:
         key = f"{name} {scale} {base}", data
         if key not in self._known:
             self._known[key] = Packed(type=name, count=len(values), at=self._size, scale=scale, base=base)
-            filled = data + bytes(-len(data) % 8)  # each array begins where its type may begin
+            filled = data + bytes(-len(data) % 8)  # each array starts at an aligned address
             self._parts.append(filled)
             self._size += len(filled)
         return self._known[key]
 
     def text(self) -> str:
-        """Return all arrays, compressed, as text; the same arrays make the same text."""
+        """Return all arrays, compressed, as text; the same arrays give the same text."""
         return base64.b64encode(gzip.compress(b"".join(self._parts), 9, mtime=0)).decode()
 
 
 def unpacked(text: str, packed: Packed) -> NDArray[np.float64]:
-    """Return an array that was packed; what the script of a page does.
+    """Return a packed array, as the script of a page does.
 
     Parameters
     ----------
     text : str
-        Of a :class:`Pool`.
+        Text of a :class:`Pool`.
     packed : Packed
-        The array.
+        Location of the array.
 
     Returns
     -------
     array
-        Its numbers.
+        Numbers of the array.
     """
     data = gzip.decompress(base64.b64decode(text))
     found = np.frombuffer(data, dtype=f"<{packed['type']}", count=packed["count"], offset=packed["at"])

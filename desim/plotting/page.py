@@ -1,4 +1,4 @@
-"""Pages of blocks: one HTML file that needs no other, with tables, pictures and styles inside."""
+"""Pages of blocks: one self-contained HTML file with tables, pictures and styles inside."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 __all__ = ["Block", "Bullets", "Cell", "Chart", "Paragraph", "Picture", "Section", "Table", "picture_of", "write_page"]
 
-#: A vector figure is sharp at any size, and taken unless it has more bytes than this, and this many times those of the
-#: pixels.
+#: A figure is stored as vectors unless these have more bytes than the first number and more than the second number
+#: times the bytes of its pixels.
 SMALL, VECTOR_WORTH = 80_000, 2.0
 DPI = 150
 
 
 @dataclass(frozen=True)
 class Paragraph:
-    """Plain text, and whether it needs attention."""
+    """Plain text, which may be marked as a warning."""
 
     text: str
     warn: bool = False
@@ -33,7 +33,7 @@ class Paragraph:
 
 @dataclass(frozen=True)
 class Bullets:
-    """A list of plain texts."""
+    """List of plain texts."""
 
     texts: Sequence[str]
     macro: ClassVar[str] = "bullets"
@@ -41,18 +41,18 @@ class Bullets:
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell of a table.
+    """Cell of a table.
 
     Attributes
     ----------
     text : str
-        What it says.
+        Content.
     bold : bool
-        Whether it is the best of its kind.
+        Whether the value is the best of its kind.
     warn : bool
-        Whether it needs attention.
+        Whether the value needs attention.
     color : str
-        Of a small square before the text, as in CSS; empty for none.
+        CSS colour of a small square before the text; empty for none.
     """
 
     text: str
@@ -63,22 +63,22 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """A table as text.
+    """Table of texts.
 
     Attributes
     ----------
     title : str
-        What stands above it.
+        Title above the table.
     heads : sequence of str
-        Heads of the columns, with units.
+        Column headings, with units.
     rows : sequence of sequence of str or Cell
-        The first cell of each row names it.
+        Rows; the first cell names the row.
     words : sequence of int
-        Columns, besides the first, that hold words, which stand on the left; numbers stand on the right.
+        Columns besides the first that hold words and are aligned left; numbers are aligned right.
     note : str
-        What stands below it.
+        Note below the table.
     folded : str
-        If the table is not seen before it is asked for, what stands in its place.
+        Label shown instead of the table until a reader opens it; empty if the table is always visible.
     """
 
     title: str
@@ -91,24 +91,24 @@ class Table:
 
     @property
     def cells(self) -> list[list[Cell]]:
-        """The rows as cells."""
+        """Rows as cells."""
         return [[cell if isinstance(cell, Cell) else Cell(cell) for cell in row] for row in self.rows]
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture.
+    """Picture with a caption.
 
     Attributes
     ----------
     data : bytes
-        The content of its file.
+        Content of the image file.
     caption : str
-        What stands below it.
+        Caption below the picture.
     alt : str
-        What those are told who cannot see it; by default the caption.
+        Alternative text for readers who cannot see it; default: the caption.
     kind : str
-        Such as ``"png"`` or ``"svg+xml"``.
+        Image type, such as ``"png"`` or ``"svg+xml"``.
     """
 
     data: bytes = field(repr=False)
@@ -119,20 +119,20 @@ class Picture:
 
     @property
     def encoded(self) -> str:
-        """The data in base 64."""
+        """Data in base 64."""
         return base64.b64encode(self.data).decode()
 
 
 @dataclass(frozen=True)
 class Chart:
-    """A place where the script of a page draws.
+    """Place where the script of a page draws.
 
     Attributes
     ----------
     name : str
-        By which the script finds it.
+        Name by which the script finds it.
     alt : str
-        What is drawn, for those who cannot see it.
+        Alternative text for readers who cannot see it.
     """
 
     name: str
@@ -141,12 +141,12 @@ class Chart:
 
 
 Block = Paragraph | Bullets | Table | Picture | Chart
-"""What a page is made of."""
+"""Element of a page."""
 
 
 @dataclass(frozen=True)
 class Section:
-    """Blocks under a heading, or without one; where it has an anchor, a link at the top of the page leads to it."""
+    """Blocks with an optional heading; if there is an anchor, a link at the top of the page leads to the section."""
 
     title: str
     blocks: Sequence[Block]
@@ -154,7 +154,7 @@ class Section:
 
 
 def picture_of(figure: Figure, caption: str, alt: str = "") -> Picture:
-    """Return a figure as vectors, or as pixels if these are much smaller; the same figure makes the same data."""
+    """Return a figure as vectors, or as pixels if these are much smaller; the same figure gives the same data."""
     from matplotlib import rc_context
 
     vector, pixels = io.BytesIO(), io.BytesIO()
@@ -177,27 +177,27 @@ def write_page(
     template: str = "page.html.jinja",
     **parts: object,
 ) -> Path:
-    """Write a page; the file appears only once it is complete, and takes the place of one that is there.
+    """Write a page; an existing file is replaced only when the new one is complete.
 
     Parameters
     ----------
     path : Path
-        The HTML file.
+        HTML file.
     title : str
         Heading of the page.
     sections : sequence of Section
-        What stands below it.
+        Sections of the page.
     footer : str
-        What stands at the end.
+        Text at the end of the page.
     template : str
-        A file of this package.
+        Name of a template file in this package.
     **parts
-        What else it shows.
+        Other values for the template.
 
     Returns
     -------
     Path
-        The file.
+        Path of the file.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Reports: one HTML file that holds the tables and figures of one or several runs of a problem."""
+"""Reports: one HTML file with the tables and figures of one or several runs of a problem."""
 
 from __future__ import annotations
 
@@ -35,25 +35,25 @@ __all__ = ["Comparison", "report"]
 
 Metrics = Mapping[str, Mapping[str, float]]
 
-#: What a table of its own or another column says.
+#: Entries of a description that are shown in another table or column.
 OUTSIDE_CONFIGURATION = ("agent", "seed", "status", "end_time", "num_cores")
-#: Settings that are longer are cut.
+#: Maximum length of a setting in characters; longer ones are shortened.
 LONGEST_SETTING = 160
 
 
 class Comparison(NamedTuple):
-    """What a report says about which agents differ.
+    """Comparison of agents in a report.
 
     Attributes
     ----------
     tables : sequence of Table
-        Means, differences, tests and the like.
+        Tables of means, differences, tests and so on.
     ranking : Ranking or None
-        Of :func:`desim.statistics.rank_agents`; drawn with its critical difference.
+        Ranking from :func:`desim.statistics.rank_agents`, drawn with its critical difference.
     profile : Profile or None
-        Of :func:`desim.statistics.performance_profile`; drawn.
+        Profiles from :func:`desim.statistics.performance_profile`, drawn as curves.
     metric : str
-        What both are about, in words.
+        Metric that both refer to, in words.
     """
 
     tables: Sequence[Table] = ()
@@ -72,37 +72,37 @@ def report(
     comparison: Comparison | None = None,
     kind: Kind | None = None,
 ) -> Path:
-    """Write a report on one or several runs of a problem.
+    """Write a report about one or several runs of a problem.
 
-    The file needs nothing else: styles and figures are inside, and it has no date, so that the
-    same runs make the same file. A figure is a vector graphic unless its pixels are much smaller.
+    The file is self-contained: styles and figures are inside. It has no date, so that the same runs give the
+    same file. A figure is a vector graphic unless its pixels are much smaller.
 
     Parameters
     ----------
     results : mapping of str to Result
         Runs by name.
     path : path
-        The HTML file; it appears only once it is complete, and takes the place of one that is there.
+        HTML file; an existing file is replaced only when the new one is complete.
     title : str
         Heading of the report.
     metrics : mapping of str to mapping of str to float, optional
-        The metrics of every run; by default :meth:`desim.Result.metrics` computes them.
+        Metrics of every run; default: computed by :meth:`desim.Result.metrics`.
     notes : str or sequence of str
-        Paragraphs for the beginning of the report, as plain text.
+        Introductory paragraphs, as plain text.
     comparison : Comparison, optional
-        Which agents differ, over more than the runs that are drawn.
+        Tests, ranks and profiles of agents, over more runs than those drawn.
     kind : Kind, optional
-        What is known of the problem; by default, what is known of the problem of the first run.
+        Kind of problem; default: that of the first run.
 
     Returns
     -------
     Path
-        The file.
+        Path of the file.
 
     Raises
     ------
     InvalidConfiguration
-        If the results are not all of one problem, or the names of the metrics are not theirs.
+        If the results are not all of one problem, or the metrics are not of these runs.
     RecordError
         If the file cannot be written.
     """
@@ -126,7 +126,7 @@ def report(
 
 
 class ReportOfRuns:
-    """Makes the blocks of a report on some results."""
+    """Creates the blocks of a report about some results."""
 
     def __init__(self, results: Mapping[str, Result], kind: Kind | None) -> None:
         first = next(iter(results.values()), None) if isinstance(results, Mapping) else results
@@ -137,7 +137,7 @@ class ReportOfRuns:
         self._number = 0
 
     def runs_table(self) -> Table:
-        """Return who ran, how it ended, and what became of the jobs."""
+        """Return a table of runs: agent, final status, and numbers of jobs by status."""
         statuses, size = self.kind.statuses, self.kind.words.size
         sizes = [size(run.result) for run in self.runs] if size is not None else []
         unit = TimeUnit(self.kind.time_unit, 1.0)
@@ -159,15 +159,15 @@ class ReportOfRuns:
                     *(f"{counts.get(name, 0):,}" for name in statuses),
                 ]
             )
-        return Table("How the runs ended, and what had become of the jobs by then", heads, rows, words=(1, 3))
+        return Table("Final status of the runs and of their jobs", heads, rows, words=(1, 3))
 
     def _counts(self, run: Run) -> dict[str, int]:
-        """Return the jobs by what had become of them."""
+        """Return the numbers of jobs by status."""
         return dict(run.jobs["status"].cast(str).value_counts().iter_rows()) if self.kind.statuses else {}
 
     @cached_property
     def left(self) -> dict[str, str]:
-        """By run the jobs that metrics do not cover, in words."""
+        """Jobs that the metrics do not cover, in words, by run."""
         left = {}
         for run in self.runs:
             counts = self._counts(run)
@@ -176,7 +176,7 @@ class ReportOfRuns:
         return {name: words for name, words in left.items() if words}
 
     def configuration(self) -> list[Block]:
-        """Return the settings, those that all runs share once."""
+        """Return the settings; those that all runs share are listed once."""
         infos = [run.info for run in self.runs]
         keys = [key for key in dict.fromkeys(key for info in infos for key in info) if key not in OUTSIDE_CONFIGURATION]
         settings = {key: [_setting(info.get(key)) for info in infos] for key in keys}
@@ -193,7 +193,7 @@ class ReportOfRuns:
         return blocks
 
     def in_force(self) -> list[Block]:
-        """Return what sites had told the clusters to do, once if it was the same in all runs."""
+        """Return the site policies of the runs, listed once if all runs have the same."""
         told = self.kind.words.in_force
         if told is None:
             return []
@@ -201,11 +201,11 @@ class ReportOfRuns:
         if len(set(said)) == 1:
             return [Paragraph(said[0])] if said[0] else []
         return [
-            Paragraph(f"{run.name}: {text or 'no rules of a site'}") for run, text in zip(self.runs, said, strict=True)
+            Paragraph(f"{run.name}: {text or 'no site policies'}") for run, text in zip(self.runs, said, strict=True)
         ]
 
     def workload(self) -> list[Block]:
-        """Return what the jobs were like, once if all runs had the same workload."""
+        """Return a description of the workload, listed once if all runs had the same."""
         measure = self.kind.words.workload
         assert measure is not None
         first, *others = (self.kind.workload_tables(run.result) for run in self.runs)
@@ -220,10 +220,10 @@ class ReportOfRuns:
             for name, load in zip(names, loads, strict=True)
         ]
         heads = [head.format(units[head].name) if head in units else head for head in loads[0]]
-        return [Table("What the jobs were like", ["jobs of", *heads], rows, note=self.kind.words.below_workload)]
+        return [Table("Workload", ["jobs of", *heads], rows, note=self.kind.words.below_workload)]
 
     def computed(self) -> tuple[Metrics, list[Paragraph]]:
-        """Compute the metrics; a run that has none, such as one that crashed, is named among the problems."""
+        """Return the metrics of the runs, and paragraphs about runs without metrics, such as crashed ones."""
         metrics: dict[str, Mapping[str, float]] = {}
         problems = []
         for run in self.runs:
@@ -234,15 +234,15 @@ class ReportOfRuns:
         return metrics, problems
 
     def checked(self, metrics: Metrics) -> Metrics:
-        """Return the metrics of the runs, or raise InvalidConfiguration."""
+        """Return the given metrics if they are those of the runs; otherwise raise InvalidConfiguration."""
         if set(metrics) != set(self._results):
             raise InvalidConfiguration(
-                f"metrics are of {sorted(metrics)!r}, want those of the results {sorted(self._results)!r}"
+                f"metrics: got those of {sorted(metrics)!r}, expected those of the results {sorted(self._results)!r}"
             )
         return {name: metrics[name] for name in self._results}
 
     def metric_tables(self, metrics: Metrics) -> list[Table]:
-        """Return the main metrics, a column each, and all of them, a row each, with the best values in bold."""
+        """Return a table of the main metrics, one per column, and one of all metrics, one per row; best in bold."""
         main, everything = selection(metrics, 9, self.kind), all_names(metrics.values())
         rows = {name: [Cell(*words) for words in compared(name, metrics, self.left, self.kind)] for name in everything}
         by_run = [
@@ -254,7 +254,7 @@ class ReportOfRuns:
         if len(everything) > len(main):
             by_metric: list[list[str | Cell]] = [[name, *rows[name], self._meaning(name)] for name in everything]
             heads = ["metric", *metrics, "meaning and unit"]
-            fold, title = f"All {len(everything)} metrics", "All metrics by the names that programs use"
+            fold, title = f"All {len(everything)} metrics", "All metrics by name"
             tables.append(Table(title, heads, by_metric, words=(len(heads) - 1,), folded=fold))
         return tables
 
@@ -262,21 +262,21 @@ class ReportOfRuns:
         return self.kind.metrics[name].meaning or heading(name, self.kind)
 
     def unfinished(self, *, computed_here: bool) -> list[Paragraph]:
-        """Say what counts of jobs that had not finished."""
+        """Return paragraphs on how the metrics treat unfinished jobs."""
         words = self.kind.words
         if not self.left:
             return [Paragraph(words.all_finished)] if words.all_finished else []
         left = "; ".join(f"{name}: {jobs}" for name, jobs in self.left.items())
         text = words.left_out
         if not computed_here:
-            text = "The metrics were handed to this report; whether they count these jobs is for their source to say."
+            text = "The metrics were passed to this report; see their source for whether they count these jobs."
         return [
             Paragraph(f"{MARK} Some jobs had not finished when the run ended ({left}).", warn=True),
             Paragraph(f"{text} Values marked {MARK} should not be compared with those of other runs."),
         ]
 
     def _picture(self, axes: Axes | list[Axes], caption: str) -> Picture:
-        """Return a numbered figure, with a text for those who cannot see it."""
+        """Return a numbered figure with an alternative text."""
         drawing = (axes[0] if isinstance(axes, list) else axes).get_figure(root=True)
         assert drawing is not None
         self._number += 1
@@ -284,31 +284,31 @@ class ReportOfRuns:
         return picture_of(drawing, f"Figure {self._number}. {caption}", alt)
 
     def comparison(self, comparison: Comparison) -> list[Block]:
-        """Return what is said about which agents differ."""
+        """Return the blocks about the comparison of agents."""
         from desim.plotting.comparison import critical_differences, performance_profiles
 
         blocks: list[Block] = [*comparison.tables]
         if comparison.ranking is not None:
             caption = (
-                f"Mean ranks by {comparison.metric}, the best at the left. A bar joins agents that the test cannot "
-                "tell apart."
+                f"Mean ranks by {comparison.metric}, the best at the left. A bar joins agents that do not differ "
+                "significantly."
             )
             blocks.append(self._picture(critical_differences(comparison.ranking), caption))
         if comparison.profile is not None:
             caption = (
-                f"Performance profiles by {comparison.metric}: in which share of the seeds an agent is within how many "
-                "times the cost of the best. Higher and further left is better."
+                f"Performance profiles by {comparison.metric}: share of the seeds in which an agent's cost is within a "
+                "given ratio of the best. Higher and further left is better."
             )
             blocks.append(self._picture(performance_profiles(comparison.profile, colors=self.colors), caption))
         return blocks
 
     def figures(self, metrics: Metrics) -> list[Block]:
-        """Draw the metrics and all figures of the problem; the first of these, which is the largest, comes last."""
+        """Draw the metrics and all figures of the problem; the first of these, the largest, comes last."""
         from desim.plotting.comparison import compare_metrics
 
         blocks: list[Block] = []
         if len(self.runs) > 1 and len(metrics) > 1:
-            marks = f", values without the jobs that had not finished have a {MARK}" if self.left else ""
+            marks = f"; a {MARK} marks values that do not count unfinished jobs" if self.left else ""
             bars = compare_metrics(metrics, problem=self.kind, unfinished=self.left)
             blocks.append(self._picture(bars, f"Main metrics side by side: the best value of each is bold{marks}."))
         ordered = [figure for figure in self.kind.figures.values() if figure.suits(self._results.values())]
@@ -321,7 +321,7 @@ class ReportOfRuns:
 
 
 def _setting(value: Any) -> str:
-    """Return a setting in words: numbers with as many digits as one reads, names without quotation marks."""
+    """Return a setting as text: numbers with few digits, strings without quotation marks."""
     if isinstance(value, float):
         return f"{value:.6g}"
     if isinstance(value, list | tuple):

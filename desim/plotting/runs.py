@@ -1,4 +1,4 @@
-"""What figures read of results: runs by name, of one problem, and from when to when they are shown."""
+"""Input of figures: named runs of one problem, and the time range to show."""
 
 from __future__ import annotations
 
@@ -32,28 +32,28 @@ __all__ = [
 ]
 
 Results = Result | Mapping[str, Result]
-"""One result, which is called after its agent, or several by name."""
+"""One result, which is named after its agent, or several by name."""
 Window = tuple[float, float] | None
-"""The span of time that a figure shows, in seconds or slots; None for the whole runs."""
+"""Time range of a figure, in seconds or slots; None for whole runs."""
 P = ParamSpec("P")
 
 LONGEST_NAME = 60
-#: Columns of tables that say when something happened.
+#: Columns of tables that contain times of events.
 TIMES = ("time", "submission_time", "assignment_time", "starting_time", "finish_time")
 
 
 @dataclass(frozen=True)
 class Run:
-    """A result under the name that figures give it.
+    """Result with its name in figures.
 
     Attributes
     ----------
     name : str
-        What figures call it.
+        Name in figures.
     result : Result
-        Its tables.
+        Result with its tables.
     begin, end : float
-        From when to when figures show it, in seconds or slots.
+        Start and end of the time range that figures show, in seconds or slots.
     """
 
     name: str
@@ -63,17 +63,17 @@ class Run:
 
     @property
     def info(self) -> dict[str, Any]:
-        """The result's description."""
+        """Description of the result."""
         return self.result.info
 
     @property
     def jobs(self) -> pl.DataFrame:
-        """The jobs, one row each."""
+        """Job table, one row per job."""
         return self.table("jobs")
 
     @property
     def title(self) -> str:
-        """The name, shortened, with the status of a run that is not complete."""
+        """Shortened name, with the status of a run that is not complete."""
         status = self.info.get("status", "complete")
         return shortened(self.name, LONGEST_NAME) + ("" if status == "complete" else f" ({status})")
 
@@ -83,9 +83,9 @@ class Run:
 
 
 def seconds(result: Result) -> tuple[float, float]:
-    """Return the span of a run in seconds: from 0, or from the first arrival if that comes late, to the end.
+    """Return the span of a run in seconds: from 0, or from the first arrival if that is late, to the end.
 
-    A run that crashed ends with the last time in its records.
+    For a crashed run, the end is the last time in its records.
 
     Parameters
     ----------
@@ -104,39 +104,41 @@ def seconds(result: Result) -> tuple[float, float]:
 
 
 def load_runs(results: Results, problem: str, span: Callable[[Result], tuple[float, float]] = seconds) -> list[Run]:
-    """Name results, or raise InvalidConfiguration unless all are of a problem.
+    """Return results as named runs; raise InvalidConfiguration unless all are of one problem.
 
     Parameters
     ----------
     results : Result or mapping of str to Result
-        One result, which is called after its agent, or several by name.
+        One result, which is named after its agent, or several by name.
     problem : str
-        Such as ``"batch"``; a result that names no problem counts as one of it.
+        Name of the problem, such as ``"batch"``; a result without a problem name counts as one of it.
     span : callable
-        Returns from when to when figures show a result.
+        Returns the time range of a result.
 
     Returns
     -------
     list of Run
-        In the order of the mapping.
+        Runs in the order of the mapping.
 
     Raises
     ------
     InvalidConfiguration
-        If this is no result, an empty mapping, or a result of another problem.
+        If the argument is not a result, an empty mapping, or contains a result of another problem.
     """
     if isinstance(results, Result):
         results = {str(results.info.get("agent") or "result"): results}
     if not isinstance(results, Mapping):
-        raise InvalidConfiguration(f"results is {results!r}, want a Result or a mapping of names to results")
+        raise InvalidConfiguration(f"results: got {results!r}, expected a Result or a mapping of names to results")
     if not results:
-        raise InvalidConfiguration("results is an empty mapping, want at least one result")
+        raise InvalidConfiguration("results: got an empty mapping, expected at least one result")
     for name, result in results.items():
         if not isinstance(result, Result):
-            raise InvalidConfiguration(f"results[{str(name)!r}] is {result!r}, want a Result")
+            raise InvalidConfiguration(f"results[{str(name)!r}]: got {result!r}, expected a Result")
         found = result.info.get("problem", problem)
         if found != problem:
-            raise InvalidConfiguration(f"results[{str(name)!r}] is a result of the problem {found!r}, want {problem!r}")
+            raise InvalidConfiguration(
+                f"results[{str(name)!r}]: got a result of problem {found!r}, expected {problem!r}"
+            )
     return [Run(str(name), result, *span(result)) for name, result in results.items()]
 
 
@@ -146,17 +148,17 @@ def resources_of(run: Run) -> list[str]:
 
 
 def chosen_resource(runs: Sequence[Run], resource: str | None) -> str:
-    """Return a resource, the first one by default, or raise InvalidConfiguration unless all runs have it."""
+    """Return a resource, by default the first; raise InvalidConfiguration unless all runs have it."""
     name = resources_of(runs[0])[0] if resource is None else resource
     for run in runs:
         if name not in resources_of(run):
             known = ", ".join(map(repr, resources_of(run)))
-            raise InvalidConfiguration(f"resource is {name!r}, but results[{run.name!r}] has {known}")
+            raise InvalidConfiguration(f"resource: got {name!r}, but results[{run.name!r}] has {known}")
     return name
 
 
 def counted_jobs(run: Run, size: str, *more: str, unfinished: Sequence[str]) -> str:
-    """Count the jobs of a run in words, and those by status that a chart does not show whole."""
+    """Return the number of jobs of a run in words, with those by status that a chart does not show completely."""
     counts = dict(run.jobs["status"].cast(str).value_counts().iter_rows())
     parts = [f"{how_many(len(run.jobs), 'job')} on {size}", *more]
     found = [(words, counts.get(words.split()[-1], 0)) for words in unfinished]
@@ -164,26 +166,26 @@ def counted_jobs(run: Run, size: str, *more: str, unfinished: Sequence[str]) -> 
 
 
 def span_of(runs: Sequence[Run], window: Window, *, whole: bool = False) -> tuple[float, float]:
-    """Return from when to when a figure of runs goes.
+    """Return the time range of a figure of several runs.
 
     Parameters
     ----------
     runs : sequence of Run
         The runs.
     window : (float, float) or None
-        What was asked for.
+        Requested time range.
     whole : bool
-        Whether it is made of whole slots, of which a part was asked for.
+        Whether to extend a requested range to whole slots.
 
     Returns
     -------
     (float, float)
-        Never empty.
+        Start and end; never an empty range.
 
     Raises
     ------
     InvalidConfiguration
-        If the window is none.
+        If the window is not a valid time range.
     """
     if window is None:
         begin, end = min(run.begin for run in runs), max(run.end for run in runs)
@@ -191,28 +193,28 @@ def span_of(runs: Sequence[Run], window: Window, *, whole: bool = False) -> tupl
     try:
         begin, end = (float(value) for value in window)
     except (TypeError, ValueError):
-        raise InvalidConfiguration(f"window is {window!r}, want a pair (begin, end)") from None
+        raise InvalidConfiguration(f"window: got {window!r}, expected a pair (begin, end)") from None
     if not -float("inf") < begin < end < float("inf"):
-        raise InvalidConfiguration(f"window is {window!r}, want finite times with begin before end")
+        raise InvalidConfiguration(f"window: got {window!r}, expected finite times with begin before end")
     return (max(0.0, math.floor(begin)), float(math.ceil(end))) if whole else (begin, end)
 
 
 def down_spans(outages: pl.DataFrame, lane: str, end: float) -> pl.DataFrame:
-    """Return from when to when executors or cores were down.
+    """Return the time spans in which executors or cores were down.
 
     Parameters
     ----------
     outages : polars.DataFrame
-        Table with ``time``, ``event`` ("down" or "up"), and who was meant.
+        Table with ``time``, ``event`` ("down" or "up"), and the affected executor or core.
     lane : str
-        The column that says who.
+        Column that names the executor or core.
     end : float
-        End of the run, which ends the outages that nobody has repaired.
+        End of the run, which also ends outages without a repair.
 
     Returns
     -------
     polars.DataFrame
-        ``lane``, ``begin`` and ``end`` of each.
+        ``lane``, ``begin`` and ``end`` of each span.
     """
     import polars as pl
 
@@ -221,7 +223,7 @@ def down_spans(outages: pl.DataFrame, lane: str, end: float) -> pl.DataFrame:
 
 
 class OnePanelARun(Protocol[P]):
-    """A figure with one panel a run: the panel for one result, a list of panels for results by name."""
+    """Figure with one panel per run: returns one panel for a result, a list of panels for a mapping of results."""
 
     @overload
     def __call__(self, results: Result, /, *args: P.args, **kwargs: P.kwargs) -> Axes: ...
@@ -231,17 +233,17 @@ class OnePanelARun(Protocol[P]):
 
 
 def one_panel_a_run(draw: Callable[Concatenate[Results, P], list[Axes]]) -> OnePanelARun[P]:
-    """Let a figure that makes one panel a run return the panel alone if it is given a Result.
+    """Decorate a figure that returns one panel per run, so that it returns a single panel for a Result.
 
     Parameters
     ----------
     draw : callable
-        Takes one result or several by name, and returns one panel each.
+        Takes one result or several by name, and returns a list of panels.
 
     Returns
     -------
     callable
-        The same, which returns Axes for a Result and a list of them for a mapping.
+        Function that returns Axes for a Result and a list of Axes for a mapping.
     """
 
     @wraps(draw)

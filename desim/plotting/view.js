@@ -1,4 +1,4 @@
-// Draws the charts of an interactive page with BokehJS: data come from the page itself, nothing is fetched.
+// Draw the charts of an interactive page with BokehJS; all data are in the page, nothing is fetched.
 (() => {
 "use strict";
 
@@ -14,9 +14,9 @@ const LOOK_COLORS = { down: "#8E8E8E", waiting: "#C4C4C4", window: "#BBD7EE", ex
 const DARK_LOOKS = { down: "#4a4f57", waiting: "#59606b", window: "#31506b", expired: "#8a5a34", notice: "#59606b" };
 const lookColor = (look) => (isDark() ? DARK_LOOKS : LOOK_COLORS)[look];
 const LOOK_WORDS = { cut: "cut by an outage", duplicate: "duplicate", critical: "critical chain", down: "down",
-                     waiting: "waiting", window: "window in which it may start", expired: "window of a job that expired",
+                     waiting: "waiting", window: "start window", expired: "start window of an expired job",
                      notice: "known before its window" };
-// at most so many rectangles are drawn one by one; more become mean colours of pixels
+// maximum number of rectangles drawn individually; more are drawn as mean colours of pixels
 const MOST_EXACT = 1500, MOST_LABELS = 500, MOST_STEPS = 700, MOST_ARROWS = 300;
 const UNITS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200];
 
@@ -58,9 +58,9 @@ function duration(seconds) {
 
 const two = (value) => String(value).padStart(2, "0");
 
-// a moment of the simulated time, as exact as marks that are `step` apart need it
+// simulated time as text, with the precision that ticks `step` apart need
 function moment(time, step) {
-  if (SLOTS || !Number.isFinite(time)) return number(time + 0);  // no minus before 0
+  if (SLOTS || !Number.isFinite(time)) return number(time + 0);  // avoids -0
   if (step < 1) return `${number(Number(time.toPrecision(10)))} s`;
   const rounded = Math.round(time), days = Math.floor(rounded / 86400), rest = rounded - 86400 * days;
   if (step >= 86400) return `${days} d`;
@@ -69,7 +69,7 @@ function moment(time, step) {
   return day + clock + (step < 60 ? `:${two(rest % 60)}` : "");
 }
 
-// marks of the axis of time, a round step apart
+// ticks of the time axis, a round step apart
 function timeMarks(begin, end, most) {
   const raw = (end - begin) / most;
   let step = 0;
@@ -114,7 +114,7 @@ function array(packed) {
   return found;
 }
 
-// the jobs of a run: columns, and the place of each arrival number in them
+// jobs of a run: columns, and the row of each arrival number
 function openCards() {
   for (const card of DATA.cards) {
     const numbers = array(card.numbers);
@@ -168,8 +168,8 @@ function newFigure(options) {
   return figure;
 }
 
-// Each chart has a range of its own, which follows the common one when the chart can be seen: what is out of sight is
-// not painted at every step of a zoom.
+// Each chart has its own range, which follows the common range while the chart is visible, so that hidden charts are
+// not redrawn at every step of a zoom.
 function ownRange() {
   const room = (DATA.span[1] - DATA.span[0]) * 0.01;
   return new B.Range1d({ start: timeRange.start, end: timeRange.end, bounds: [DATA.span[0] - room, DATA.span[1] + room] });
@@ -196,13 +196,13 @@ function paint(figure) {
   for (const part of figure.center) {
     if (part.grid_line_color === undefined) continue;
     part.grid_line_color = grid;
-    part.ticker = axesOf(figure)[part.dimension].ticker;  // lines where the marks are
+    part.ticker = axesOf(figure)[part.dimension].ticker;  // grid lines at the ticks
   }
 }
 
 const source = (columns) => new B.ColumnDataSource({ data: Object.fromEntries(columns.map((name) => [name, []])) });
 const field = (name) => ({ field: name });
-const places = [];  // figures, and where each will stand
+const places = [];  // figures, with their elements
 const views = new Map();
 
 function place(figure, node) {
@@ -210,7 +210,7 @@ function place(figure, node) {
   places.push([figure, node]);
 }
 
-// all figures are of one document, as they share the range of times
+// all figures are in one document, because they share the time range
 async function showFigures() {
   const all = new B.Document();
   for (const [figure] of places) all.add_root(figure);
@@ -218,8 +218,8 @@ async function showFigures() {
   for (const [figure] of places) {
     const view = made.get(figure), area = view.canvas_view.events_el;
     views.set(figure, view);
-    area.tabIndex = -1;  // the timeline has the focus as a whole
-    if (figure.toolbar.tools.length) area.style.touchAction = "pan-y";  // a finger that goes up or down moves the page
+    area.tabIndex = -1;  // the focus belongs to the whole timeline
+    if (figure.toolbar.tools.length) area.style.touchAction = "pan-y";  // vertical swipes scroll the page
   }
 }
 
@@ -248,13 +248,13 @@ const hex = (parts) => "#" + parts.map((value) => Math.round(value).toString(16)
 
 const coloring = { by: "job", palette: JOBS, places: [], legend: null };
 
-// a place in a palette for each job of each run; the same job, value or word has the same everywhere
+// palette position for each job of each run; equal jobs, values or words have the same everywhere
 function colorBy(name) {
   coloring.by = name;
   const columns = DATA.cards.map((card) => card.columns.find((column) => column.name === name));
   if (name === "job" || columns.some((column) => !column)) {
     coloring.palette = JOBS;
-    coloring.places = DATA.cards.map(() => null);  // the arrival number, round and round
+    coloring.places = DATA.cards.map(() => null);  // arrival number modulo the palette
     coloring.legend = null;
   } else if (columns[0].kind === "text" || name === "user_id") {
     const counts = new Map();
@@ -287,7 +287,7 @@ function colorPlace(run, owner) {
 
 // ---- charts of rectangles ------------------------------------------------------------------------------------------
 
-let room = new Float32Array(0);  // where pixels are added up, kept for the next picture
+let room = new Float32Array(0);  // buffer for sums of pixels, reused for the next picture
 
 class LaneChart {
   constructor(spec) {
@@ -340,7 +340,7 @@ class LaneChart {
     return coloring.palette[colorPlace(this.run, this.owner[i])] || OTHER;
   }
 
-  // red, green and blue of each rectangle, for pixels
+  // red, green and blue of each rectangle, for drawing by pixels
   paint() {
     const known = new Map();
     for (let i = 0; i < this.count; i++) {
@@ -351,14 +351,14 @@ class LaneChart {
     }
   }
 
-  // half the height of a rectangle: what lies behind is as high as its row, or a thin line
+  // half the height of a rectangle; rectangles in the background fill the row, or are a thin line
   half(i) {
     const look = LOOKS[this.look[i]];
     if (this.label === "cores" || look === "down") return 0.5;
     return look === "waiting" || look === "notice" ? 0.12 : look === "window" || look === "expired" ? 0.42 : 0.32;
   }
 
-  // draw what the window shows, and as much again on either side, so that moving it needs nothing new at once
+  // draw the visible range and as much on either side, so that small moves need no redrawing
   update(force) {
     const x0 = timeRange.start, x1 = timeRange.end, span = x1 - x0;
     const [y0, y1] = [Math.min(this.yRange.start, this.yRange.end), Math.max(this.yRange.start, this.yRange.end)];
@@ -393,7 +393,7 @@ class LaneChart {
     const data = { left: new Float64Array(n), right: new Float64Array(n), bottom: new Float64Array(n), top: new Float64Array(n), color: new Array(n), edge: new Array(n) };
     const hatched = { left: [], right: [], bottom: [], top: [] }, framed = { left: [], right: [], bottom: [], top: [] };
     const labels = { x: [], y: [], text: [] };
-    // labels stand in the part of a rectangle that can be seen
+    // labels go into the visible part of a rectangle
     const middle = (begin, end) => { const a = Math.max(begin, timeRange.start), b = Math.min(end, timeRange.end); return b > a ? (a + b) / 2 : (begin + end) / 2; };
     const edge = isDark() ? "rgba(0,0,0,0.75)" : "rgba(40,40,40,0.6)";
     for (let k = 0; k < n; k++) {
@@ -414,13 +414,13 @@ class LaneChart {
     this.fill(this.hatched, hatched); this.fill(this.framed, framed); this.fill(this.labels, labels);
   }
 
-  // empty stays as it is
+  // leave empty pixels unchanged
   fill(into, data) {
     const [first] = Object.values(data);
     if (first.length || into.get_length()) into.data = data;
   }
 
-  // the mean colour of each pixel, by how much of it each rectangle covers: nothing is left out
+  // mean colour of each pixel, weighted by the area that each rectangle covers; no rectangle is omitted
   drawPixels(from, to, y0, y1) {
     const [wide, high] = this.size(), span = to - from;
     [from, to] = [Math.max(from, DATA.span[0]), Math.min(to, DATA.span[1])];
@@ -488,7 +488,7 @@ class LaneChart {
     this.quadGlyph.glyph.fill_alpha = owners.size ? 0.4 : 1;
   }
 
-  // the rectangle at a place, those in front first; thin ones count a little beyond their edges
+  // rectangle at a position, front ones first; thin ones can be hit slightly outside their edges
   at(x, y) {
     const near = (timeRange.end - timeRange.start) / this.size()[0] * 2;
     let best = -1;
@@ -616,7 +616,7 @@ class CurveChart {
     place(this.figure, node);
   }
 
-  // every step where they are few, else means over bins of a few pixels
+  // all steps if there are few, otherwise means over bins of a few pixels
   update() {
     const x0 = timeRange.start, x1 = timeRange.end;
     let highest = 0, binned = 0;
@@ -660,7 +660,7 @@ class CurveChart {
   }
 }
 
-// the corners of a step function, of which each value holds until the next place
+// corners of a step function, in which each value holds until the next position
 function stepped(data) {
   const n = data.x.length, found = {};
   for (const [name, values] of Object.entries(data)) {
@@ -679,7 +679,7 @@ function niceTop(value) {
   return [1, 1.5, 2, 3, 4, 5, 6, 8, 10].map((factor) => factor * power).find((nice) => nice >= value * 1.05);
 }
 
-function lower(values, wanted) {  // the first place whose value is not below
+function lower(values, wanted) {  // first index whose value is not smaller
   let low = 0, high = values.length;
   while (low < high) { const mid = (low + high) >> 1; if (values[mid] < wanted) low = mid + 1; else high = mid; }
   return low;
@@ -706,7 +706,7 @@ function schedule() {
 
 let marks = null, width = 900, syncing = false;
 
-// marks for what is shown and as much again on either side: a new axis costs a layout, so there are few
+// ticks for the visible range and as much on either side; new ticks need a new layout, so they are rarely set
 function newMarks() {
   const { start, end } = timeRange, span = end - start, step = timeMarks(start, end, Math.max(3, Math.min(10, width / 95))).step;
   if (marks && marks.step === step && marks.from <= start && marks.to >= end) return;
@@ -730,7 +730,7 @@ function refresh() {
   catchUp();
 }
 
-// bring charts up to date, as many as fit into a frame, so that none stutters
+// update as many charts as fit into one frame, so that scrolling stays smooth
 function catchUp() {
   const begin = performance.now();
   while (waiting.length) {
@@ -763,8 +763,8 @@ function zoom(factor, share = 0.5) {
   show(middle - share * span, middle + (1 - share) * span);
 }
 
-// show more or fewer rows of a chart, around the row that stands so far below its upper edge; scales follow their ranges a
-// frame later, and so shares of the height count, not rows
+// show more or fewer rows of a chart, keeping the row at a given fraction of its height in place; scales follow their
+// ranges one frame later, so fractions of the height are used instead of rows
 function zoomRows(chart, factor, above = 0.5) {
   const { start, end } = chart.yRange, low = -0.5, high = Math.max(1, chart.rows) - 0.5, up = start < end;
   const span = Math.min(high - low, Math.max(1, Math.abs(end - start) * factor)), share = up ? 1 - above : above;
@@ -956,13 +956,13 @@ function showCard(event) {
 
 function pointers() {
   const root = $("chart-timeline");
-  // without Ctrl or Shift the wheel belongs to the page, not to the charts
+  // without Ctrl or Shift, the wheel scrolls the page
   root.addEventListener("wheel", (event) => {
     if (event.ctrlKey || event.metaKey) return;
     event.stopPropagation();
     const chart = event.shiftKey && charts.find((one) => one.node.contains(event.target)), at = chart && position(chart, event);
     if (!at) return;
-    zoomRows(chart, (event.deltaY || event.deltaX) > 0 ? 1.25 : 0.8, at.above);  // some browsers turn the wheel aside with Shift
+    zoomRows(chart, (event.deltaY || event.deltaX) > 0 ? 1.25 : 0.8, at.above);  // with Shift, some browsers scroll horizontally
     event.preventDefault();
   }, { passive: false, capture: true });
   let down = null;
@@ -1010,7 +1010,7 @@ function keys() {
 
 let hits = [], hit = -1;
 
-// jobs whose id is the text, or whose words hold it; the next one each time Enter is pressed
+// find jobs whose id equals the text, or whose words contain it; Enter goes to the next one
 function find(text, go) {
   const wanted = text.trim().toLowerCase();
   if (!wanted) { hits = []; keep([]); return; }
@@ -1033,7 +1033,7 @@ function find(text, go) {
   keep([hits[hit]], true);
 }
 
-// mark a job in all charts, tell how each run treated it, and, if asked, go there
+// mark a job in all charts, show how each run treated it, and optionally move there
 function keep(owners, go = false) {
   marked = new Set(owners);
   for (const chart of charts) chart.mark(marked);
@@ -1090,19 +1090,19 @@ function spreads() {
   left.axis_label = narrow() ? "" : "jobs above x (%)";
   left.ticker = new B.FixedTicker({ ticks: [0, 25, 50, 75, 100] });
   for (const line of lines) {
-    // at its left edge a curve has the share of the jobs above that
+    // at its left edge, a curve shows the share of the jobs above that value
     const from = lower(line.values, floor * (1 + 1e-9)), x = [floor], y = [from ? 100 * line.shares[from - 1] : 100];
     for (let i = from; i < line.values.length; i++) { x.push(line.values[i]); y.push(100 * line.shares[i]); }
     line.glyph = figure.line({ x: field("x"), y: field("y"), line_width: 2, line_color: runColor(line.run), line_dash: runDash(line.run), source: new B.ColumnDataSource({ data: stepped({ x, y }) }) });
   }
   const legend = make("div", { class: "legend" }, ...lines.map((line) => make("span", {}, make("span", { class: "dot", "data-run": line.run }), DATA.runs[line.run].name)));
   const plot = make("div", { class: "plot" });
-  root.append(make("p", { class: "help", text: `Which share of the jobs has more ${lines[0].label} than what stands below${lines[0].better ? `: ${lines[0].better} is better` : ""}.` }), legend, plot);
+  root.append(make("p", { class: "help", text: `Share of the jobs whose ${lines[0].label} is larger than the value on the axis${lines[0].better ? `; ${lines[0].better} is better` : ""}.` }), legend, plot);
   place(figure, plot);
   spread = { restyle: () => { for (const line of lines) { line.glyph.glyph.line_color = runColor(line.run); line.glyph.visible = isShown(line.run); } } };
 }
 
-// marks of an axis of values, or of their logarithms
+// ticks of an axis of values, or of their logarithms
 function useValueMarks(figure, log) {
   const { start, end } = figure.x_range, most = narrow() ? 4 : 8;
   let found = [];
@@ -1142,7 +1142,7 @@ function intervals() {
     const item = DATA.estimates[Number(select.value)];
     const rows = [...item.rows].sort((a, b) => item.better === "higher" ? b[1] - a[1] : a[1] - b[1]);
     const ends = rows.flatMap((row) => row.slice(1)).filter((value) => value !== null);
-    // where one squashes the others, distances are ratios, and intervals that reach 0 end at the edge
+    // if one value dwarfs the others, the axis is logarithmic, and intervals that reach 0 end at its edge
     const least = Math.min(...rows.map((row) => row[1])), most = Math.max(...ends), log = least > 0 && most > 15 * least;
     const edge = Math.max(least / 3, Math.min(...ends.filter((value) => value > 0)));
     const at = log ? (value) => Math.log10(Math.max(value, edge)) : (value) => value;
@@ -1153,7 +1153,7 @@ function intervals() {
     const longest = narrow() ? 15 : 30;
     left.ticker = new B.FixedTicker({ ticks: rows.map((_, i) => i), minor_ticks: [] });
     left.major_label_overrides = new Map(rows.map((row, i) => [i, row[0].length > longest ? row[0].slice(0, longest - 1) + "…" : row[0]]));
-    help.textContent = `${item.note}${log ? " The scale is logarithmic." : ""}${item.better ? ` ${item.better[0].toUpperCase()}${item.better.slice(1)} is better; the best stands first.` : ""}`;
+    help.textContent = `${item.note}${log ? " The scale is logarithmic." : ""}${item.better ? ` ${item.better[0].toUpperCase()}${item.better.slice(1)} is better; the best agent comes first.` : ""}`;
   };
   select.addEventListener("change", update);
   place(figure, plot);
@@ -1167,7 +1167,7 @@ function profiles() {
   const { ratios, shares, label } = DATA.profile, last = ratios.length - 1;
   const figure = newFigure({ height: 260, xRange: new B.Range1d({ start: 1, end: Math.min(ratios[last], 4) }), yRange: new B.Range1d({ start: 0, end: 102 }), active: false });
   const [below, left] = axesOf(figure);
-  below.axis_label = "cost over that of the best, at most";
+  below.axis_label = "cost relative to the best, at most";
   left.axis_label = narrow() ? "" : "seeds (%)";
   left.ticker = new B.FixedTicker({ ticks: [0, 25, 50, 75, 100] });
   const lines = Object.entries(shares).map(([name, values]) => {
@@ -1176,7 +1176,7 @@ function profiles() {
     return { glyph, run };
   });
   const plot = make("div", { class: "plot" });
-  root.append(make("p", { class: "help", text: `Performance profile by ${label}: in which share of the seeds an agent is within how many times the cost of the best. Higher and further left is better.` }), make("div", { class: "legend" }, ...lines.filter((line) => line.run >= 0).map((line) => make("span", {}, make("span", { class: "dot", "data-run": line.run }), DATA.runs[line.run].name))), plot);
+  root.append(make("p", { class: "help", text: `Performance profile by ${label}: share of the seeds in which an agent's cost is within a given ratio of the best. Higher and further left is better.` }), make("div", { class: "legend" }, ...lines.filter((line) => line.run >= 0).map((line) => make("span", {}, make("span", { class: "dot", "data-run": line.run }), DATA.runs[line.run].name))), plot);
   place(figure, plot);
   profile = { restyle: () => { for (const line of lines) if (line.run >= 0) line.glyph.glyph.line_color = runColor(line.run); } };
 }
@@ -1250,7 +1250,7 @@ function theme() {
 
 function contents() {
   const links = new Map([...document.querySelectorAll("nav a")].map((link) => [link.getAttribute("href").slice(1), link]));
-  const tell = () => {  // the last section that has begun
+  const tell = () => {  // the last section above the current position
     const begun = [...links.keys()].filter((name) => $(name) && $(name).getBoundingClientRect().top < innerHeight * 0.3);
     for (const link of links.values()) link.classList.remove("here");
     links.get(begun[begun.length - 1] ?? [...links.keys()][0])?.classList.add("here");
@@ -1287,11 +1287,11 @@ async function start() {
   }
   restyle();
   if (timeRange) refresh();
-  dispatchEvent(new Event("scroll"));  // sections have their heights now
+  dispatchEvent(new Event("scroll"));  // the heights of the sections are known now
   requestAnimationFrame(() => requestAnimationFrame(() => { document.documentElement.dataset.drawn = Math.round(performance.now()); }));
 }
 
-// what tests, and readers who write scripts, may use
+// interface for tests and users' scripts
 window.desimView = { show, zoom, move, reset, find, get window() { return [timeRange.start, timeRange.end]; }, get charts() { return charts; }, get curves() { return curves; } };
 start();
 })();

@@ -1,7 +1,7 @@
-"""What an interactive page shows of a run, as arrays: rectangles in rows, curves over time, maps; no figure is made.
+"""Content of an interactive page about a run, as arrays: rectangles in rows, curves over time, maps.
 
-The view of a problem stands in its wing, as a function that takes a :class:`desim.plotting.runs.Run` and returns a
-:class:`View`; its kind names it. Problems without one have :func:`plain_view`.
+The view of a problem is a function in its package that takes a :class:`desim.plotting.runs.Run` and returns a
+:class:`View`; the kind of problem names it. Problems without one use :func:`plain_view`.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ if TYPE_CHECKING:
 
 __all__ = ["LOOKS", "Arrows", "Curve", "Lanes", "Map", "View", "free_rows", "joined", "lanes_of", "plain_view"]
 
-#: What a rectangle can stand for; those from "down" on belong to no job or lie behind the others.
+#: Types of rectangles; those from "down" on belong to no job or are drawn behind the others.
 LOOKS = ("runs", "cut", "duplicate", "critical", "down", "waiting", "window", "expired", "notice")
 
-#: Columns that every table of jobs shares with few readers.
+#: Columns of job tables that are of little interest to readers.
 HIDDEN = ("success", "arrival_number", "stretch", "allocated_resources")
 
 
 @dataclass(frozen=True, eq=False)
 class Arrows:
-    """What moved from a row to another: n arrows.
+    """Transfers between rows, drawn as n arrows.
 
     Attributes
     ----------
     begin, end : array of shape (n,)
-        When it set out and when it was there.
+        Start and end of each transfer.
     source, destination : array of shape (n,)
-        The rows.
+        Source and destination rows.
     critical : array of bool, shape (n,)
-        Which determined when the run was over.
+        Whether the transfer is on the critical path, which determined the end of the run.
     """
 
     begin: NDArray[np.float64]
@@ -52,28 +52,28 @@ class Arrows:
 
 @dataclass(frozen=True, eq=False)
 class Lanes:
-    """Rectangles in rows over time, n of them, by begin.
+    """Rectangles in rows over time, n of them, sorted by begin.
 
     Attributes
     ----------
     label : str
         What the rows are, in the plural.
     rows : int or sequence of str
-        How many there are, or what they are called.
+        Number of rows, or their names.
     begin, end : array of shape (n,)
-        From when to when, in seconds or slots.
+        Start and end, in seconds or slots.
     first, last : array of shape (n,)
-        The rows from the first to the last.
+        First and last row of each rectangle.
     owner : array of shape (n,)
-        The arrival number of the job, -1 for none.
+        Arrival number of the job, -1 for none.
     look : array of shape (n,)
-        What they stand for, as places in :data:`LOOKS`.
+        Types of the rectangles, as positions in :data:`LOOKS`.
     texts : sequence of str
-        What they are called besides their jobs; empty if that says all.
+        Additional labels besides the jobs; empty for none.
     arrows : Arrows or None
-        What moved between rows.
+        Transfers between rows.
     groups : mapping of str to int
-        The first row of each group of rows, such as the nodes of cores, in their order; empty if there are none.
+        First row of each group of rows, such as the cores of a node, in order; empty if there are no groups.
     """
 
     label: str
@@ -91,20 +91,20 @@ class Lanes:
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """A step function of time: a value holds from its time to the next one's.
+    """Step function of time: each value holds until the next time.
 
     Attributes
     ----------
     label : str
-        What it is, with its unit.
+        Label with the unit.
     time, value : array of shape (n,)
-        The steps.
+        Times and values of the steps.
     bound : array of shape (n,) or None
-        What it is compared with at the same times, such as a capacity.
+        Values to compare with at the same times, such as a capacity.
     bound_label : str
-        What that is.
+        Label of the bound.
     top : float or None
-        Where its axis ends; by default where the values do.
+        Upper end of the axis; default: the largest value.
     """
 
     label: str
@@ -117,18 +117,18 @@ class Curve:
 
 @dataclass(frozen=True, eq=False)
 class Map:
-    """Shares between 0 and 1 of rows in slots.
+    """Shares between 0 and 1, by row and slot.
 
     Attributes
     ----------
     label : str
         What the rows are, in the plural.
     rows : sequence of str
-        What each is called.
+        Names of the rows.
     edges : array of shape (m + 1,)
-        Where the slots, or bins of them, begin and end.
+        Edges of the slots, or of bins of slots.
     values : array of shape (rows, m)
-        The shares; NaN where there are none.
+        Shares; NaN if undefined.
     """
 
     label: str
@@ -139,22 +139,22 @@ class Map:
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """What a page shows of a run.
+    """Content of a page about a run.
 
     Attributes
     ----------
     charts : mapping of str to Lanes or Map
-        By name; charts of the same name of several runs stand side by side.
+        Charts by name; charts of several runs with the same name are shown side by side.
     curves : mapping of str to Curve
-        By name; curves of the same name of several runs share a panel.
+        Curves by name; curves of several runs with the same name share a panel.
     jobs : polars.DataFrame
-        One row a job; ``arrival_number`` says which.
+        One row per job, identified by ``arrival_number``.
     cards : sequence of str
-        The columns that a job's card shows.
+        Columns shown on a job's card.
     spread : str
-        The column whose distribution is shown; empty for none.
+        Column whose distribution is shown; empty for none.
     colors : sequence of str
-        Columns of the cards by which rectangles can be coloured.
+        Columns of the cards that rectangles can be coloured by.
     """
 
     charts: Mapping[str, Lanes | Map]
@@ -166,24 +166,24 @@ class View:
 
 
 def lanes_of(label: str, rows: int | Sequence[str], parts: Sequence[Mapping[str, Any]], **more: Any) -> Lanes:
-    """Return the rectangles of several parts, by begin; of equal begin those stand first that lie behind.
+    """Return the rectangles of several parts, sorted by begin; for equal begins, those drawn behind come first.
 
     Parameters
     ----------
     label : str
         What the rows are.
     rows : int or sequence of str
-        How many, or their names.
+        Number of rows, or their names.
     parts : sequence of mapping
-        Each with arrays ``begin``, ``end``, ``first``, and, where they are not the defaults, ``last`` (the first),
-        ``owner`` (-1), ``look`` (a name of :data:`LOOKS` or an array of places in it), ``texts``.
+        Parts, each with arrays ``begin``, ``end``, ``first`` and, unless the defaults apply, ``last`` (the first),
+        ``owner`` (-1), ``look`` (a name in :data:`LOOKS`, or an array of positions in it), ``texts``.
     **more
-        ``arrows`` and ``groups``.
+        Values of ``arrows`` and ``groups``.
 
     Returns
     -------
     Lanes
-        All of them.
+        Rectangles of all parts.
     """
     columns: dict[str, list[Any]] = {name: [] for name in ("begin", "end", "first", "last", "owner", "look", "texts")}
     for part in parts:
@@ -218,21 +218,21 @@ def lanes_of(label: str, rows: int | Sequence[str], parts: Sequence[Mapping[str,
 
 
 def free_rows(begin: ArrayLike, end: ArrayLike) -> NDArray[np.int64]:
-    """Return for each interval the lowest row that is free when it begins, so that none covers another.
+    """Return for each interval the lowest row that is free at its begin, so that intervals in a row do not overlap.
 
     Parameters
     ----------
     begin, end : array_like of shape (n,)
-        The intervals.
+        Start and end of the intervals.
 
     Returns
     -------
     array of shape (n,)
-        Rows from 0 on; as many as there are intervals at once, at most.
+        Rows from 0; their number is the maximum number of simultaneous intervals.
     """
     starts, ends = np.asarray(begin, dtype=np.float64), np.asarray(end, dtype=np.float64)
     rows = np.zeros(len(starts), dtype=np.int64)
-    taken: list[tuple[float, int]] = []  # until when which row is taken
+    taken: list[tuple[float, int]] = []  # end of the interval in each taken row
     free: list[int] = []
     for place in np.lexsort((ends, starts)).tolist():
         while taken and taken[0][0] <= starts[place]:
@@ -243,23 +243,23 @@ def free_rows(begin: ArrayLike, end: ArrayLike) -> NDArray[np.int64]:
 
 
 def joined(steps: pl.DataFrame, name: str, label: str, **more: Any) -> Curve:
-    """Return a column of step functions as a curve, without the steps at which it stays the same.
+    """Return a column of step functions as a curve, without steps at which it does not change.
 
     Parameters
     ----------
     steps : polars.DataFrame
-        ``time`` and the values, as :func:`desim.plotting.curves.add_up` returns them.
+        Frame of ``time`` and values, as :func:`desim.plotting.curves.add_up` returns it.
     name : str
-        The column.
+        Name of the column.
     label : str
-        What it is.
+        Label of the curve.
     **more
-        As for :class:`Curve`.
+        Other fields of :class:`Curve`.
 
     Returns
     -------
     Curve
-        The column.
+        Curve of the column.
     """
     time, value = steps["time"].to_numpy().astype(np.float64), steps[name].to_numpy().astype(np.float64)
     bound: ArrayLike | None = more.pop("bound", None)
@@ -272,7 +272,7 @@ def joined(steps: pl.DataFrame, name: str, label: str, **more: Any) -> Curve:
 
 
 def plain_view(run: Run) -> View:
-    """Return what can be shown of any run with a table of jobs that says when they were submitted, began and ended.
+    """Return a view of any run that has a job table with submission, start and end times.
 
     Parameters
     ----------
@@ -282,8 +282,8 @@ def plain_view(run: Run) -> View:
     Returns
     -------
     View
-        Jobs in rows, each in one that was free when it was submitted, how many wait and how many run; nothing without
-        such a table.
+        Jobs in rows, each in one that was free at its submission, and the numbers of queued and running jobs; an empty
+        view without such a table.
     """
     import polars as pl
 

@@ -1,4 +1,4 @@
-"""Counts, durations and metrics as people read them; knows nothing of matplotlib."""
+"""Text formatting of counts, durations and metrics; independent of matplotlib."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ __all__ = [
 
 MINUTE, HOUR, DAY = 60.0, 3_600.0, 86_400.0
 
-#: Distances between marks that people read easily, from one second to a day, in seconds.
+#: Readable distances between ticks, from one second to a day, in seconds.
 WIDTHS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 10_800, 21_600, 43_200, 86_400)
 
-#: Marks of a logarithmic axis of durations, in seconds, and their names.
+#: Ticks of a logarithmic axis of durations, in seconds, with their labels.
 DURATIONS = {
     0.0: "0",
     10.0: "10 s",
@@ -45,7 +45,7 @@ DURATIONS = {
     400 * DAY: "400 d",
 }
 
-#: Stands behind values that miss jobs which had not finished.
+#: Mark of values that do not count unfinished jobs.
 MARK = "†"
 WORDS = {
     "p95": "95th percentile",
@@ -58,24 +58,24 @@ WORDS = {
 
 
 def how_many(number: int, word: str) -> str:
-    """Return a number with the word for what it counts, in the plural unless it is one."""
+    """Return a number with the noun that it counts, in the plural unless it is one."""
     return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
 def shortened(text: str, most: int) -> str:
-    """Return a text of at most so many characters."""
+    """Return a text shortened to at most ``most`` characters."""
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
 class TimeUnit(NamedTuple):
-    """A unit of time: its name on an axis, and its length in seconds."""
+    """Unit of time: its name on an axis, and its length in seconds."""
 
     name: str
     seconds: float
 
 
 def time_unit(span: float) -> TimeUnit:
-    """Return the unit in which a span of seconds gives numbers of one to three digits."""
+    """Return the unit in which a span of seconds is a number of one to three digits."""
     if span <= 3 * MINUTE:
         return TimeUnit("s", 1.0)
     if span <= 3 * HOUR:
@@ -84,15 +84,15 @@ def time_unit(span: float) -> TimeUnit:
 
 
 def nice_duration(width: float) -> float:
-    """Return the smallest round length of time that is at least ``width``, in seconds.
+    """Return the smallest round duration that is at least ``width``, in seconds.
 
-    Round are 1, 2 and 5 times a power of ten of seconds up to 5 s and of days from one day on, and
-    in between the usual parts of a minute, an hour and a day.
+    Round durations are 1, 2 and 5 times a power of ten of seconds up to 5 s, and of days from one day on, and
+    in between the usual fractions of a minute, an hour and a day.
 
     Parameters
     ----------
     width : float
-        In seconds.
+        Minimum in seconds.
     """
     if 1.0 < width <= DAY:
         return float(next(nice for nice in WIDTHS if nice >= width))
@@ -108,7 +108,7 @@ def nice_count(number: float) -> int:
 
 
 def duration_words(seconds: float) -> str:
-    """Write a duration with the unit that suits it, such as ``"12 h"``."""
+    """Return a duration with a suitable unit, such as ``"12 h"``."""
     unit = time_unit(seconds)
     for name, length in (("days", DAY), ("h", HOUR), ("min", MINUTE)):
         if seconds >= length and seconds % length == 0:
@@ -119,7 +119,7 @@ def duration_words(seconds: float) -> str:
 
 
 def format_value(value: float) -> str:
-    """Write a value with thousands separated and four digits that count; as people read them."""
+    """Return a value as text with thousands separators and four significant digits."""
     if math.isnan(value):
         return "n/a"
     if math.isinf(value):
@@ -147,39 +147,39 @@ def heading(name: str, kind: Kind) -> str:
 
 
 def selection(metrics: Mapping[str, Mapping[str, float]], most: int, kind: Kind) -> list[str]:
-    """Return the most important metrics that all runs together have, at most so many."""
+    """Return the most important metrics that the runs together have, at most ``most``."""
     known = all_names(metrics.values())
     main = [name for name in kind.metrics.main or kind.metrics.headline if name in known]
     return (main or known)[:most]
 
 
 def all_names(tables: Iterable[Mapping[str, float]]) -> list[str]:
-    """Return the metrics of all runs in the order in which they first appear."""
+    """Return the names of the metrics of all runs, in the order in which they first appear."""
     return list(dict.fromkeys(name for table in tables for name in table))
 
 
 def compared(
     name: str, table: Mapping[str, Mapping[str, float]], unfinished: Collection[str], kind: Kind
 ) -> list[tuple[str, bool]]:
-    """Write the values of a metric, and say which are the best.
+    """Return the values of a metric as texts, with the best ones marked.
 
     Parameters
     ----------
     name : str
-        The metric.
+        Name of the metric.
     table : mapping of str to mapping of str to float
-        The metrics of each run.
+        Metrics of each run.
     unfinished : collection of str
-        Runs that left jobs behind. Their values of a metric that such jobs change are marked and
+        Runs that left jobs unfinished. Their values of metrics that such jobs affect are marked and
         never the best.
     kind : Kind
-        What is known of the problem.
+        Kind of problem.
 
     Returns
     -------
     list of (str, bool)
-        For each run the value in words, and whether it is the best; none is if all are the same, if
-        nothing says what is better, or if fewer than two can be compared.
+        For each run the value as text, and whether it is the best; no value is if all are equal, if the metric
+        has no better direction, or if fewer than two values are comparable.
     """
     partial = unfinished if name.startswith(kind.words.of_finished_jobs) else ()
     values = {run: float(metrics.get(name, math.nan)) for run, metrics in table.items()}

@@ -1,4 +1,4 @@
-"""SimPy processes that problems are made of and that users can add or copy from."""
+"""SimPy processes that problems consist of, and that users can add or adapt."""
 
 from desim.processes.arrivals import arrivals, job_stream
 from desim.processes.capacity import (

@@ -1,7 +1,7 @@
-"""Arrivals as SimPy processes: of the items of any iterable at their times, and of jobs at random times.
+"""Arrival processes: items of an iterable at their times, and jobs at random times.
 
-A stream of jobs is given to a multi-server cluster as ``processes=[...]``, beside the arrivals of its workload or in
-their place.
+A multi-server cluster takes a job stream in ``processes=[...]``, in addition to the arrivals of its workload or instead
+of them.
 """
 
 from __future__ import annotations
@@ -27,41 +27,41 @@ Interval = float | Callable[[np.random.Generator], float]
 
 
 class PortedCluster(Protocol):
-    """What a stream of jobs needs of a problem."""
+    """What a job stream needs of a problem."""
 
     env: simpy.Environment
     simulation: Simulation
 
     def submit(self, port: int | str) -> None:
-        """Let a job arrive now."""
+        """Submit a job now."""
 
 
 Process = Callable[[PortedCluster], Generator[simpy.Event, None, None]]
 
 
 class Arrivals:
-    """Items that are delivered at their times: a process that forks can copy.
+    """Process that delivers items at their times, and that forks can copy.
 
-    Items are drawn one ahead of the clock, so an endless iterator will do, and memory does not
-    follow its length. Items of one instant are delivered in their order.
+    Items are read one ahead of the clock, so endless iterators are allowed, and memory does not
+    grow with their length. Items at the same instant are delivered in their order.
 
     Parameters
     ----------
     env : simpy.Environment
-        Whose clock counts.
+        Environment whose clock counts.
     items : iterable
-        In order of time.
+        Items in order of time.
     time_of : callable
         Returns the time of an item in seconds.
     deliver : callable
-        Called with each item when its time has come.
+        Called with each item at its time.
     phase : int
-        When that is within its instant: a constant of :class:`~desim.core.Phase`.
+        Phase within the instant: a constant of :class:`~desim.core.Phase`.
 
     Raises
     ------
     WorkloadError
-        While the run goes on, if an item lies before the one before it, or has no finite time.
+        During the run, if an item is earlier than its predecessor or has no finite time.
     """
 
     def __init__(
@@ -74,15 +74,15 @@ class Arrivals:
     ) -> None:
         self.env, self.items, self.phase = env, items, phase
         self.time_of, self.deliver = time_of, deliver
-        self.arrival = simpy.Event(env)  # the same event serves again and again
-        self.position = 0  # of the item that is waited for
+        self.arrival = simpy.Event(env)  # reused for every arrival
+        self.position = 0  # of the item that the process waits for
 
     def run(self) -> Generator[simpy.Event, Any, Any]:
-        """Return the process, from its beginning."""
+        """Return the process from its beginning."""
         return self._go_on(waits=False)
 
     def resume(self) -> Generator[simpy.Event, Any, Any]:
-        """Return the process from where it waits now."""
+        """Return the process from the point where it waits now."""
         return self._go_on(waits=True)
 
     def _go_on(self, *, waits: bool) -> Generator[simpy.Event, Any, Any]:
@@ -94,12 +94,12 @@ class Arrivals:
             try:
                 time = time_of(item)
             except AttributeError as error:
-                raise WorkloadError(f"{shown(item)} is no job: {error}") from error
+                raise WorkloadError(f"got {shown(item)}, expected a job: {error}") from error
             if not last <= time < math.inf:
                 reason = (
-                    f"before {last!r}, where the one before it has arrived: sort the workload"
+                    f"its predecessor arrived at {last!r}; sort the workload by time"
                     if 0 <= time < last
-                    else "want a time from 0 on"
+                    else "expected a time >= 0"
                 )
                 raise WorkloadError(f"{item!r} arrives at {time!r}: {reason}")
             last = time
@@ -112,19 +112,19 @@ class Arrivals:
 
 
 class Numbered:
-    """Items with their numbers, which can be read again if the items can.
+    """Items with their numbers; can be read again if the items can.
 
     Parameters
     ----------
     items : iterable
-        What is counted, from 0 on.
+        Items to number, from 0 on.
     """
 
     def __init__(self, items: Iterable[Item]) -> None:
         self.items = items
 
     def __iter__(self) -> Iterator[tuple[int, Any]]:
-        """Return pairs of number and item."""
+        """Yield pairs of number and item."""
         return enumerate(self.items)
 
 
@@ -143,18 +143,18 @@ def arrivals(
     time_of: Callable[[Item], float],
     deliver: Callable[[Item], None],
 ) -> Generator[simpy.Event, None, None]:
-    """Return :class:`Arrivals` as a generator for ``env.process``, which forks have to replay.
+    """Return :class:`Arrivals` as a generator for ``env.process``; forks of such a run replay the past.
 
     Parameters
     ----------
     env : simpy.Environment
-        Whose clock counts.
+        Environment whose clock counts.
     items : iterable
-        In order of time.
+        Items in order of time.
     time_of : callable
         Returns the time of an item in seconds.
     deliver : callable
-        Called with each item when its time has come.
+        Called with each item at its time.
 
     Returns
     -------
@@ -172,31 +172,31 @@ def job_stream(
     Parameters
     ----------
     port : int or str
-        Type of the jobs, by index or by name.
+        Type of the jobs, by index or name.
     interval : float or callable
-        Time from one job to the next, in slots: the mean of an exponential distribution (a Poisson process), or a
-        function of a random generator that returns each of them.
+        Time between consecutive jobs, in slots: the mean of an exponential distribution (a Poisson process), or a
+        function that returns each of these times, called with a random generator.
     num_jobs : int, optional
-        Stop after so many jobs.
+        Number of jobs after which the stream ends.
     until : float
-        Stop at this time, in slots.
+        Time at which the stream ends, in slots.
     name : str
-        Tells streams at one port apart: those of one name draw the same numbers.
+        Name of the stream; streams at one port with the same name use the same random numbers.
 
     Returns
     -------
     callable
-        To be passed in ``HoldingCluster(..., processes=[...])``. All agents face the same jobs.
+        Process for ``HoldingCluster(..., processes=[...])``. All agents get the same jobs.
 
     Raises
     ------
     InvalidConfiguration
-        If the mean is not above 0, or the stream would never end.
+        If the mean is not > 0, or the stream would never end.
     """
     if not callable(interval):
         finite("the mean time between jobs", interval, above=0)
     if num_jobs is None and until == math.inf:
-        raise InvalidConfiguration(f"the stream of jobs at port {port!r} never ends: give num_jobs or until")
+        raise InvalidConfiguration(f"the stream of jobs at port {port!r} never ends; give num_jobs or until")
 
     def run(cluster: PortedCluster) -> Generator[simpy.Event, None, None]:
         """Submit one job after another."""
@@ -205,7 +205,9 @@ def job_stream(
         while num_jobs is None or sent < num_jobs:
             step = interval(rng) if callable(interval) else rng.exponential(interval)
             if not 0 <= step < math.inf:
-                raise InvalidConfiguration(f"the time between two jobs at port {port!r} is {step!r}, want at least 0")
+                raise InvalidConfiguration(
+                    f"time between two jobs at port {port!r}: got {step!r}, expected a number >= 0"
+                )
             time += step
             if time >= until:
                 return

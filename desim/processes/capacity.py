@@ -1,7 +1,7 @@
-"""Fluctuating capacity as SimPy processes: a series, changes at given times, and noise around a daily pattern.
+"""Processes for fluctuating capacity: a series, changes at given times, and noise around a daily pattern.
 
-Each is given to a cluster for deferrable jobs as its ``capacity``, or added to ``processes=[...]``. They are short on
-purpose: copy one and change it where your platform behaves in another way.
+A cluster for deferrable jobs takes one as its ``capacity``, or in ``processes=[...]``. The processes are short on
+purpose: copy one and adapt it if your platform behaves differently.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ class FluctuatingCluster(Protocol):
     resources: tuple[str, ...]
 
     def set_capacity(self, amounts: ArrayLike) -> None:
-        """Let the capacity be this much from now on, one number for each resource."""
+        """Set the capacity from now on, one number per resource."""
 
 
 CapacityProcess = Callable[[FluctuatingCluster], Generator[simpy.Event, None, None] | Arrivals]
-"""Makes a SimPy process that sets the capacity; it must not look at the jobs, so that all agents face the same one."""
+"""Factory of a SimPy process that sets the capacity, independently of the jobs, so that all agents get the same one."""
 
 
 def replayed_capacity(series: ArrayLike, *, repeat: bool = False) -> CapacityProcess:
@@ -62,19 +62,19 @@ def replayed_capacity(series: ArrayLike, *, repeat: bool = False) -> CapacityPro
     Parameters
     ----------
     series : array_like of shape (num_slots,) or (num_slots, num_resources)
-        The capacity of each slot, from slot 0 on.
+        Capacity of each slot, from slot 0 on.
     repeat : bool
-        Begin again after the last one; otherwise that one stays.
+        Whether to repeat the series after its end; otherwise the last value stays.
 
     Returns
     -------
     callable
-        To be passed as the capacity of a ``DeferrableCluster``.
+        Process to pass as the capacity of a ``DeferrableCluster``.
 
     Raises
     ------
     InvalidConfiguration
-        If the series is empty, has another number of dimensions, or an entry is negative or not finite.
+        If the series is empty, has a wrong number of dimensions, or contains a negative or infinite entry.
 
     Examples
     --------
@@ -91,14 +91,14 @@ def replayed_capacity(series: ArrayLike, *, repeat: bool = False) -> CapacityPro
     series_of_slots = _Slots(table, repeat)
 
     def run(cluster: FluctuatingCluster) -> Arrivals:
-        """Set one slot's capacity after the other."""
+        """Set the capacity slot by slot."""
         return _changes(cluster, series_of_slots)
 
     return in_background(run)
 
 
 class _Slots:
-    """The capacity of each slot, which may begin again after the last one."""
+    """Iterable of the capacity of each slot, which may repeat."""
 
     def __init__(self, table: Floats, repeat: bool) -> None:
         self.table, self.repeat = table, repeat
@@ -108,7 +108,7 @@ class _Slots:
 
 
 def _changes(cluster: FluctuatingCluster, changes: Iterable[tuple[float, Any]]) -> Arrivals:
-    """Return the process that makes changes (time, amounts) at their times."""
+    """Return the process that applies changes (time, amounts) at their times."""
     return Arrivals(cluster.env, changes, itemgetter(0), partial(_change, cluster), Phase.CAPACITY)
 
 
@@ -122,72 +122,72 @@ def stepped_capacity(steps: Iterable[tuple[float, Amounts]]) -> CapacityProcess:
     Parameters
     ----------
     steps : iterable of (time, amounts)
-        In order of time, in slots; the first at time 0. Amounts are a number, or one for each resource.
+        Changes in order of time, in slots, the first at time 0. Amounts are one number, or one per resource.
 
     Returns
     -------
     callable
-        To be passed as the capacity of a ``DeferrableCluster``.
+        Process to pass as the capacity of a ``DeferrableCluster``.
 
     Raises
     ------
     InvalidConfiguration
-        If there is no step at time 0, or the times are out of order.
+        If there is no step at time 0, or the times are not ascending.
     """
     try:
         changes = tuple((float(time), amounts) for time, amounts in steps)
     except (TypeError, ValueError) as error:
-        raise InvalidConfiguration(f"the steps of the capacity are {steps!r}, want pairs (time, amounts)") from error
+        raise InvalidConfiguration(f"steps: got {steps!r}, expected pairs (time, amounts)") from error
     if not changes or changes[0][0] != 0:
-        raise InvalidConfiguration(f"the steps of the capacity are {changes!r}, want the first at time 0")
+        raise InvalidConfiguration(f"steps: got {changes!r}, expected the first at time 0")
     for (before, _), (after, _) in pairwise(changes):
         if not before <= after < math.inf:
-            raise InvalidConfiguration(f"the capacity changes at time {after!r} after time {before!r}: sort the steps")
+            raise InvalidConfiguration(f"steps: got time {after!r} after time {before!r}; sort the steps by time")
 
     def run(cluster: FluctuatingCluster) -> Arrivals:
-        """Make one change after the other."""
+        """Apply one change after another."""
         return _changes(cluster, changes)
 
     return in_background(run)
 
 
 class TimeVarying(Protocol):
-    """What a process needs to know of a rate or a level that changes with time: a :class:`Pattern` is one."""
+    """Rate or level that changes with time, such as a :class:`Pattern`."""
 
     @property
     def maximum(self) -> float:
-        """A bound that it never exceeds."""
+        """Upper bound of the values."""
 
     def __call__(self, time: Any) -> Any:
-        """Return it at one time, a number, or at many, an array."""
+        """Return the value at one time as a number, or at many times as an array."""
 
 
 @dataclass(frozen=True)
 class Pattern:
-    """A rate or a level that goes up and down once a day and is another one on weekends.
+    """Daily pattern of a rate or level, with a different level on weekends.
 
-    On a weekday it is mean x (1 + amplitude x cos(2 pi (time - peak) / day_length)), and on the sixth and the seventh
-    day of each week that times the weekend level.
+    On a weekday the value is mean x (1 + amplitude x cos(2 pi (time - peak) / day_length)); on the sixth and seventh
+    day of each week it is that times the weekend level.
 
     Parameters
     ----------
     mean : float
-        Its average over a weekday, at least 0.
+        Average over a weekday, at least 0.
     amplitude : float
-        By how much it rises above that average each day, and falls below it, as a share of it: from 0 to 1.
+        Deviation from the mean at the peak, as a fraction of the mean, from 0 to 1.
     peak : float
-        When it is highest, in slots from the beginning of a day.
+        Time of the maximum, in slots from the beginning of a day.
     day_length : float
-        Slots that a day has, above 0; 288 of 5 minutes each.
+        Number of slots per day, > 0; the default is 288 slots of 5 minutes.
     weekend_level : float
-        Its level on weekends, as a multiple of that on weekdays, at least 0.
+        Ratio of weekend values to weekday values, at least 0.
     first_weekday : int
-        Day of the week in which time 0 is, from 0, a Monday, to 6; the day begins at time 0.
+        Day of the week that begins at time 0, from 0 (Monday) to 6 (Sunday).
 
     Raises
     ------
     InvalidConfiguration
-        If one of them is out of range.
+        If an argument is out of range.
 
     Examples
     --------
@@ -218,17 +218,17 @@ class Pattern:
     def __call__(self, time: Sequence[float] | Floats) -> Floats: ...
 
     def __call__(self, time: ArrayLike) -> float | Floats:
-        """Return its value.
+        """Return the value at one or more times.
 
         Parameters
         ----------
         time : float or array_like
-            In slots; may be before 0.
+            Times in slots, which may be negative.
 
         Returns
         -------
         float or numpy.ndarray
-            At that time, or at each of those.
+            Value at the time, or at each of the times.
         """
         times = np.asarray(time, dtype=np.float64)
         phase = 2.0 * np.pi / self.day_length * (times - self.peak)
@@ -239,23 +239,23 @@ class Pattern:
 
     @property
     def maximum(self) -> float:
-        """The highest value that it takes."""
+        """Maximum value."""
         return self.mean * (1.0 + self.amplitude) * max(1.0, self.weekend_level)
 
     @property
     def minimum(self) -> float:
-        """The lowest value that it takes."""
+        """Minimum value."""
         return self.mean * (1.0 - self.amplitude) * min(1.0, self.weekend_level)
 
     @property
     def average(self) -> float:
-        """Its average over a week."""
+        """Average over a week."""
         weekdays = _FIRST_DAY_OF_WEEKEND
         return self.mean * (weekdays + (_DAYS_OF_WEEK - weekdays) * self.weekend_level) / _DAYS_OF_WEEK
 
 
 def pattern_of(name: str, value: float | TimeVarying) -> TimeVarying:
-    """Return what changes with time as it is, and a number as a pattern that stays."""
+    """Return a time-varying value unchanged, and a number as a constant pattern."""
     return value if callable(value) else Pattern(finite(name, value, least=0))
 
 
@@ -269,39 +269,39 @@ def mean_reverting_capacity(
     floor: float = 0.0,
     whole: bool = True,
 ) -> CapacityProcess:
-    """Return a process in which the capacity wanders around a level and is drawn back to it.
+    """Return a process in which the capacity fluctuates around a level and reverts to it.
 
     The capacity of slot t is level(t) + noise(t), where noise(t) = coefficient x noise(t - 1) + innovation(t) with
-    independent normal innovations: an autoregressive process of order 1, which is the Ornstein-Uhlenbeck process seen
-    once a slot. It begins in its stationary law, so that no slot is special. Innovations come from the simulation's
-    stream ``"capacity"``, one draw a slot, so that every agent faces the same capacity.
+    independent normal innovations: an autoregressive process of order 1, which is the Ornstein-Uhlenbeck process
+    sampled once per slot. It starts in its stationary distribution, so that no slot is special. Innovations come from
+    the simulation's stream ``"capacity"``, one per slot, so that every agent gets the same capacity.
 
     Parameters
     ----------
     level : float, TimeVarying, or sequence of these
-        What the capacity is drawn back to, such as a :class:`~desim.processes.Pattern`; one for each resource.
+        Level that the capacity reverts to, such as a :class:`~desim.processes.Pattern`; one per resource.
     coefficient : float or sequence of float
-        How much of the noise is left one slot later, at least 0 and below 1; one number, or one for each resource.
+        Fraction of the noise that remains one slot later, at least 0 and below 1; one number, or one per resource.
     deviation : float or sequence of float
-        Standard deviation of the noise, at least 0; one number, or one for each resource.
+        Standard deviation of the noise, at least 0; one number, or one per resource.
     relative : bool
-        Take the noise as a share of the level, level(t) x (1 + noise(t)), instead of in units of the resource.
+        Whether the noise is a fraction of the level, level(t) x (1 + noise(t)), instead of in units of the resource.
     correlation : float
-        Between the noises of two resources, from 0 to 1.
+        Correlation between the noises of two resources, from 0 to 1.
     floor : float
-        The capacity never falls below this.
+        Lower bound of the capacity.
     whole : bool
-        Round the capacity to the nearest whole number.
+        Whether to round the capacity to the nearest integer.
 
     Returns
     -------
     callable
-        To be passed as the capacity of a ``DeferrableCluster``.
+        Process to pass as the capacity of a ``DeferrableCluster``.
 
     Raises
     ------
     InvalidConfiguration
-        If an argument is out of range, or there are not as many levels as the cluster has resources.
+        If an argument is out of range, or the number of levels differs from the cluster's number of resources.
 
     Examples
     --------
@@ -313,18 +313,16 @@ def mean_reverting_capacity(
     levels = _levels_of(level)
     kept = _one_each("coefficient", coefficient, len(levels))
     if (kept >= 1).any():
-        raise InvalidConfiguration(f"coefficient is {coefficient!r}, want numbers below 1")
+        raise InvalidConfiguration(f"coefficient: got {coefficient!r}, expected numbers < 1")
     deviations = _one_each("deviation", deviation, len(levels))
     mix = _mixing(len(levels), finite("correlation", correlation, least=0, most=1))
     if finite("floor", floor, least=0) != int(floor) and whole:
-        raise InvalidConfiguration(f"floor is {floor!r}, want a whole number, as the capacity is, or whole=False")
+        raise InvalidConfiguration(f"floor: got {floor!r}, expected an integer, as the capacity is, or whole=False")
 
     def run(cluster: FluctuatingCluster) -> Generator[simpy.Event, None, None]:
-        """Set one slot's capacity after the other."""
+        """Set the capacity slot by slot."""
         if len(levels) != len(cluster.resources):
-            raise InvalidConfiguration(
-                f"the capacity has {len(levels)} levels, want one for each of {cluster.resources}"
-            )
+            raise InvalidConfiguration(f"level: got {len(levels)} levels, expected one for each of {cluster.resources}")
         env, rng = cluster.env, cluster.simulation.stream("capacity")
         slot = math.ceil(env.now)
         noise = mix @ rng.standard_normal(len(levels))  # of variance 1
@@ -343,39 +341,39 @@ def _levels_of(level: Any) -> list[TimeVarying]:
     if callable(level) or isinstance(level, str) or np.ndim(level) == 0:
         return [pattern_of("level", level)]
     if len(level) == 0:
-        raise InvalidConfiguration(f"level is {level!r}, want at least one")
+        raise InvalidConfiguration(f"level: got {level!r}, expected at least one")
     return [pattern_of(f"level {index}", value) for index, value in enumerate(level)]
 
 
 def _one_each(name: str, values: ArrayLike, count: int) -> Floats:
-    """Return numbers of at least 0, one a resource."""
+    """Return numbers >= 0, one per resource."""
     table = numbers_of(name, values)
     if table.shape not in ((), (1,), (count,)):
-        raise InvalidConfiguration(f"{name} is {values!r}, want one number or {count}")
+        raise InvalidConfiguration(f"{name}: got {values!r}, expected one number or {count}")
     return np.broadcast_to(table, (count,))
 
 
 def _mixing(count: int, correlation: float) -> Floats:
-    """Return the symmetric root of a correlation matrix whose entries off the diagonal are all the same."""
+    """Return the symmetric root of a correlation matrix whose off-diagonal entries are all equal."""
     own = math.sqrt(1.0 - correlation)
     common: float = (math.sqrt(1.0 + (count - 1) * correlation) - own) / count
     return own * np.eye(count) + common
 
 
 def checked_series(series: ArrayLike) -> NDArray[np.float64]:
-    """Return a series as a table with one row a slot, or say what is wrong with it."""
+    """Return a series as a table with one row per slot; raise if it is invalid."""
     table = numbers_of("capacity", series)
     if table.ndim not in (1, 2) or not table.size:
-        raise InvalidConfiguration(f"capacity has shape {table.shape}, want one row a slot, and at least one")
+        raise InvalidConfiguration(f"capacity: got shape {table.shape}, expected one row per slot, and at least one")
     return table[:, None] if table.ndim == 1 else table
 
 
 def numbers_of(name: str, values: ArrayLike) -> Floats:
-    """Return finite numbers of at least 0 as an array, or say which is none."""
+    """Return finite numbers >= 0 as an array; raise if one is invalid."""
     try:
         table = np.array(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InvalidConfiguration(f"{name} is {values!r}, want numbers: {error}") from error
+        raise InvalidConfiguration(f"{name}: got {values!r}, expected numbers: {error}") from error
     for place in np.argwhere(~((table >= 0) & (table < np.inf))).tolist():
         finite(name + "".join(f"[{index}]" for index in place), float(table[tuple(place)]), least=0)
     table.flags.writeable = False
@@ -383,15 +381,15 @@ def numbers_of(name: str, values: ArrayLike) -> Floats:
 
 
 def amounts_of(amounts: ArrayLike, resources: Sequence[str], time: float) -> NDArray[np.float64]:
-    """Return what a capacity is set to as an array, or say what is wrong with it."""
+    """Return the amounts of a new capacity as an array; raise if they are invalid."""
     try:
         table = np.array(amounts, dtype=np.float64).reshape(-1)
     except (TypeError, ValueError) as error:
-        raise WorkloadError(f"time {time}: the capacity is set to {amounts!r}: {error}") from error
+        raise WorkloadError(f"time {time}: new capacity: got {amounts!r}: {error}") from error
     if len(table) != len(resources):
-        raise WorkloadError(f"time {time}: the capacity is set to {amounts!r}, want a number for each of {resources}")
+        raise WorkloadError(f"time {time}: new capacity: got {amounts!r}, expected a number for each of {resources}")
     for name, amount in zip(resources, table.tolist(), strict=True):
         if not 0 <= amount < math.inf:
-            raise WorkloadError(f"time {time}: the capacity of {name} is set to {amount!r}, want a number from 0 on")
+            raise WorkloadError(f"time {time}: new capacity of {name}: got {amount!r}, expected a number >= 0")
     table.flags.writeable = False
     return table

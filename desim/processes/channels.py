@@ -1,8 +1,8 @@
-"""Data on links that several flows share max-min fairly: a SimPy process that owns the flows under way.
+"""Data transfers on links that several flows share max-min fairly: a SimPy process that manages the flows.
 
-Rates change only when a flow begins or ends, so that nothing happens in between and no time is cut into steps. They are
-max-min fair: no flow could go faster without slowing one down that is no faster (D. Bertsekas and R. Gallager, Data
-Networks, 2nd edition, 1992, section 6.5.2).
+Rates change only when a flow starts or ends, so there are no events in between and no time steps. The rates are max-min
+fair: no flow could be faster without slowing down one that is not faster (D. Bertsekas and R. Gallager, Data Networks,
+2nd edition, 1992, section 6.5.2).
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ __all__ = ["Flow", "SharedChannels", "fair_rates"]
 def fair_rates(routes: Sequence[Sequence[int]], limits: Sequence[float], bandwidths: Sequence[float]) -> list[float]:
     """Return the max-min fair rates of flows, by progressive filling.
 
-    All rates grow together; a flow stops at its limit or when one of its links is full.
+    All rates grow together; a flow stops growing at its limit or when one of its links is full.
 
     Parameters
     ----------
     routes : sequence of sequence of int
-        The links that each flow takes, each link once.
+        Links that each flow uses, without duplicates.
     limits : sequence of float
-        The most that each flow can make use of, in units of data per second, above 0; may be infinite.
+        Maximum rate of each flow, in units of data per second, > 0; may be infinite.
     bandwidths : sequence of float
-        Of each link, in units of data per second, above 0; may be infinite.
+        Bandwidth of each link, in units of data per second, > 0; may be infinite.
 
     Returns
     -------
     list of float
-        The rate of each flow, in units of data per second, infinite if nothing limits it.
+        Rate of each flow, in units of data per second; infinite if nothing limits it.
 
     Examples
     --------
@@ -75,7 +75,7 @@ def fair_rates(routes: Sequence[Sequence[int]], limits: Sequence[float], bandwid
 
 
 def _fullest(left: dict[int, float], counts: dict[int, int]) -> tuple[int, float]:
-    """Return the link with the least bandwidth left for each flow that can still grow, and that bandwidth."""
+    """Return the link with the least remaining bandwidth per flow that can still grow, and that bandwidth."""
     full, least = -1, math.inf
     for link, count in counts.items():
         if count and left[link] / count < least:
@@ -84,33 +84,33 @@ def _fullest(left: dict[int, float], counts: dict[int, int]) -> tuple[int, float
 
 
 class Flow:
-    """Data on their way; live, do not change it.
+    """Data transfer in progress; a live object that must not be changed.
 
     Parameters
     ----------
     number : int
-        How many flows there were before.
+        Number of flows started earlier.
     route : sequence of int
-        The links that it takes.
+        Links that the flow uses.
     size : float
-        Units of data.
+        Size in units of data.
     arrived : callable
-        Called with the flow when all is there.
+        Called with the flow when all data has arrived.
     seconds_per_unit : float
-        Seconds that a unit takes at least, whatever the links could carry.
+        Minimum time per unit in seconds, whatever the bandwidth of the links.
     latency : float
-        Seconds before the first unit sets out.
+        Seconds before the first unit is sent.
     begin : float
-        When it began, in seconds.
+        Start time in seconds.
 
     Attributes
     ----------
     rate : float
-        Units per second now; 0 until the latency has passed.
+        Current rate in units per second; 0 until the latency has passed.
     left : float
-        Units that had not passed when the rate last changed.
+        Units left when the rate last changed.
     due : float
-        When the next thing happens to it as things stand, the end of its latency or its arrival, in seconds.
+        Time of the flow's next event at the current rates, in seconds: the end of its latency, or its arrival.
     is_sending : bool
         Whether the latency has passed.
     """
@@ -139,23 +139,23 @@ class Flow:
         self.is_sending = False
 
     def __repr__(self) -> str:
-        """Say how much it carries, since when and where."""
+        """Return the size, start time and route as text."""
         return f"<flow {self.number}: {self.size} units since {self.begin} s over links {self.route}>"
 
     @property
     def limit(self) -> float:
-        """The highest rate that it can make use of, in units per second."""
+        """Maximum rate of the flow, in units per second."""
         return 1.0 / self.seconds_per_unit if self.seconds_per_unit else math.inf
 
     def change_rate(self, rate: float, now: float) -> None:
-        """Go on at another rate from now on.
+        """Continue at another rate.
 
         Parameters
         ----------
         rate : float
-            Units per second.
+            New rate in units per second.
         now : float
-            Seconds.
+            Current time in seconds.
         """
         if rate == self.rate:
             return
@@ -165,35 +165,35 @@ class Flow:
             self._since = now
         self.rate = rate
         if self.left == self.size and rate >= self.limit:
-            # To the last bit what a channel of its own would take, however that is summed up.
+            # Exactly the time over an unshared channel, to the last bit, however often the rate has changed.
             self.due = self.begin + (self.size * self.seconds_per_unit + self.latency)
         else:
             self.due = self._since + self.left / rate
 
 
 class SharedChannels:
-    """Links that flows of data share.
+    """Links shared by data flows.
 
-    A flow waits for its latency, takes no bandwidth while it does, and then sends at a rate that the flows on its
-    links share max-min fairly, see :func:`fair_rates`. What happens at one instant happens in the order in which the
-    flows were started.
+    A flow first waits for its latency, without using bandwidth. Then it sends at a rate that the flows on its links
+    share max-min fairly, see :func:`fair_rates`. Events at the same instant happen in the order in which the flows were
+    started.
 
     Parameters
     ----------
     env : simpy.Environment
-        Where they live.
+        Environment of the process.
     bandwidths : sequence of float
-        Units of data per second of each link, above 0; may be infinite.
+        Bandwidth of each link, in units of data per second, > 0; may be infinite.
 
     Attributes
     ----------
     flows : dict of Flow to None
-        The flows under way, in order of their start.
+        Flows in progress, in order of their start.
 
     Raises
     ------
     InvalidConfiguration
-        If a bandwidth is not above 0.
+        If a bandwidth is not > 0.
 
     Examples
     --------
@@ -209,20 +209,20 @@ class SharedChannels:
     def __init__(self, env: simpy.Environment, bandwidths: Sequence[float]) -> None:
         for link, bandwidth in enumerate(bandwidths):
             if not bandwidth > 0:
-                raise InvalidConfiguration(f"the bandwidth of link {link} is {bandwidth!r}, want a number above 0")
+                raise InvalidConfiguration(f"bandwidth of link {link}: got {bandwidth!r}, expected a number > 0")
         self.flows: dict[Flow, None] = {}
         self._env = env
         self._bandwidths = [float(bandwidth) for bandwidth in bandwidths]
         self._users: list[dict[Flow, None]] = [{} for _ in self._bandwidths]
-        self._changed: dict[int, None] = {}  # links, a set in order
+        self._changed: dict[int, None] = {}  # links, as an ordered set
         self._num_started = 0
         self._pause: simpy.Event | None = None
-        self._told = True  # it looks by itself when it comes to life
+        self._told = True  # no wake-up is needed before the process first runs
         self._process = start_process(env, self)
 
     @property
     def next_event(self) -> simpy.Event:
-        """What their process waits for."""
+        """Event that the process waits for."""
         event: simpy.Event = self._process.target
         return event
 
@@ -235,39 +235,39 @@ class SharedChannels:
         seconds_per_unit: float = 0.0,
         latency: float = 0.0,
     ) -> Flow:
-        """Send data over links from now on.
+        """Start sending data over links now.
 
         Parameters
         ----------
         route : sequence of int
-            The links that they take, each once; none for a way that is not shared.
+            Links to use, without duplicates; empty for an unshared connection.
         size : float
-            Units of data, at least 0.
+            Size in units of data, at least 0.
         arrived : callable
-            Called with the flow when all has arrived, at the time ``flow.due``.
+            Called with the flow when all data has arrived, at the time ``flow.due``.
         seconds_per_unit : float
-            Seconds that a unit takes at least: 1 / the speed of the sender.
+            Minimum time per unit in seconds: 1 / the speed of the sender.
         latency : float
-            Seconds before the first unit sets out.
+            Seconds before the first unit is sent.
 
         Returns
         -------
         Flow
-            What is under way.
+            The flow in progress.
 
         Raises
         ------
         InvalidConfiguration
-            If the route names a link twice or one that there is not, or a number is out of range.
+            If the route contains a link twice or an unknown link, or a number is out of range.
         """
         if len(set(route)) < len(route) or not all(0 <= link < len(self._bandwidths) for link in route):
             raise InvalidConfiguration(
-                f"the route is {tuple(route)!r}, want different links of {len(self._bandwidths)}"
+                f"route: got {tuple(route)!r}, expected different links of {len(self._bandwidths)}"
             )
         if not all(0 <= value < math.inf for value in (size, latency, seconds_per_unit)):
             raise InvalidConfiguration(
-                f"a flow of size {size!r}, latency {latency!r} and {seconds_per_unit!r} seconds a unit, want finite "
-                "numbers of at least 0"
+                f"flow: got size {size!r}, latency {latency!r} and {seconds_per_unit!r} seconds per unit, expected "
+                "finite numbers >= 0"
             )
         flow = Flow(
             self._num_started,
@@ -284,12 +284,12 @@ class SharedChannels:
         return flow
 
     def cancel(self, flow: Flow) -> None:
-        """Stop a flow; it will not arrive.
+        """Cancel a flow, which then never arrives.
 
         Parameters
         ----------
         flow : Flow
-            One that is under way; nothing happens otherwise.
+            The flow; ignored if it is no longer in progress.
         """
         if flow in self.flows:
             self._remove(flow)
@@ -303,11 +303,11 @@ class SharedChannels:
                 self._changed[link] = None
 
     def run(self) -> Generator[simpy.Event, None, None]:
-        """Return their process, from the beginning."""
+        """Return the process from its beginning."""
         return self._live(waits=False)
 
     def resume(self) -> Generator[simpy.Event, None, None]:
-        """Return their process from where it stands."""
+        """Return the process from the point where it waits now."""
         return self._live(waits=True)
 
     def _live(self, *, waits: bool) -> Generator[simpy.Event, None, None]:
@@ -323,7 +323,7 @@ class SharedChannels:
                 pass
 
     def _go_on(self) -> simpy.Event:
-        """Let happen what is due; return what the process waits for then."""
+        """Process everything that is due; return the event that the process then waits for."""
         env = self._env
         due = -math.inf
         while due <= env.now:
@@ -348,12 +348,12 @@ class SharedChannels:
             self._process.interrupt()
 
     def _let_happen(self) -> None:
-        """Let the flows set out whose latency has passed, and those arrive that are through."""
+        """Start sending for flows whose latency has passed, and deliver flows that are complete."""
         now = self._env.now
         due = [flow for flow in self.flows if flow.due <= now]
         for flow in due:
             if flow not in self.flows:
-                continue  # another that has arrived made it superfluous
+                continue  # cancelled by the arrival of another flow
             if flow.is_sending or not flow.size:
                 self._remove(flow)
                 flow.arrived(flow)
@@ -366,7 +366,7 @@ class SharedChannels:
                     flow.change_rate(flow.limit, now)
 
     def _share(self) -> None:
-        """Share the links anew where flows have begun or ended, and where that matters in turn."""
+        """Recompute the rates on links where flows have started or ended, and on links affected by that."""
         if not self._changed:
             return
         todo = list(self._changed)

@@ -1,4 +1,4 @@
-"""Ends of a run: processes that go on no longer than the jobs, and one that ends a run before they are done."""
+"""Ends of runs: background processes, which do not keep a run alive, and a process that ends a run early."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ Made = TypeVar("Made", bound=Callable[..., Any])
 
 
 def in_background(process: Made) -> Made:
-    """Mark a process that goes on for as long as there are jobs, and keeps no run alive."""
+    """Mark a process as a background process, which does not keep a run alive after the last job."""
     process.background = True  # type: ignore[attr-defined]
     return process
 
 
 def stop_after(event: str, count: int) -> Callable[[Any], Generator[simpy.Event, Any, None]]:
-    """Return a process that ends a run when something has happened for a number of times.
+    """Return a process that ends a run after a given number of events.
 
-    An episode of the DBF paper ends with its 1,000th start, for example, although jobs are queued and more
-    would arrive. Such a run is ``truncated``.
+    An episode of the DBF paper, for example, ends with its 1,000th start, although jobs are queued and more
+    would arrive. Such a run has status ``truncated``.
 
     Parameters
     ----------
     event : str
-        One of the events of the problem, such as ``"start"``.
+        Name of an event of the problem, such as ``"start"``.
     count : int
-        The run ends with the count-th of these events, at least 1.
+        Number of events after which the run ends, at least 1.
 
     Returns
     -------
     callable
-        To be passed to a problem in ``processes=[...]``.
+        Process to pass to a problem in ``processes=[...]``.
 
     Raises
     ------
     InvalidConfiguration
-        If the count is no whole number of at least 1; when the problem is bound, if it has no such event.
+        If the count is not an integer >= 1; when the problem is bound, if it has no such event.
 
     Examples
     --------
@@ -56,7 +56,7 @@ def stop_after(event: str, count: int) -> Callable[[Any], Generator[simpy.Event,
     whole("count", count, least=1)
 
     def run(problem: Any) -> Generator[simpy.Event, Any, None]:
-        """Count, and end the run in time."""
+        """Count events, and end the run after the last one."""
         left = count
 
         def count_down(time: float, subject: Any) -> None:
@@ -66,7 +66,7 @@ def stop_after(event: str, count: int) -> Callable[[Any], Generator[simpy.Event,
             if left == 0:
                 problem.simulation.stop(truncated=True)
 
-        problem.on(event, count_down)  # at once: a process begins with time, and may miss what happens at 0
+        problem.on(event, count_down)  # not inside the process, which starts too late for events at time 0
         return _nothing()
 
     return in_background(run)

@@ -1,4 +1,4 @@
-"""The life of an executor as a SimPy process: idle, receiving, running, down."""
+"""Life cycle of an executor as a SimPy process: idle, receiving, running, down."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Item = TypeVar("Item")
 
 
 class ExecutorStatus(Enum):
-    """What an executor is doing."""
+    """Current activity of an executor."""
 
     IDLE = "idle"
     RECEIVING = "receiving"
@@ -25,37 +25,37 @@ class ExecutorStatus(Enum):
 
 
 class Host(Protocol[Item]):
-    """What an executor needs of the system that it is part of."""
+    """What an executor needs of the system that contains it."""
 
     def next_item(self, executor: int) -> Item | None:
-        """Return what is to run next; None if there is nothing."""
+        """Return the item to run next; None if there is none."""
 
     def start_time(self, item: Item) -> float | None:
         """Return when an item can start, in seconds; None if that is not known yet."""
 
     def begin(self, item: Item, start: float) -> float:
-        """Let the next item start, at the time that was told, and return when it will finish, in seconds."""
+        """Start the next item at the announced time; return when it will finish, in seconds."""
 
     def complete(self, item: Item) -> None:
-        """Learn that an item has finished."""
+        """Handle the completion of an item."""
 
 
 class ExecutorProcess:
-    """An executor that runs one item after another, each as soon as it can start.
+    """Executor that runs one item after another, each as soon as it can start.
 
     Parameters
     ----------
     env : simpy.Environment
-        Where it lives.
+        Environment of the process.
     host : Host
-        Knows what is to run.
+        System that provides the items.
     executor : int
-        Its number.
+        Number of the executor.
 
     Attributes
     ----------
     status : ExecutorStatus
-        What it is doing now.
+        Current activity.
     """
 
     def __init__(self, env: simpy.Environment, host: Host[Item], executor: int) -> None:
@@ -65,15 +65,15 @@ class ExecutorProcess:
         self._executor = executor
         self._pause: simpy.Event | None = None
         self._interrupted = False
-        self._item: Any = None  # what is running
+        self._item: Any = None  # the running item
         self._process = start_process(env, self)
 
     def run(self) -> Generator[simpy.Event, None, None]:
-        """Return its life, from the beginning."""
+        """Return the process from its beginning."""
         return self._live(waits=False)
 
     def resume(self) -> Generator[simpy.Event, None, None]:
-        """Return its life from where it stands."""
+        """Return the process from the point where it waits now."""
         return self._live(waits=True)
 
     def _live(self, *, waits: bool) -> Generator[simpy.Event, None, None]:
@@ -95,7 +95,7 @@ class ExecutorProcess:
         self._host.complete(item)
 
     def _go_on(self) -> simpy.Event:
-        """Begin with what is to be done now; return what it waits for then."""
+        """Start the next activity; return the event that the process then waits for."""
         env, host = self._env, self._host
         if self.status is ExecutorStatus.DOWN:
             return self._until_told()
@@ -106,7 +106,7 @@ class ExecutorProcess:
         start = host.start_time(item)
         if start is None or start > env.now:
             self.status = ExecutorStatus.RECEIVING
-            return self._until_told() if start is None else at(env, start)  # more may have to happen than that
+            return self._until_told() if start is None else at(env, start)  # other events may have to happen first
         self.status, self._item = ExecutorStatus.RUNNING, item
         return at(env, max(host.begin(item, start), env.now))
 
@@ -116,12 +116,12 @@ class ExecutorProcess:
 
     @property
     def next_event(self) -> simpy.Event:
-        """What it waits for."""
+        """Event that the process waits for."""
         event: simpy.Event = self._process.target
         return event
 
     def look_again(self) -> None:
-        """Tell an executor that does not run anything that what is to run next, or when, may have changed."""
+        """Notify an executor that is not running that its next item, or the item's start time, may have changed."""
         if self._pause is not None:
             pause, self._pause = self._pause, None
             pause.succeed()
@@ -129,14 +129,14 @@ class ExecutorProcess:
             self._interrupt()
 
     def fail(self) -> None:
-        """Go down, whatever it is doing."""
+        """Go down, interrupting any activity."""
         working = self.status in (ExecutorStatus.RECEIVING, ExecutorStatus.RUNNING)
         self.status = ExecutorStatus.DOWN
         if working and self._pause is None:
             self._interrupt()
 
     def repair(self) -> None:
-        """Come back."""
+        """Come back up."""
         self.status = ExecutorStatus.IDLE
         self.look_again()
 

@@ -1,8 +1,8 @@
-"""On-demand virtual machines as SimPy processes: they come first, and leave a platform's capacity to deferrable jobs.
+"""On-demand virtual machines (VMs), which take priority and leave the remaining capacity to deferrable jobs.
 
-A VM takes its cores when it arrives, if they are free of other VMs, and gives them back when it leaves; deferrable jobs
-never stand in its way. Within an instant VMs leave before others arrive. They are replayed from records, or arrive at
-random, in batches, more of them by day than by night.
+A VM takes its cores when it arrives, if no other VM uses them, and releases them when it leaves; deferrable jobs never
+block it. At the same instant, departures come before arrivals. VMs are replayed from records, or arrive at random in
+batches, with a daily pattern.
 """
 
 from __future__ import annotations
@@ -29,58 +29,58 @@ __all__ = ["OnDemand", "OnDemandVM", "on_demand_vms", "replayed_vms"]
 Floats = NDArray[np.float64]
 Amounts = tuple[float, ...]
 
-#: When VMs arrive together, and of each when it leaves and what it takes of each resource.
+#: Arrival time of a batch of VMs, and for each VM its departure time and its amount of each resource.
 Batch = tuple[float, list[tuple[float, Amounts]]]
 
-#: Returns the batches of one simulation, in order of time.
+#: Function that returns the batches of one simulation in order of time.
 Batches = Callable[[FluctuatingCluster], Iterator[Batch]]
 
-#: Amounts that are not whole add up with errors: a VM fits if no more than this share of the platform is missing.
+#: Tolerance for rounding errors of fractional amounts: a VM fits if at most this fraction of the platform is missing.
 _TOLERANCE = 1e-9
 
 _NO_MORE: Batch = (math.inf, [])
 
 
 class OnDemandVM(Protocol):
-    """What a record of a VM must offer, beside an attribute for each resource, by name, such as ``cores``."""
+    """Record of a VM; it also has an attribute per resource, by name, such as ``cores``."""
 
     @property
     def start(self) -> float:
-        """When it arrives, in slots; may be before 0."""
+        """Arrival time in slots; may be negative."""
 
     @property
     def end(self) -> float:
-        """When it leaves, in slots; may be infinite."""
+        """Departure time in slots; may be infinite."""
 
 
 class OnDemand:
-    """The on-demand VMs of one simulation; live, do not change it.
+    """On-demand VMs of one simulation; a live object that must not be changed.
 
     At any time, num_initial + num_arrived = num_present + num_departed + num_turned_away.
 
     Parameters
     ----------
     env : simpy.Environment
-        Where they live.
+        Environment of the simulation.
     total : tuple of float
-        What the platform has of each resource.
+        Capacity of the platform, per resource.
 
     Attributes
     ----------
     total : tuple of float
-        As above.
+        Capacity of the platform, per resource.
     free : tuple of float
-        What VMs leave of each resource now.
+        Capacity that VMs currently leave free, per resource.
     num_initial : int
-        VMs that were there as the simulation began.
+        Number of VMs present at the start of the simulation.
     num_arrived : int
-        VMs that have come since.
+        Number of VMs that arrived since.
     num_turned_away : int
-        Those of them for which too little was free.
+        Number of those rejected because too little was free.
     num_departed : int
-        VMs that have left.
+        Number of VMs that left.
     turned_away_work : tuple of float
-        What those turned away would have held, times how long: in core-slots, and so for each resource.
+        Amount times duration of the rejected VMs, per resource, such as core-slots.
     """
 
     def __init__(self, env: simpy.Environment, total: Amounts) -> None:
@@ -95,7 +95,7 @@ class OnDemand:
         self._slack = tuple(_TOLERANCE * amount for amount in total)
 
     def __repr__(self) -> str:
-        """Say how many there are and what has become of the others."""
+        """Return the numbers of present, arrived and rejected VMs as text."""
         return (
             f"<{self.num_present} on-demand VMs of {self.num_initial} + {self.num_arrived}, "
             f"{self.num_turned_away} turned away>"
@@ -103,36 +103,36 @@ class OnDemand:
 
     @property
     def num_present(self) -> int:
-        """VMs that are there now."""
+        """Number of VMs present now."""
         return self.num_initial + self.num_arrived - self.num_turned_away - self.num_departed
 
     @property
     def capacity(self) -> Amounts:
-        """What VMs leave of each resource, without the errors of sums that would make it negative."""
+        """Capacity that VMs leave free per resource, without negative rounding errors."""
         return tuple(max(0.0, amount) for amount in self.free)
 
     def arrive(self, time: float, end: float, amounts: Amounts) -> None:
-        """Let a VM take what it needs from now on, or turn it away.
+        """Admit a VM if enough is free now, otherwise turn it away.
 
         Parameters
         ----------
         time, end : float
-            When it comes, which is now, and leaves, in slots.
+            Arrival time, which is now, and departure time, in slots.
         amounts : tuple of float
-            What it takes of each resource.
+            Amount that the VM takes of each resource.
         """
         self.num_arrived += 1
-        if end <= time:  # it holds nothing, not even for an instant
+        if end <= time:  # such a VM takes nothing, not even for an instant
             self.num_departed += 1
         elif not self._take(amounts):
             self.num_turned_away += 1
-            work = (amount * (end - time) if amount else 0.0 for amount in amounts)  # it may be there for ever
+            work = (amount * (end - time) if amount else 0.0 for amount in amounts)  # the end may be infinite
             self.turned_away_work = tuple(map(add, self.turned_away_work, work))
         else:
             self._stay_until(end, amounts)
 
     def begin(self, batches: Iterator[Batch]) -> Batch:
-        """Let pass what happened before time 0, which has no place on the clock, and return what comes next."""
+        """Process the batches before time 0, which the clock does not cover, and return the next batch."""
         present: list[tuple[float, Amounts]] = []  # a heap
         time, vms = next(batches, _NO_MORE)
         while time < 0:
@@ -160,23 +160,23 @@ class OnDemand:
 
     def _stay_until(self, end: float, amounts: Amounts) -> None:
         if end < math.inf:
-            # The clock may stand one rounding error after an arrival.
+            # Because of rounding, the clock may be slightly past the end.
             at(self._env, max(end, self._env.now), Phase.COMPLETION, amounts).callbacks.append(self._leave)
 
     def _leave(self, event: simpy.Event) -> None:
-        """Take back what a VM has held, the value of the event."""
+        """Release the amounts that a VM held, which are the value of the event."""
         self.num_departed += 1
         held: Any = event.value
         self.free = tuple(map(add, self.free, held)) if self.num_present else self.total
 
 
 def _hosted(total: Amounts, batches: Batches, listener: Callable[[OnDemand], None] | None) -> CapacityProcess:
-    """Return a process in which VMs come and go, and which sets the capacity once a slot, when it is looked at."""
+    """Return a process in which VMs come and go, and which sets the capacity once per slot."""
 
     def run(cluster: FluctuatingCluster) -> Generator[simpy.Event, None, None]:
-        """Let VMs arrive; each leaves by an event of its own."""
+        """Admit VMs; each leaves by an event of its own."""
         if len(total) != len(cluster.resources):
-            raise InvalidConfiguration(f"total is {total}, want a number for each of {cluster.resources}")
+            raise InvalidConfiguration(f"total: got {total}, expected a number for each of {cluster.resources}")
         env = cluster.env
         platform = OnDemand(env, total)
         if listener is not None:
@@ -193,7 +193,7 @@ def _hosted(total: Amounts, batches: Batches, listener: Callable[[OnDemand], Non
             if slot <= env.now:
                 cluster.set_capacity(platform.capacity)
                 slot += 1
-            tick.callbacks = []  # the same event serves again
+            tick.callbacks = []  # the event is reused
             schedule_at(tick, min(time, slot), Phase.CAPACITY)
             yield tick
 
@@ -203,30 +203,30 @@ def _hosted(total: Amounts, batches: Batches, listener: Callable[[OnDemand], Non
 def replayed_vms(
     total: ArrayLike, vms: Iterable[OnDemandVM], *, listener: Callable[[OnDemand], None] | None = None
 ) -> CapacityProcess:
-    """Return a process that replays on-demand VMs and leaves the rest of a platform to deferrable jobs.
+    """Return a process that replays on-demand VMs and leaves the remaining capacity to deferrable jobs.
 
     Parameters
     ----------
     total : float or sequence of float
-        What the platform has, one number for each of the cluster's resources.
+        Capacity of the platform, one number per resource of the cluster.
     vms : iterable of OnDemandVM
-        In order of their starts. They are read one ahead of the clock, so memory follows the VMs that are there. Those
-        that are alive at time 0 arrive at time 0; those that have ended by then are left out.
+        VMs in order of their starts. They are read one ahead of the clock, so memory depends on the VMs present. VMs
+        that are alive at time 0 arrive at time 0; VMs that have ended by then are skipped.
     listener : callable, optional
-        Called with the live :class:`OnDemand` of each simulation as it begins, which counts what is turned away.
+        Called at the start of each simulation with its live :class:`OnDemand`, which counts rejected VMs.
 
     Returns
     -------
     callable
-        To be passed as the capacity of a ``DeferrableCluster``.
+        Process to pass as the capacity of a ``DeferrableCluster``.
 
     Raises
     ------
     InvalidConfiguration
-        If the total is out of range or has another length than the cluster's resources, or the VMs are an iterator
-        and are to be read a second time.
+        If the total is out of range or does not match the cluster's resources, or the VMs are an iterator and would
+        have to be read again.
     WorkloadError
-        While it runs, if a VM is out of order, ends before it starts, or lacks a resource.
+        During the run, if a VM is out of order, ends before it starts, or lacks a resource.
 
     Examples
     --------
@@ -247,10 +247,10 @@ def replayed_vms(
     used_up = False
 
     def batches(cluster: FluctuatingCluster) -> Iterator[Batch]:
-        """Read the VMs once more."""
+        """Yield the batches of VMs, reading the VMs again."""
         nonlocal used_up
         if used_up:
-            raise InvalidConfiguration("the on-demand VMs are an iterator, which can be read only once: pass a list")
+            raise InvalidConfiguration("vms: got an iterator, which can be read only once; pass a list")
         used_up = isinstance(vms, Iterator)
         return _batches(vms, cluster.resources)
 
@@ -258,7 +258,7 @@ def replayed_vms(
 
 
 def _batches(vms: Iterable[OnDemandVM], resources: tuple[str, ...]) -> Iterator[Batch]:
-    """Yield each VM that lives at time 0 or later, on its own."""
+    """Yield a batch for each VM that is alive at time 0 or later."""
     start_and_end, amounts_of = attrgetter("start", "end"), attrgetter(*resources)
     alone = len(resources) == 1
     last = -math.inf
@@ -270,21 +270,23 @@ def _batches(vms: Iterable[OnDemandVM], resources: tuple[str, ...]) -> Iterator[
         except (AttributeError, TypeError, ValueError) as error:
             raise WorkloadError(f"on-demand VM {vm!r}: {error}") from error
         if not last <= start < math.inf:
-            raise WorkloadError(f"on-demand VM {vm!r} starts at {start!r}, after one at {last!r}: sort the VMs")
+            raise WorkloadError(
+                f"on-demand VM {vm!r} starts at {start!r}, after one at {last!r}; sort the VMs by start"
+            )
         if not end >= start:
             raise WorkloadError(f"on-demand VM {vm!r} ends at {end!r}, before its start at {start!r}")
         for amount in amounts:
             if not 0 <= amount < math.inf:
-                raise WorkloadError(f"on-demand VM {vm!r} takes {amount!r} of a resource, want a number from 0 on")
+                raise WorkloadError(f"on-demand VM {vm!r}: amount: got {amount!r}, expected a number >= 0")
         last = start
         if end > 0 or start >= 0:
             yield max(start, 0.0), [(end, amounts)]
 
 
-#: Draws an array of a given length.
+#: Function that samples an array of a given length.
 Sampler = Callable[[np.random.Generator, int], ArrayLike]
 
-# Part of what a seed means: another value gives other VMs.
+# Number of values sampled at once. It affects the random numbers: with another value, a seed gives other VMs.
 _BLOCK = 1024
 
 
@@ -299,46 +301,46 @@ def on_demand_vms(
     warm_up: float = 0.0,
     listener: Callable[[OnDemand], None] | None = None,
 ) -> CapacityProcess:
-    """Return a process in which on-demand VMs arrive at random and leave the rest of a platform to deferrable jobs.
+    """Return a process in which on-demand VMs arrive at random and leave the remaining capacity to deferrable jobs.
 
-    Batches of VMs arrive in a Poisson process, whose rate may change with time: arrivals at its highest rate are drawn,
-    and kept with the probability that the rate of their time is of the highest one (thinning; Lewis and Shedler, 1979).
-    Each VM of a batch draws its size and its lifetime for itself, takes what it needs if that is free, and is turned
-    away otherwise. So without batches this is an Erlang loss system, M/G/c/c, or M/G/infinity on a large platform.
+    Batches of VMs arrive in a Poisson process whose rate may change with time. Arrivals are sampled at the maximum rate
+    and accepted with probability rate / maximum (thinning; Lewis and Shedler, 1979). Each VM of a batch samples its
+    size and lifetime independently. It takes what it needs if that is free, and is turned away otherwise. Without
+    batches this is an Erlang loss system, M/G/c/c, or M/G/infinity on a large platform.
 
-    Arrivals, batch sizes, sizes and lifetimes have random streams of their own below the simulation's stream
-    ``"capacity"``: every agent faces the same VMs, and other sizes leave the arrivals as they are.
+    Arrivals, batch sizes, sizes and lifetimes have separate random streams below the simulation's stream
+    ``"capacity"``: every agent gets the same VMs, and a change of the sizes leaves the arrivals unchanged.
 
     Parameters
     ----------
     total : float or sequence of float
-        What the platform has, one number for each of the cluster's resources.
+        Capacity of the platform, one number per resource of the cluster.
     arrivals : float or TimeVarying
-        Batches a slot, such as a :class:`~desim.processes.Pattern`.
+        Rate of batches per slot; a number, or for example a :class:`~desim.processes.Pattern`.
     lifetime : float or callable
-        In slots: the mean of an exponential distribution, or a function of a random generator and a count that draws
-        so many, each at least 0; they may be infinite.
+        Lifetimes in slots: the mean of an exponential distribution, or a function of a random generator and a count
+        that samples the given number of values >= 0, which may be infinite.
     sizes : array_like of shape (num_sizes,) or (num_sizes, num_resources)
-        What VMs take of each resource.
+        Possible amounts of each resource that a VM takes.
     probabilities : array_like of shape (num_sizes,), optional
-        How frequent each size is, adding up to 1; all are equally so if None.
+        Probability of each size, with sum 1; equal if None.
     batch_size : int or callable
-        VMs of a batch, at least 1: a number, or a function of a random generator and a count that draws so many.
+        Number of VMs per batch, at least 1: a number, or a function of a random generator and a count.
     warm_up : float
-        VMs arrive from so many slots before time 0 on. Without it the platform is empty as the run begins; a multiple
-        of the longest lifetimes begins it in its usual state.
+        Length of the warm-up in slots: VMs arrive from this time before 0 on. Without it the platform is empty at the
+        start; a multiple of the longest lifetimes starts it in its steady state.
     listener : callable, optional
-        Called with the live :class:`OnDemand` of each simulation as it begins, which counts what is turned away.
+        Called at the start of each simulation with its live :class:`OnDemand`, which counts rejected VMs.
 
     Returns
     -------
     callable
-        To be passed as the capacity of a ``DeferrableCluster``.
+        Process to pass as the capacity of a ``DeferrableCluster``.
 
     Raises
     ------
     InvalidConfiguration
-        If an argument is out of range, at once or when it is drawn from.
+        If an argument is out of range; sampled values are checked when they are used.
 
     Examples
     --------
@@ -359,7 +361,7 @@ def on_demand_vms(
     first = -finite("warm_up", warm_up, least=0)
 
     def batches(cluster: FluctuatingCluster) -> Iterator[Batch]:
-        """Draw the batches of one simulation."""
+        """Yield the batches of one simulation."""
         rngs = cluster.simulation.stream("capacity").spawn(4)
         lives = _drawn("lifetime", lifetimes, rngs[3])
         counts = _drawn("batch_size", batch_sizes, rngs[1], counts=True)
@@ -371,40 +373,40 @@ def on_demand_vms(
                 lives_and_needs = zip(islice(lives, count), islice(needs, count), strict=True)
                 yield time, [(time + life, need) for life, need in lives_and_needs]
             if not times:
-                yield end, []  # the clock goes on however long nobody comes
+                yield end, []  # so that the clock advances even if no VM arrives for long
 
     return _hosted(amounts, batches, listener)
 
 
 def _thinned(rate: TimeVarying, rng: np.random.Generator, time: float) -> Iterator[tuple[list[float], float]]:
-    """Yield the arrivals of one stretch of time after the other, and when each ends."""
+    """Yield the arrivals of successive stretches of time, each with the end of its stretch."""
     highest = rate.maximum
     while highest > 0:
         candidates = time + np.cumsum(rng.exponential(1.0 / highest, _BLOCK))
         rates = np.asarray(rate(candidates), dtype=np.float64)
         if rates.shape != candidates.shape:
-            raise InvalidConfiguration(f"arrivals gave an array of shape {rates.shape}, want {candidates.shape}")
+            raise InvalidConfiguration(f"arrivals: got an array of shape {rates.shape}, expected {candidates.shape}")
         wrong = np.flatnonzero(~((rates >= 0) & (rates <= highest * (1.0 + 1e-9))))
         if len(wrong):
             rate_there, there = float(rates[wrong[0]]), float(candidates[wrong[0]])
             raise InvalidConfiguration(
-                f"arrivals is {rate_there!r} at time {there!r}, want a number from 0 to its maximum {highest!r}"
+                f"arrivals: got {rate_there!r} at time {there!r}, expected a number from 0 to its maximum {highest!r}"
             )
         time = float(candidates[-1])
         yield candidates[rng.random(_BLOCK) * highest < rates].tolist(), time
 
 
 def _drawn(name: str, sampler: Sampler, rng: np.random.Generator, *, counts: bool = False) -> Iterator[float]:
-    """Draw numbers from 0 on without end, or whole ones from 1 on, many at a time."""
+    """Yield sampled numbers >= 0, or integers >= 1, without end, sampling many at a time."""
 
     def block() -> list[float]:
         values = np.asarray(sampler(rng, _BLOCK), dtype=np.float64)
         if values.shape != (_BLOCK,):
-            raise InvalidConfiguration(f"{name} gave an array of shape {values.shape}, want ({_BLOCK},)")
+            raise InvalidConfiguration(f"{name}: got an array of shape {values.shape}, expected ({_BLOCK},)")
         good = (values >= 1) & (values < np.inf) & (values == np.floor(values)) if counts else values >= 0
         if not good.all():
-            wanted = "whole numbers of at least 1" if counts else "numbers from 0 on"
-            raise InvalidConfiguration(f"{name} gave {float(values[~good][0])!r}, want {wanted}")
+            wanted = "integers >= 1" if counts else "numbers >= 0"
+            raise InvalidConfiguration(f"{name}: got {float(values[~good][0])!r}, expected {wanted}")
         drawn: list[float] = values.tolist()
         return drawn
 
@@ -420,12 +422,12 @@ def _always(number: int) -> Sampler:
 
 
 def _sizes_of(sizes: ArrayLike, num_resources: int) -> list[Amounts]:
-    """Return what VMs of each size take of each resource."""
+    """Return the amounts of each resource, by VM size."""
     table = numbers_of("sizes", sizes)
     if table.ndim < 2:
         table = table.reshape(-1, 1)
     if table.ndim > 2 or not len(table) or table.shape[1] != num_resources:
-        raise InvalidConfiguration(f"sizes is {sizes!r}, want a row for each size of as many numbers as total has")
+        raise InvalidConfiguration(f"sizes: got {sizes!r}, expected a row per size with as many numbers as total")
     return [tuple(row) for row in table.tolist()]
 
 
@@ -434,14 +436,14 @@ def _chances_of(probabilities: ArrayLike | None, num_sizes: int) -> Floats | Non
         return None
     table = numbers_of("probabilities", probabilities)
     if table.shape != (num_sizes,) or not math.isclose(table.sum(), 1.0, abs_tol=1e-6):
-        raise InvalidConfiguration(f"probabilities is {probabilities!r}, want {num_sizes} numbers that add up to 1")
+        raise InvalidConfiguration(f"probabilities: got {probabilities!r}, expected {num_sizes} numbers with sum 1")
     chances: Floats = table / table.sum()
     return chances
 
 
 def _total_of(total: ArrayLike) -> Amounts:
-    """Return what a platform has of each resource."""
+    """Return the capacity of a platform per resource."""
     table = numbers_of("total", total)
     if table.ndim > 1 or not table.size:
-        raise InvalidConfiguration(f"total is {total!r}, want a number for each resource")
+        raise InvalidConfiguration(f"total: got {total!r}, expected a number for each resource")
     return tuple(table.reshape(-1).tolist())

@@ -1,7 +1,7 @@
-"""Outages as SimPy processes, of the cores of a batch cluster or the executors of a DAG cluster: planned or random.
+"""Outage processes for the cores of a batch cluster or the executors of a DAG cluster: planned or random.
 
-Each is given to a cluster as ``processes=[...]``. They are short on purpose: copy one and change
-it where your machine fails in another way.
+A cluster takes one in ``processes=[...]``. The processes are short on purpose: copy one and adapt
+it if your machine fails differently.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ __all__ = ["FailingCluster", "FailureCounts", "Outage", "planned_outages", "rand
 
 
 class FailureCounts:
-    """How often each unit has failed without having been repaired.
+    """Number of unrepaired failures of each unit.
 
     Parameters
     ----------
     kind : str
-        What the units are called in errors.
+        Name of the units in error messages.
     num_units : int
-        How many there are.
+        Number of units.
     """
 
     def __init__(self, kind: str, num_units: int) -> None:
@@ -42,17 +42,17 @@ class FailureCounts:
         Parameters
         ----------
         units : int
-            The units that fail, as a bit set.
+            Failing units, as a bit set.
 
         Returns
         -------
         list of int
-            Those that were up, ascending.
+            Numbers of the units that were up, ascending.
 
         Raises
         ------
         InvalidConfiguration
-            If one of them does not exist.
+            If a unit does not exist.
         """
         members = self._members(units)
         for unit in members:
@@ -65,19 +65,19 @@ class FailureCounts:
         Parameters
         ----------
         units : int
-            The units that are repaired, as a bit set.
+            Repaired units, as a bit set.
         time : float
-            When, in seconds.
+            Time of the repair in seconds.
 
         Returns
         -------
         list of int
-            Those that are up again, ascending.
+            Numbers of the units that are up again, ascending.
 
         Raises
         ------
         InvalidConfiguration
-            If one of them does not exist or is not down.
+            If a unit does not exist or is not down.
         """
         members = self._members(units)
         for unit in members:
@@ -90,18 +90,18 @@ class FailureCounts:
     def _members(self, units: int) -> list[int]:
         if units < 0 or units >> self.num_units:
             raise InvalidConfiguration(
-                f"the set {units:#x} does not lie within the {self.num_units} {self._kind}s of the cluster"
+                f"units: got the set {units:#x}, expected units among the {self.num_units} {self._kind}s of the cluster"
             )
         return [unit for unit, digit in enumerate(f"{units:b}"[::-1]) if digit == "1"]
 
 
 class FailingCluster:
-    """A part of problems whose cores or executors fail and come back: it counts, and the problem says what follows.
+    """Mixin for problems whose cores or executors fail and are repaired: it counts, and subclasses act.
 
     Attributes
     ----------
     failures : FailureCounts
-        To be made when the problem is bound.
+        Failure counts, to be created when the problem is bound.
     """
 
     env: simpy.Environment
@@ -110,60 +110,60 @@ class FailingCluster:
 
     @property
     def num_units(self) -> int:
-        """How many cores or executors can fail."""
+        """Number of cores or executors that can fail."""
         return self.failures.num_units
 
     def fail(self, units: int) -> None:
-        """Take cores or executors down now, with what runs on them.
+        """Take cores or executors down now, interrupting what runs on them.
 
-        Call it from a process, in the phase CAPACITY of its instant. Failures nest: what has failed twice must be
-        repaired twice.
+        Call it from a process in the phase CAPACITY. Failures nest: a unit that failed twice must be repaired
+        twice.
 
         Parameters
         ----------
         units : int
-            The cores or executors, as a bit set.
+            Cores or executors, as a bit set.
 
         Raises
         ------
         InvalidConfiguration
-            If one of them does not exist.
+            If a unit does not exist.
         """
         self.take_down(units, self.failures.fail(units))
 
     def repair(self, units: int) -> None:
-        """Bring cores or executors back now; the counterpart of :meth:`fail`.
+        """Bring cores or executors back up now, after :meth:`fail`.
 
         Parameters
         ----------
         units : int
-            The cores or executors, as a bit set.
+            Cores or executors, as a bit set.
 
         Raises
         ------
         InvalidConfiguration
-            If one of them does not exist or is not down.
+            If a unit does not exist or is not down.
         """
         self.bring_up(units, self.failures.repair(units, self.env.now))
 
     def take_down(self, units: int, fresh: list[int]) -> None:
-        """Let go down, of those that fail, the ones that were up: what a problem makes of :meth:`fail`."""
+        """Handle a failure: ``units`` fail, ``fresh`` lists those that were up. Implemented by subclasses."""
         raise NotImplementedError
 
     def bring_up(self, units: int, fresh: list[int]) -> None:
-        """Let work again, of those repaired, the ones that are up now: what a problem makes of :meth:`repair`."""
+        """Handle a repair: ``units`` are repaired, ``fresh`` lists those that are up now. Implemented by subclasses."""
         raise NotImplementedError
 
 
 class Outage(NamedTuple):
-    """One outage.
+    """Outage of some units.
 
     Attributes
     ----------
     start, end : float
-        The units are down in [start, end), in seconds; ``end`` may be infinite.
+        Start and end in seconds: the units are down in [start, end); ``end`` may be infinite.
     units : int
-        The cores or executors as a bit set, bit i for number i.
+        Cores or executors as a bit set: bit i stands for number i.
     """
 
     start: float
@@ -175,33 +175,33 @@ Process = Callable[[FailingCluster], Generator[simpy.Event, None, None]]
 
 
 def planned_outages(outages: Iterable[Outage]) -> Process:
-    """Return a process that takes units down and brings them back at given times.
+    """Return a process that takes units down and brings them back up at given times.
 
     Parameters
     ----------
     outages : iterable of Outage
-        In order of their start; they may overlap, and a unit that two of them hold is down
+        Outages in order of their start; they may overlap, and a unit in two outages is down
         until both have ended.
 
     Returns
     -------
     callable
-        To be passed in ``BatchCluster(..., processes=[...])`` or ``DagCluster(..., processes=[...])``.
+        Process to pass in ``BatchCluster(..., processes=[...])`` or ``DagCluster(..., processes=[...])``.
 
     Raises
     ------
     WorkloadError
-        While the run goes on, at an outage that begins before the one before it or does not end after it has begun.
+        During the run, if an outage starts before its predecessor, or does not end after its start.
     """
     planned = tuple(outages)
 
     def run(cluster: FailingCluster) -> Generator[simpy.Event, None, None]:
-        """Let the outages begin; a process each ends them."""
+        """Start the outages; a process per outage ends it."""
         env = cluster.env
         last = env.now
         for outage in planned:
             if not last <= outage.start < outage.end:
-                raise WorkloadError(f"{outage}: want outages in order of start, each to end after it has started")
+                raise WorkloadError(f"outages: got {outage}, expected order of start, and an end after each start")
             last = outage.start
             if outage.start > env.now:
                 yield at(env, outage.start, Phase.CAPACITY)
@@ -213,30 +213,30 @@ def planned_outages(outages: Iterable[Outage]) -> Process:
 
 
 def random_outages(mean_time_to_failure: float, mean_time_to_repair: float, *, units_per_failure: int = 1) -> Process:
-    """Return a process in which blocks of units fail and are repaired independently of each other.
+    """Return a process in which blocks of units fail and are repaired independently.
 
-    Times to failure and to repair are exponential. They come from the simulation's stream
-    ``"outages"``, so that every agent faces the same outages.
+    Times to failure and to repair are exponentially distributed. They come from the simulation's stream
+    ``"outages"``, so that every agent gets the same outages.
 
     Parameters
     ----------
     mean_time_to_failure : float
-        Mean time that a block is up, in seconds.
+        Mean time for which a block is up, in seconds.
     mean_time_to_repair : float
-        Mean time that it is down, in seconds.
+        Mean time for which a block is down, in seconds.
     units_per_failure : int
-        Cores or executors of a block, as of a node; the last block may have fewer.
+        Number of cores or executors per block, such as those of a node; the last block may have fewer.
 
     Returns
     -------
     callable
-        To be passed in ``BatchCluster(..., processes=[...])`` or ``DagCluster(..., processes=[...])``. The run ends
-        with its last job.
+        Process to pass in ``BatchCluster(..., processes=[...])`` or ``DagCluster(..., processes=[...])``. It does not
+        keep the run alive after the last job.
 
     Raises
     ------
     InvalidConfiguration
-        If a mean is not positive or a block has no unit.
+        If a mean is not > 0, or a block has no unit.
     """
     finite("mean_time_to_failure", mean_time_to_failure, above=0)
     finite("mean_time_to_repair", mean_time_to_repair, above=0)
@@ -250,7 +250,7 @@ def random_outages(mean_time_to_failure: float, mean_time_to_repair: float, *, u
             block = ((1 << count) - 1) << first
             (child,) = rng.spawn(1)
             cluster.env.process(_fail_and_repair(cluster, block, child, mean_time_to_failure, mean_time_to_repair))
-        yield from ()  # a process is a generator
+        yield from ()  # makes this function a generator, as a process must be
 
     return in_background(run)
 

@@ -1,7 +1,7 @@
-"""Sweeps: many runs, here or on a cluster, each performed once, and stored at once.
+"""Sweeps: many runs, on this machine or on a cluster, each simulated once and stored at once.
 
-``desim compare``, the experiments and studies of your own use this. :func:`perform_tasks` is what lies below: tasks of
-any kind, without a store.
+``desim compare``, the experiments and your own studies use this package. :func:`perform_tasks` is the layer below:
+tasks of any kind, without a store.
 """
 
 from __future__ import annotations

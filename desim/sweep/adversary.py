@@ -1,14 +1,15 @@
-"""Search for the instances on which one agent is worst beside another: simulated annealing over small workloads.
+"""Adversarial search for instances on which one agent does worst relative to another, by simulated annealing.
 
-Mean results over benchmarks hide that each heuristic is several times as bad as another on some instances, and tell
-nothing of what these look like. PISA (J. R. Coleman and B. Krishnamachari, "PISA: an adversarial approach to comparing
-task graph scheduling algorithms", 2024) looks for them: it changes a weight or an edge of a small instance, keeps the
-change if the ratio of the two makespans grows, and with some probability if it falls. Here the same for any problem
-that has instances to change (``Kind.instances_from``) and any of its metrics.
+Mean results over benchmarks hide that each heuristic can be several times as bad as another on some instances, and say
+nothing about these instances. PISA (J. R. Coleman and B. Krishnamachari, "PISA: an adversarial approach to comparing
+task graph scheduling algorithms", 2024) searches for them: it changes a weight or an edge of a small instance, and
+keeps the change if the ratio of the two makespans increases, or with some probability if it decreases. This module does
+the same for any problem with such instances (``Kind.instances_from``) and any of its metrics.
 
-The probability of a fall from ratio r to r' is (r' / r) ** (1 / temperature), and the temperature falls geometrically.
-Each restart begins from another drawn instance. Same seed, same search: its state, that of the random numbers
-included, is a file, from which an interrupted search goes on to the same end.
+A change of the ratio from r to a lower r' is accepted with probability (r' / r) ** (1 / temperature), and the
+temperature decreases geometrically. Each restart begins from another random instance. The same seed gives the same
+search. The state, including that of the random generator, is stored in a file, so that an interrupted search continues
+to the same result.
 """
 
 from __future__ import annotations
@@ -32,18 +33,18 @@ from desim.records import write_atomically
 
 __all__ = ["Annealing", "Found", "Instance", "Ratio", "instances_of", "search"]
 
-#: Changes between two writes of the state.
+#: Number of changes between two writes of the state.
 BETWEEN_WRITES = 200
 
 
 class Instance(Protocol):
-    """A small workload and the system that it meets: what is drawn, changed, simulated and written.
+    """Small workload with its system, which a search generates, changes, simulates and writes.
 
     Attributes
     ----------
     at_the_end : mapping of str to callable
-        Metrics that can be told of a simulation that has come to its end, without its records, which cost more than
-        such a small simulation itself.
+        Metrics computed from a simulation at its end, without its records, which would take longer than such a small
+        simulation.
     """
 
     at_the_end: ClassVar[Mapping[str, Callable[[Simulation], float]]]
@@ -53,39 +54,39 @@ class Instance(Protocol):
         """Return a random instance."""
 
     def changed(self, rng: Generator) -> Self:
-        """Return an instance with one thing changed at random."""
+        """Return a copy with one random change."""
 
     def problem(self, agent: Agent) -> Problem:
-        """Return what an agent is asked in."""
+        """Return the problem for an agent."""
 
     def plain(self) -> dict[str, Any]:
-        """Return plain values, from which :meth:`of_plain` makes the same instance."""
+        """Return plain values from which :meth:`of_plain` creates an equal instance."""
 
     @classmethod
     def of_plain(cls, values: Mapping[str, Any]) -> Self:
-        """Return the instance of plain values."""
+        """Return the instance described by plain values."""
 
     def write(self, path: Path) -> None:
-        """Write a workload file in JSON that the command line reads."""
+        """Write a workload file in JSON that the command line can read."""
 
 
 def instances_of(problem: str) -> type[Instance]:
-    """Return the instances of a problem that can be searched.
+    """Return the class of a problem's instances for adversarial search.
 
     Parameters
     ----------
     problem : str
-        Such as ``"dag"``.
+        Name of the problem, such as ``"dag"``.
 
     Returns
     -------
     type
-        As its kind names it.
+        Class that the kind of problem names.
 
     Raises
     ------
     InvalidConfiguration
-        If it has none.
+        If the problem has none.
     """
     known = {name: kind for name, kind in kinds().items() if kind.instances_from}
     if problem not in known:
@@ -96,21 +97,21 @@ def instances_of(problem: str) -> type[Instance]:
 
 
 class Ratio:
-    """How many times as bad an agent is as a rival.
+    """Ratio of an agent's objective to a baseline's: how many times as bad the agent is.
 
     Parameters
     ----------
     problem : str
-        Such as ``"dag"``.
+        Name of the problem, such as ``"dag"``.
     agent, rival : str
-        By name.
+        Names of the two agents; the rival is the baseline.
     objective : str
-        A metric of which is known which way is better.
+        Name of a metric for which lower or higher values are better.
 
     Raises
     ------
     InvalidConfiguration
-        If an agent or the metric is unknown, or no way is better.
+        If an agent or the metric is unknown, or neither lower nor higher values are better.
     """
 
     def __init__(self, problem: str, agent: str, rival: str, objective: str) -> None:
@@ -120,13 +121,13 @@ class Ratio:
             near = did_you_mean(objective, known)
             raise InvalidConfiguration(f"no objective {objective!r}{near}; there are {', '.join(known)}")
         for name in (agent, rival):
-            plugins.create_agent(problem, name)  # before anything is simulated
+            plugins.create_agent(problem, name)  # raises before anything is simulated
         self._problem, self._objective = problem, objective
         self.agents = agent, rival
         self._higher = kind.metrics[objective].better == "higher"
 
     def values(self, instance: Instance) -> tuple[float, float]:
-        """Return the objective of the agent and of the rival on an instance."""
+        """Return the objective of the agent and of the baseline on an instance."""
         agent, rival = (self._value(instance, name) for name in self.agents)
         return agent, rival
 
@@ -139,30 +140,30 @@ class Ratio:
         return tell(end_of(problem, agent))
 
     def __call__(self, instance: Instance) -> float:
-        """Return the ratio; not a number where it makes no sense, as where the rival's objective is 0."""
+        """Return the ratio; NaN if it is undefined, for example if the baseline's objective is 0."""
         worse, better = self.values(instance)[:: -1 if self._higher else 1]
         return worse / better if worse >= 0 and better > 0 else math.nan
 
 
 @dataclass(frozen=True)
 class Annealing:
-    """How long is searched, and how boldly.
+    """Length and temperatures of an annealing search.
 
     Attributes
     ----------
     steps : int
-        Changes that are tried in each restart.
+        Number of changes to try per restart.
     restarts : int
-        Instances from which is begun.
+        Number of random instances to start from.
     hot, cold : float
-        The temperatures at the first and the last step.
+        Temperatures at the first and the last step.
     seed : int
-        Of all that is random.
+        Seed of all random numbers.
 
     Raises
     ------
     InvalidConfiguration
-        If one is out of range.
+        If a value is out of range.
     """
 
     steps: int = 1_000
@@ -180,23 +181,23 @@ class Annealing:
         finite("hot", self.hot, least=self.cold)
 
     def temperature(self, step: int) -> float:
-        """Return the temperature of a step, the first of which is 1."""
+        """Return the temperature at a step, counted from 1."""
         progress = (step - 1) / max(self.steps - 1, 1)
         return float(self.hot * (self.cold / self.hot) ** progress)
 
 
 @dataclass(frozen=True)
 class Found:
-    """What a search has come to.
+    """Result of a search.
 
     Attributes
     ----------
     instance : Instance
-        The worst that was met.
+        Worst instance found.
     ratio : float
-        There; not a number if no instance had one.
+        Ratio on this instance; NaN if it was undefined on all instances.
     evaluations : int
-        Instances that were simulated.
+        Number of simulated instances.
     """
 
     instance: Instance
@@ -206,7 +207,7 @@ class Found:
 
 @dataclass
 class _State:
-    """Where a search stands, in plain values."""
+    """State of a search as plain values."""
 
     settings: dict[str, Any]
     random: dict[str, Any]
@@ -228,27 +229,27 @@ def search(
     state: Path | None = None,
     listen: Callable[[int], None] | None = None,
 ) -> Found:
-    """Look for an instance with a large ratio.
+    """Search for an instance with a large ratio.
 
     Parameters
     ----------
     kind : type of Instance
-        What is drawn and changed.
+        Class of the instances.
     ratio : callable
-        What is to be large; instances for which it is not a number are left.
+        Function to maximize; instances for which it is NaN are rejected.
     annealing : Annealing
-        Length, temperatures, seed.
+        Length, temperatures and seed.
     name : str
-        What the ratio is, so that a state of another search is refused.
+        Description of the ratio, so that a state of another search is rejected.
     state : Path, optional
-        Where the state is kept. If there is one, the search goes on from it.
+        File for the state. If it exists, the search continues from it.
     listen : callable, optional
         Called with the number of instances simulated so far.
 
     Returns
     -------
     Found
-        The worst instance of all restarts.
+        Worst instance over all restarts.
 
     Raises
     ------
@@ -268,7 +269,7 @@ def search(
             if now.evaluations % BETWEEN_WRITES == 0:
                 _write(state, now)
     finally:
-        _write(state, now)  # an interruption, too, loses at most the instance that was being simulated
+        _write(state, now)  # an interruption loses at most the current instance
     assert now.worst is not None
     return Found(kind.of_plain(now.worst), now.worst_ratio, now.evaluations)
 
@@ -276,7 +277,7 @@ def search(
 def _try_one(
     now: _State, kind: type[Instance], ratio: Callable[[Any], float], annealing: Annealing, rng: Generator
 ) -> None:
-    """Draw an instance or change the current one, and keep it or not."""
+    """Generate an instance or change the current one, and accept or reject it."""
     if now.step == 0:
         candidate, draw = kind.draw(rng), 0.0
     else:
@@ -294,7 +295,7 @@ def _try_one(
 
 
 def _is_taken(growth: float, temperature: float, draw: float) -> bool:
-    """Tell whether a ratio that has grown by a factor is gone on with; never one that is not a number."""
+    """Return whether a ratio changed by the factor ``growth`` is accepted; NaN never is."""
     return growth >= 1 or (growth > 0 and draw < math.exp(math.log(growth) / temperature))
 
 
@@ -304,9 +305,9 @@ def _read(path: Path | None, settings: dict[str, Any]) -> _State | None:
     try:
         found = _State(**json.loads(path.read_text()))
     except (OSError, ValueError, TypeError) as error:
-        raise InvalidConfiguration(f"{path} holds no state of a search: {error}") from error
+        raise InvalidConfiguration(f"{path} contains no state of a search: {error}") from error
     if found.settings != settings:
-        raise InvalidConfiguration(f"{path} is the state of another search, {found.settings}, want {settings}")
+        raise InvalidConfiguration(f"{path}: got the state of another search, {found.settings}, expected {settings}")
     return found
 
 

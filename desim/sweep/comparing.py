@@ -1,4 +1,4 @@
-"""Agents compared from Python as on the command line: :func:`compare`."""
+"""Comparison of agents from Python, as on the command line: :func:`compare`."""
 
 from __future__ import annotations
 
@@ -61,26 +61,26 @@ if TYPE_CHECKING:
 
 __all__ = ["Compared", "Contest", "compare"]
 
-#: Seeds where nothing is said.
+#: Default number of seeds.
 SEEDS = 10
 
 
 @dataclass(frozen=True, repr=False)
 class Compared:
-    """What has come of a comparison; shows its tables in a notebook, and when it is printed.
+    """Result of a comparison; shows its tables in a notebook and when printed.
 
     Attributes
     ----------
     comparison : Comparison
-        Means, differences, tests and ranks of the agents that have not failed.
+        Means, differences, tests and ranks of the agents without failed runs.
     summaries : tuple of RunSummary
-        Their runs.
+        Summaries of their runs.
     failed : mapping of str to sequence of Failed
-        The runs that have failed, by agent.
+        Failed runs by agent.
     described : dict
-        All as plain values, which ``comparison.json`` holds.
+        All results as plain values, the content of ``comparison.json``.
     files : tuple of Path
-        What was written.
+        Paths of the files written.
     """
 
     comparison: Comparison
@@ -90,7 +90,7 @@ class Compared:
     files: tuple[Path, ...] = ()
 
     def __repr__(self) -> str:
-        """Say in a line who was compared, and who is the best."""
+        """Return a line with the agents and the best of them."""
         found = self.comparison
         agents = ", ".join(found.means)
         by = "" if found.criterion is None else f", best by {found.criterion.metric}: {self.best}"
@@ -104,7 +104,7 @@ class Compared:
         return text.getvalue()
 
     def _repr_html_(self) -> str:
-        """Return the tables and what they mean, for notebooks."""
+        """Return the tables and the main results in sentences, for notebooks."""
         found = [
             html_rows(table.title, table.heads, [[cell.text for cell in row] for row in table.cells], table.note)
             for table in tables(self.comparison)
@@ -113,7 +113,7 @@ class Compared:
 
     @property
     def best(self) -> str | None:
-        """The agent with the best mean of the metric that agents are ranked by; None if there is none."""
+        """Agent with the best mean of the ranking metric; None if there is none."""
         criterion = self.comparison.criterion
         means = {
             agent: row[criterion.metric].value
@@ -126,7 +126,7 @@ class Compared:
 
     @property
     def table(self) -> pl.DataFrame:
-        """A row for each agent and metric: mean, interval, difference from the baseline, tests and rank."""
+        """Table with a row per agent and metric: mean, interval, difference from the baseline, tests and rank."""
         import polars as pl
 
         heads, rows = rows_of(self.comparison)
@@ -136,7 +136,7 @@ class Compared:
 
     @property
     def runs(self) -> pl.DataFrame:
-        """A row for each run: agent, seed, whether it is valid, and its metrics."""
+        """Table with a row per run: agent, seed, whether it is valid, and its metrics."""
         import polars as pl
 
         return pl.DataFrame(
@@ -148,45 +148,45 @@ class Compared:
 
     @property
     def troubles(self) -> tuple[str, ...]:
-        """What is wrong, a sentence each: runs that are not valid, that came to nothing or failed."""
+        """Problems with runs, one sentence each: invalid, stalled or failed runs."""
         found = list(self.comparison.unequal)
         for one in self.summaries:
             if one.stalled:
                 found.append(f"{one.agent}, seed {one.seed}: stalled: {one.stalled}")
         for one in self.summaries:
             if one.validation["valid"] is False:
-                found.append(f"{one.agent}, seed {one.seed}: not valid: {', '.join(one.validation['counts'])}")
+                found.append(f"{one.agent}, seed {one.seed}: invalid: {', '.join(one.validation['counts'])}")
         for agent, runs in self.failed.items():
             seeds = ", ".join(str(one.task.seed) for one in runs)
-            found.append(f"{agent} has failed and is left out (seed {seeds}): {runs[0].kind}: {runs[0].message}")
+            found.append(f"{agent} failed and is left out (seed {seeds}): {runs[0].kind}: {runs[0].message}")
         if self.failed:
-            found.append(f"compared with {self.comparison.baseline}: the other agents went on")
+            found.append(f"compared with {self.comparison.baseline}: the other agents without failures")
         return tuple(found)
 
     @property
     def status(self) -> int:
-        """0 if all runs are valid and none has failed, else 1."""
+        """Exit status: 0 if all runs are valid and none failed, otherwise 1."""
         return int(bool(self.failed) or any(one.validation["valid"] is False for one in self.summaries))
 
     def result(self, agent: str, seed: int | None = None) -> Result:
-        """Return a run that was kept.
+        """Return the result of a stored run.
 
         Parameters
         ----------
         agent : str
-            Whose it is.
+            Name of the agent.
         seed : int, optional
-            By default the first.
+            Seed of the run; default: the first.
 
         Returns
         -------
         Result
-            Its records, which are read when they are asked for.
+            Result of the run, whose tables are read on first use.
 
         Raises
         ------
         InvalidConfiguration
-            If there is no such run, or nothing was kept, for want of ``out``.
+            If there is no such run, or runs were not stored because ``out`` was not given.
         """
         wanted = self.comparison.seeds[0] if seed is None else seed
         found = {(one.agent, one.seed): one.directory for one in self.summaries}
@@ -195,11 +195,11 @@ class Compared:
             raise InvalidConfiguration(f"no run of {agent!r} with seed {wanted}{near}")
         directory = found[agent, wanted]
         if directory is None:
-            raise InvalidConfiguration("records of runs were not kept: compare(..., out=DIRECTORY) does")
+            raise InvalidConfiguration("records of runs were not stored; use compare(..., out=DIRECTORY)")
         return Result.load(directory)
 
     def figures(self) -> dict[str, list[Axes]]:
-        """Return figures: ``metrics``, and ``ranks`` and ``profiles`` where there are any."""
+        """Return figures by name: ``metrics``, and ``ranks`` and ``profiles`` if available."""
         from desim.plotting.comparison import critical_differences, performance_profiles
 
         found = {"metrics": _bars(self.comparison)}
@@ -225,58 +225,58 @@ def compare(
     address: str | None = None,
     **options: Any,
 ) -> Compared:
-    """Simulate several agents on the same workloads, check every run, and compare their metrics.
+    """Simulate several agents on the same workloads, validate every run, and compare their metrics.
 
-    It does what ``desim compare`` does, and the same settings have the same results. A bar shows the progress in a
+    It does the same as ``desim compare``, with the same results for the same settings. A progress bar is shown in a
     terminal and in a notebook.
 
     Parameters
     ----------
     problem : str, Problem or callable
-        A name, such as ``"batch"``, or ``"module:function"``; a problem, whose workload is then the same with all
-        seeds; or a function that is called with ``numpy.random.default_rng(seed)`` and the options, and makes one.
+        Name, such as ``"batch"``, or ``"module:function"``; a problem, whose workload is then the same for all seeds;
+        or a function that creates one, called with ``numpy.random.default_rng(seed)`` and the options.
     agents : sequence or mapping
-        Who is compared: names, and agents of any kind, of which each run gets a copy; a mapping says what they are
-        called.
+        Agents to compare: names, or agents of any kind, which are copied for each run. A mapping gives names to
+        agents.
     seeds : int or sequence of int, optional
-        How many, counted from the option ``seed`` on, or which ones: each stands for a workload. By default 10, and one
-        for a problem that is made already and for a file.
+        Number of seeds, counted from the option ``seed``, or the seeds; each gives one workload. Default: 10, and 1 for
+        a given problem and for a workload file.
     baseline : str, optional
-        The agent that the others are compared with, seed by seed; by default fcfs, else the first.
+        Agent that the others are compared with, seed by seed. Default: fcfs, else the first.
     metric : str, optional
-        What agents are ranked by; by default the main one of the problem.
+        Metric that agents are ranked by. Default: the main metric of the problem.
     better : {"lower", "higher"}, optional
-        Which values of it are better; by default as is known of it.
+        Whether lower or higher values of the metric are better. Default: as the metric is defined.
     interval : {"t", "bootstrap"}
-        What confidence intervals rest on.
+        Method for confidence intervals: Student's t distribution, or the bootstrap.
     out : path, optional
-        Directory for runs, tables, report and figures. Runs of desim's own agents on its own problems that are stored
-        there are not repeated, unless a file that they read has changed: a comparison that was interrupted goes on.
-        Agents and problems of your own are simulated anew by every comparison, whether they are objects or named
-        ``"module:name"``, since nobody can tell what else their code uses.
+        Directory for runs, tables, report and figures. Stored runs of desim's own agents on its own problems are reused
+        unless a file that they read has changed, so that an interrupted comparison continues. Your own agents and
+        problems, whether given as objects or as ``"module:name"``, are simulated again by every comparison, because
+        desim cannot tell what else their code depends on.
     workers : int, optional
-        Processes at a time; by default one a processor.
+        Number of parallel processes. Default: one per processor.
     backend : {"local", "ray", "dask"}
-        Where they run: on this machine, or on a cluster.
+        Where runs are simulated: on this machine, or on a cluster.
     address : str, optional
-        Of the cluster.
+        Address of the cluster's scheduler.
     **options
-        Options of the problem as ``desim compare PROBLEM --help`` has them, such as ``cores=64, load=0.9``; those of a
-        function of your own are its arguments, besides ``seed`` and ``until``.
+        Options of the problem as in ``desim compare PROBLEM --help``, such as ``cores=64, load=0.9``; for your own
+        function, its arguments, besides ``seed`` and ``until``.
 
     Returns
     -------
     Compared
-        Tables, figures and runs; a ``ComparisonWarning`` says what is wrong with any.
+        Tables, figures and runs; a ``ComparisonWarning`` reports problems with runs.
 
     Raises
     ------
     InvalidConfiguration
-        If a name is not known, or an argument is out of range, before the first run.
+        If a name is unknown or an argument is out of range; raised before the first run.
     SweepInterrupted
-        On Ctrl-C; what has finished is stored, if there is ``out``.
+        On Ctrl-C; finished runs are stored if ``out`` is given.
     DesimError
-        If the runs of all agents have failed.
+        If runs of all agents failed.
 
     Examples
     --------
@@ -312,12 +312,12 @@ def compare(
 
 
 def _problem_or_function(problem: Any) -> Any:
-    """Return what can be simulated; InvalidConfiguration for anything else."""
+    """Return a problem that can be simulated; raise InvalidConfiguration for anything else."""
     if isinstance(problem, Problem):
         problem.check_replayable()
     elif isinstance(problem, type) or not callable(problem):
         raise InvalidConfiguration(
-            f"the problem is {shown(problem)}, want a name, a desim.Problem, or a function (rng, **options) of one"
+            f"problem: got {shown(problem)}, expected a name, a desim.Problem, or a function (rng, **options)"
         )
     return problem
 
@@ -327,7 +327,7 @@ def _name_of(problem: Any) -> str:
 
 
 def _options(kind: type[Any], given: Mapping[str, Any]) -> Any:
-    """Return options of a problem; of what makes problems of the user's own, all but two are its arguments."""
+    """Return the options of a problem; those of a user's own function are its arguments, except seed and until."""
     if kind not in (OwnOptions, GivenOptions):
         return options_of(kind, given)
     rest = dict(given)
@@ -338,9 +338,9 @@ def _options(kind: type[Any], given: Mapping[str, Any]) -> Any:
 
 
 def _entrants(agents: Any) -> tuple[str | Given, ...]:
-    """Return who takes part, by name or as it is."""
+    """Return the agents to compare, by name or as objects."""
     if isinstance(agents, str) or not isinstance(agents, Iterable):
-        raise InvalidConfiguration(f"agents is {shown(agents)}, want a list of names and agents, or a mapping")
+        raise InvalidConfiguration(f"agents: got {shown(agents)}, expected a list of names and agents, or a mapping")
     if isinstance(agents, Mapping):
         return tuple(Given(str(name), agent) for name, agent in agents.items())
     return tuple(
@@ -351,24 +351,24 @@ def _entrants(agents: Any) -> tuple[str | Given, ...]:
 
 @dataclass(frozen=True)
 class Contest:
-    """What is to be compared; see :func:`compare`.
+    """Settings of a comparison; see :func:`compare`.
 
     Attributes
     ----------
     problem : str or GivenSystem
-        What is simulated.
+        Problem to simulate.
     options : object
-        Those of the problem.
+        Options of the problem.
     agents : tuple of str or Given
-        Who is compared.
+        Agents to compare.
     seeds : int, sequence of int, or None
-        How many, or which.
+        Number of seeds, or the seeds.
     baseline, metric, better, interval, out, workers, backend, address
-        As in :func:`compare`.
+        Same as in :func:`compare`.
     tell : callable or None
-        Called with the workload and the runs before these begin.
+        Called with the workload and the runs before the runs start.
     command : str or None
-        The command line, which is kept with the results.
+        Command line, which is stored with the results.
     """
 
     problem: str | GivenSystem
@@ -387,26 +387,26 @@ class Contest:
     command: str | None = None
 
     def held(self) -> Compared:
-        """Simulate, compare, write.
+        """Simulate, compare, and write the results.
 
         Returns
         -------
         Compared
-            What has come of it.
+            Result of the comparison.
 
         Raises
         ------
         InvalidConfiguration
-            If a name is not known, or an argument is out of range, before the first run.
+            If a name is unknown or an argument is out of range; raised before the first run.
         SweepInterrupted
             On Ctrl-C.
         DesimError
-            If the runs of all agents have failed.
+            If runs of all agents failed.
         """
         system = system_of(self.problem)
         self._check()
         if not system.is_own:
-            self._named(system.name)  # before the workload is read
+            self._named(system.name)  # raises before the workload is read
         mark = new_mark()
         instance = shared_instance(System(self.problem, system.name, self.options, mark))
         entrants, baseline = self._named(instance.kind.name)
@@ -414,7 +414,7 @@ class Contest:
             if isinstance(one, Given):
                 agent_for(instance.make(one.agent), one.agent)
         runs = self._runs(entrants, instance, mark)
-        if instance.kind is kinds().get(instance.kind.name):  # of users, not all metrics need be described
+        if instance.kind is kinds().get(instance.kind.name):  # a user's own kind need not describe all metrics
             check_criterion(instance.kind, self.metric, self.better)
         if self.tell is not None:
             self.tell(instance, runs)
@@ -439,9 +439,9 @@ class Contest:
         return Compared(comparison, tuple(summaries), failed, described, tuple(files))
 
     def _check(self) -> None:
-        """Complain about arguments that no problem is needed to know of."""
+        """Check the arguments that can be checked without the problem."""
         if not self.agents:
-            raise InvalidConfiguration("agents is (), want at least one")
+            raise InvalidConfiguration("agents: got none, expected at least one")
         if self.workers is not None:
             whole("workers", self.workers, least=1)
         if isinstance(self.seeds, int | np.integer):
@@ -451,17 +451,17 @@ class Contest:
             for seed in numbers:
                 whole("seed", seed)
             if not numbers or len(set(numbers)) < len(numbers):
-                raise InvalidConfiguration(f"seeds is {shown(self.seeds)}, want at least one, and each once")
+                raise InvalidConfiguration(f"seeds: got {shown(self.seeds)}, expected at least one, without duplicates")
 
     def _named(self, kind: str) -> tuple[list[Named | Given], str]:
-        """Return who takes part under full names, and the baseline; each name is tried once."""
+        """Return the agents under their full names, and the baseline; each name is resolved once."""
         full = {one: _full_name(kind, one) for one in self.agents if isinstance(one, str)}
         found: dict[str, Named | Given] = {}
         for one in self.agents:
             name = full[one] if isinstance(one, str) else one.policy
             if name in found and not (isinstance(one, str) and isinstance(found[name], Named)):
                 raise InvalidConfiguration(
-                    f"two agents are called {name!r}: tell them apart by a mapping, {{name: agent}}"
+                    f"two agents have the name {name!r}; give them different names in a mapping, {{name: agent}}"
                 )
             if isinstance(one, str):
                 found[name] = Named(name, name, kind)
@@ -478,7 +478,7 @@ class Contest:
         if baseline not in found:
             near = did_you_mean(self.baseline, found)
             raise InvalidConfiguration(
-                f"baseline is {self.baseline!r}{near}, want one of the agents {', '.join(found)}"
+                f"baseline: got {self.baseline!r}{near}, expected one of the agents {', '.join(found)}"
             )
         return list(found.values()), baseline
 
@@ -497,7 +497,7 @@ class Contest:
         ]
 
     def _summaries(self, runs: Sequence[Run]) -> tuple[list[RunSummary], dict[str, list[Failed[Run]]]]:
-        """Simulate what is not stored yet; leave agents out of which a run fails, unless all do."""
+        """Simulate the runs that are not stored; leave out agents with failed runs, unless all agents have some."""
         store = None if self.out is None else Store(self.out / "runs")
         if store is not None:
             make_directory(store.directory)
@@ -535,7 +535,7 @@ def _written(
     described: dict[str, object],
     instance: Instance,
 ) -> list[Path]:
-    """Write tables, report and figures; return the files."""
+    """Write tables, report and figures; return the paths."""
     from desim.plotting.reports import Comparison as Shown
     from desim.plotting.reports import report
 
@@ -577,7 +577,7 @@ def _bars(comparison: Comparison) -> list[Axes]:
 
 
 def _summary(run: Run, outcome: dict[str, Any], store: Store | None, *, is_reused: bool) -> RunSummary:
-    """Return what a comparison needs of a run, measured anew if the metrics shall cover something else."""
+    """Return the summary of a run; metrics are computed again if their options have changed."""
     directory = None
     scenario = Scenario(run.setting.problem, run.agent.policy, run.setting.options)
     if store is not None:
@@ -596,12 +596,12 @@ def _summary(run: Run, outcome: dict[str, Any], store: Store | None, *, is_reuse
         outcome["workload"],
         directory,
         is_reused,
-        outcome.get("stalled", ""),  # those of earlier versions say nothing
+        outcome.get("stalled", ""),  # outcomes stored by earlier versions lack it
     )
 
 
 def _raise(failed: Failed[Run]) -> NoReturn:
-    """Raise the error of a run; of what was not expected, such as an error in an agent, show where it happened."""
+    """Raise the error of a run; for unexpected errors, such as one in an agent, show where it happened."""
     if isinstance(failed.error, DesimError) and not isinstance(failed.error, WorkerDied):
         raise failed.error  # which names the run
     if not isinstance(failed.error, WorkerDied):
@@ -611,7 +611,7 @@ def _raise(failed: Failed[Run]) -> NoReturn:
 
 
 def _full_name(kind: str, name: str) -> str:
-    """Return the name that the agent gives itself, if that leads to the same agent: ``easy`` means ``easy-fcfs``."""
+    """Return the agent's own name if it denotes the same agent: ``easy`` becomes ``easy-fcfs``."""
     agent = plugins.create_agent(kind, name)
     full = str(getattr(agent, "name", name))
     if full == name or own_code.is_reference(name):

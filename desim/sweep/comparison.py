@@ -1,4 +1,4 @@
-"""Agents compared over seeds: means, paired differences, tests, ranks, performance profiles."""
+"""Comparison of agents over seeds: means, paired differences, tests, ranks, performance profiles."""
 
 from __future__ import annotations
 
@@ -46,32 +46,32 @@ __all__ = [
 IntervalKind = Literal["t", "bootstrap"]
 
 LEVEL = 0.95
-#: Ranks of fewer scenarios cannot differ by the critical difference, whatever the agents do.
+#: Minimum number of scenarios to rank: with fewer, ranks cannot differ by the critical difference.
 FEWEST_RANKED = 3
 
 
 @dataclass(frozen=True)
 class RunSummary:
-    """What a comparison needs of a run.
+    """Summary of a run for comparisons.
 
     Attributes
     ----------
     agent : str
-        Its name.
+        Name of the agent.
     seed : int
-        Of workload and agent.
+        Seed of workload and agent.
     metrics : dict of str to float
-        By name.
+        Metrics by name.
     validation : dict
-        Outcome of the check, with ``valid``, ``counts`` and ``violations``.
+        Outcome of the validation, with ``valid``, ``counts`` and ``violations``.
     workload : str
-        A digest of what does not depend on the agent; empty where that is not known.
+        Digest of the data that do not depend on the agent; empty if unknown.
     directory : Path or None
-        Where its records are, if they were stored.
+        Directory of the records, if they were stored.
     reused : bool
-        Whether it was there already.
+        Whether the run was stored before.
     stalled : str
-        Why it has come to nothing before its work was done; empty if it has not.
+        Reason why the run stalled; empty if it did not.
     """
 
     agent: str
@@ -86,14 +86,14 @@ class RunSummary:
 
 @dataclass(frozen=True)
 class Criterion:
-    """What agents are ranked by.
+    """Criterion for ranking agents.
 
     Attributes
     ----------
     metric : str
-        Its name.
+        Name of the metric.
     better : {"lower", "higher"}
-        Which values are better.
+        Whether lower or higher values are better.
     """
 
     metric: str
@@ -102,38 +102,38 @@ class Criterion:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Runs of several agents on the same seeds.
+    """Comparison of several agents over the same seeds.
 
     Attributes
     ----------
     baseline : str
-        The agent that the others are compared with.
+        Agent that the others are compared with.
     seeds : list of int
-        In the order of the metrics.
+        Seeds in the order of the metrics.
     kind : Kind
-        What is known of the metrics.
+        Kind of problem, with the descriptions of the metrics.
     metrics : dict of str to list of dict
-        By agent, the metrics of each seed.
+        Metrics of each agent's runs, one dictionary per seed.
     means : dict of str to dict of str to Interval
-        By agent and metric, over the seeds.
+        Means over the seeds, by agent and metric.
     differences : dict of str to dict of str to Interval
-        The same of each agent minus the baseline, seed by seed; without the baseline.
+        Means of agent minus baseline, paired by seed, by agent (without the baseline) and metric.
     interval : {"t", "bootstrap"}
-        What the intervals rest on.
+        Method for the intervals.
     shown : tuple of str
-        The metrics of the tables.
+        Names of the metrics in the tables.
     tests : dict of str to dict of str to PairedTest
-        By metric of the tables and agent: Wilcoxon's test against the baseline, adjusted for the number of agents.
+        Wilcoxon's tests against the baseline, adjusted for the number of agents, by metric of the tables and agent.
     criterion : Criterion or None
-        What agents are ranked by; None if it is not known which values are better.
+        Criterion for ranking; None if neither lower nor higher values of the metric are better.
     ranking : Ranking or None
-        Of at least three agents over at least three seeds.
+        Ranking of at least three agents over at least three seeds.
     profile : Profile or None
-        Of costs above 0: the values, or their reciprocals where higher is better.
+        Performance profiles of costs > 0: the values, or their reciprocals if higher is better.
     left_out : dict of str to str
-        Agents that are not ranked, and why.
+        Agents that are not ranked, with the reason.
     unequal : list of str
-        What is wrong where agents did not have the same workload.
+        Sentences about agents that did not have the same workload.
     """
 
     baseline: str
@@ -153,13 +153,13 @@ class Comparison:
 
     @property
     def unfinished(self) -> list[str]:
-        """Agents of which a run left jobs behind that metrics do not cover."""
+        """Agents with a run that left jobs unfinished which the metrics do not cover."""
         counts = self.kind.words.left_behind.values()
         return [agent for agent, runs in self.metrics.items() if any(run[name] for run in runs for name in counts)]
 
     @property
     def table(self) -> dict[str, dict[str, float]]:
-        """The means alone, by agent and metric."""
+        """Means without intervals, by agent and metric."""
         return {agent: {name: item.value for name, item in row.items()} for agent, row in self.means.items()}
 
 
@@ -172,22 +172,22 @@ def compare_runs(
     metric: str | None = None,
     better: Better | None = None,
 ) -> Comparison:
-    """Put the runs of all agents and seeds together.
+    """Return the comparison of the runs of all agents and seeds.
 
     Parameters
     ----------
     summaries : sequence of RunSummary
-        Every agent on the same seeds.
+        Summaries of every agent on the same seeds.
     baseline : str
-        The agent that the others are compared with.
+        Agent that the others are compared with.
     kind : Kind
-        What is known of the metrics.
+        Kind of problem, with the descriptions of the metrics.
     interval : {"t", "bootstrap"}
-        What the intervals rest on.
+        Method for the intervals.
     metric : str, optional
-        What agents are ranked by; the first of the headline if left out.
+        Metric that agents are ranked by; default: the first of the headline.
     better : {"lower", "higher"}, optional
-        Which values of it are better; what is known of it if left out.
+        Whether lower or higher values of it are better; default: as the metric is defined.
 
     Returns
     -------
@@ -197,7 +197,7 @@ def compare_runs(
     Raises
     ------
     InvalidConfiguration
-        If there is no such metric, or it is not known which values are better.
+        If the metric is unknown, or it is not known which values are better.
     """
     metrics: dict[str, list[dict[str, float]]] = {}
     for summary in summaries:
@@ -229,21 +229,21 @@ def compare_runs(
 
 
 def check_criterion(kind: Kind, metric: str | None, better: Better | None) -> None:
-    """Complain about a metric that a problem does not have, before anything is simulated.
+    """Raise before any simulation if a problem lacks a metric, or if it is not known which values are better.
 
     Parameters
     ----------
     kind : Kind
-        What is known of the metrics.
+        Kind of problem, with the descriptions of the metrics.
     metric : str or None
-        What agents are to be ranked by.
+        Metric that agents are to be ranked by.
     better : {"lower", "higher"} or None
-        Which values of it are better.
+        Whether lower or higher values of it are better.
 
     Raises
     ------
     InvalidConfiguration
-        If there is no such metric, or it is not known which values are better.
+        If the metric is unknown, or it is not known which values are better.
     """
     if metric is not None and not any(known.fits(metric) for known in kind.metrics):
         _criterion(kind.metrics.names, kind, metric, better)
@@ -253,16 +253,20 @@ def check_criterion(kind: Kind, metric: str | None, better: Better | None) -> No
 
 def _criterion(names: Sequence[str], kind: Kind, metric: str | None, better: Better | None) -> Criterion | None:
     if metric is not None and metric not in names:
-        raise InvalidConfiguration(f"metric is {metric!r}{did_you_mean(metric, names)}; there are {', '.join(names)}")
+        raise InvalidConfiguration(
+            f"metric: got {metric!r}{did_you_mean(metric, names)}, expected one of {', '.join(names)}"
+        )
     chosen = metric or next((name for name in kind.metrics.headline if name in names), names[0])
     direction = better or kind.metrics[chosen].better
     if direction is None and metric is not None:
-        raise InvalidConfiguration(f"which values of {metric} are better? Say --better lower or --better higher")
+        raise InvalidConfiguration(
+            f"metric {metric}: it is not known which values are better; give --better lower or higher"
+        )
     return None if direction is None else Criterion(chosen, direction)
 
 
 def _interval(values: Sequence[float] | np.ndarray[tuple[int, ...], np.dtype[np.float64]], kind: str) -> Interval:
-    """Return a mean with an interval; one of no number has no ends."""
+    """Return a mean with its interval; NaN ends if the mean is NaN."""
     sample = np.asarray(values, dtype=np.float64)
     if kind == "bootstrap" and len(sample) > 1 and np.isfinite(sample).all():
         return bootstrap_interval(sample, np.random.default_rng(0), level=LEVEL)
@@ -272,7 +276,7 @@ def _interval(values: Sequence[float] | np.ndarray[tuple[int, ...], np.dtype[np.
 
 
 def _tests(name: str, values: Mapping[str, Mapping[str, Sequence[float]]], baseline: str) -> dict[str, PairedTest]:
-    """Test all agents against the baseline, but for those that have a value which is no number."""
+    """Return tests of all agents against the baseline, except agents with a value that is NaN."""
     usable = {agent: row[name] for agent, row in values.items() if np.isfinite(row[name]).all()}
     if baseline not in usable or len(usable) < 2 or len(usable[baseline]) < 2:
         return {}
@@ -282,12 +286,12 @@ def _tests(name: str, values: Mapping[str, Mapping[str, Sequence[float]]], basel
 def _ranked(
     comparison: Comparison, criterion: Criterion, values: Mapping[str, Mapping[str, Sequence[float]]]
 ) -> Comparison:
-    """Return a comparison with ranks and performance profiles of all agents for which that is fair."""
+    """Return a comparison with ranks and performance profiles of all agents with comparable values."""
     name, left_out = criterion.metric, {}
     misses = name.startswith(comparison.kind.words.of_finished_jobs) if comparison.unfinished else False
     for agent, row in values.items():
         if misses and agent in comparison.unfinished:
-            left_out[agent] = "left jobs behind"
+            left_out[agent] = "left jobs unfinished"
         elif not np.isfinite(row[name]).all():
             left_out[agent] = f"has no {name} for some seed"
     ranked = {agent: row[name] for agent, row in values.items() if agent not in left_out}
@@ -301,17 +305,19 @@ def _ranked(
 
 
 def _unequal(summaries: Sequence[RunSummary], baseline: str) -> list[str]:
-    """Say which agents did not have the workload of the baseline, seed by seed."""
+    """Return sentences on the agents that did not have the workload of the baseline, seed by seed."""
     theirs = {one.seed: one.workload for one in summaries if one.agent == baseline}
     others: dict[int, list[str]] = {}
     for one in summaries:
         if one.workload != theirs[one.seed]:
             others.setdefault(one.seed, []).append(one.agent)
-    return [f"seed {seed}: not the workload of {baseline}: {', '.join(agents)}" for seed, agents in others.items()]
+    return [
+        f"seed {seed}: workload differs from that of {baseline}: {', '.join(agents)}" for seed, agents in others.items()
+    ]
 
 
 def smallest_p_value(num_seeds: int) -> float:
-    """Return the smallest p-value that Wilcoxon's two-sided test can have, all differences having the same sign.
+    """Return the smallest possible p-value of Wilcoxon's two-sided test, when all differences have the same sign.
 
     Parameters
     ----------
@@ -321,20 +327,20 @@ def smallest_p_value(num_seeds: int) -> float:
     Returns
     -------
     float
-        Before any adjustment.
+        P-value before any adjustment.
     """
     return math.ldexp(1.0, 1 - num_seeds)
 
 
 def document(comparison: Comparison, summaries: Sequence[RunSummary]) -> dict[str, Any]:
-    """Return everything as plain values.
+    """Return a comparison as plain values.
 
     Parameters
     ----------
     comparison : Comparison
-        Means, differences, tests, ranks.
+        Means, differences, tests and ranks.
     summaries : sequence of RunSummary
-        The runs.
+        Summaries of the runs.
 
     Returns
     -------
@@ -406,17 +412,17 @@ def _profile_document(comparison: Comparison) -> dict[str, Any] | None:
 
 
 def rows_of(comparison: Comparison) -> tuple[list[str], list[list[str | int | float]]]:
-    """Return a table with one row for each agent and metric.
+    """Return a table with one row per agent and metric.
 
     Parameters
     ----------
     comparison : Comparison
-        What it is of.
+        Comparison to tabulate.
 
     Returns
     -------
     (list of str, list of list)
-        Names of the columns, of which the first three are no measurements; and the rows, NaN where there is no value.
+        Column names, of which the first three are not measurements; and the rows, with NaN for missing values.
     """
     ends = ("mean", "low", "high")
     heads = ["agent", "metric", "seeds", *ends, *(f"difference_{end}" for end in ends)]
@@ -438,24 +444,24 @@ def rows_of(comparison: Comparison) -> tuple[list[str], list[list[str | int | fl
 
 
 def write_csv(comparison: Comparison, path: Path) -> Path:
-    """Write one row for each agent and metric.
+    """Write one row per agent and metric as CSV.
 
     Parameters
     ----------
     comparison : Comparison
-        What to write.
+        Comparison to write.
     path : Path
-        The file.
+        Path of the file.
 
     Returns
     -------
     Path
-        The file. Nothing stands where there is no value.
+        Path of the file. Missing values are empty.
 
     Raises
     ------
     RecordError
-        If it cannot be written.
+        If the file cannot be written.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")

@@ -1,10 +1,10 @@
-"""Digests of what the outcome of a run depends on: files, weights, and source code.
+"""Digests of everything that the outcome of a run depends on: files, weights, and source code.
 
-A run depends on the module that performs it and on the modules that this imports, directly or not. Of a package that
-only passes names on, only the modules count from which the names come. Docstrings and comments are left out. So a
-corrected sentence, or a new agent beside the others, does not make a week of runs worthless. Modules of other people,
-such as NumPy, do not count. Those of a project of your own do: whatever lies in the same directory as the module or
-package at the beginning, unless that is where packages are installed; of an installed package, its own modules.
+A run depends on the module that performs it and on the modules that this imports, directly or indirectly. For a package
+that only re-exports names, only the modules that define these names count. Docstrings and comments are ignored. So a
+corrected sentence, or a new agent beside the others, does not invalidate a week of runs. Third-party modules, such as
+NumPy, do not count. Modules of your own project do: those in the same directory as the first module or package, unless
+packages are installed there; for an installed package, its own modules.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from desim.exceptions import InvalidConfiguration, RecordError
 __all__ = ["agent_digest", "file_digest", "modules_behind", "source_digest"]
 
 PACKAGES = ("desim",)
-#: Parts that look at finished runs or hand them out, and so do not touch what a run records.
+#: Modules that read or report finished runs, and so do not affect the records of a run.
 UNRELATED = (
     *(f"desim.{name}" for name in ("cli", "export", "plotting", "sweep", "validation")),
     *(
@@ -36,7 +36,7 @@ UNRELATED = (
         for name in ("blocks", "claims", "drawing", "family", "frame", "report", "study", "tables")
     ),
 )
-#: Whoever imports from a problem may ask a result for its metrics, which are found by the name of the problem.
+#: Importing from a problem allows asking a result for its metrics, which are found by the name of the problem.
 PROBLEM = re.compile(r"desim\.problems\.\w+")
 
 
@@ -46,12 +46,12 @@ def file_digest(path: Path) -> str:
     Parameters
     ----------
     path : Path
-        The file.
+        Path of the file.
 
     Returns
     -------
     str
-        Hexadecimal.
+        Digest in hexadecimal.
 
     Raises
     ------
@@ -70,7 +70,7 @@ def _digest_of_file(path: Path) -> str:
 
 
 class _State(NamedTuple):
-    """What changes with the content of a file: of its three times, nobody can set the last one back."""
+    """State of a file that changes with its content; of its three times, the last one cannot be set back."""
 
     number: int
     size: int
@@ -79,17 +79,17 @@ class _State(NamedTuple):
 
     @classmethod
     def of(cls, path: Path) -> _State:
-        """Return the state of a file; OSError if there is none."""
+        """Return the state of a file; raise OSError if there is none."""
         found = path.stat()
         return cls(found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
     @property
     def is_settled(self) -> bool:
-        """Whether the next change will make it another one: clocks of file systems tick slowly."""
+        """Whether the next change is certain to give another state, since file system clocks are coarse."""
         return self.changed < time.time_ns() - TICK
 
 
-#: Longer than a tick of any clock of a file system, in nanoseconds.
+#: Upper bound of the clock resolution of file systems, in nanoseconds.
 TICK = 100_000_000
 
 _Made = TypeVar("_Made")
@@ -97,7 +97,7 @@ _file_digests: dict[Path, tuple[_State, str]] = {}
 
 
 def _kept(path: Path, kept: dict[Path, tuple[_State, _Made]], make: Callable[[Path], _Made]) -> _Made:
-    """Return what is made of the content of a file, which is kept while that stays as it is."""
+    """Return a value computed from the content of a file, cached as long as the file does not change."""
     path = path.absolute()
     state = _State.of(path)
     if path in kept and kept[path][0] == state:
@@ -109,20 +109,20 @@ def _kept(path: Path, kept: dict[Path, tuple[_State, _Made]], make: Callable[[Pa
 
 
 def agent_digest(problem: str, agent: str) -> str | None:
-    """Return a digest of what an agent is made of beyond its name and the code of desim.
+    """Return a digest of everything that defines an agent beyond its name and the code of desim.
 
     Parameters
     ----------
     problem : str
-        Such as ``"batch"``.
+        Name of the problem, such as ``"batch"``.
     agent : str
-        Its name.
+        Name of the agent.
 
     Returns
     -------
     str or None
-        Hexadecimal: of the content of its files, such as weights with their card, or a log; empty if there are none.
-        None if it cannot be told, since the agent may run code that is no part of desim.
+        Digest in hexadecimal of the content of its files, such as weights with their model card, or a log; empty if
+        there are none. None if it is unknown, because the agent may run code outside desim.
 
     Raises
     ------
@@ -136,23 +136,23 @@ def agent_digest(problem: str, agent: str) -> str | None:
 
 
 def source_digest(*modules: str) -> str:
-    """Return a digest of the code of modules and of all modules of the project that they need.
+    """Return a digest of the code of modules and of all modules of the project that they import.
 
     Parameters
     ----------
     *modules : str
-        Their full names, such as ``"desim.experiments.ogasched.simulate"``.
+        Full names of the modules, such as ``"desim.experiments.ogasched.simulate"``.
 
     Returns
     -------
     str
-        Hexadecimal; the same after a change of comments, docstrings or layout. Of modules that this process has
-        loaded, it is of what was loaded.
+        Digest in hexadecimal; changes of comments, docstrings or layout do not affect it. For modules loaded by this
+        process, it is that of the loaded code.
 
     Raises
     ------
     InvalidConfiguration
-        If the file of a loaded module may have changed since, so that nobody can tell what was loaded.
+        If the file of a loaded module may have changed since, so that the loaded code is unknown.
     """
     key = (modules, PACKAGES, tuple(sys.path), os.getcwd())  # noqa: PTH109
     states, digest = _known.get(key, ({}, ""))
@@ -166,12 +166,12 @@ def source_digest(*modules: str) -> str:
     return digest
 
 
-#: Digests, with the files that they are of: each of thousands of runs asks for the same.
+#: Digests with the files that they depend on, cached because thousands of runs need the same.
 _known: dict[tuple[Any, ...], tuple[dict[tuple[str, Path], tuple[_State | None, Any]], str]] = {}
 
 
 def _state(name: str, path: Path) -> tuple[_State | None, Any]:
-    """Return the state of a file, None if there is none any more, and how its module was loaded, if it was."""
+    """Return the state of a file, None if it no longer exists, and how its module was loaded, if it was."""
     try:
         return _State.of(path), _loading(name)
     except OSError:
@@ -179,22 +179,22 @@ def _state(name: str, path: Path) -> tuple[_State | None, Any]:
 
 
 def _loading(name: str) -> Any:
-    """Return an object that another one takes the place of when a module is loaded again; None if it is not loaded."""
+    """Return an object that is replaced when a module is loaded again; None if it is not loaded."""
     return getattr(sys.modules.get(name), "__spec__", None)
 
 
 def modules_behind(*modules: str) -> dict[str, Path]:
-    """Return the modules of the project that modules need, with themselves.
+    """Return the modules of the project that some modules import, including these.
 
     Parameters
     ----------
     *modules : str
-        Their full names.
+        Full names of the modules.
 
     Returns
     -------
     dict of str to Path
-        Files by name, sorted; without the parts that only look at finished runs.
+        Files by module name, sorted; without the modules that only read finished runs.
     """
     found: dict[str, Path] = {}
     for module in modules:
@@ -210,7 +210,7 @@ def modules_behind(*modules: str) -> dict[str, Path]:
 
 
 class _Import(NamedTuple):
-    """``from base import member``, or ``import member`` if there is no base; ``level`` counts the dots."""
+    """Import statement ``from base import member``, or ``import member`` without base; ``level`` counts the dots."""
 
     base: str
     member: str
@@ -219,7 +219,7 @@ class _Import(NamedTuple):
 
 
 class _Module(NamedTuple):
-    """What counts of the text of a module."""
+    """Relevant content of a module's source."""
 
     digest: str
     imports: tuple[_Import, ...]
@@ -228,7 +228,7 @@ class _Module(NamedTuple):
 _modules: dict[Path, tuple[_State, _Module]] = {}
 
 
-#: Modules as they were loaded: what runs is not what their files have become since.
+#: Modules as they were loaded; their files may have changed since.
 _loaded: dict[str, tuple[Any, Path, _Module]] = {}
 
 
@@ -243,19 +243,19 @@ def _read(name: str, path: Path) -> _Module:
     state = _State.of(path)
     if state.changed >= STARTED and _executed.get(str(path)) != state:
         raise InvalidConfiguration(
-            f"{path} has changed since this process started, which has loaded module {name}: nobody can tell which of "
-            "the two it runs, so that nothing may be stored; start again in a new process"
+            f"{path} has changed since this process started, which has loaded module {name}: the version that runs is "
+            "unknown, so nothing may be stored; start again in a new process"
         )
     _loaded[name] = loading, path, found
     return found
 
 
-#: Files of modules as they were when their code was executed, of the modules that were loaded after this one.
+#: States of module files at the time their code was executed, for modules loaded after this one.
 _executed: dict[str, _State] = {}
 
 
 def _note(event: str, arguments: tuple[Any, ...]) -> None:
-    """Note the state of a file whose code is about to be executed as a module."""
+    """Record the state of a file whose code is about to be executed as a module."""
     if event == "exec" and getattr(arguments[0], "co_name", "") == "<module>":
         with suppress(OSError, ValueError):
             _executed[arguments[0].co_filename] = _State.of(Path(arguments[0].co_filename))
@@ -265,7 +265,7 @@ sys.addaudithook(_note)
 
 
 def _started() -> int:
-    """Return when this process started, in nanoseconds, or was about to need digests where the system does not tell."""
+    """Return the start time of this process in nanoseconds or, if unknown, a later time before the first digest."""
     try:
         ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
         ago = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
@@ -296,7 +296,7 @@ def _is_text(node: ast.AST) -> bool:
 
 
 class _Project:
-    """The modules that count where one of a package is at the beginning."""
+    """The project of a given package: decides which modules count."""
 
     def __init__(self, package: str) -> None:
         self.package = package
@@ -304,19 +304,19 @@ class _Project:
         self.home = None if place is None or _is_installed(place) else place.parent
 
     def file(self, name: str) -> Path | None:
-        """Return the file of a module that counts; None for anything else."""
+        """Return the file of a module that counts; None for any other module."""
         package = name.partition(".")[0]
         if package in PACKAGES:
             counts = not f"{name}.".startswith(tuple(f"{part}." for part in UNRELATED))
         elif package == self.package:
             counts = True
         else:
-            place = None if self.home is None else _place_of(package)  # asking for a package does not import it
+            place = None if self.home is None else _place_of(package)  # finding a package does not import it
             counts = place is not None and place.is_relative_to(str(self.home)) and not _is_installed(place)
         return _origin_of(name) if counts else None
 
     def imports(self, name: str, path: Path) -> Iterator[str]:
-        """Yield the modules that a module imports, be it inside of functions; of one's own, the packages it is in."""
+        """Yield the modules that a module imports, also inside functions; for project modules, their packages, too."""
         if name.partition(".")[0] not in PACKAGES:
             yield from (name[:end] for end, letter in enumerate(name) if letter == ".")
         if problem := PROBLEM.match(name):
@@ -328,7 +328,7 @@ class _Project:
                 yield one.member
 
     def _source(self, base: str, member: str) -> str:
-        """Return the module that ``from base import member`` leads to."""
+        """Return the module that ``from base import member`` refers to."""
         if self.file(f"{base}.{member}") is not None:
             return f"{base}.{member}"
         path = self.file(base)
@@ -340,7 +340,7 @@ class _Project:
 
 
 def _base(one: _Import, name: str, path: Path) -> str:
-    """Return the full name of what a statement in a module imports from."""
+    """Return the full name of the module that an import statement imports from."""
     package = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
     above = package[: len(package) - one.level + 1] if one.level else []
     return ".".join([*above, *([one.base] if one.base else [])])

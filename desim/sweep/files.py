@@ -1,4 +1,4 @@
-"""Files that are there in whole or not at all, even after a power failure; and what dead processes have left."""
+"""Durable files, which are written completely or not at all, even after a power failure; removal of leftovers."""
 
 from __future__ import annotations
 
@@ -15,46 +15,48 @@ __all__ = ["HOST", "StorageError", "draft_of", "is_alive", "process_mark", "remo
 
 #: Name of this machine.
 HOST = os.uname().nodename
-#: Seconds after which nobody can still be writing a file that takes milliseconds.
+#: Age in seconds after which an incomplete file is a leftover; writing one takes milliseconds.
 FORGOTTEN = 3_600.0
 LEFTOVER = re.compile(r"\.(?P<pid>\d+)@(?P<host>[^@]*)\.partial$|\.partial$")
 
 
 class StorageError(RecordError):
-    """Outcomes cannot be written: the disk is full, read-only or gone; the message names the file and the reason."""
+    """Outcomes cannot be written: the disk is full, read-only or missing; the message names the file and the reason."""
 
 
 def draft_of(path: Path) -> Path:
-    """Return where this process may prepare a file or directory: others may do the same at the same time."""
+    """Return a path for this process to prepare a file or directory; other processes get other paths."""
     return path.with_name(f".{path.name}.{os.getpid()}@{HOST}.partial")
 
 
 def write_durably(path: Path, text: str) -> None:
-    """Write a file, all or nothing; when this returns, it survives a power failure.
+    """Write a file completely or not at all; after the return, it survives a power failure.
 
     Parameters
     ----------
     path : Path
-        The file to write or replace; its directory is made if need be.
+        File to write or replace; its directory is created if needed.
     text : str
-        Its content.
+        Content of the file.
 
     Raises
     ------
     StorageError
-        If it cannot be written; what was there before is still there, and nothing else is left behind.
+        If it cannot be written; the previous file is unchanged, and no incomplete file remains.
     """
     draft = draft_of(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             _write(draft, path, text)
-        except FileNotFoundError:  # somebody has taken it for a leftover: process numbers are not unique everywhere
+        except (
+            FileNotFoundError
+        ):  # another process removed it as a leftover: process ids are not unique across machines
             _write(draft, path, text)
     except OSError as error:
         raise StorageError(f"cannot write {path}: {error.strerror or error}") from error
     finally:
-        with suppress(OSError):  # in a read-only directory, what cannot be removed cannot have been made either
+        with suppress(OSError):  # in a read-only directory, the draft was never created
             draft.unlink(missing_ok=True)
 
 
@@ -62,17 +64,17 @@ def _write(draft: Path, path: Path, text: str) -> None:
     with draft.open("w", encoding="utf-8") as file:
         file.write(text)
         file.flush()
-        os.fsync(file.fileno())  # before the name, else a crash may leave the name with nothing behind it
+        os.fsync(file.fileno())  # before renaming, or a crash may leave an empty file under the name
     draft.replace(path)
 
 
 def remove_leftovers(directory: Path) -> None:
-    """Remove what processes that are gone have left half written.
+    """Remove incomplete files of processes that no longer exist.
 
     Parameters
     ----------
     directory : Path
-        Where; it need not exist.
+        Directory to clean; it need not exist.
     """
     try:
         entries = [Path(entry.path) for entry in os.scandir(directory) if entry.name.endswith(".partial")]
@@ -97,19 +99,19 @@ def _age(path: Path) -> float:
 
 
 def is_alive(pid: int, mark: str | None = None) -> bool:
-    """Return whether a process of this machine is there.
+    """Return whether a process of this machine is alive.
 
     Parameters
     ----------
     pid : int
-        Its number.
+        Process id.
     mark : str, optional
-        What :func:`process_mark` returned for it: another process with its number does not count.
+        Mark that :func:`process_mark` returned, to exclude another process with the same id.
 
     Returns
     -------
     bool
-        False as well for one that has ended and not been waited for.
+        Whether it is alive; False also for a zombie process.
     """
     try:
         os.kill(pid, 0)
@@ -122,18 +124,18 @@ def is_alive(pid: int, mark: str | None = None) -> bool:
 
 
 def process_mark(pid: int) -> str | None:
-    """Return what tells a process from a later one with the same number.
+    """Return a mark that distinguishes a process from a later one with the same id.
 
     Parameters
     ----------
     pid : int
-        Its number.
+        Process id.
 
     Returns
     -------
     str or None
-        When it was started, in ticks since the machine was; ``"ended"`` if it has ended and not been waited for; None
-        if this system does not tell.
+        Start time in clock ticks since boot; ``"ended"`` for a zombie process; None if the system does not provide
+        it.
     """
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

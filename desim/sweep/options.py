@@ -1,4 +1,4 @@
-"""Options of a problem from keyword arguments, by the names that they have on the command line."""
+"""Problem options from keyword arguments, named as on the command line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["options_of"]
 
 
 class _Option(NamedTuple):
-    """Where an option stands, and what it may be."""
+    """Position of an option in nested dataclasses, and its allowed types."""
 
     path: tuple[str, ...]
     kinds: tuple[Any, ...]
@@ -28,19 +28,19 @@ def options_of(kind: type[Any], given: Mapping[str, Any]) -> Any:
     Parameters
     ----------
     kind : type
-        Their frozen dataclass, in which others may lie.
+        Frozen dataclass of the options, which may be nested.
     given : mapping of str to object
-        By name, as on the command line, with ``_`` in the place of ``-``.
+        Values by name, as on the command line, with ``_`` instead of ``-``.
 
     Returns
     -------
     object
-        The dataclass; what is not given has its default.
+        Dataclass instance, with defaults for all other options.
 
     Raises
     ------
     InvalidConfiguration
-        If there is no such option, or a value is of the wrong type.
+        If an option is unknown, or a value has the wrong type.
 
     Examples
     --------
@@ -58,7 +58,7 @@ def options_of(kind: type[Any], given: Mapping[str, Any]) -> Any:
 
 
 def _known(kind: type[Any], above: tuple[str, ...]) -> Iterator[tuple[str, _Option]]:
-    """Yield the options by name, those with several spellings several times."""
+    """Yield the options by name, once per spelling."""
     for name, hint in get_type_hints(kind, include_extras=True).items():
         inner, *settings = get_args(hint) if get_origin(hint) is Annotated else (hint,)
         if dataclasses.is_dataclass(inner):
@@ -71,7 +71,7 @@ def _known(kind: type[Any], above: tuple[str, ...]) -> Iterator[tuple[str, _Opti
 
 
 def _replaced(options: Any, path: tuple[str, ...], value: Any) -> Any:
-    """Return options of which one has another value, however deep it lies."""
+    """Return options with one value replaced, at any depth."""
     name, *rest = path
     return dataclasses.replace(
         options, **{name: _replaced(getattr(options, name), tuple(rest), value) if rest else value}
@@ -79,11 +79,11 @@ def _replaced(options: Any, path: tuple[str, ...], value: Any) -> Any:
 
 
 def _converted(name: str, value: Any, kinds: tuple[Any, ...]) -> Any:
-    """Return a value as the command line would make it; InvalidConfiguration if it cannot be one."""
+    """Return a value converted as on the command line; raise InvalidConfiguration if that is impossible."""
     choices = [choice for kind in kinds if get_origin(kind) is Literal for choice in get_args(kind)]
     is_truth = isinstance(value, bool)
     is_list = any(get_origin(kind) is tuple for kind in kinds)
-    converters: tuple[tuple[bool, Any], ...] = (  # the first that suits
+    converters: tuple[tuple[bool, Any], ...] = (  # the first that applies
         (value is None and type(None) in kinds, lambda none: none),
         (is_truth and bool in kinds, bool),
         (not is_truth and isinstance(value, Integral) and int in kinds, int),
@@ -95,6 +95,6 @@ def _converted(name: str, value: Any, kinds: tuple[Any, ...]) -> Any:
     for suits, convert in converters:
         if suits:
             return convert(value)
-    words = {int: "a whole number", float: "a number", str: "a text", bool: "True or False", type(None): "None"}
+    words = {int: "an integer", float: "a number", str: "a string", bool: "True or False", type(None): "None"}
     wanted = [*map(repr, choices), *(words.get(kind, "a list") for kind in kinds if get_origin(kind) is not Literal)]
-    raise InvalidConfiguration(f"{name} is {shown(value)}, want {' or '.join(wanted)}")
+    raise InvalidConfiguration(f"{name}: got {shown(value)}, expected {' or '.join(wanted)}")

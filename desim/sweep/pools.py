@@ -1,8 +1,9 @@
-"""Who performs tasks: processes of this machine, a Ray cluster or a Dask cluster, each behind the same four methods.
+"""Worker pools: processes of this machine, a Ray cluster or a Dask cluster, behind the same four methods.
 
-Joblib's own ways are not enough: a pool of processes is broken by the death of one and does not tell which task that
-had, its backend for Dask waits for ever for such a task, and that for Ray hands nothing out before all is done. So a
-local process is an executor of joblib's loky with one worker, and clusters are asked through their own clients.
+Joblib's own backends are not sufficient: a process pool breaks when one process dies and does not say which task that
+process had, the Dask backend waits forever for such a task, and the Ray backend returns nothing before all tasks are
+done. So a local process is an executor of joblib's loky with one worker, and clusters are used through their own
+clients.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ from desim.exceptions import DesimError, MissingDependency
 
 __all__ = ["DaskPool", "LocalPool", "Lost", "Pool", "RayPool", "Refused", "Reply", "attempt", "refusal"]
 
-#: Seconds after which a process that has nothing to do ends.
+#: Seconds after which an idle process ends.
 IDLE_TIMEOUT = 300
-#: How often a process looks whether the one that started it is still there, in seconds.
+#: Seconds between two checks by a process whether its parent still exists.
 ORPHAN_CHECK = 0.5
-#: Libraries that would start a thread a core in every process.
+#: Environment variables of libraries that would start one thread per core in every process.
 THREAD_LIMITS = (
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
@@ -42,17 +43,17 @@ THREAD_LIMITS = (
     "NUMBA_NUM_THREADS",
     "NUMEXPR_NUM_THREADS",
 )
-#: Tasks a core that are handed over to a cluster, so that no core waits for this process.
+#: Tasks per core that are submitted to a cluster, so that no core waits for this process.
 AHEAD = 2
-#: How often to look whether Dask's scheduler is still there, in seconds.
+#: Seconds between two checks whether Dask's scheduler still exists.
 SCHEDULER_CHECK = 5.0
-#: Memory of a Ray cluster on this machine for arguments and outcomes, in bytes; by itself it takes a third of all.
+#: Memory of a local Ray cluster for arguments and outcomes, in bytes; the default is a third of all memory.
 OBJECT_STORE = 128 * 2**20
 QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
 
 
 class Refused(NamedTuple):
-    """An exception, in a form that reaches another process whatever the exception is made of."""
+    """An exception in a form that can be sent to another process, whatever its arguments are."""
 
     kind: str
     message: str
@@ -61,7 +62,7 @@ class Refused(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """What comes back from a worker: an outcome, or why there is none."""
+    """Reply of a worker: an outcome, or the reason why there is none."""
 
     outcome: Any = None
     refused: Refused | None = None
@@ -69,26 +70,26 @@ class Reply(NamedTuple):
 
 
 class Lost(NamedTuple):
-    """A worker has ended with its task, or could not be given it; unless that is final, the task may be tried again."""
+    """Loss of a worker with its task, or failure to submit it; unless it is final, the task may be tried again."""
 
     reason: str
     is_final: bool = False
 
 
 class Pool(Protocol):
-    """Workers that perform tasks, each known by a number."""
+    """Pool of workers; tasks are identified by numbers."""
 
     def room(self) -> int:
-        """Return how many tasks may be submitted and not yet waited for."""
+        """Return the maximum number of submitted tasks that are not yet done."""
 
     def submit(self, number: int, task: Any) -> None:
-        """Hand a task over."""
+        """Submit a task."""
 
     def wait(self) -> Iterable[tuple[int, Reply | Lost]]:
-        """Wait until at least one task is done, and return what is done by now."""
+        """Wait until at least one task is done; return the replies of all tasks that are done."""
 
     def close(self) -> None:
-        """Give up what is still being performed, and let the workers go."""
+        """Abandon running tasks and release the workers."""
 
 
 def attempt(function: Callable[[Any], Any], task: Any) -> Reply:
@@ -102,13 +103,13 @@ def attempt(function: Callable[[Any], Any], task: Any) -> Reply:
 
 
 def refusal(error: BaseException) -> Refused:
-    """Return an exception with its traceback, without the line of the function that has caught it."""
+    """Return an exception with its traceback, without the line of the function that caught it."""
     within = error.__traceback__.tb_next if error.__traceback__ is not None else None
     trace = "".join(traceback.format_exception(type(error), error, within))
     try:
         pickled = pickle.dumps(error)
         pickle.loads(pickled)
-    except Exception:  # of any kind, as exceptions may be made of anything
+    except Exception:  # any kind, since exceptions may have arbitrary arguments
         pickled = None
     return Refused(type(error).__name__, str(error), trace, pickled)
 
@@ -123,19 +124,19 @@ def _imported(module: str, extra: str) -> Any:
 
 # -- this machine ---------------------------------------------------------------------------------
 
-#: Processes that have nothing to do, by what they were started with: starting one takes as long as many short tasks.
+#: Idle processes, by the settings they were started with; starting a process takes as long as many short tasks.
 _idle: dict[Any, list[Any]] = {}
 
 
 class LocalPool:
-    """Processes of this machine.
+    """Pool of processes on this machine.
 
     Parameters
     ----------
     function : callable
         Performs a task.
     jobs : int
-        Processes at a time.
+        Number of parallel processes.
     """
 
     def __init__(self, function: Callable[[Any], Any], jobs: int) -> None:
@@ -151,21 +152,21 @@ class LocalPool:
         self._running: dict[Future[Reply], tuple[int, Any]] = {}
 
     def room(self) -> int:
-        """Return how many tasks may run at a time."""
+        """Return the maximum number of tasks that may run at a time."""
         return self._jobs
 
     def submit(self, number: int, task: Any) -> None:
-        """Hand a task to a process that has nothing to do."""
+        """Submit a task to an idle process."""
         executor = self._free.pop() if self._free else self._started()
         try:
             future = executor.submit(attempt, self._function, task)
-        except RuntimeError:  # it was killed while it had nothing to do
+        except RuntimeError:  # the process was killed while idle
             executor = self._started()
             future = executor.submit(attempt, self._function, task)
         self._running[future] = number, executor
 
     def wait(self) -> Iterable[tuple[int, Reply | Lost]]:
-        """Wait for a task and return all that are done."""
+        """Wait for a task and return the replies of all that are done."""
         done, _ = wait(self._running, return_when=FIRST_COMPLETED)
         for future in sorted(done, key=lambda future: self._running[future][0]):
             number, executor = self._running.pop(future)
@@ -177,7 +178,7 @@ class LocalPool:
             yield number, reply
 
     def close(self) -> None:
-        """Kill the processes that are busy; keep the others for the next tasks."""
+        """Kill busy processes; keep the others for later tasks."""
         for _, executor in self._running.values():
             executor.shutdown(wait=True, kill_workers=True)
         self._running.clear()
@@ -185,7 +186,7 @@ class LocalPool:
     def _started(self) -> Any:
         from joblib.externals.loky import ProcessPoolExecutor
 
-        # A process that has come to load torch seems to leak, and is replaced between two tasks: nothing is lost.
+        # loky takes a process that loads torch for a memory leak and replaces it between two tasks; no task is lost.
         warnings.filterwarnings("ignore", "A worker stopped while some jobs", UserWarning, r"joblib\.externals\.loky")
         return ProcessPoolExecutor(
             1, timeout=IDLE_TIMEOUT, env=self._environment, initializer=_watch, initargs=(os.getpid(),)
@@ -194,7 +195,7 @@ class LocalPool:
 
 @atexit.register
 def _dismiss(keep: Any = None) -> None:
-    """End the processes that have nothing to do, but for those that were started with the same."""
+    """End idle processes, except those started with the given settings."""
     for key in [key for key in _idle if key != keep]:
         for executor in _idle.pop(key):
             executor.shutdown(wait=True, kill_workers=True)
@@ -208,13 +209,13 @@ def _local_reply(future: Future[Reply]) -> Reply | Lost:
         return future.result()
     if isinstance(error, TerminatedWorkerError):
         codes = str(error).rpartition("{")[2].rpartition("}")[0]
-        return Lost(f"its process has ended by itself ({codes or 'no exit code'}), perhaps for lack of memory")
+        return Lost(f"its process ended by itself ({codes or 'no exit code'}), perhaps for lack of memory")
     cause = f": {error.__cause__}" if isinstance(error, BrokenProcessPool) and error.__cause__ else ""
     return Lost(f"{type(error).__name__}: {error}{cause}", is_final=not isinstance(error, BrokenProcessPool))
 
 
 def _watch(parent: int) -> None:
-    """End this process when the one that started it is gone, even if that was killed."""
+    """End this process when its parent no longer exists, even if that was killed."""
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -228,21 +229,21 @@ def _watch(parent: int) -> None:
 
 
 class RayPool:
-    """Workers of Ray.
+    """Pool of Ray workers.
 
     Parameters
     ----------
     function : callable
         Performs a task.
     jobs : int
-        Processes of a cluster on this machine.
+        Number of processes of a cluster on this machine.
     address : str or None
-        Where the cluster is; None starts one. If this process is connected to one already, that one is used.
+        Address of the cluster; None starts one. If this process is already connected to a cluster, that one is used.
     """
 
     def __init__(self, function: Callable[[Any], Any], jobs: int, address: str | None) -> None:
         self._session: str | None = None
-        # A cluster on this machine listens on the loopback interface only, reports nothing, and finds our modules.
+        # A local cluster listens on the loopback interface only, sends no usage statistics, and finds our modules.
         surroundings = {
             "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
             "RAY_USAGE_STATS_ENABLED": "0",
@@ -265,35 +266,35 @@ class RayPool:
             if address is None:
                 raise DesimError(f"cannot start Ray on this machine: {error}") from error
             raise DesimError(
-                f"cannot use the Ray cluster at {address}: {error}; is it running there, and does it want a token "
+                f"cannot use the Ray cluster at {address}: {error}; is it running there, and does it require a token "
                 "(RAY_AUTH_MODE=token)?"
             ) from error
         if address is None:
             self._session = started.address_info["session_dir"]
 
     def room(self) -> int:
-        """Return how many tasks may be handed over at a time."""
+        """Return the maximum number of tasks that may be submitted at a time."""
         return AHEAD * max(int(self._ray.cluster_resources().get("CPU", 0)), 1)
 
     def submit(self, number: int, task: Any) -> None:
-        """Hand a task over."""
+        """Submit a task."""
         self._running[self._attempt.remote(self._function, task)] = number
 
     def wait(self) -> Iterable[tuple[int, Reply | Lost]]:
-        """Wait for a task and return it."""
+        """Wait for a task and return its reply."""
         (reference,), _ = self._ray.wait(list(self._running), num_returns=1)
         number = self._running.pop(reference)
         try:
             reply: Reply = self._ray.get(reference)
-        except self._ray.exceptions.RayTaskError as error:  # of what surrounds the task, such as a missing module
+        except self._ray.exceptions.RayTaskError as error:  # an error outside the task, such as a missing module
             return [(number, Lost(str(error), is_final=True))]
         except self._ray.exceptions.RayError as error:
             told = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
-            return [(number, Lost(f"its Ray worker has ended by itself ({told})"))]
+            return [(number, Lost(f"its Ray worker ended by itself ({told})"))]
         return [(number, reply)]
 
     def close(self) -> None:
-        """Cancel what is still being performed; end what was started here."""
+        """Cancel running tasks; shut down a cluster started here."""
         for reference in self._running:
             self._ray.cancel(reference, force=True)
         self._running.clear()
@@ -322,16 +323,16 @@ def _environment(values: Mapping[str, str]) -> Iterator[None]:
 
 
 class DaskPool:
-    """Workers of Dask.
+    """Pool of Dask workers.
 
     Parameters
     ----------
     function : callable
         Performs a task.
     jobs : int
-        Processes of a cluster on this machine.
+        Number of processes of a cluster on this machine.
     address : str or None
-        Where the scheduler is; None starts one.
+        Address of the scheduler; None starts a cluster.
     """
 
     def __init__(self, function: Callable[[Any], Any], jobs: int, address: str | None) -> None:
@@ -356,17 +357,17 @@ class DaskPool:
         self._done: SimpleQueue[Any] = SimpleQueue()
 
     def room(self) -> int:
-        """Return how many tasks may be handed over at a time."""
+        """Return the maximum number of tasks that may be submitted at a time."""
         return AHEAD * max(sum(map(int, self._client.ncores().values())), 1)
 
     def submit(self, number: int, task: Any) -> None:
-        """Hand a task over."""
+        """Submit a task."""
         future = self._client.submit(attempt, self._function, task, pure=False)
         self._running[future] = number
         future.add_done_callback(self._done.put)
 
     def wait(self) -> Iterable[tuple[int, Reply | Lost]]:
-        """Wait for a task and return it."""
+        """Wait for a task and return its reply."""
         while True:
             try:
                 future = self._done.get(timeout=SCHEDULER_CHECK)
@@ -382,14 +383,14 @@ class DaskPool:
             raise DesimError(f"the Dask scheduler at {self._address} has cancelled a run, or is gone")
         error = future.exception()
         if isinstance(error, self._killed):
-            return Lost("its Dask workers have ended by themselves, perhaps for lack of memory")
-        if error is not None:  # of what surrounds the task, such as a missing module
+            return Lost("its Dask workers ended by themselves, perhaps for lack of memory")
+        if error is not None:  # an error outside the task, such as a missing module
             return Lost(f"{type(error).__name__}: {error}", is_final=True)
         reply: Reply = future.result()
         return reply
 
     def close(self) -> None:
-        """Cancel what is still being performed; end what was started here."""
+        """Cancel running tasks; shut down a cluster started here."""
         if self._running and self._client.status == "running":
             self._client.cancel(list(self._running), force=True)
         self._running.clear()

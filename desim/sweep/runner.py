@@ -1,4 +1,4 @@
-"""Many runs (setting x agent x seed) in parallel; finished ones are stored at once and never repeated."""
+"""Parallel execution of many runs (setting x agent x seed); finished runs are stored at once and never repeated."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from desim.sweep.workers import Failed, Finished, Workers, perform_tasks
 
 __all__ = ["Outcomes", "Perform", "Run", "SweepFailed", "SweepInterrupted", "duration", "perform_all", "settings_of"]
 
-#: Of what determines a run: outcomes that were stored under an earlier one are never found again, as some were those of
-#: other files, weights or code.
+#: Version of what identifies a run. Outcomes stored under an earlier version are never reused, because some of them
+#: belonged to other files, weights or code.
 IDENTITY = 2
-#: Failed runs that the error names.
+#: Number of failed runs that the error message names.
 NAMED = 3
-#: Seconds from one line about the progress to the next, where there is no terminal.
+#: Seconds between two lines about the progress, without a terminal.
 PERIOD = 30.0
 
 
@@ -37,12 +37,12 @@ class Run:
     Attributes
     ----------
     setting : dataclass instance or plain value
-        The system and its workload; frozen. A method ``identity()`` may return what tells it from others, in plain
-        values, such as the content of files in the place of their names.
+        System and workload; frozen. A method ``identity()`` may return plain values that identify the setting, such as
+        the content of files instead of their names.
     agent : dataclass instance or plain value
-        What decides; like the setting. Its attribute ``policy``, if it has one, is its name.
+        Agent, described like the setting. Its attribute ``policy``, if it has one, is its name.
     seed : int
-        Of workload and agent.
+        Seed of workload and agent.
     """
 
     setting: Any
@@ -50,30 +50,30 @@ class Run:
     seed: int
 
     def __str__(self) -> str:
-        """Name the run in messages."""
+        """Return a name of the run for messages."""
         return f"{self.setting}, {self.agent}, seed {self.seed}"
 
 
 Perform = Callable[..., Mapping[str, Any]]
-"""Performs a run and returns its outcome in plain values; a function of a module, so that processes find it. If records
-are kept, its second argument is the directory to write them to, or None if there is no store."""
+"""Function that performs a run and returns its outcome as plain values. It must be defined in a module, so that other
+processes can import it. If records are kept, its second argument is the directory for them, None without a store."""
 
 
 class Outcomes(dict[Run, dict[str, Any]]):
-    """Outcomes by run, in the order in which runs were asked for.
+    """Outcomes by run, in the order in which the runs were requested.
 
     Parameters
     ----------
     found : mapping of Run to dict
-        The outcomes.
+        Outcomes by run.
     title : str
         Name of the sweep.
     performed, stored : int
-        How many were performed now, and how many were stored before.
+        Number of runs performed now, and number of runs stored before.
     reused : sequence of Run
-        Those that were stored before.
+        Runs that were stored before.
     seconds : float
-        How long all runs took, one after another, as far as that is known.
+        Total duration of all runs, as far as known.
     """
 
     def __init__(
@@ -92,20 +92,20 @@ class Outcomes(dict[Run, dict[str, Any]]):
 
 
 class SweepInterrupted(KeyboardInterrupt):
-    """Ctrl-C during :func:`perform_all`; the message says how far it had come."""
+    """Ctrl-C during :func:`perform_all`; the message states the progress."""
 
 
 class SweepFailed(DesimError):
-    """Runs have failed; the message counts them and names the first few, ``failed`` has all.
+    """Some runs failed; the message states their number and names a few; ``failed`` contains all of them.
 
     Parameters
     ----------
     message : str
-        What to tell.
+        Message.
     failed : sequence of Failed
-        Each with its :class:`Run` as the task.
+        Failed runs, each with its :class:`Run` as the task.
     found : Outcomes, optional
-        Those of the runs that have not failed.
+        Outcomes of the other runs.
     """
 
     def __init__(self, message: str, failed: Sequence[Failed[Run]] = (), found: Outcomes | None = None) -> None:
@@ -115,29 +115,29 @@ class SweepFailed(DesimError):
 
 
 def settings_of(perform: Perform, run: Run) -> dict[str, Any]:
-    """Return all that determines the outcome of a run.
+    """Return everything that determines the outcome of a run.
 
     Parameters
     ----------
     perform : callable
-        What performs it.
+        Function that performs the run.
     run : Run
         The run.
 
     Returns
     -------
     dict
-        Plain values, among them the digest of the code.
+        Plain values, including the digest of the code.
 
     Raises
     ------
     InvalidConfiguration
-        If the function is one of the program itself, whose code could not be told from that of another program; or if
-        setting or agent are not made of plain values.
+        If the function is defined in ``__main__``, whose code cannot be distinguished from that of another program, or
+        if setting or agent do not consist of plain values.
     """
     if perform.__module__ == "__main__":
         raise InvalidConfiguration(
-            f"{perform.__qualname__} performs runs: want it in a module of its own, not __main__"
+            f"{perform.__qualname__} performs runs, so it must be defined in a module of its own, not in __main__"
         )
     agent = run.agent if isinstance(run.agent, str) else getattr(run.agent, "policy", type(run.agent).__name__)
     return {
@@ -159,7 +159,7 @@ def _described(value: Any) -> Any:
     try:
         return json.loads(json.dumps(plain(value), allow_nan=False))
     except TypeError as error:
-        raise InvalidConfiguration(f"{value!r} cannot tell runs apart: want plain values ({error})") from error
+        raise InvalidConfiguration(f"{value!r} cannot identify runs: expected plain values ({error})") from error
 
 
 def perform_all(
@@ -172,53 +172,53 @@ def perform_all(
     with_records: bool = False,
     go_on: bool = True,
 ) -> Outcomes:
-    """Perform what is not stored yet.
+    """Perform all runs that are not stored yet.
 
     Parameters
     ----------
     perform : callable
         Performs one run.
     runs : sequence of Run
-        What is wanted; a run that is named twice is performed once.
+        Runs to perform; duplicates are performed once.
     store : Store, optional
-        Where outcomes are looked up and stored; nothing is kept if left out. A file that cannot be read is named and
-        set aside, and its run repeated.
+        Store to look up and store outcomes; None stores nothing. An unreadable file is reported and set aside, and its
+        run is repeated.
     workers : Workers
-        Who performs them. On a cluster, outcomes come back to this process, which stores them.
+        Where to perform the runs. On a cluster, outcomes return to this process, which stores them.
     title : str
         Name of the sweep, for messages and for :meth:`Store.sweeps`.
     with_records : bool
-        Whether runs write records, which are kept beside their outcomes; on a cluster, its machines need to share the
+        Whether runs write records, which are kept beside their outcomes; the machines of a cluster must then share the
         directory of the store.
     go_on : bool
-        Whether the others are performed when a run has failed.
+        Whether to continue with the other runs after one has failed.
 
     Returns
     -------
     Outcomes
-        By run, as they are stored: numbers that are not finite are None.
+        Outcomes by run, as they are stored: numbers that are not finite become None.
 
     Raises
     ------
     SweepFailed
-        If runs have failed. Their tracebacks are in the store, all others are stored, and they are tried again when
-        they are wanted again.
+        If runs failed. Their tracebacks are in the store, other outcomes are stored, and failed runs are tried again
+        the next time.
     SweepInterrupted
-        On Ctrl-C; what has finished is stored.
+        On Ctrl-C; finished runs are stored.
     StorageError
-        At once if an outcome cannot be stored, for lack of space for example.
+        If an outcome cannot be stored, for example because the disk is full; raised at once.
     InvalidConfiguration
-        If the function is one of the program itself.
+        If the function is defined in ``__main__``.
     """
     sweep = _Sweep(_Method(perform, store, with_records, workers.backend == "local"), title, go_on)
     sweep.look_up(runs)
     try:
         sweep.perform_missing(workers)
     except KeyboardInterrupt as error:
-        again = "; the same command goes on" if store is not None else ""
+        again = "; run the same command again to continue" if store is not None else ""
         raise SweepInterrupted(f"{sweep.progress()}{again}") from error
     except StorageError as error:
-        raise StorageError(f"{error}; {sweep.progress()}, and the sweep has ended early") from error
+        raise StorageError(f"{error}; {sweep.progress()}, and the sweep ended early") from error
     if sweep.failed:
         failures = [Failed(one.task.run, one.kind, one.message, one.trace, one.error) for one in sweep.failed.values()]
         raise SweepFailed(sweep.explanation(), failures, sweep.outcomes())
@@ -226,7 +226,7 @@ def perform_all(
 
 
 class _Job(NamedTuple):
-    """A run, all that determines its outcome, and what it is known by."""
+    """A run, everything that determines its outcome, and its name in the store."""
 
     run: Run
     settings: dict[str, Any]
@@ -235,7 +235,7 @@ class _Job(NamedTuple):
 
 @dataclass(frozen=True)
 class _Method:
-    """How runs are performed, here or in another process."""
+    """How runs are performed, in this or another process."""
 
     perform: Perform
     store: Store | None
@@ -243,7 +243,7 @@ class _Method:
     is_local: bool
 
     def __call__(self, job: _Job) -> Kept:
-        """Perform one run; store its outcome here if it is performed on the machine that asks."""
+        """Perform one run; store its outcome here if that happens on the machine of the sweep."""
         self._check(job)
         with ExitStack() as stack:
             arguments: list[Any] = [job.run]
@@ -252,30 +252,30 @@ class _Method:
             begin = time.perf_counter()
             outcome = dict(self.perform(*arguments))
             seconds = time.perf_counter() - begin
-            self._check(job)  # a file may have been replaced meanwhile
+            self._check(job)  # a file may have been replaced in the meantime
         kept = Kept(json.loads(json.dumps(plain(outcome), allow_nan=False)), seconds)
-        # Stored where it was performed: if the process that asks is killed, no outcome is on its way to it.
+        # Stored in the worker process, so that no outcome is lost if the main process is killed.
         return self.stored(job, kept) if self.is_local else kept
 
     def _check(self, job: _Job) -> None:
-        """Refuse a run whose outcome would be stored as that of other code or files than it is made with."""
-        if not job.settings:  # it is not stored
+        """Raise if a run would be performed with other code or files than those that its outcome is stored under."""
+        if not job.settings:  # outcomes are not stored
             return
         found = settings_of(self.perform, job.run)
         if found == job.settings:
             return
         if self.is_local:
             raise InvalidConfiguration(
-                f"{job.name}: code or files have changed since the run was asked for, so that its outcome is not "
+                f"{job.name}: code or files have changed since the run was requested, so its outcome is not "
                 "stored; start again, in a new process if code has changed"
             )
         raise InvalidConfiguration(
-            f"{HOST} has other code or files for {self.perform.__module__} ({found['code'][:12]}) than the machine "
-            f"that asks ({job.settings['code'][:12]}): install the same version on both"
+            f"{HOST} has other code or files for {self.perform.__module__} ({found['code'][:12]}) than the main "
+            f"machine ({job.settings['code'][:12]}); install the same version on both"
         )
 
     def stored(self, job: _Job, kept: Kept) -> Kept:
-        """Store an outcome, if anywhere, and return it."""
+        """Store an outcome, if there is a store, and return it."""
         if self.store is not None:
             self.store.save(job.settings, kept.outcome, seconds=kept.seconds)
         return kept
@@ -283,7 +283,7 @@ class _Method:
 
 @dataclass
 class _Sweep:
-    """Runs on their way from wanted to stored."""
+    """Progress of the runs of a sweep, from requested to stored."""
 
     method: _Method
     title: str
@@ -296,7 +296,7 @@ class _Sweep:
     reused: frozenset[str] = frozenset()
 
     def look_up(self, runs: Sequence[Run]) -> None:
-        """Find what is stored and what is missing; runs that differ in nothing that matters are one."""
+        """Find stored and missing runs; runs with the same identity are merged."""
         method, store = self.method, self.method.store
         if store is not None:
             store.prepare()
@@ -325,17 +325,17 @@ class _Sweep:
         return True
 
     def perform_missing(self, workers: Workers) -> None:
-        """Perform and store what is missing, whatever fails."""
+        """Perform and store the missing runs, even if some fail."""
         store, total = self.method.store, len(self.waiting)
         with ExitStack() as stack:
             has_company: Callable[[], bool] = bool
             if store is not None:
-                remark(f"{self.title}: {total} runs to do, {len(self.done)} stored already")
+                remark(f"{self.title}: {total} runs to do, {len(self.done)} already stored")
                 entered = store.entered(self.title, list(self.jobs), must_be_written=total > 0)
                 has_company = stack.enter_context(entered).has_company
-                stack.callback(remove_leftovers, store.directory)  # of processes that are ended while they write
+                stack.callback(remove_leftovers, store.directory)  # of processes that end while writing
             if not total:
-                return  # without asking for workers
+                return  # without starting workers
             performed = stack.enter_context(closing(self._performed(workers, has_company)))
             tell = stack.enter_context(_progress(self.title, total))
             for ended in performed:
@@ -347,7 +347,7 @@ class _Sweep:
     def _performed(
         self, workers: Workers, has_company: Callable[[], bool]
     ) -> Generator[Finished[_Job, Kept] | Failed[_Job], None, None]:
-        """Yield the runs as they end, with their outcomes as they are stored."""
+        """Yield the runs as they end, with their outcomes as stored."""
         with closing(perform_tasks(self.method, self._still_missing(has_company), workers)) as performed:
             for ended in performed:
                 if isinstance(ended, Finished) and not self.method.is_local:
@@ -355,11 +355,11 @@ class _Sweep:
                 yield ended
 
     def _still_missing(self, has_company: Callable[[], bool]) -> Iterator[_Job]:
-        """Yield the runs, each just before it is performed, that no other sweep has stored meanwhile."""
+        """Yield each run just before it is performed, unless another sweep has stored it in the meantime."""
         waiting = self.waiting[::-1]
         rng = random.Random(f"{HOST} {os.getpid()}")
         while waiting:
-            if has_company():  # two sweeps that were started together would do the same all the time
+            if has_company():  # two sweeps started together would otherwise always do the same run
                 place = rng.randrange(len(waiting))
                 waiting[place], waiting[-1] = waiting[-1], waiting[place]
             job = waiting.pop()
@@ -379,11 +379,11 @@ class _Sweep:
         if store is not None:
             path = store.save_failure(ended.task.settings, ended)
             if len(self.failed) == 1 and self.go_on:
-                told = f"a run has failed, the others go on: {ended.task.run}: {_line(ended)} (see {path})"
+                told = f"a run failed, the others continue: {ended.task.run}: {_line(ended)} (see {path})"
                 remark(f"{self.title}: {told}")
 
     def outcomes(self) -> Outcomes:
-        """Return what has been found of the runs that have not failed."""
+        """Return the outcomes of the runs that did not fail."""
         found = {run: self.done[name].outcome for run, name in self.names.items() if name in self.done}
         reused = [run for run, name in self.names.items() if name in self.reused]
         seconds = sum(kept.seconds or 0.0 for kept in self.done.values())
@@ -397,11 +397,11 @@ class _Sweep:
         )
 
     def progress(self) -> str:
-        """Say how far it has come."""
+        """Return the progress in words."""
         return f"{len(self.done)} of {len(self.jobs)} runs are {'done' if self.method.store is None else 'stored'}"
 
     def explanation(self) -> str:
-        """Say what has failed."""
+        """Return a message about the failed runs."""
         store, failed = self.method.store, list(self.failed.values())
         lines = []
         for one in failed[:NAMED]:
@@ -410,14 +410,14 @@ class _Sweep:
         if len(failed) > NAMED:
             lines.append(f"\n  and {len(failed) - NAMED} more")
         there = "done" if store is None else "stored"
-        told = f"{len(failed)} of {len(self.jobs)} runs of {self.title} have failed, {len(self.done)} are {there}"
-        return f"{told}; the same command tries them again{''.join(lines)}"
+        told = f"{len(failed)} of {len(self.jobs)} runs of {self.title} failed, {len(self.done)} are {there}"
+        return f"{told}; run the same command again to retry them{''.join(lines)}"
 
 
 def _aside(store: Store, job: _Job) -> Path | None:
     try:
         return store.set_aside(job.settings)
-    except StorageError:  # told when the outcome cannot be stored either
+    except StorageError:  # reported when the outcome cannot be stored, either
         return None
 
 
@@ -429,7 +429,7 @@ def _line(failed: Failed[Any]) -> str:
 
 @contextmanager
 def _progress(title: str, total: int) -> Iterator[Callable[[int, int], None]]:
-    """Tell how far runs have come, with the numbers of those that have ended and have failed: a bar, or some lines."""
+    """Show the progress of runs, given the numbers of ended and failed runs, as a bar or as lines."""
     begin = last = time.monotonic()
 
     def tell(ended: int, failed: int) -> None:

@@ -1,4 +1,4 @@
-"""The runs of a comparison: a problem with its options, an agent, a seed; by name, or as objects of a program."""
+"""Runs of a comparison: a problem with its options, an agent, and a seed; given by name or as Python objects."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ __all__ = [
 
 @dataclass(frozen=True, eq=False)
 class GivenOptions:
-    """What a function that makes problems is called with.
+    """Arguments of a function that creates problems.
 
     Attributes
     ----------
     settings : mapping
-        Its keyword arguments.
+        Keyword arguments.
     seed : int
-        Of the random generator that it is given, and of the simulation.
+        Seed of the simulation and of the random generator that the function gets.
     until : float or None
-        When runs end, at the latest.
+        Latest end of a run.
     """
 
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -55,57 +55,57 @@ class GivenOptions:
 
 @dataclass(frozen=True, eq=False)
 class GivenSystem(OwnSystem):
-    """A problem that a program has, or a function of it that makes one, such as ``FUNCTION(rng, **settings)``.
+    """Problem given as a Python object, or as a function that creates one, FUNCTION(rng, **settings).
 
     Attributes
     ----------
     source : Problem or callable
-        The problem or the function; a problem is the same with all seeds.
+        The problem or the function; a problem is the same for all seeds.
     """
 
     source: Problem | Callable[..., Any]
     options: ClassVar[type[Any]] = GivenOptions
 
     def __str__(self) -> str:
-        """Name it in messages."""
+        """Return a name for messages."""
         return self.name
 
     def settings(self, options: GivenOptions) -> dict[str, Any]:
-        """Return what the function is called with, by name."""
+        """Return the keyword arguments of the function."""
         return dict(options.settings)
 
     def made(self, rng: np.random.Generator, settings: Mapping[str, Any]) -> Any:
         """Return the problem."""
         if isinstance(self.source, Problem):
             if settings:
-                raise InvalidConfiguration(f"{', '.join(settings)}: a problem that is made has no options any more")
+                raise InvalidConfiguration(f"{', '.join(settings)}: a given problem takes no options")
             return self.source
         return own_code.own_function(self.name, self.source, rng, **settings)()
 
     def identity(self, options: GivenOptions) -> dict[str, Any]:
-        """Return what tells runs apart, as far as that is plain values."""
+        """Return the plain values that identify a run, as far as there are any."""
         return {"seed": options.seed, "until": options.until}
 
 
 def new_mark() -> str:
-    """Return what stands, in the identity of runs, for all that nobody can tell: no other comparison has it."""
+    """Return a unique mark for the identity of runs that cannot be identified; no other comparison has it."""
     return uuid.uuid4().hex
 
 
 @dataclass(frozen=True)
 class System:
-    """A problem with its options: the setting of a run.
+    """Problem with its options: the setting of a run.
 
     Attributes
     ----------
     problem : str or GivenSystem
-        By name, or what a program has.
+        Name of the problem, or the problem itself.
     kind : str
-        Whose agents there are.
+        Name of the problem whose agents are used.
     options : object
-        Those of the problem: workload, seed, system, metrics.
+        Options of the problem: workload, seed, system, metrics.
     mark : str
-        The same in all runs of a comparison, see :func:`new_mark`.
+        Mark shared by all runs of a comparison, see :func:`new_mark`.
     """
 
     problem: str | GivenSystem
@@ -114,9 +114,9 @@ class System:
     mark: str = field(default_factory=new_mark, compare=False, repr=False)
 
     def identity(self) -> dict[str, Any]:
-        """Return what tells runs apart: files by their content, nothing about metrics, and the code.
+        """Return what identifies a run: files by their content, the code, no metric options.
 
-        Code of a user may use whatever it likes, which nobody can tell: its runs are never found again.
+        A user's code may depend on anything, so that its runs get a mark and are never reused.
         """
         system = system_of(self.problem)
         kind = kind_of(self.kind)
@@ -134,18 +134,18 @@ class System:
 
 @dataclass(frozen=True)
 class Named:
-    """An agent by its name.
+    """Agent given by name.
 
     Attributes
     ----------
     policy : str
-        What it is called.
+        Name in tables.
     name : str
-        What makes it, as ``desim list`` has it.
+        Name that creates it, as in ``desim list``.
     kind : str
-        Of the problem whose agents it is one of.
+        Problem that the agent belongs to.
     mark : str
-        See :func:`new_mark`.
+        Mark of the comparison, see :func:`new_mark`.
     """
 
     policy: str
@@ -154,11 +154,11 @@ class Named:
     mark: str = field(default_factory=new_mark, compare=False, repr=False)
 
     def made(self, kind: str) -> Agent:
-        """Return the agent, new."""
+        """Return a new agent."""
         return plugins.create_agent(kind, self.name)
 
     def identity(self) -> dict[str, Any]:
-        """Return what tells it from others: its name and its files, or that nobody can tell."""
+        """Return what identifies the agent: its name and files, or the mark if these are not enough."""
         files = agent_digest(self.kind, self.name)
         told = {"mark": self.mark} if files is None else {"files": files}
         return {"policy": self.policy, "name": self.name} | told
@@ -166,16 +166,16 @@ class Named:
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """An agent that a program has.
+    """Agent given as a Python object.
 
     Attributes
     ----------
     policy : str
-        What it is called.
+        Name in tables.
     agent : Agent
-        The agent; each run is decided by a copy.
+        The agent; each run uses a copy.
     mark : str
-        See :func:`new_mark`.
+        Mark of the comparison, see :func:`new_mark`.
     """
 
     policy: str
@@ -183,32 +183,32 @@ class Given:
     mark: str = field(default_factory=new_mark, repr=False)
 
     def made(self, kind: str) -> Agent:
-        """Return a copy: what one run leaves in an agent must not reach the next."""
+        """Return a copy, so that state of one run does not reach the next."""
         return copy.deepcopy(self.agent)
 
     def identity(self) -> dict[str, Any]:
-        """Return what tells it from others: nobody can tell what an object will do."""
+        """Return the mark, because what an object will do cannot be identified."""
         return {"policy": self.policy, "mark": self.mark}
 
 
 def shared_instance(setting: System) -> Instance:
-    """Make what several runs of a comparison simulate.
+    """Return the instance that several runs of a comparison simulate.
 
     Parameters
     ----------
     setting : System
-        The problem with its options.
+        Problem with its options.
 
     Returns
     -------
     Instance
-        The same object as in the call before, if that was of the same comparison, with the same options, and if the
-        files that these name have the same content.
+        The instance of the previous call, if that was for the same comparison, with equal options and unchanged
+        content of the files that they name.
     """
     try:
         content = json.dumps(plain(_by_content(system_of(setting.problem).identity(setting.options))), sort_keys=True)
     except RecordError:
-        content = ""  # whoever reads the file tells what is wrong with it
+        content = ""  # reading the file later gives a proper error
     return _instance(setting.problem, setting.options, setting.mark, content)
 
 
@@ -218,20 +218,20 @@ def _instance(problem: str | GivenSystem, options: Any, mark: str, content: str)
 
 
 def simulate_run(run: Run, out: Path | None) -> dict[str, Any]:
-    """Simulate, check and measure.
+    """Simulate, validate and measure a run.
 
     Parameters
     ----------
     run : Run
-        Of a :class:`System` and an agent, which is :class:`Named` or :class:`Given`.
+        Run of a :class:`System` and an agent, which is :class:`Named` or :class:`Given`.
     out : Path or None
-        Where its records are written to.
+        Directory for the records.
 
     Returns
     -------
     dict
-        ``metrics``, and the ``metric_options`` that they are of; ``validation``; ``workload``, a digest of what does
-        not depend on the agent; ``stalled``, why it has come to nothing, if it has.
+        ``metrics``, with their ``metric_options``; ``validation``; ``workload``, a digest of the data that do not
+        depend on the agent; ``stalled``, the reason why the run stalled, or an empty string.
     """
     scenario = Scenario(run.setting.problem, run.agent.policy, run.setting.options)
     try:
@@ -248,12 +248,12 @@ def simulate_run(run: Run, out: Path | None) -> dict[str, Any]:
             "stalled": result.info.get("stalled", ""),
         }
     except DesimError as error:
-        kind = DesimError if isinstance(error, RecordError) else type(error)  # arguments are not to blame
+        kind = DesimError if isinstance(error, RecordError) else type(error)  # a storage error is no invalid argument
         raise kind(f"{scenario.agent}, seed {run.seed}: {error}") from error
 
 
 def _by_content(value: Any) -> Any:
-    """Put digests of files in the place of their paths."""
+    """Return a value with the paths of files replaced by digests of their content."""
     if isinstance(value, Path):
         return file_digest(value)
     if isinstance(value, dict):

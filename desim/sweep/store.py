@@ -1,9 +1,9 @@
-"""Outcomes of finished runs on disk, found again by what determines them.
+"""Store of the outcomes of finished runs on disk, found by everything that determines them.
 
-A run is one JSON file. Its name ends in a hash of all that determines the outcome: the function that performs the run,
-the setting, the agent, the seed and the source code. The file appears under its name only when it is complete, so that
-a sweep may be killed at any moment, and several sweeps may share a store. A run that keeps its records has them in a
-directory beside the file. Runs that have failed are in ``failures``, under the same names; ``sweeps`` says which runs
+A run is one JSON file. Its name ends in a hash of everything that determines the outcome: the function that performs
+the run, the setting, the agent, the seed and the source code. The file appears under its name only when it is complete,
+so a sweep may be killed at any time, and several sweeps may share a store. Records of a run, if kept, are in a
+directory beside the file. Failed runs are listed in ``failures`` under the same names; ``sweeps`` lists which runs
 belong to which sweep.
 """
 
@@ -42,14 +42,14 @@ FAILURES, LEDGER = "failures", "sweeps"
 
 
 class Kept(NamedTuple):
-    """What is stored of a run.
+    """Stored data of a run.
 
     Attributes
     ----------
     outcome : dict
-        What the run has brought.
+        Outcome of the run.
     seconds : float or None
-        How long it took, wall time; None if that was not stored.
+        Wall-clock duration of the run; None if it was not stored.
     """
 
     outcome: dict[str, Any]
@@ -58,22 +58,22 @@ class Kept(NamedTuple):
 
 @dataclass(frozen=True)
 class SweepStatus:
-    """How far a sweep has come.
+    """Progress of a sweep.
 
     Attributes
     ----------
     title : str
-        Its name.
+        Name of the sweep.
     wanted : int
-        Its runs.
+        Number of its runs.
     stored : int
-        How many of them are stored.
+        Number of stored runs.
     failed : int
-        How many have failed and are not stored.
+        Number of runs that failed and are not stored.
     started : str
-        When it was begun for the last time, in local time.
+        Time of the last start, in local time.
     running : bool
-        Whether it is still going on. Of a sweep on another machine: whether it has not come to an end.
+        Whether the sweep is still running; for a sweep on another machine, whether it has not ended properly.
     """
 
     title: str
@@ -86,64 +86,64 @@ class SweepStatus:
 
 @dataclass(frozen=True)
 class Store:
-    """A directory of outcomes.
+    """Directory of stored outcomes.
 
     Attributes
     ----------
     directory : Path
-        Where they are; it is made when it is needed.
+        Path of the directory, which is created when needed.
     """
 
     directory: Path
 
     def path(self, settings: Mapping[str, Any]) -> Path:
-        """Return the file of a run.
+        """Return the path of a run's file.
 
         Parameters
         ----------
         settings : mapping
-            All that determines the outcome, as plain values. An entry ``name`` is for people: it begins the name of
-            the file and is part of the hash as well.
+            Everything that determines the outcome, as plain values. An entry ``name`` is for readability: it starts
+            the name of the file, and is also part of the hash.
 
         Returns
         -------
         Path
-            It need not exist.
+            Path of the file, which need not exist.
         """
         digest = hashlib.sha256(_text(settings).encode()).hexdigest()
         name = re.sub(r"[^\w.-]+", "-", str(settings.get("name", "run")))[:60]
         return self.directory / f"{name}-{digest[:20]}.json"
 
     def records(self, settings: Mapping[str, Any]) -> Path:
-        """Return the directory of the records of a run, which need not exist."""
+        """Return the path of the directory of a run's records, which need not exist."""
         return self.path(settings).with_suffix("")
 
     def recall(self, settings: Mapping[str, Any]) -> Kept | None:
-        """Return the outcome of a run and how long it took.
+        """Return the outcome of a run with its duration.
 
         Parameters
         ----------
         settings : mapping
-            All that determines it.
+            Everything that determines the outcome.
 
         Returns
         -------
         Kept or None
-            None if the run has not finished.
+            Outcome and duration; None if the run has not finished.
 
         Raises
         ------
         RecordError
-            If there is a file that does not hold what it should.
+            If the file does not contain a valid outcome of this run.
         """
         path = self.path(settings)
         try:
             document = json.loads(path.read_text(encoding="utf-8"))
             if json.loads(_text(settings)) != document["settings"]:
-                raise RecordError(f"{path} holds the outcome of another run")
+                raise RecordError(f"{path} contains the outcome of another run")
             outcome: dict[str, Any] = dict(document["outcome"])
             if document["digest"] != _digest(outcome):
-                raise RecordError(f"{path} does not hold what was stored in it")
+                raise RecordError(f"{path} does not contain what was stored in it")
         except FileNotFoundError:
             return None
         except RecordError:
@@ -153,26 +153,26 @@ class Store:
         return Kept(outcome, document.get("seconds"))
 
     def save(self, settings: Mapping[str, Any], outcome: Mapping[str, Any], *, seconds: float | None = None) -> Path:
-        """Write the outcome of a run, all or nothing.
+        """Write the outcome of a run, completely or not at all.
 
         Parameters
         ----------
         settings : mapping
-            All that determines it.
+            Everything that determines the outcome.
         outcome : mapping
-            Numbers, text, lists and mappings of these; numbers that are not finite are stored as null.
+            Numbers, strings, and lists and mappings of these; numbers that are not finite are stored as null.
         seconds : float, optional
-            How long the run took, wall time.
+            Wall-clock duration of the run.
 
         Returns
         -------
         Path
-            The file.
+            Path of the file.
 
         Raises
         ------
         StorageError
-            If it cannot be written; nothing is left behind.
+            If it cannot be written; no incomplete file remains.
         """
         path = self.path(settings)
         kept = plain(outcome)
@@ -182,29 +182,29 @@ class Store:
 
     @contextmanager
     def draft(self, settings: Mapping[str, Any]) -> Iterator[Path]:
-        """Give a directory for the records of a run, which gets its name if all goes well and else vanishes.
+        """Provide a directory for the records of a run, which is renamed on success and removed on failure.
 
         Parameters
         ----------
         settings : mapping
-            All that determines the run.
+            Everything that determines the outcome.
 
         Yields
         ------
         Path
-            Not there yet.
+            Path of the directory, which does not exist yet.
 
         Raises
         ------
         StorageError
-            If it cannot be given its name.
+            If it cannot be renamed.
         """
         target = self.records(settings)
         draft = draft_of(target)
         shutil.rmtree(draft, ignore_errors=True)
         try:
-            yield draft  # an OSError of the block may be one of the user's own code, and is left as it is
-            shutil.rmtree(target, ignore_errors=True)  # records without an outcome
+            yield draft  # an OSError in the block may come from the user's own code and is not converted
+            shutil.rmtree(target, ignore_errors=True)  # earlier records without an outcome
             try:
                 draft.rename(target)
             except OSError as error:
@@ -213,17 +213,17 @@ class Store:
             shutil.rmtree(draft, ignore_errors=True)
 
     def set_aside(self, settings: Mapping[str, Any]) -> Path:
-        """Rename the file of a run that cannot be used, so that it is neither found nor lost.
+        """Rename the unusable file of a run, so that it is neither found nor lost.
 
         Parameters
         ----------
         settings : mapping
-            All that determines the run.
+            Everything that determines the outcome.
 
         Returns
         -------
         Path
-            What the file is called now; its name ends in ``.corrupt``, or in ``.corrupt-2`` and so on.
+            New path of the file; its name ends in ``.corrupt``, ``.corrupt-2`` and so on.
 
         Raises
         ------
@@ -234,30 +234,30 @@ class Store:
         names = (f"{path.name}.corrupt{f'-{number}' if number > 1 else ''}" for number in count(1))
         aside = next(other for other in map(path.with_name, names) if not other.exists())
         try:
-            with suppress(FileNotFoundError):  # another sweep on this store was faster
+            with suppress(FileNotFoundError):  # another sweep on this store has renamed it
                 path.rename(aside)
         except OSError as error:
             raise StorageError(f"cannot rename {path}: {error.strerror}") from error
         return aside
 
     def failure_path(self, settings: Mapping[str, Any]) -> Path:
-        """Return where it is written that a run has failed; the file need not exist."""
+        """Return the path of the file about a run's failure, which need not exist."""
         return self.directory / FAILURES / self.path(settings).name
 
     def save_failure(self, settings: Mapping[str, Any], failed: Failed[Any]) -> Path:
-        """Write down that a run has failed, and how.
+        """Store that a run failed, with its exception.
 
         Parameters
         ----------
         settings : mapping
-            All that determines the run.
+            Everything that determines the outcome.
         failed : Failed
-            Its exception.
+            Failed run with its exception.
 
         Returns
         -------
         Path
-            The file; it has the lines of the traceback.
+            Path of the file, which contains the traceback.
 
         Raises
         ------
@@ -276,45 +276,45 @@ class Store:
         return path
 
     def forget_failure(self, settings: Mapping[str, Any]) -> None:
-        """Remove what was written down of a failure, if anything was."""
-        with suppress(OSError):  # it does not count any more where there is an outcome
+        """Remove the file about a run's failure, if there is one."""
+        with suppress(OSError):  # a failure no longer counts once there is an outcome
             self.failure_path(settings).unlink(missing_ok=True)
 
     def prepare(self) -> None:
-        """Remove what dead processes have left half written.
+        """Remove incomplete files of processes that no longer exist.
 
         Raises
         ------
         StorageError
-            If the directory is something else.
+            If the path exists and is not a directory.
         """
         if self.directory.exists() and not self.directory.is_dir():
-            raise StorageError(f"{self.directory} is not a directory: want one, or nothing, where runs are stored")
+            raise StorageError(f"{self.directory} is not a directory; choose another path for stored runs")
         for directory in (self.directory, self.directory / FAILURES, self.directory / LEDGER):
             remove_leftovers(directory)
 
     @contextmanager
     def entered(self, title: str, names: Sequence[str], *, must_be_written: bool) -> Iterator[Entry]:
-        """Write down that a sweep goes on while the block runs, and afterwards that it has come to an end.
+        """Record that a sweep is running while the block runs, and afterwards that it has ended.
 
         Parameters
         ----------
         title : str
             Name of the sweep.
         names : sequence of str
-            Files of its runs, without directory.
+            Names of the files of its runs, without directory.
         must_be_written : bool
-            Whether a store that cannot be written is an error; otherwise nothing is written down in it.
+            Whether an unwritable store is an error; otherwise nothing is recorded in it.
 
         Yields
         ------
         Entry
-            While it goes on.
+            Entry of the running sweep.
 
         Raises
         ------
         StorageError
-            If it cannot be written down at the beginning.
+            If the start cannot be recorded.
         """
         entry = Entry(self, title, names)
         try:
@@ -325,12 +325,12 @@ class Store:
         try:
             yield entry
         finally:
-            with suppress(StorageError):  # of no consequence: the process will be gone sooner or later
+            with suppress(StorageError):  # harmless: a process that no longer exists counts as ended
                 if entry.is_ours():
                     entry.write(ended=_now())
 
     def entries(self, *, tell: bool = False) -> Iterator[dict[str, Any]]:
-        """Yield what sweeps have written down; with ``tell``, name files that cannot be read on standard error."""
+        """Yield the entries of sweeps; with ``tell``, report unreadable files on standard error."""
         for path in sorted((self.directory / LEDGER).glob("*.json")):
             try:
                 entry = json.loads(path.read_text(encoding="utf-8"))
@@ -341,17 +341,17 @@ class Store:
                     raise TypeError("runs holds more than names")
             except (OSError, ValueError, KeyError, TypeError) as error:
                 if tell:
-                    remark(f"{path} cannot be read ({type(error).__name__}: {error}); it is left out")
+                    remark(f"{path} cannot be read ({type(error).__name__}: {error}); it is ignored")
             else:
                 yield entry
 
     def sweeps(self) -> list[SweepStatus]:
-        """Return how far the sweeps on this store have come.
+        """Return the progress of the sweeps on this store.
 
         Returns
         -------
         list of SweepStatus
-            One a title, sorted. A file that cannot be read is named on standard error and left out.
+            One status per title, sorted. Unreadable files are reported on standard error and ignored.
         """
         stored, failed = _names(self.directory), _names(self.directory / FAILURES)
         return [
@@ -368,16 +368,16 @@ class Store:
 
 
 class Entry:
-    """What a sweep has written into the ledger of its store.
+    """Entry of a sweep in the ledger of its store.
 
     Parameters
     ----------
     store : Store
-        Where.
+        Store that contains the ledger.
     title : str
         Name of the sweep.
     names : sequence of str
-        Files of its runs, without directory.
+        Names of the files of its runs, without directory.
     """
 
     def __init__(self, store: Store, title: str, names: Sequence[str]) -> None:
@@ -397,16 +397,16 @@ class Entry:
         self._was_busy = any(_is_running(one) and (one["host"], one["pid"]) != mine for one in store.entries())
 
     def write(self, *, ended: str | None = None) -> None:
-        """Write it."""
+        """Write the entry."""
         write_durably(self._path, json.dumps(self._content | {"ended": ended}, indent=1) + "\n")
         self._written = self._mark()
 
     def is_ours(self) -> bool:
-        """Return whether no other sweep has written its own over it."""
+        """Return whether the file still holds this entry, not one of another sweep."""
         return self._written is not None and self._written == self._mark()
 
     def has_company(self) -> bool:
-        """Return whether another sweep is, or was a while ago, at work on the store."""
+        """Return whether another sweep is using the store, or was until recently."""
         if not self._was_busy:
             self._was_busy = self._written is not None and not self.is_ours()
         return self._was_busy

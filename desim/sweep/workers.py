@@ -1,4 +1,4 @@
-"""Independent tasks, performed in local processes or on a cluster; outcomes are taken as they come."""
+"""Independent tasks, performed in local processes or on a cluster; outcomes are returned as they finish."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ BACKENDS: tuple[Backend, ...] = ("local", "ray", "dask")
 
 
 class WorkerDied(DesimError):
-    """The process that performed a task has ended by itself, or was ended, and did so again in a second attempt."""
+    """The process that performed a task died, and so did that of a second attempt."""
 
 
 @dataclass(frozen=True)
 class Workers:
-    """Who performs tasks.
+    """Configuration of the workers that perform tasks.
 
     Attributes
     ----------
     jobs : int
-        Processes at a time on this machine; 1 with the backend ``local`` stands for the process itself. A cluster that
-        is given by its address uses all its cores instead.
+        Number of parallel processes on this machine; 1 with the backend ``local`` means the current process. A cluster
+        given by its address uses all its cores instead.
     backend : {"local", "ray", "dask"}
         Processes of this machine, a Ray cluster or a Dask cluster.
     address : str or None
-        Where the cluster listens, such as ``"10.0.0.1:6379"`` (Ray), ``"auto"`` (the Ray cluster that this machine
-        belongs to) or ``"tcp://10.0.0.1:8786"`` (Dask). If None, one is started on this machine.
+        Address of the cluster, such as ``"10.0.0.1:6379"`` (Ray), ``"auto"`` (the Ray cluster that this machine
+        belongs to) or ``"tcp://10.0.0.1:8786"`` (Dask). None starts one on this machine.
     """
 
     jobs: int = 2
@@ -47,23 +47,25 @@ class Workers:
     def __post_init__(self) -> None:
         """Check the arguments."""
         if self.jobs < 1:
-            raise InvalidConfiguration(f"jobs is {self.jobs!r}, want at least 1")
+            raise InvalidConfiguration(f"jobs: got {self.jobs!r}, expected at least 1")
         if self.backend not in BACKENDS:
-            raise InvalidConfiguration(f"backend is {self.backend!r}, want one of {', '.join(BACKENDS)}")
+            raise InvalidConfiguration(f"backend: got {self.backend!r}, expected one of {', '.join(BACKENDS)}")
         if self.backend == "local" and self.address is not None:
-            raise InvalidConfiguration(f"address {self.address!r} needs backend ray or dask, not local")
+            raise InvalidConfiguration(
+                f"address: got {self.address!r} with backend local, expected backend ray or dask"
+            )
 
 
 @dataclass(frozen=True)
 class Finished(Generic[Task, Outcome]):
-    """A task that was performed.
+    """Task that was performed.
 
     Attributes
     ----------
     task : object
         The task.
     outcome : object
-        What the function returned.
+        Return value of the function.
     """
 
     task: Task
@@ -72,7 +74,7 @@ class Finished(Generic[Task, Outcome]):
 
 @dataclass(frozen=True)
 class Failed(Generic[Task]):
-    """A task that raised an exception, or whose worker died.
+    """Task that raised an exception, or whose worker died.
 
     Attributes
     ----------
@@ -81,11 +83,11 @@ class Failed(Generic[Task]):
     kind : str
         Name of the exception's class.
     message : str
-        What it says.
+        Message of the exception.
     trace : str
-        The traceback as text.
+        Traceback as text.
     error : BaseException
-        The exception; a :class:`DesimError` with the same message if it could not be brought here.
+        The exception; a :class:`DesimError` with the same message if it could not be transferred.
     """
 
     task: Task
@@ -98,31 +100,31 @@ class Failed(Generic[Task]):
 def perform_tasks(
     function: Callable[[Task], Outcome], tasks: Iterable[Task], workers: Workers
 ) -> Generator[Finished[Task, Outcome] | Failed[Task], None, None]:
-    """Perform tasks that do not depend on each other.
+    """Perform independent tasks, and yield their outcomes.
 
-    An exception ends its task only. If a worker dies, its task is tried once more when all the others are done, with
-    nothing beside it. When the caller closes the generator, or on Ctrl-C, what is being performed is given up at once.
+    An exception ends only its own task. If a worker dies, its task is tried once more, alone, after all others. When
+    the caller closes the generator, or on Ctrl-C, running tasks are abandoned at once.
 
     Parameters
     ----------
     function : callable
         Performs a task. Function, tasks and outcomes are pickled, unless they stay in this process.
     tasks : iterable
-        What to perform. It is read on only when a worker is about to become free.
+        Tasks to perform. They are read only when a worker is about to become free.
     workers : Workers
-        Who performs them.
+        Configuration of the workers.
 
     Yields
     ------
     Finished or Failed
-        One a task, in the order in which they end.
+        One per task, in the order in which the tasks end.
 
     Raises
     ------
     KeyboardInterrupt
         On Ctrl-C, here or in a worker.
     MissingDependency
-        If Ray or Dask is asked for and not installed.
+        If Ray or Dask is requested but not installed.
     DesimError
         If the cluster cannot be reached.
 
@@ -141,7 +143,7 @@ def perform_tasks(
 
 
 def _open(function: Callable[[Any], Any], workers: Workers) -> Pool:
-    """Return the workers that are asked for."""
+    """Return the pool of workers that is configured."""
     if workers.backend == "local":
         return LocalPool(function, workers.jobs)
     return (RayPool if workers.backend == "ray" else DaskPool)(function, workers.jobs, workers.address)
@@ -177,19 +179,19 @@ def _performed(pool: Pool, waiting: Iterator[tuple[int, Any]]) -> Iterator[Finis
             else:
                 yield _ended(task, reply)
     for number, task in sorted(suspects.items(), key=itemgetter(0)):
-        pool.submit(number, task)  # alone, as its worker may have died for what others have taken
+        pool.submit(number, task)  # alone, because its worker may have died from what other tasks used
         ((_, reply),) = pool.wait()
         yield _ended(task, reply)
 
 
 def _submit(pool: Pool, number: int, task: Any) -> Lost | None:
-    """Hand a task over, or say why it cannot be: clusters pickle it at once."""
+    """Submit a task, or return why it cannot be submitted; clusters pickle it at once."""
     try:
         pool.submit(number, task)
     except DesimError:
         raise
-    except Exception as error:  # of any kind, as tasks may be made of anything
-        return Lost(f"it cannot be handed over ({type(error).__name__}: {error})", is_final=True)
+    except Exception as error:  # any kind, since tasks may contain arbitrary objects
+        return Lost(f"it cannot be submitted ({type(error).__name__}: {error})", is_final=True)
     return None
 
 
@@ -210,6 +212,6 @@ def _error(refused: Refused) -> BaseException:
             found = pickle.loads(refused.pickled)
             assert isinstance(found, BaseException)
             return found
-    except Exception:  # a class that only the worker knows
+    except Exception:  # for example a class that only the worker knows
         pass
     return DesimError(f"{refused.kind}: {refused.message}")

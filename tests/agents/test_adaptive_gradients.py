@@ -225,13 +225,13 @@ def test_warm_starts() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: AdaGrad(rate=0.0), "rate is 0.0, want a finite number above 0"),
-        (lambda: AdaGrad(rate=math.nan), "rate is nan, want a finite number above 0"),
-        (lambda: AdaGrad(rate=math.inf), "rate is inf, want a finite number above 0"),
-        (lambda: AdaGrad(forget=0.0), "forget is 0.0, want a finite number of at most 1 and above 0"),
-        (lambda: AdaGrad(forget=1.5), "forget is 1.5, want a finite number of at most 1 and above 0"),
-        (lambda: AdaGrad("later"), "form is 'later', want one of 'reservation', 'reactive'"),  # type: ignore[arg-type]
-        (lambda: OptimisticOGA(0.0), "initial is 0.0, want a finite number above 0"),
+        (lambda: AdaGrad(rate=0.0), "rate: got 0.0, expected a finite number > 0"),
+        (lambda: AdaGrad(rate=math.nan), "rate: got nan, expected a finite number > 0"),
+        (lambda: AdaGrad(rate=math.inf), "rate: got inf, expected a finite number > 0"),
+        (lambda: AdaGrad(forget=0.0), "forget: got 0.0, expected a finite number <= 1 and > 0"),
+        (lambda: AdaGrad(forget=1.5), "forget: got 1.5, expected a finite number <= 1 and > 0"),
+        (lambda: AdaGrad("later"), "form: got 'later', expected one of 'reservation', 'reactive'"),  # type: ignore[arg-type]
+        (lambda: OptimisticOGA(0.0), "initial: got 0.0, expected a finite number > 0"),
     ],
 )
 def test_arguments_out_of_range(make: Callable[[], Any], message: str) -> None:

@@ -267,9 +267,9 @@ class TestErrors:
         ((0,), {}, "period is 0, want a whole number of at least 1"),
         ((2.0,), {}, r"period is 2\.0"),
         ((True,), {}, "period is True"),
-        ((2,), {"carry": 1.5}, r"carry is 1\.5, want a finite number from 0 to 1"),
-        ((2,), {"carry": math.nan}, "carry is nan"),
-        ((2,), {"carry": "all"}, "carry is 'all'"),
+        ((2,), {"carry": 1.5}, r"carry: got 1\.5, expected a finite number from 0 to 1"),
+        ((2,), {"carry": math.nan}, "carry: got nan"),
+        ((2,), {"carry": "all"}, "carry: got 'all'"),
         ((2,), {"num_periods": 0}, "num_periods is 0"),
     ],
 )

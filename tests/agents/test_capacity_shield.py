@@ -138,8 +138,8 @@ def test_who_knows_the_capacity_needs_no_margin() -> None:
         ({"first_slot": 2}, "nothing to calibrate with"),
         ({"series": [[1.0, 2.0], [[1.0, 2.0]]]}, "different numbers of resources"),
         ({"series": []}, "no trajectory has 1 slots behind slot 0"),
-        ({"series": [[1.0, -1.0, 2.0]]}, r"capacity\[1\] is -1\.0"),
-        ({"series": [[]]}, "capacity has shape"),
+        ({"series": [[1.0, -1.0, 2.0]]}, r"capacity\[1\]: got -1\.0"),
+        ({"series": [[]]}, "capacity: got shape"),
         ({"base": CapacityShield(LastValue(), np.zeros((1, 2)), 0.1)}, r"slot 0: the forecast has shape \(1, 2\)"),
     ],
 )

@@ -170,11 +170,11 @@ def test_a_random_order_is_drawn_anew_and_is_that_of_the_seed() -> None:
 
 
 def test_refusals() -> None:
-    with pytest.raises(InvalidConfiguration, match="measure is 'cores', want one of 'duration', 'work'"):
+    with pytest.raises(InvalidConfiguration, match="measure: got 'cores', expected one of 'duration', 'work'"):
         SJF("cores")  # type: ignore[arg-type]
-    with pytest.raises(InvalidConfiguration, match="since is 'start', want one of 'submission', 'window'"):
+    with pytest.raises(InvalidConfiguration, match="since: got 'start', expected one of 'submission', 'window'"):
         FIFO("start")  # type: ignore[arg-type]
-    with pytest.raises(InvalidConfiguration, match="delay_weight is nan"):
+    with pytest.raises(InvalidConfiguration, match="delay_weight: got nan"):
         Tetris(float("nan"))
     with pytest.raises(
         InvalidConfiguration, match=r"no deferrable agent 'lifo' \(did you mean 'fifo'\?\); there are fifo"

@@ -261,7 +261,7 @@ class TestErrors:
             ([1, -2], "the count of port1 is -2.0"),
             ([np.nan, 1], "the count of port0 is nan"),
             ([1, np.inf], "the count of port1 is inf"),
-            ([1, 2, 3], r"counts has shape \(3,\), want \(2,\)"),
+            ([1, 2, 3], r"counts: got shape \(3,\), expected \(2,\)"),
             (["many", 1], "counts is not an array of numbers"),
         ],
     )

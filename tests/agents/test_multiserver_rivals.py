@@ -154,7 +154,9 @@ class TestDRF:
         assert capacity.tolist() == [[4.0], [5.0]]
 
     def test_an_unknown_filling(self) -> None:
-        with pytest.raises(InvalidConfiguration, match="filling is 'quick', want one of 'ordered', 'progressive'"):
+        with pytest.raises(
+            InvalidConfiguration, match="filling: got 'quick', expected one of 'ordered', 'progressive'"
+        ):
             DRF("quick")  # type: ignore[arg-type]
 
 
@@ -171,7 +173,7 @@ class TestFairness:
         assert Fairness().act(observation).ravel().tolist() == [2.0, 0.0, 0.0, 0.0]
 
     def test_an_unknown_crowd(self) -> None:
-        with pytest.raises(InvalidConfiguration, match="among is 'some', want one of 'arrived', 'all'"):
+        with pytest.raises(InvalidConfiguration, match="among: got 'some', expected one of 'arrived', 'all'"):
             Fairness("some")  # type: ignore[arg-type]
 
 
@@ -229,9 +231,9 @@ class TestPacking:
             assert BinPacking(most_workers=1).act(observation).ravel().tolist() == [1, 0]
 
     def test_arguments_out_of_range(self) -> None:
-        with pytest.raises(InvalidConfiguration, match="order is 'nodes', want one of 'workers', 'jobs'"):
+        with pytest.raises(InvalidConfiguration, match="order: got 'nodes', expected one of 'workers', 'jobs'"):
             BinPacking("nodes")  # type: ignore[arg-type]
-        with pytest.raises(InvalidConfiguration, match="most_workers is 0, want a whole number of at least 1"):
+        with pytest.raises(InvalidConfiguration, match="most_workers: got 0, expected an integer >= 1"):
             Spreading(most_workers=0)
 
 

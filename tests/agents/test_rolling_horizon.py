@@ -261,12 +261,12 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            ({"horizon": 0}, "horizon is 0, want a whole number of at least 1"),
+            ({"horizon": 0}, "horizon: got 0, expected an integer >= 1"),
             ({"horizon": 2.0}, "horizon is 2.0"),
-            ({"every": 0}, "every is 0, want a whole number of at least 1"),
+            ({"every": 0}, "every: got 0, expected an integer >= 1"),
             ({"every": True}, "every is True"),
-            ({"margin": -0.1}, "margin is -0.1, want a finite number from 0 to 1"),
-            ({"margin": np.nan}, "margin is nan"),
+            ({"margin": -0.1}, "margin: got -0.1, expected a finite number from 0 to 1"),
+            ({"margin": np.nan}, "margin: got nan"),
             ({"time_limit": 0}, "time_limit is 0, want a number of seconds above 0"),
             ({"gap": -1}, "gap is -1, want a number of at least 0"),
         ],

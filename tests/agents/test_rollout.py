@@ -427,13 +427,13 @@ class TestRefusals:
         [
             (
                 lambda: RolloutAgent(FCFS(), objective="makespan"),
-                "objective is 'makespan', want one of 'bounded_slowdown'",
+                "objective: got 'makespan', expected one of 'bounded_slowdown'",
             ),  # type: ignore[arg-type]
-            (lambda: RolloutAgent(FCFS(), width=-1), "width is -1"),
+            (lambda: RolloutAgent(FCFS(), width=-1), "width: got -1"),
             (lambda: RolloutAgent(FCFS(), horizon=0.0), r"horizon is 0\.0"),
             (lambda: RolloutAgent(RolloutAgent(FCFS())), "rollout:rollout:fcfs: the base agent looks ahead itself"),
-            (lambda: DagRolloutAgent(ListScheduler(FIFO()), nodes=1.5), r"nodes is 1\.5"),  # type: ignore[arg-type]
-            (lambda: DagRolloutAgent(ListScheduler(FIFO()), executors=-2), "executors is -2"),
+            (lambda: DagRolloutAgent(ListScheduler(FIFO()), nodes=1.5), r"nodes: got 1\.5"),  # type: ignore[arg-type]
+            (lambda: DagRolloutAgent(ListScheduler(FIFO()), executors=-2), "executors: got -2"),
             (lambda: create("rollout:nobody"), "no batch agent 'nobody'"),
             (lambda: create("rollout-makespan:fcfs"), "no batch agent 'rollout-makespan:fcfs'"),
             (lambda: create_dag("rollout-waiting_time:heft"), "no dag agent 'rollout-waiting_time:heft'"),
@@ -452,7 +452,7 @@ class TestRefusals:
                 decision.answer(agent.act(decision.observation))
 
     def test_an_iterator(self) -> None:
-        with pytest.raises(InvalidConfiguration, match="pass a list to fork"):
+        with pytest.raises(InvalidConfiguration, match="pass a list to be able to fork"):
             simulate(BatchCluster(iter(exact((0.0, 1, 1.0))), 1), create("rollout:fcfs"))
 
     def test_a_base_agent_that_answers_nonsense(self) -> None:

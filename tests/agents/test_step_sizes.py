@@ -95,15 +95,15 @@ class TestStepSizes:
     @pytest.mark.parametrize(
         ("make", "message"),
         [
-            (lambda: GeometricSteps(0.0), "initial is 0.0, want a finite number above 0"),
-            (lambda: GeometricSteps(math.inf), "initial is inf"),
-            (lambda: GeometricSteps(1.0, 0.0), "decay is 0.0, want a finite number above 0"),
-            (lambda: GeometricSteps(1.0, math.nan), "decay is nan"),
-            (lambda: ExactOGA("reactive", 0), "initial is 0.0, want a finite number above 0"),
+            (lambda: GeometricSteps(0.0), "initial: got 0.0, expected a finite number > 0"),
+            (lambda: GeometricSteps(math.inf), "initial: got inf"),
+            (lambda: GeometricSteps(1.0, 0.0), "decay: got 0.0, expected a finite number > 0"),
+            (lambda: GeometricSteps(1.0, math.nan), "decay: got nan"),
+            (lambda: ExactOGA("reactive", 0), "initial: got 0.0, expected a finite number > 0"),
             (lambda: TheoreticalSteps(0), "num_slots is 0, want a whole number of at least 1"),
             (lambda: NormalizedSteps(1.5), "num_slots is 1.5, want a whole number"),  # type: ignore[arg-type]
-            (lambda: TheoreticalSteps(5, 0.0), "scale is 0.0, want a finite number above 0"),
-            (lambda: NormalizedSteps(5, -1.0), "scale is -1.0, want a finite number above 0"),
+            (lambda: TheoreticalSteps(5, 0.0), "scale: got 0.0, expected a finite number > 0"),
+            (lambda: NormalizedSteps(5, -1.0), "scale: got -1.0, expected a finite number > 0"),
             (lambda: ExactOGA("proactive"), "form is 'proactive' .*want one of 'reservation', 'reactive'"),  # type: ignore[arg-type]
         ],
     )

@@ -199,7 +199,7 @@ def test_what_weighs_holds_a_job_back_for_half_of_what_it_takes_longer() -> None
     [
         (
             "window-luckiest-9-1",
-            "rule is 'luckiest', want one of 'random', 'shortest', 'smallest', 'first', 'reserving', 'weighing', ",
+            "rule: got 'luckiest', expected one of 'random', 'shortest', 'smallest', 'first', 'reserving', 'weighing'",
         ),
         ("window-shortest-9", "no batch agent 'window-shortest-9'; want for example window-shortest-9-1"),
         ("window-shortest-a-b", "want for example"),

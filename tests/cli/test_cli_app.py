@@ -44,16 +44,16 @@ def test_alone_it_prints_help(desim: Desim) -> None:
     ],
 )
 def test_an_empty_value_does_not_mean_the_default(desim: Desim, arguments: list[str], name: str) -> None:
-    assert desim(*arguments) == (2, "", f"desim: error: {name} is empty: give a value, or leave it out\n")
+    assert desim(*arguments) == (2, "", f"desim: error: {name} is empty; give a value or omit the option\n")
 
 
 def test_values_that_look_empty_do_not_mean_the_default(desim: Desim, log: Path, tmp_path: Path) -> None:
     outcome = desim("reproduce", "dbf", "--only", ",")
     assert (outcome.status, outcome.out) == (2, "")
-    assert "--only is ',', want names of experiments" in outcome.err
+    assert "--only: got ',', expected names of experiments" in outcome.err
     outcome = desim("convert", log, tmp_path / "out.json", "--cores", 0)
     assert (outcome.status, outcome.out) == (2, "")
-    assert "--cores is 0, want a whole number of at least 1" in outcome.err
+    assert "--cores: got 0, expected an integer >= 1" in outcome.err
 
 
 def test_version(desim: Desim) -> None:

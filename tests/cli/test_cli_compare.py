@@ -68,7 +68,7 @@ def test_the_table_marks_the_best(desim: Desim) -> None:
     for row in rows[:3]:
         assert row.split()[4].startswith("*") == (row.split()[0] == best)
     assert "Difference from fcfs, paired by seed" in outcome.out
-    assert "6 runs, 0 of them stored before; 6 valid" in outcome.out
+    assert "6 runs, 0 of them from the store; 6 valid" in outcome.out
 
 
 def test_workers_make_no_difference(desim: Desim) -> None:
@@ -115,7 +115,7 @@ def test_stored_runs_are_not_repeated(desim: Desim, tmp_path: Path, simulated: l
     simulated.clear()
     again = desim(*arguments, "fcfs,easy")
     assert simulated == []
-    assert "4 runs, 4 of them stored before" in again.out
+    assert "4 runs, 4 of them from the store" in again.out
     assert first.out.partition("4 runs")[0] == again.out.partition("4 runs")[0]
     desim(*arguments, "fcfs,easy-fcfs,sjf", "--warm-up", "1000")
     assert simulated == [("sjf", 0), ("sjf", 1)]
@@ -202,12 +202,12 @@ def test_an_interrupted_comparison_goes_on(
         outcome = desim(*arguments)
     assert outcome.status == 1
     assert "4 of 6 runs are stored" in outcome.err
-    assert "the same command goes on" in outcome.err
+    assert "run the same command again to continue" in outcome.err
     assert not list((tmp_path / "runs").glob(".*"))
     outcome = desim(*arguments)
     assert outcome.status == 0
     assert len(simulated) == 6
-    assert "6 runs, 4 of them stored before" in outcome.out
+    assert "6 runs, 4 of them from the store" in outcome.out
 
 
 def test_ctrl_c_stops_all_processes(tmp_path: Path) -> None:
@@ -295,7 +295,7 @@ def test_the_others_go_on_when_an_agent_fails(
     outcome = desim("compare", "batch", *agents, *SMALL, "--seeds", "2")
     assert outcome.status == 1
     assert "Difference from fcfs" in outcome.out and "4 runs" in outcome.out and "Breaks" not in outcome.out
-    assert "breaking_agents:Breaks has failed and is left out (seed 0, 1): ZeroDivisionError" in outcome.err
+    assert "breaking_agents:Breaks failed and is left out (seed 0, 1): ZeroDivisionError" in outcome.err
     assert "in act" in outcome.err  # where it happened
     outcome = desim("compare", "batch", "--agents", "breaking_agents:Waits,fcfs", *SMALL, "--seeds", "1")
     assert outcome.status == 0 and "breaking_agents:Waits, seed 0: stalled: work is left" in outcome.err
@@ -306,7 +306,7 @@ def test_metrics_are_known_before_the_first_run(desim: Desim, monkeypatch: pytes
     monkeypatch.setattr(command, "replay", None)
     outcome = desim("compare", "batch", *AGENTS, *SMALL, "--metric", metric)
     assert outcome.status == 2 and outcome.out == ""
-    told = "(did you mean 'waiting_time_mean'?); there are" if metric == "wait_mean" else "Say --better lower"
+    told = "(did you mean 'waiting_time_mean'?), expected" if metric == "wait_mean" else "give --better lower"
     assert told in outcome.err
 
 
@@ -332,7 +332,7 @@ def test_runs_that_are_not_valid_are_told(desim: Desim, tmp_path: Path, monkeypa
 def test_unfinished_jobs_are_told_and_never_best(desim: Desim) -> None:
     outcome = desim("compare", "batch", *AGENTS, *SMALL, "--seeds", "1", "--until", "40000")
     assert outcome.status == 0
-    assert "† Runs of fcfs, easy-fcfs, sjf left jobs behind" in outcome.out
+    assert "† Runs of fcfs, easy-fcfs, sjf left jobs unfinished" in outcome.out
     cells = [line.split()[1:3] for line in outcome.out.splitlines() if line.startswith("sjf ")]
     assert cells[0][1] == "†"
 
@@ -342,7 +342,7 @@ def test_unfinished_jobs_are_told_and_never_best(desim: Desim) -> None:
     [
         (["--agents", ","], "want names"),
         (["--agents", "fcfs,nope"], "no batch agent 'nope'; there are fcfs"),
-        (["--agents", "fcfs", "--baseline", "sjf"], "want one of the agents fcfs"),
+        (["--agents", "fcfs", "--baseline", "sjf"], "expected one of the agents fcfs"),
         (["--agents", "fcfs", "--seeds", "0"], "at least 1"),
         (["--agents", "fcfs", "--workers", "0"], "at least 1"),
         (["--agents", "fcfs", "--trace", "absent.swf"], "cannot be read"),

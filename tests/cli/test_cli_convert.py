@@ -38,7 +38,7 @@ def test_cores_may_be_given_and_must_be_for_batsim(desim: Desim, log: Path, tmp_
     assert "states the cores" in outcome.err
     assert desim("convert", nameless, tmp_path / "a.json", "--cores", "16").status == 0
     assert registry.read(tmp_path / "a.json").num_cores == 16
-    assert "does not state the cores" in desim("convert", nameless, tmp_path / "a.parquet").err
+    assert "does not state the machine's number of cores" in desim("convert", nameless, tmp_path / "a.parquet").err
     assert desim("convert", log, tmp_path / "b.swf", "--cores", "16").status == 0
     assert registry.read(tmp_path / "b.swf").num_cores == 16
 

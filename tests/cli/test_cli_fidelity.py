@@ -37,7 +37,7 @@ def test_known_answers(desim: Desim, waits: Path, tmp_path: Path) -> None:
     outcome = desim(*command, "--out", out)
     assert outcome.status == 0, outcome.err
     assert "4 recorded waits" in outcome.out
-    assert "starts of the log that the simulated machine cannot repeat: 0 jobs are late" in outcome.out
+    assert "recorded starts that the simulated machine cannot reproduce: 0 jobs start late" in outcome.out
     found = json.loads((out / "fidelity.json").read_text())
     assert found["ranked"] == ["recorded", "fcfs", "lcfs", "no wait at all"]
     agents = found["agents"]
@@ -56,7 +56,7 @@ def test_known_answers(desim: Desim, waits: Path, tmp_path: Path) -> None:
     assert (row["jobs"], row["near"]) == ("1", "0.0")
     assert {path.name for path in out.iterdir()} == {"runs", "fidelity.json", "fidelity.csv", "waits.png", "groups.png"}
     again = desim(*command, "--out", out, "--json")
-    assert "0 runs to do, 3 stored already" in again.err
+    assert "0 runs to do, 3 already stored" in again.err
     assert json.loads(again.out)["agents"] == agents
 
 
@@ -75,7 +75,7 @@ def test_overloads_are_told(desim: Desim, waits: Path) -> None:
     waits.write_text(waits.read_text().replace(" 5000 ", " 5600 "))
     outcome = desim("fidelity", "batch", "--trace", waits, "--agents", "fcfs", "--workers", 1)
     assert outcome.status == 0, outcome.err
-    assert "cannot repeat: 2 jobs are late, by 600 s at the median and 600 s at most" in outcome.out
+    assert "cannot reproduce: 2 jobs start late, by 600 s at the median and 600 s at most" in outcome.out
 
 
 def test_the_warm_up_is_left_out(desim: Desim, waits: Path) -> None:
@@ -89,12 +89,12 @@ def test_the_warm_up_is_left_out(desim: Desim, waits: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("dag", "--agents", "heft"), "the logs of dag record no waits: only those of batch do"),
-        (("batch", "--agents", "fcfs"), "lublin: states no waits: want a log with --trace FILE"),
+        (("dag", "--agents", "heft"), "PROBLEM: got dag, expected batch: only its logs record waits"),
+        (("batch", "--agents", "fcfs"), "lublin: records no waits; give a log with --trace FILE"),
         (("batch", "--agents", "fcfs", "--trace", "LOG", "--load", "0.5"), "which change the log"),
         (("batch", "--agents", "fcfss", "--trace", "LOG"), "no batch agent 'fcfss'"),
         (("batch", "--agents", "fcfs", "--trace", "LOG", "--queue-field", "30"), "line 3: no field 30, or no job num"),
-        (("batch", "--agents", "fcfs", "--trace", "LOG", "--workers", "0"), "--workers is 0, want a whole number"),
+        (("batch", "--agents", "fcfs", "--trace", "LOG", "--workers", "0"), "--workers: got 0, expected an integer"),
     ],
 )
 def test_refusals(desim: Desim, waits: Path, arguments: tuple[str, ...], message: str) -> None:

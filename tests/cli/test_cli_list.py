@@ -73,7 +73,7 @@ def other_package(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_agents_of_other_packages(desim: Desim) -> None:
     assert json.loads(desim("list", "--json").out)["agents"]["batch"]["idle"] == "Never starts a job."
     outcome = desim("run", "batch", "--agent", "idle", "--jobs", "3", "--json")
-    assert outcome.status == 1 and "desim: stalled: work is left that the agent starts none of" in outcome.err
+    assert outcome.status == 1 and "desim: stalled: work remains that the agent does not start" in outcome.err
     assert json.loads(outcome.out)["metrics"]["jobs_queued"] == 3
     outcome = desim("run", "batch", "--agent", "nobody")
     assert "there are fcfs" in outcome.err

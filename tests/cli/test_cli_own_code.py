@@ -209,7 +209,7 @@ def test_an_agent_in_a_module_is_copied_for_every_run() -> None:
         ("mine_agents:Nope", "there is Broken, Counting, Deadly, Reading, Shortest, WithArguments, counting, factory"),
         ("mine_agents:Shortest.nope", "no 'nope' in Shortest; there is act, name"),
         ("mine_agents:WithArguments", "missing a required argument: 'patience'; it takes (patience)"),
-        ("mine_agents:number", "is 3, which can neither act nor be called"),
+        ("mine_agents:number", "got 3, expected an agent, a class or a function"),
         ("mine_agents:nothing", "NoneType has no method act(observation)"),
         ("mine_nowhere:Agent", "there is no module 'mine_nowhere', neither installed nor in"),
         ("mine_syntax:Agent", "mine_syntax cannot be imported: SyntaxError"),
@@ -243,8 +243,8 @@ def test_an_agent_that_fails_shows_where(desim: Desim) -> None:
     outcome = desim("compare", "batch", *SMALL, "--agents", "fcfs,mine_agents:Broken")
     assert outcome.status == 1
     assert "mine_agents.py" in outcome.err
-    assert "mine_agents:Broken has failed and is left out (seed 0, 1): ZeroDivisionError: oh no\n" in outcome.err
-    assert outcome.err.endswith("desim: compared with fcfs: the other agents went on\n")
+    assert "mine_agents:Broken failed and is left out (seed 0, 1): ZeroDivisionError: oh no\n" in outcome.err
+    assert outcome.err.endswith("desim: compared with fcfs: the other agents without failures\n")
 
 
 def test_a_file_that_an_agent_does_not_find_is_no_fault_of_the_store(desim: Desim, place: Path) -> None:
@@ -261,7 +261,7 @@ def test_an_agent_that_ends_its_process_is_named(desim: Desim) -> None:
     arguments = ["--agents", "mine_agents:Deadly", "--jobs", "3", "--cores", "16", "--seeds", "2", "--workers", "2"]
     outcome = desim("compare", "batch", *arguments)
     assert outcome.status == 1
-    assert re.search(r"error: mine_agents:Deadly, seed [01]: WorkerDied: its process has ended by itself", outcome.err)
+    assert re.search(r"error: mine_agents:Deadly, seed [01]: WorkerDied: its process ended by itself", outcome.err)
 
 
 @pytest.mark.usefixtures("no_figures")
@@ -342,7 +342,7 @@ def test_a_problem_of_ones_own_kind(desim: Desim, place: Path, simulated: list[t
     assert document["profile"]["shares"]["mine_problem:Lowest"][0] == 1.0
     for _ in range(2):  # runs of code of ones own are simulated anew
         shown = desim(*arguments, "--workers", "1", "--out", place / "out")
-        assert "6 runs, 0 of them stored before; 6 valid" in shown.out
+        assert "6 runs, 0 of them from the store; 6 valid" in shown.out
     simulated.clear()
     (place / "mine_problem.py").write_text(PROBLEM + "\nANOTHER = 1  # line\n")
     desim(*arguments, "--workers", "1", "--out", place / "out")
@@ -390,16 +390,16 @@ def test_workloads_that_differ_between_agents_are_told(desim: Desim, monkeypatch
     )
     outcome = desim("compare", "mine_problem:unfair", "--agents", "fcfs,sjf", "--seeds", "2", "--workers", "1")
     assert outcome.status == 0
-    assert "desim: seed 0: not the workload of fcfs: sjf\n" in outcome.err
-    assert "desim: seed 1: not the workload of fcfs: sjf\n" in outcome.err
+    assert "desim: seed 0: workload differs from that of fcfs: sjf\n" in outcome.err
+    assert "desim: seed 1: workload differs from that of fcfs: sjf\n" in outcome.err
 
 
 @pytest.mark.parametrize(
     ("problem", "more", "message"),
     [
         ("mine_problem:nope", [], "no 'nope' in mine_problem"),
-        ("mine_problem:wrong", [], "mine_problem:wrong returns [1, 2], want a desim.Problem"),
-        ("mine_problem:calls", [], "is 0, which can neither act nor be called"),
+        ("mine_problem:wrong", [], "mine_problem:wrong: got [1, 2] as its return value, expected a desim.Problem"),
+        ("mine_problem:calls", [], "got 0, expected an agent, a class or a function"),
         (
             "mine_problem:make",
             ["--set", "size=3"],

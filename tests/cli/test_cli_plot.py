@@ -68,11 +68,11 @@ def test_a_window_and_a_width_for_papers(
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (["--window", "1:2:3"], "--window is '1:2:3'"),
-        (["--window", "2d:1d"], "does not end after it begins"),
-        (["--window", "900d:901d"], "--window is '900d:901d', and all is over at"),
+        (["--window", "1:2:3"], "--window: got '1:2:3'"),
+        (["--window", "2d:1d"], "expected an end after the start"),
+        (["--window", "900d:901d"], "--window: got '900d:901d', after the runs end"),
         (["--style", "poster"], "poster"),
-        (["--kind", "pie"], "--kind is 'pie'"),
+        (["--kind", "pie"], "--kind: got 'pie'"),
         (["--kind", ","], "--kind"),
         (["--format", "gif"], "gif"),
     ],

@@ -148,7 +148,7 @@ def test_all_agents_have_the_same_workload(desim: Desim, tmp_path: Path, problem
     arguments += ["--workers", "1", "--out", str(tmp_path), "--json"]
     outcome = desim(*arguments)
     assert outcome.status == 0
-    assert outcome.err == "comparison: 6 runs to do, 0 stored already\n"
+    assert outcome.err == "comparison: 6 runs to do, 0 already stored\n"
     assert sorted(simulated) == sorted((agent, seed) for agent in case.agents for seed in (5, 6))
     document = json.loads(outcome.out)
     assert document["baseline"] == case.agents[0]
@@ -243,19 +243,19 @@ def test_recorded_workflows(desim: Desim, tmp_path: Path) -> None:
     [
         (["run", "chess"], "no problem 'chess'; there are batch, dag, deferrable, multiserver, and MODULE:FUNCTION"),
         (["compare", "dag", "--agents", "fcfs"], "no dag agent 'fcfs'; there are heft"),
-        (["run", "dag", "--executors", "0"], "--executors is 0"),
+        (["run", "dag", "--executors", "0"], "--executors: got 0"),
         (["run", "dag", "--mean-time-to-failure", "5"], "--mean-time-to-repair"),
         (["run", "deferrable", "--workload", "busy"], "there is no case 'busy'"),
         (["run", "deferrable", "--set", "speed=4"], "no parameter 'speed'; there are num_slots, day_slots"),
-        (["run", "deferrable", "--set", "slack"], "--set slack: want NAME=VALUE"),
+        (["run", "deferrable", "--set", "slack"], "--set: got slack, expected NAME=VALUE"),
         (["run", "deferrable", "--set", "slack=1", "--set", "slack=2"], "slack is given twice"),
-        (["run", "deferrable", "--slots", "-1"], "--slots is -1"),
+        (["run", "deferrable", "--slots", "-1"], "--slots: got -1"),
         (["run", "multiserver", "--probability", "2"], "probability"),
         (
             ["compare", "multiserver", "--agents", "drf", "--metric", "speed"],
-            "--metric is speed (did you mean 'speed_mean'?); there are num_slots",
+            "--metric: got speed (did you mean 'speed_mean'?), expected one of num_slots",
         ),
-        (["compare", "multiserver", "--agents", "drf", "--metric", "utilization_cpu"], "Say --better lower or"),
+        (["compare", "multiserver", "--agents", "drf", "--metric", "utilization_cpu"], "give --better lower or"),
     ],
 )
 def test_what_makes_no_sense_is_told_in_a_line(desim: Desim, arguments: list[str], message: str) -> None:
@@ -299,7 +299,7 @@ def test_jobs_that_hold_what_they_get_have_waiting_times(desim: Desim) -> None:
 def test_a_seed_below_0_is_refused(desim: Desim, problem: str) -> None:
     outcome = desim("run", problem, *CASES[problem].options, "--seed", "-1")
     assert outcome.status == 2
-    assert outcome.err == "desim: error: --seed is -1, want at least 0\n"
+    assert outcome.err == "desim: error: --seed: got -1, expected an integer >= 0\n"
 
 
 @problems
@@ -308,6 +308,6 @@ def test_formats_of_batch_take_no_other_results(desim: Desim, tmp_path: Path, pr
     for target, form in (("a.csv", "batsim-csv"), ("a.json", "chrome-trace")):
         outcome = desim("convert", tmp_path / "stored", tmp_path / target, "--to", form)
         assert outcome.status == 2
-        assert outcome.err == f"desim: error: this is a result of {problem}, but the format is one of batch\n"
+        assert outcome.err == f"desim: error: got a result of {problem}, expected one of batch for this format\n"
     assert desim("convert", tmp_path / "stored", tmp_path / "a.csv").status == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.csv", "stored"]

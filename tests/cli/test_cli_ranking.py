@@ -143,7 +143,7 @@ def test_too_few_seeds_are_told() -> None:
     found = compared(few)
     told = (
         "4 seeds are too few for Wilcoxon's signed-rank test of 3 agents: whatever the differences, no adjusted "
-        "p-value is below 0.375. 7 seeds can show some."
+        "p-value is below 0.375. Use at least 7 seeds."
     )
     assert text_of(found, "Difference").endswith(told)
     assert sentences(found)[-1].endswith(told)
@@ -172,13 +172,13 @@ def test_the_verdict_in_words() -> None:
 def test_agents_that_left_jobs_behind_or_have_no_value_are_not_ranked() -> None:
     values = MAKESPANS | {"e": [math.nan, *MAKESPANS["a"][1:]], "f": [1.0] * 8}
     found = compare_runs(summaries(values, left=["f"]), "a", kind_of("dag"))
-    assert found.left_out == {"e": "has no makespan for some seed", "f": "left jobs behind"}
+    assert found.left_out == {"e": "has no makespan for some seed", "f": "left jobs unfinished"}
     assert found.ranking == rank_agents(MAKESPANS, better="lower")
-    assert "Not ranked: e has no makespan for some seed; f left jobs behind." in text_of(found, "Ranks")
+    assert "Not ranked: e has no makespan for some seed; f left jobs unfinished." in text_of(found, "Ranks")
     assert "e" not in found.tests["makespan"]
     assert text_of(found, "Tests").splitlines()[4].startswith("e|n/a|n/a")
     assert "a has the best mean" in sentences(found)[-1]
-    assert any("f left jobs behind (running or queued)" in text for text in sentences(found))
+    assert any("f left jobs unfinished (running or queued)" in text for text in sentences(found))
     rates = compare_runs(summaries(values, left=["f"]), "a", kind_of("dag"), metric="utilization", better="lower")
     assert rates.left_out == {}
 
@@ -192,7 +192,7 @@ def test_costs_have_to_be_above_zero_for_profiles() -> None:
 def test_other_workloads_are_told() -> None:
     runs = [*summaries({"a": [1.0, 2.0]}), *summaries({"b": [1.0, 2.0]}, workload="other")]
     found = compare_runs(runs, "a", kind_of("dag"))
-    assert found.unequal == ["seed 0: not the workload of a: b", "seed 1: not the workload of a: b"]
+    assert found.unequal == ["seed 0: workload differs from that of a: b", "seed 1: workload differs from that of a: b"]
     assert "the same workload" not in " ".join(sentences(found))
 
 

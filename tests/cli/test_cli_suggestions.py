@@ -9,7 +9,7 @@ from command_line import Desim
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("cmpare batch --agents fcfs", "no command 'cmpare' (did you mean 'compare'?)"),
+        ("cmpare batch --agents fcfs", "unknown command 'cmpare' (did you mean 'compare'?)"),
         ("run bacth", "no problem 'bacth' (did you mean 'batch'?)"),
         ("run batch --agent eazy", "no batch agent 'eazy' (did you mean 'easy'?)"),
         ("run batch --agent easy-sff", "no priority 'sff' (did you mean 'sjf'?)"),
@@ -17,11 +17,11 @@ from command_line import Desim
         ("run batch --trace lubln", "lubln: no such file, nor a generated workload (did you mean 'lublin'?)"),
         ("run deferrable --set slak=3", "no parameter 'slak' (did you mean 'slack'?)"),
         ("compare batch --agents fcfs,sjf --baseline fcf", "no batch agent 'fcf' (did you mean 'fcfs'?)"),
-        ("experiment lst", "no action 'lst' (did you mean 'list'?)"),
+        ("experiment lst", "unknown action 'lst' (did you mean 'list'?)"),
         ("experiment list lachesi", "no paper 'lachesi' (did you mean 'lachesis'?)"),
         ("experiment run lachesis figure77", "no experiment 'figure77' (did you mean 'figure7'?)"),
         ("reproduce osdce", "no paper 'osdce' (did you mean 'osdec'?)"),
-        ("train bacth", "nothing to train 'bacth' (did you mean 'batch'?)"),
+        ("train bacth", "no training for 'bacth' (did you mean 'batch'?)"),
     ],
 )
 def test_names_that_are_nearly_right_are_suggested(desim: Desim, line: str, message: str) -> None:
@@ -33,10 +33,10 @@ def test_names_that_are_nearly_right_are_suggested(desim: Desim, line: str, mess
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("run batch --cores 0", "--cores is 0, want a whole number of at least 1"),
+        ("run batch --cores 0", "--cores: got 0, expected an integer >= 1"),
         ("run batch --jobs 0", "--jobs is 0, want"),
-        ("run batch --load -1", "--load is -1.0, want a finite number above 0"),
-        ("run batch --jobs 5 --until -1", "--until is -1.0, want a time above 0"),
+        ("run batch --load -1", "--load: got -1.0, expected a finite number > 0"),
+        ("run batch --jobs 5 --until -1", "--until: got -1.0, expected a time > 0"),
         ("run dag --executors -2", "--executors is -2, want"),
         ("run multiserver --slots 0", "--slots is 0, want"),
         ("compare batch --agents fcfs,sjf --cores 0", "--cores is 0, want"),

@@ -121,7 +121,7 @@ def test_ctrl_c_loses_nothing(workers: str, desim: Desim, tmp_path: Path) -> Non
     finally:
         process.kill()
     assert process.returncode == 1
-    assert printed == f"interrupted; the same command goes on from {part}\n"
+    assert printed == f"interrupted; run the same command again to continue from {part}\n"
     assert "Traceback" not in told
     assert not (part / "split-window-4-2.json").exists()
     assert 0 < json.loads((part / "checkpoint" / "checkpoint.json").read_text())["steps"] < 1_200
@@ -137,12 +137,12 @@ def test_ctrl_c_loses_nothing(workers: str, desim: Desim, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("arguments", "what"),
     [
-        (("train", "--out", "OUT"), "what is to be learned is missing: desim train PROBLEM"),
-        (("train", "chess", "--out", "OUT"), "nothing to train 'chess'; there are batch"),
+        (("train", "--out", "OUT"), "PROBLEM is missing: try desim train batch"),
+        (("train", "chess", "--out", "OUT"), "no training for 'chess'; there are batch"),
         ((*TINY, "--out", "OUT", "--total-steps", "-1"), "total_steps is -1"),
         ((*TINY, "--out", "OUT", "--num-workers", "9"), "9 workers for 4 environments"),
         ((*TINY, "--out", "OUT", "--warm-start", "-1"), "warm_start is -1"),
-        ((*TINY, "--out", "OUT", "--load", "0"), "load is 0.0"),
+        ((*TINY, "--out", "OUT", "--load", "0"), "load: got 0.0"),
         ((*TINY, "--out", "OUT", "--head", "0", "--tail", "0"), "a window of 0 + 0 slots"),
         ((*TINY, "--out", "OUT", "--group-size", "2"), "groups of 2 need whole episodes"),
         (("train", "dag", "--out", "OUT", "--num-jobs", "3", "2"), "num_jobs is (3, 2), want two numbers from 1 on"),

@@ -104,19 +104,19 @@ def test_a_comparison_is_shown_again_from_what_it_stored(desim: Desim, compariso
     assert "are those of seed 7." in (moved / "view.html").read_text()
     outcome = desim("view", moved, "--seed", "9")
     assert outcome.status == 2
-    assert "want one of 5, 6, 7, 8" in outcome.err
+    assert "expected one of 5, 6, 7, 8" in outcome.err
 
 
 def test_what_cannot_be_shown_is_said(desim: Desim, stored: Path, comparison: Path, tmp_path: Path) -> None:
     for arguments, message in (
         ([], "nothing to show"),
         ([tmp_path / "absent"], "holds no result"),
-        ([stored, "--out", tmp_path], "a directory, want a file"),
-        ([stored, "--seed", "1"], "--seed chooses runs of a comparison"),
-        ([comparison, stored], "which is shown alone"),
+        ([stored, "--out", tmp_path], "expected a file"),
+        ([stored, "--seed", "1"], "--seed is only for a comparison"),
+        ([comparison, stored], "which can only be shown by itself"),
     ):
         outcome = desim("view", *arguments)
         assert outcome.status == 2
         assert message in outcome.err
     (comparison / "comparison.json").write_text("{}")
-    assert "is no comparison that can be read" in desim("view", comparison).err
+    assert "is not a readable comparison" in desim("view", comparison).err

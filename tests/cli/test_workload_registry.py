@@ -100,7 +100,7 @@ def test_options_that_a_file_cannot_fulfil(log: Path, options: dict[str, float])
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("num_cores", [0, -5, 2.5, float("inf")])
 def test_cores_out_of_range(log: Path, num_cores: int, stream: bool) -> None:
-    with pytest.raises(InvalidConfiguration, match=r"num_cores is .*, want a whole number of at least 1"):
+    with pytest.raises(InvalidConfiguration, match=r"num_cores: got .*, expected an integer >= 1"):
         registry.load(log, num_cores=num_cores, stream=stream)
 
 
@@ -161,8 +161,8 @@ def test_tables_are_repaired_by_the_rules_of_logs(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"run_time": ["a", "b"]}, "row 0: run_time is 'a', want a finite number"),
-        ({"run_time": [1.0, float("nan")]}, "row 1: run_time is nan, want a finite number"),
+        ({"run_time": ["a", "b"]}, "row 0: run_time: got 'a', expected a finite number"),
+        ({"run_time": [1.0, float("nan")]}, "row 1: run_time: got nan, expected a finite number"),
         ({"run_time": [1.0, None]}, "row 1: run_time is None"),
         ({"submission_time": [0.0, 1e16]}, "row 1: submission_time is 1e"),
         ({"requested_number_of_resources": [1.5, 2.0]}, "row 0: requested_number_of_resources is 1.5, want a whole"),

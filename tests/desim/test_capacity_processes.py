@@ -65,17 +65,17 @@ class TestPattern:
     @pytest.mark.parametrize(
         ("change", "message"),
         [
-            ({"mean": -1.0}, r"the mean of a pattern is -1\.0, want a finite number of at least 0"),
-            ({"mean": math.nan}, "the mean of a pattern is nan"),
-            ({"mean": math.inf}, "the mean of a pattern is inf"),
-            ({"mean": "many"}, "the mean of a pattern is 'many'"),
-            ({"mean": True}, "the mean of a pattern is True"),
-            ({"amplitude": 1.1}, r"the amplitude of a pattern is 1\.1, want a finite number from 0 to 1"),
-            ({"peak": math.nan}, "the peak of a pattern is nan, want a finite number$"),
-            ({"peak": -math.inf}, "the peak of a pattern is -inf"),
-            ({"day_length": 0}, "the day_length of a pattern is 0, want a finite number above 0"),
+            ({"mean": -1.0}, r"the mean of a pattern: got -1\.0, expected a finite number >= 0"),
+            ({"mean": math.nan}, "the mean of a pattern: got nan"),
+            ({"mean": math.inf}, "the mean of a pattern: got inf"),
+            ({"mean": "many"}, "the mean of a pattern: got 'many'"),
+            ({"mean": True}, "the mean of a pattern: got True"),
+            ({"amplitude": 1.1}, r"the amplitude of a pattern: got 1\.1, expected a finite number from 0 to 1"),
+            ({"peak": math.nan}, "the peak of a pattern: got nan, expected a finite number$"),
+            ({"peak": -math.inf}, "the peak of a pattern: got -inf"),
+            ({"day_length": 0}, "the day_length of a pattern: got 0, expected a finite number > 0"),
             ({"weekend_level": -0.1}, r"the weekend_level of a pattern is -0\.1"),
-            ({"first_weekday": 7}, "the first_weekday of a pattern is 7, want a whole number from 0 to 6"),
+            ({"first_weekday": 7}, "the first_weekday of a pattern: got 7, expected an integer from 0 to 6"),
             ({"first_weekday": 1.5}, r"the first_weekday of a pattern is 1\.5"),
         ],
     )
@@ -182,19 +182,22 @@ class TestMeanReversion:
     @pytest.mark.parametrize(
         ("change", "message"),
         [
-            ({"level": -1.0}, r"level is -1\.0, want a finite number of at least 0"),
-            ({"level": "high"}, "level is 'high'"),
-            ({"level": [1.0, -2.0]}, r"level 1 is -2\.0"),
-            ({"level": []}, r"level is \[\], want at least one"),
-            ({"coefficient": 1.0}, r"coefficient is 1\.0, want numbers below 1"),
-            ({"coefficient": -0.1}, r"coefficient is -0\.1, want a finite number of at least 0"),
-            ({"coefficient": math.nan}, "coefficient is nan"),
-            ({"deviation": -1.0}, r"deviation is -1\.0"),
-            ({"deviation": [1.0, 2.0]}, r"deviation is \[1\.0, 2\.0\], want one number or 1"),
+            ({"level": -1.0}, r"level: got -1\.0, expected a finite number >= 0"),
+            ({"level": "high"}, "level: got 'high'"),
+            ({"level": [1.0, -2.0]}, r"level 1: got -2\.0"),
+            ({"level": []}, r"level: got \[\], expected at least one"),
+            ({"coefficient": 1.0}, r"coefficient: got 1\.0, expected numbers below 1"),
+            ({"coefficient": -0.1}, r"coefficient: got -0\.1, expected a finite number >= 0"),
+            ({"coefficient": math.nan}, "coefficient: got nan"),
+            ({"deviation": -1.0}, r"deviation: got -1\.0"),
+            ({"deviation": [1.0, 2.0]}, r"deviation: got \[1\.0, 2\.0\], expected one number or 1"),
             ({"deviation": "wide"}, "deviation is 'wide'"),
-            ({"correlation": 1.5}, r"correlation is 1\.5, want a finite number from 0 to 1"),
-            ({"floor": -1.0}, r"floor is -1\.0"),
-            ({"floor": 0.5, "whole": True}, r"floor is 0\.5, want a whole number, as the capacity is, or whole=False"),
+            ({"correlation": 1.5}, r"correlation: got 1\.5, expected a finite number from 0 to 1"),
+            ({"floor": -1.0}, r"floor: got -1\.0"),
+            (
+                {"floor": 0.5, "whole": True},
+                r"floor: got 0\.5, expected an integer, as the capacity is, or whole=False",
+            ),
         ],
     )
     def test_refusals(self, change, message):
@@ -202,7 +205,7 @@ class TestMeanReversion:
             noisy(**change)
 
     def test_as_many_levels_as_resources(self):
-        with pytest.raises(InvalidConfiguration, match=r"has 1 levels, want one for each of \('cores', 'memory'\)"):
+        with pytest.raises(InvalidConfiguration, match=r"got 1 levels, expected one for each of \('cores', 'memory'\)"):
             foresee(DeferrableCluster([], noisy(), num_slots=3, resources=("cores", "memory")))
 
     def test_a_level_of_ones_own_that_is_no_number(self):
@@ -212,5 +215,5 @@ class TestMeanReversion:
             def __call__(self, time):
                 return math.nan if time == 2 else 1.0
 
-        with pytest.raises(WorkloadError, match="time 2: the capacity of cores is set to nan"):
+        with pytest.raises(WorkloadError, match="time 2: new capacity of cores: got nan"):
             foresee(DeferrableCluster([], noisy(Broken()), num_slots=5))

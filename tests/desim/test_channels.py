@@ -336,7 +336,7 @@ def test_a_flow_alone_arrives_when_its_own_channel_would_deliver_it_to_the_last_
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (([1], 1.0, 0.0, 0.0), r"the route is \(1,\), want different links of 1"),
+        (([1], 1.0, 0.0, 0.0), r"route: got \(1,\), expected different links of 1"),
         (([0, 0], 1.0, 0.0, 0.0), r"the route is \(0, 0\)"),
         (([0], -1.0, 0.0, 0.0), "a flow of size -1.0"),
         (([0], INF, 0.0, 0.0), "a flow of size inf"),
@@ -352,5 +352,5 @@ def test_a_flow_that_makes_no_sense_is_refused(arguments: tuple[list[int], float
 
 
 def test_so_is_a_bandwidth() -> None:
-    with pytest.raises(InvalidConfiguration, match=r"the bandwidth of link 1 is 0.0, want a number above 0"):
+    with pytest.raises(InvalidConfiguration, match=r"bandwidth of link 1: got 0.0, expected a number > 0"):
         SharedChannels(simpy.Environment(), [1.0, 0.0])

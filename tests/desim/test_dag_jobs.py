@@ -37,8 +37,8 @@ def graph_of(edges: list[tuple[Any, Any]], **nodes: dict[str, Any]) -> nx.DiGrap
 
 WRONG_JOBS: list[tuple[dict[str, Any], str]] = [
     ({"work": [], "edges": (), "names": None}, "work is empty, expected one number per node"),
-    ({"work": [[1.0], [2.0]]}, "work has shape (2, 1), want (any,)"),
-    ({"work": [1.0, -2.0, 1.0]}, "work of b is -2.0, want a finite number of at least 0"),
+    ({"work": [[1.0], [2.0]]}, "work: got shape (2, 1), expected (any,)"),
+    ({"work": [1.0, -2.0, 1.0]}, "work of b: got -2.0, expected a finite number >= 0"),
     ({"edges": [(0, 1, 1), (1, 2, 1), (2, 1, 1)]}, "the graph has the cycle b -> c -> b"),
     ({"edges": [(0, 1, 1), (1, 1, 1), (1, 2, 1)]}, "the graph has the cycle b -> b"),
     ({"edges": [("a", "b", 1)]}, "the graph has 2 connected components, expected 1: 'a', 'b'; 'c'; try allow"),
@@ -47,28 +47,28 @@ WRONG_JOBS: list[tuple[dict[str, Any], str]] = [
     ({"edges": [("z", "b", 1)]}, "the edge 'z' -> 'b' has an unknown parent"),
     ({"edges": [("a", ["b"], 1)]}, "the edge 'a' -> ['b'] has an unknown child"),
     ({"edges": [("a", "b")]}, "edges: got ('a', 'b'), expected a tuple (parent, child, size)"),
-    ({"names": "ab"}, "node: 2 names, want 3"),
-    ({"names": "aba"}, "node: two are called 'a'"),
+    ({"names": "ab"}, "node: got 2 names, expected 3"),
+    ({"names": "aba"}, "node: the name 'a' is given twice"),
     ({"submission_time": -1.0}, "submission_time: got -1.0, expected seconds >= 0"),
-    ({"run_times": [[1.0], [2.0]]}, "run time has shape (2, 1), want (3, any)"),
-    ({"run_times": [[1.0], [-2.0], [3.0]]}, "run time of b is -2.0, want a finite number"),
-    ({"num_tasks": [1, 0, 2]}, "number of tasks of b is 0.0, want a whole number of at least 1"),
-    ({"num_tasks": [1, 1.5, 2]}, "number of tasks of b is 1.5, want a whole number of at least 1"),
+    ({"run_times": [[1.0], [2.0]]}, "run time: got shape (2, 1), expected (3, any)"),
+    ({"run_times": [[1.0], [-2.0], [3.0]]}, "run time of b: got -2.0, expected a finite number"),
+    ({"num_tasks": [1, 0, 2]}, "number of tasks of b: got 0.0, expected an integer >= 1"),
+    ({"num_tasks": [1, 1.5, 2]}, "number of tasks of b: got 1.5, expected an integer >= 1"),
     ({"task_times": []}, "task_times: got 0, expected 3, one per node"),
 ]
 WRONG_TIMES: list[tuple[dict[str, Any], str]] = [
     ({"executors": []}, "executors: got (), expected at least one number, in ascending order"),
     ({"executors": [3, 2]}, "executors: got (3, 2), expected at least one number, in ascending order"),
     ({"rest": [[1.0]]}, "rest: got 1 lists, expected 2, one per run"),
-    ({"rest": [[1.0], [-1.0]]}, "rest with 10 executors is -1.0, want a finite number of at least 0"),
-    ({"first": [[NAN], []]}, "first with 2 executors is nan, want a finite number"),
+    ({"rest": [[1.0], [-1.0]]}, "rest with 10 executors: got -1.0, expected a finite number >= 0"),
+    ({"first": [[NAN], []]}, "first with 2 executors: got nan, expected a finite number"),
     ({"rest": [[], []]}, "first and rest hold no durations"),
     (
         {"fresh": [[2.0, 2.0], []], "first": [[2.0, 3.0], []]},
         "with 2 executors, fresh holds the duration 2.0 more often than first",
     ),
-    ({"warm_up": -1.0}, "warm_up is -1.0, want a finite number of at least 0"),
-    ({"reference_speed": 0.0}, "reference_speed is 0.0, want a finite number above 0"),
+    ({"warm_up": -1.0}, "warm_up: got -1.0, expected a finite number >= 0"),
+    ({"reference_speed": 0.0}, "reference_speed: got 0.0, expected a finite number > 0"),
 ]
 WRONG: list[tuple[Callable[[], Any], type[DesimError], str]] = [
     *((lambda change=change: Job(7, **USUAL | change), WorkloadError, f"job 7: {text}") for change, text in WRONG_JOBS),
@@ -91,13 +91,13 @@ WRONG: list[tuple[Callable[[], Any], type[DesimError], str]] = [
     (lambda: Job(1, [1]).submitted(-1), WorkloadError, "job 1: submission_time: got -1, expected"),
     (lambda: Job(**{"job_id": 1} | USUAL).sized([1.0, -2.0]), WorkloadError, "job 1: size"),
     (lambda: Executors([]), InvalidConfiguration, "speeds is empty, expected one number per executor"),
-    (lambda: Executors([1.0, 0.0]), InvalidConfiguration, "speed of executor1 is 0.0, want a finite number above 0"),
+    (lambda: Executors([1.0, 0.0]), InvalidConfiguration, "speed of executor1: got 0.0, expected a finite number > 0"),
     (
         lambda: Executors([1.0, math.inf]),
         InvalidConfiguration,
-        "speed of executor1 is inf, want a finite number above 0",
+        "speed of executor1: got inf, expected a finite number > 0",
     ),
-    (lambda: Executors([1, 1], [1.0, 2.0]), InvalidConfiguration, "transfer_speed has shape (2,), want (2, 2)"),
+    (lambda: Executors([1, 1], [1.0, 2.0]), InvalidConfiguration, "transfer_speed: got shape (2,), expected (2, 2)"),
     (
         lambda: Executors([1, 1], [[1, 1], [NAN, 1]], names="ab"),
         InvalidConfiguration,
@@ -106,9 +106,9 @@ WRONG: list[tuple[Callable[[], Any], type[DesimError], str]] = [
     (
         lambda: Executors([1, 1], 1.0, [[0, -1.0], [0, 0]], names="ab"),
         InvalidConfiguration,
-        "latency of a to b is -1.0, want a finite number of at least 0",
+        "latency of a to b: got -1.0, expected a finite number >= 0",
     ),
-    (lambda: Executors([1, 1], names="a"), InvalidConfiguration, "executor: 1 names, want 2"),
+    (lambda: Executors([1, 1], names="a"), InvalidConfiguration, "executor: got 1 names, expected 2"),
     (
         lambda: DagCluster([], Executors([1]), transfers="late"),
         InvalidConfiguration,

@@ -271,8 +271,8 @@ def fails(*moments: tuple[float, str, int]) -> Any:
 @pytest.mark.parametrize(
     ("moment", "message"),
     [
-        ((1, "fail", 0b100), "the set 0x4 does not lie within the 2 executors of the cluster"),
-        ((1, "fail", -1), "the set -0x1 does not lie within the 2 executors of the cluster"),
+        ((1, "fail", 0b100), "got the set 0x4, expected units among the 2 executors of the cluster"),
+        ((1, "fail", -1), "got the set -0x1, expected units among the 2 executors of the cluster"),
         ((1, "repair", 0b10), "executor 1 cannot be repaired at time 1: it is not down"),
     ],
 )

@@ -93,7 +93,9 @@ class TestForks:
     def test_an_iterator_cannot_be_forked(self) -> None:
         simulation = Simulation(DeferrableCluster(iter([Job(1, 0, 0, 0, 1, 1)]), [1]))
         simulation.advance()
-        with pytest.raises(InvalidConfiguration, match=r"the jobs are an iterator, .* only once: pass a list to fork"):
+        with pytest.raises(
+            InvalidConfiguration, match=r"jobs: got an iterator, .* only once; pass a list to be able to fork"
+        ):
             simulation.fork()
 
 

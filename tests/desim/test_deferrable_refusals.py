@@ -25,39 +25,39 @@ NAN, INF = math.nan, math.inf
 
 
 SERIES: list[tuple[Any, str]] = [
-    ([], r"capacity has shape \(0,\), want one row a slot, and at least one"),
-    ([[]], r"capacity has shape \(1, 0\)"),
-    (np.zeros((0, 2)), r"capacity has shape \(0, 2\)"),
-    (np.zeros((2, 2, 2)), r"capacity has shape \(2, 2, 2\)"),
-    (5, r"capacity has shape \(\)"),
+    ([], r"capacity: got shape \(0,\), want one row a slot, and at least one"),
+    ([[]], r"capacity: got shape \(1, 0\)"),
+    (np.zeros((0, 2)), r"capacity: got shape \(0, 2\)"),
+    (np.zeros((2, 2, 2)), r"capacity: got shape \(2, 2, 2\)"),
+    (5, r"capacity: got shape \(\)"),
     (None, "capacity is nan"),
-    ([1, NAN], r"capacity\[1\] is nan, want a finite number of at least 0"),
-    ([1, 2, INF], r"capacity\[2\] is inf"),
-    ([[1, 2], [3, -0.5]], r"capacity\[1\]\[1\] is -0\.5"),
-    ([-1], r"capacity\[0\] is -1\.0"),
+    ([1, NAN], r"capacity\[1\]: got nan, expected a finite number >= 0"),
+    ([1, 2, INF], r"capacity\[2\]: got inf"),
+    ([[1, 2], [3, -0.5]], r"capacity\[1\]\[1\]: got -0\.5"),
+    ([-1], r"capacity\[0\]: got -1\.0"),
     (["much"], "capacity is "),
     ([[1, 2], [3]], "capacity is "),
     ({"cores": [1]}, "capacity is "),
 ]
 AMOUNTS: list[tuple[Any, str]] = [
-    (NAN, "the capacity of cores is set to nan, want a number from 0 on"),
-    ([2, -1], r"the capacity of memory is set to -1\.0, want a number from 0 on"),
-    ([INF, 1], "the capacity of cores is set to inf"),
-    ([1, 2, 3], r"the capacity is set to \[1, 2, 3\], want a number for each of \('cores', 'memory'\)"),
-    (5, r"the capacity is set to 5, want a number for each of \('cores', 'memory'\)"),
-    ([], r"the capacity is set to \[\], want a number for each"),
-    ("much", "the capacity is set to 'much': could not convert"),
-    (None, "the capacity is set to None"),
-    ([[1], [2, 3]], r"the capacity is set to \[\[1\], \[2, 3\]\]"),
+    (NAN, "new capacity of cores: got nan, expected a number >= 0"),
+    ([2, -1], r"new capacity of memory: got -1\.0, expected a number >= 0"),
+    ([INF, 1], "new capacity of cores: got inf"),
+    ([1, 2, 3], r"new capacity: got \[1, 2, 3\], expected a number for each of \('cores', 'memory'\)"),
+    (5, r"new capacity: got 5, expected a number for each of \('cores', 'memory'\)"),
+    ([], r"new capacity: got \[\], expected a number for each"),
+    ("much", "new capacity: got 'much': could not convert"),
+    (None, "new capacity: got None"),
+    ([[1], [2, 3]], r"new capacity: got \[\[1\], \[2, 3\]\]"),
 ]
 STEPS: list[tuple[list[tuple[float, Any]], str]] = [
-    ([], r"the steps of the capacity are \(\), want the first at time 0"),
-    ([(0.5, 1)], r"the steps of the capacity are \(\(0\.5, 1\),\), want the first at time 0"),
-    ([(NAN, 1)], "want the first at time 0"),
-    ([(-1, 1), (0, 1)], "want the first at time 0"),
-    ([(0, 1), (3, 1), (2.5, 1)], r"the capacity changes at time 2\.5 after time 3\.0: sort the steps"),
-    ([(0, 1), (NAN, 1)], "the capacity changes at time nan after time 0"),
-    ([(0, 1), (INF, 1)], "the capacity changes at time inf after time 0"),
+    ([], r"steps: got \(\), expected the first at time 0"),
+    ([(0.5, 1)], r"steps: got \(\(0\.5, 1\),\), expected the first at time 0"),
+    ([(NAN, 1)], "expected the first at time 0"),
+    ([(-1, 1), (0, 1)], "expected the first at time 0"),
+    ([(0, 1), (3, 1), (2.5, 1)], r"steps: got time 2\.5 after time 3\.0; sort the steps"),
+    ([(0, 1), (NAN, 1)], "steps: got time nan after time 0"),
+    ([(0, 1), (INF, 1)], "steps: got time inf after time 0"),
 ]
 
 
@@ -76,7 +76,7 @@ class TestCapacities:
     @pytest.mark.parametrize(("amounts", "message"), AMOUNTS, ids=[message for _, message in AMOUNTS])
     @pytest.mark.parametrize("time", [0, 1.5])
     def test_what_a_process_sets(self, amounts: Any, message: str, time: float) -> None:
-        message = message if amounts is not NAN else "the capacity is set to nan, want a number for each"
+        message = message if amounts is not NAN else "new capacity: got nan, expected a number for each"
         steps = [(0, (9.0, 9.0)), (1.5, amounts)] if time else [(0, amounts)]
         cluster = DeferrableCluster([], stepped_capacity(steps), num_slots=4, resources=("cores", "memory"))
         error = caught(WorkloadError, f"^time {time}: {message}", lambda: simulate(cluster, FirstFit()))
@@ -84,12 +84,12 @@ class TestCapacities:
 
     def test_not_a_number_of_the_only_resource(self) -> None:
         cluster = DeferrableCluster([], stepped_capacity([(0, NAN)]), num_slots=1)
-        caught(WorkloadError, "^time 0: the capacity of cores is set to nan", lambda: simulate(cluster, FirstFit()))
+        caught(WorkloadError, "^time 0: new capacity of cores: got nan", lambda: simulate(cluster, FirstFit()))
 
     @pytest.mark.parametrize(("series", "resources"), [([[1, 2]], "cores"), ([1, 2], ("cores", "memory"))])
     def test_a_series_for_other_resources(self, series: Any, resources: Any) -> None:
         cluster = DeferrableCluster([], series, num_slots=1, resources=resources)
-        caught(WorkloadError, "^time 0: .* want a number for each of", lambda: simulate(cluster, FirstFit()))
+        caught(WorkloadError, "^time 0: .* expected a number for each of", lambda: simulate(cluster, FirstFit()))
 
     def test_a_process_that_sets_nothing(self) -> None:
         cluster = DeferrableCluster([GOOD], setting([]))
@@ -196,9 +196,9 @@ ARGUMENTS: list[tuple[dict[str, Any], str]] = [
     ({"real_time": None}, "real_time is"),
     ({"resources": None}, "resources: got"),
     ({"resources": ("cores", "time")}, "time"),
-    *(({"num_slots": value}, f"num_slots is {value!r}, want a whole number of at least 1") for value in (0, 2.5, "5")),
+    *(({"num_slots": value}, f"num_slots: got {value!r}, expected an integer >= 1") for value in (0, 2.5, "5")),
     *(
-        ({"delay_weight": value}, f"delay_weight is {value!r}, want a finite number of at least 0")
+        ({"delay_weight": value}, f"delay_weight: got {value!r}, expected a finite number >= 0")
         for value in (-1, NAN, [1, 2])
     ),
     *(
@@ -210,7 +210,7 @@ ARGUMENTS: list[tuple[dict[str, Any], str]] = [
         for value in ([1, 2, 3], "w2", [[1], [2, 3]])
     ),
     *(
-        ({"eviction": value}, f"eviction is {value!r}, want one of 'never', 'lost', 'restarted'")
+        ({"eviction": value}, f"eviction: got {value!r}, expected one of 'never', 'lost', 'restarted'")
         for value in ("always", None)
     ),
     *(

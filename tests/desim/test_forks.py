@@ -325,7 +325,7 @@ class TestRefusals:
         cluster = DeferrableCluster([DeferrableJob(1, 0, 0, 3, 1, 1)], [2])
         simulation = Simulation(cluster)
         assert simulation.advance() is not None
-        with pytest.raises(InvalidConfiguration, match="problem 'deferrable' has no forks without foresight"):
+        with pytest.raises(InvalidConfiguration, match="problem 'deferrable' does not support forks without foresight"):
             simulation.fork(foresight=False)
 
     @pytest.mark.parametrize("options", [{"foresight": False}, {"problem": BatchCluster([], 1)}])
@@ -348,21 +348,23 @@ class TestRefusals:
         assert fork.advance() is None
         assert rows(fork.finish()) == rows(simulation.finish())
         for options in ({"foresight": False}, {"problem": cluster()}):
-            with pytest.raises(InvalidConfiguration, match=r"the run has ended at time 3\.0 s: it has no other future"):
+            with pytest.raises(
+                InvalidConfiguration, match=r"the run has ended at time 3\.0 s, so it has no other future"
+            ):
                 simulation.fork(**options)
 
     def test_a_changed_future_that_nobody_knows(self) -> None:
         simulation = at_decision(BatchCluster(make_jobs((3.0, 1, 1.0)), 1), FirstFit(), 3.0)
-        with pytest.raises(InvalidConfiguration, match="pass problem or foresight=False"):
+        with pytest.raises(InvalidConfiguration, match="pass only one of them to fork"):
             simulation.fork(problem=simulation.problem, foresight=False)
 
     def test_iterators(self) -> None:
         simulation = Simulation(BatchCluster(iter(make_jobs((0.0, 1, 1.0))), 1))
         simulation.advance()
-        with pytest.raises(InvalidConfiguration, match="pass a list to fork"):
+        with pytest.raises(InvalidConfiguration, match="pass a list to be able to fork"):
             simulation.fork(foresight=False)
         whole = at_decision(BatchCluster(make_jobs((0.0, 1, 1.0)), 1), FirstFit(), 0.0)
-        with pytest.raises(InvalidConfiguration, match="pass a list to fork"):
+        with pytest.raises(InvalidConfiguration, match="pass a list to be able to fork"):
             whole.fork(problem=BatchCluster(iter(make_jobs((0.0, 1, 1.0))), 1))
 
 
@@ -417,7 +419,7 @@ class TestChangedFutures:
             ),
             (
                 BatchCluster(make_jobs((0.0, 2, 9.0), (1.0, 1, 9.0), (2.0, 2, 1.0), (4.0, 1, 1.0)), 2),
-                r"what was answered before cannot be carried out \(time 1\.0: job 2 cannot start: it requests 1 cores",
+                r"the earlier answer cannot be carried out \(time 1\.0: job 2 cannot start: it requests 1 cores",
             ),
         ],
     )
@@ -432,7 +434,7 @@ class TestChangedFutures:
         simulation = Simulation(DeferrableCluster(jobs, [2.0], num_slots=3))
         answer(simulation, [0])
         simulation.advance()
-        with pytest.raises(DesimError, match="before cannot be carried out"):
+        with pytest.raises(DesimError, match="the earlier answer cannot be carried out"):
             simulation.fork(problem=DeferrableCluster(jobs, [1.0], num_slots=3, overcommit=False))
 
     def test_a_process_that_cannot_be_replayed(self) -> None:
@@ -515,7 +517,7 @@ class TestAgentsThatLookAhead:
             raise AssertionError("nothing should be read")
             yield
 
-        with pytest.raises(InvalidConfiguration, match="pass a list to fork"):
+        with pytest.raises(InvalidConfiguration, match="pass a list to be able to fork"):
             simulate(BatchCluster(stream(), 1), Looking(FirstFit()))
 
     def test_results_can_be_pickled(self) -> None:

@@ -65,5 +65,5 @@ def test_a_mean_that_makes_no_sense_is_refused(mean):
 def test_an_endless_stream_and_a_negative_interval_are_refused():
     with pytest.raises(InvalidConfiguration, match="port 'query' never ends"):
         job_stream("query", 1.0)
-    with pytest.raises(InvalidConfiguration, match=r"the time between two jobs at port 0 is -1\.0"):
+    with pytest.raises(InvalidConfiguration, match=r"time between two jobs at port 0: got -1\.0"):
         simulate(holding(job_stream(0, lambda rng: -1.0, num_jobs=1)), Fairness())

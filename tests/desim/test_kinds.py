@@ -177,11 +177,11 @@ def test_a_table_has_a_column_for_each_thing_of_the_description() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"thing_id": pl.lit("one")}, "column thing_id of table things holds String, want integer"),
-        ({"thing_id": pl.lit(None, pl.Int64)}, "column thing_id of table things is null 2 times, first in row 0"),
+        ({"thing_id": pl.lit("one")}, "table things, column thing_id: got String, expected integer"),
+        ({"thing_id": pl.lit(None, pl.Int64)}, "table things, column thing_id: got 2 nulls, the first in row 0"),
         (
             {"size_gpus": pl.lit(math.inf)},
-            "column size_gpus of table things holds inf in row 0, want a finite number",
+            "table things, column size_gpus: got inf in row 0, expected a finite number",
         ),
     ],
 )

@@ -18,7 +18,7 @@ ARGUMENTS: list[tuple[Callable[[], Any], str]] = [
     *(
         (
             lambda name=name, value=value: MultiServerCluster(REWARDS, [], **{name: value}),
-            f"{name} is {value!r}, want a whole number of at least {least}",
+            f"{name}: got {value!r}, expected an integer >= {least}",
         )
         for name, value, least in (
             ("jobs_per_port", 0, 1),
@@ -31,7 +31,7 @@ ARGUMENTS: list[tuple[Callable[[], Any], str]] = [
     *(
         (
             lambda value=value: HoldingCluster(REWARDS, [], 1.0, minimum_speed=value),
-            f"minimum_speed is {value!r}, want a finite number of at least 0",
+            f"minimum_speed: got {value!r}, expected a finite number >= 0",
         )
         for value in (-1.0, math.nan, math.inf)
     ),
@@ -44,9 +44,9 @@ ARGUMENTS: list[tuple[Callable[[], Any], str]] = [
     ),
     (
         lambda: HoldingCluster(REWARDS, [], 1.0, give_up_after=0),
-        "give_up_after is 0, want a whole number of at least 1",
+        "give_up_after: got 0, expected an integer >= 1",
     ),
-    (lambda: HoldingCluster(REWARDS, [], 1.0, jobs_per_port=0), "jobs_per_port is 0"),
+    (lambda: HoldingCluster(REWARDS, [], 1.0, jobs_per_port=0), "jobs_per_port: got 0"),
     *(
         (lambda work=work: HoldingCluster(REWARDS, [], work), f"work: got {work!r}, expected finite numbers above 0")
         for work in (0.0, [1.0, -1.0], math.nan, [math.inf, 1.0])

@@ -241,7 +241,7 @@ def test_the_capacity_is_the_same_whatever_is_started_and_in_a_fork():
 def test_an_iterator_is_not_silently_empty_the_second_time():
     cluster = DeferrableCluster([], replayed_vms(10, iter([VM(0, 2, 4)])), num_slots=3)
     assert foresee(cluster).capacity[:, 0].tolist() == [6, 6, 10]
-    with pytest.raises(InvalidConfiguration, match="the on-demand VMs are an iterator, which can be read only once"):
+    with pytest.raises(InvalidConfiguration, match="vms: got an iterator, which can be read only once"):
         foresee(cluster)
 
 
@@ -284,5 +284,7 @@ def test_totals_that_make_no_sense(total):
 
 
 def test_as_many_totals_as_resources():
-    with pytest.raises(InvalidConfiguration, match=r"total is \(4\.0, 8\.0\), want a number for each of \('cores',\)"):
+    with pytest.raises(
+        InvalidConfiguration, match=r"total: got \(4\.0, 8\.0\), expected a number for each of \('cores',\)"
+    ):
         replay((4, 8), [], 3)

@@ -60,5 +60,5 @@ def test_a_long_table_comes_in_several_portions(tmp_path: Path, monkeypatch: pyt
 
 
 def test_a_directory_without_parts_is_no_table(tmp_path: Path) -> None:
-    with pytest.raises(RecordError, match="holds no part of a table"):
+    with pytest.raises(RecordError, match="contains no part of a table"):
         Parts(tmp_path)

@@ -275,30 +275,30 @@ class Scalar:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"total": -1}, "total is -1"),
-        ({"arrivals": -1.0}, r"arrivals is -1\.0, want a finite number of at least 0"),
-        ({"arrivals": math.nan}, "arrivals is nan"),
-        ({"arrivals": Promising()}, r"arrivals is 3\.0 at time .*, want a number from 0 to its maximum 2\.0"),
-        ({"arrivals": Scalar()}, r"arrivals gave an array of shape \(\), want \(1024,\)"),
-        ({"lifetime": -2.0}, r"lifetime is -2\.0"),
-        ({"lifetime": lambda rng, count: np.full(count, -1.0)}, r"lifetime gave -1\.0, want numbers from 0 on"),
+        ({"total": -1}, "total: got -1"),
+        ({"arrivals": -1.0}, r"arrivals: got -1\.0, expected a finite number >= 0"),
+        ({"arrivals": math.nan}, "arrivals: got nan"),
+        ({"arrivals": Promising()}, r"arrivals: got 3\.0 at time .*, expected a number from 0 to its maximum 2\.0"),
+        ({"arrivals": Scalar()}, r"arrivals: got an array of shape \(\), expected \(1024,\)"),
+        ({"lifetime": -2.0}, r"lifetime: got -2\.0"),
+        ({"lifetime": lambda rng, count: np.full(count, -1.0)}, r"lifetime: got -1\.0, expected numbers >= 0"),
         ({"lifetime": lambda rng, count: np.full(count, math.nan)}, "lifetime gave nan"),
-        ({"lifetime": lambda rng, count: 1.0}, r"lifetime gave an array of shape \(\), want \(1024,\)"),
-        ({"batch_size": 0}, "batch_size is 0"),
-        ({"batch_size": 1.5}, r"batch_size is 1\.5, want a whole number of at least 1"),
-        ({"batch_size": lambda rng, count: np.zeros(count)}, r"batch_size gave 0\.0, want whole numbers of at least 1"),
+        ({"lifetime": lambda rng, count: 1.0}, r"lifetime: got an array of shape \(\), expected \(1024,\)"),
+        ({"batch_size": 0}, "batch_size: got 0"),
+        ({"batch_size": 1.5}, r"batch_size: got 1\.5, expected an integer >= 1"),
+        ({"batch_size": lambda rng, count: np.zeros(count)}, r"batch_size: got 0\.0, expected integers >= 1"),
         ({"batch_size": lambda rng, count: np.full(count, 2.5)}, r"batch_size gave 2\.5"),
         ({"batch_size": lambda rng, count: np.full(count, math.inf)}, "batch_size gave inf"),
         ({"sizes": []}, r"sizes is \[\]"),
-        ({"sizes": [1, -1]}, r"sizes\[1\] is -1\.0, want a finite number of at least 0"),
-        ({"sizes": [[1, 2]]}, r"sizes is \[\[1, 2\]\], want a row for each size of as many numbers as total has"),
+        ({"sizes": [1, -1]}, r"sizes\[1\]: got -1\.0, expected a finite number >= 0"),
+        ({"sizes": [[1, 2]]}, r"sizes: got \[\[1, 2\]\], expected a row per size with as many numbers as total"),
         ({"sizes": "small"}, "sizes is 'small'"),
-        ({"probabilities": [0.5, 0.5]}, r"probabilities is \[0\.5, 0\.5\], want 1 numbers"),
-        ({"probabilities": [0.9]}, r"probabilities is \[0\.9\], want 1 numbers that add up to 1"),
-        ({"sizes": [1, 2], "probabilities": [1.5, -0.5]}, r"probabilities\[1\] is -0\.5"),
-        ({"probabilities": ["all"]}, r"probabilities is \['all'\]"),
-        ({"warm_up": -1.0}, r"warm_up is -1\.0"),
-        ({"warm_up": math.inf}, "warm_up is inf"),
+        ({"probabilities": [0.5, 0.5]}, r"probabilities: got \[0\.5, 0\.5\], expected 1 numbers"),
+        ({"probabilities": [0.9]}, r"probabilities: got \[0\.9\], expected 1 numbers with sum 1"),
+        ({"sizes": [1, 2], "probabilities": [1.5, -0.5]}, r"probabilities\[1\]: got -0\.5"),
+        ({"probabilities": ["all"]}, r"probabilities: got \['all'\]"),
+        ({"warm_up": -1.0}, r"warm_up: got -1\.0"),
+        ({"warm_up": math.inf}, "warm_up: got inf"),
     ],
 )
 def test_refusals(change, message):
@@ -309,5 +309,5 @@ def test_refusals(change, message):
 
 def test_as_many_totals_as_resources():
     cluster = DeferrableCluster([], on_demand_vms(10, 1.0, 1.0), num_slots=3, resources=("cores", "memory"))
-    with pytest.raises(InvalidConfiguration, match=r"total is \(10\.0,\), want a number for each of"):
+    with pytest.raises(InvalidConfiguration, match=r"total: got \(10\.0,\), expected a number for each of"):
         foresee(cluster)

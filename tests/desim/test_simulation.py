@@ -223,7 +223,7 @@ def test_a_simulation_whose_records_stay_open_ends_as_any(name: str) -> None:
 class TestArguments:
     @pytest.mark.parametrize("seed", [-1, 1.5, "x", None])
     def test_seeds_out_of_range(self, seed: Any) -> None:
-        with pytest.raises(InvalidConfiguration, match=r"seed is .*, want a whole number of at least 0"):
+        with pytest.raises(InvalidConfiguration, match=r"seed: got .*, expected an integer >= 0"):
             Simulation(BatchCluster([], 1), seed=seed)
 
     def test_seeds_of_numpy(self) -> None:

@@ -388,7 +388,7 @@ def test_what_waits_behind_a_task_that_was_quick_is_expected_earlier() -> None:
         ([*many(0, 0, 3), Assign(1, 0, 1)], "job 1 node 0 cannot be assigned again: tasks cannot be duplicated"),
         ("go", "action: got 'go', expected an Assign, a list of them, or None"),
         ({"plan_ahead": True}, "plan_ahead: got True, expected False"),
-        ({"moving_delay": -1.0}, "moving_delay is -1.0, want a finite number of at least 0"),
+        ({"moving_delay": -1.0}, "moving_delay: got -1.0, expected a finite number >= 0"),
     ],
 )
 def test_what_cannot_be_is_refused(make: Any, message: str) -> None:

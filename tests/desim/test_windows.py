@@ -279,9 +279,9 @@ def on_nodes(*windows: Window) -> BatchCluster:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Window(5.0, 5.0, 1), "the end of a window is 5.0, want a finite number above 5.0"),
-        (lambda: Window(-1.0, 5.0, 1), "the start of a window is -1.0"),
-        (lambda: Window(0.0, 5.0, 0), "the cores of a window is 0"),
+        (lambda: Window(5.0, 5.0, 1), "the end of a window: got 5.0, expected a finite number > 5.0"),
+        (lambda: Window(-1.0, 5.0, 1), "the start of a window: got -1.0"),
+        (lambda: Window(0.0, 5.0, 0), "the cores of a window: got 0"),
         (
             lambda: BatchCluster([], 4, windows=[Window(0.0, 9.0, 3), Window(5.0, 6.0, 2)]),
             "at 5.0 s, windows reserve 5 cores, but the cluster has 4",
@@ -289,12 +289,12 @@ def on_nodes(*windows: Window) -> BatchCluster:
         (lambda: BatchCluster([], 4, windows=[3]), "windows: got 3, expected Window objects"),
         (lambda: on_nodes(Window(0.0, 9.0, 3)), "reserves counted cores, but the cluster has nodes; name the nodes"),
         (lambda: BatchCluster([], 4, windows=[Window(0.0, 9.0, nodes="all")]), "names nodes, but the cluster has none"),
-        (lambda: Window(0.0, 9.0), "the cores of a window is 0"),
-        (lambda: Window(0.0, 9.0, nodes=[]), "the cores of a window is 0"),
+        (lambda: Window(0.0, 9.0), "the cores of a window: got 0"),
+        (lambda: Window(0.0, 9.0, nodes=[]), "the cores of a window: got 0"),
         (lambda: Window(0.0, 9.0, 3, nodes="all"), "got Window.*, expected only one of cores, nodes and partition"),
         (lambda: Window(0.0, 9.0, partition="p", nodes="n0"), "expected only one of cores, nodes and partition"),
         (lambda: Window(0.0, 9.0, nodes=[1.5]), "the nodes of a window: got 1.5, expected names or numbers"),
-        (lambda: Window(0.0, 9.0, nodes="n0", users=["ann"]), "a user of a window is 'ann'"),
+        (lambda: Window(0.0, 9.0, nodes="n0", users=["ann"]), "a user of a window: got 'ann'"),
         (lambda: Window(0.0, 9.0, 3, users=[1]), "users: only reservations of nodes admit users, got Window"),
         (lambda: on_nodes(Window(0.0, 9.0, nodes="m0")), "window: unknown node 'm0'; there are n0, n1"),
         (lambda: on_nodes(Window(0.0, 9.0, nodes=[0, 2])), "window: got node 2, expected a number from 0 to 1"),

@@ -236,7 +236,7 @@ def test_wrong_settings_are_named(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_missing_workload_is_named(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plugins, "kinds", dict)
-    with pytest.raises(MissingDependency, match="no installed package draws workloads"):
+    with pytest.raises(MissingDependency, match="no installed package generates workloads"):
         make(name)
 
 

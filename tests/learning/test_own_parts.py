@@ -227,7 +227,7 @@ def test_an_algorithm_of_ones_own_learns_stores_and_goes_on(module: str, tmp_pat
     [
         ({"network": "scoreer"}, "network is 'scoreer', want one of 'scorer', or module:Name of your own"),
         ({"network": "MODULE:Nobody"}, "network of your own: .*no 'Nobody'"),
-        ({"network": "MODULE:number"}, "is 7, which can neither act nor be called"),
+        ({"network": "MODULE:number"}, "got 7, expected an agent, a class or a function"),
         ({"network": "MODULE:started"}, "it takes"),
         ({"reward": "no_such_module:name"}, "reward of your own: .*there is no module 'no_such_module'"),
         ({"reward": "MODULE:number"}, "int has no method reset, as rewards have"),
@@ -236,7 +236,7 @@ def test_an_algorithm_of_ones_own_learns_stores_and_goes_on(module: str, tmp_pat
             {"algorithm": "sac"},
             "algorithm is 'sac', want one of 'ppo', 'actor_critic', 'reinforce', 'q_actor_critic', or module:Name",
         ),
-        ({"algorithm": "MODULE:ended"}, "which can neither act nor be called"),
+        ({"algorithm": "MODULE:ended"}, "expected an agent, a class or a function"),
         ({"device": "tpu"}, "device is 'tpu', want cpu, cuda"),
         ({"device": "cuda:99"}, "device is 'cuda:99', but PyTorch .* finds . GPUs here"),
     ],

@@ -170,7 +170,7 @@ def test_names_come_in_the_order_of_their_meanings(slotted, holding):
 
 @pytest.mark.parametrize("warm_up", [-1, 4, 1.5, math.nan])
 def test_a_warm_up_out_of_range_is_refused(slotted, warm_up):
-    with pytest.raises(InvalidConfiguration, match=r"warm_up_slots is .*, want a whole number from 0 to 3"):
+    with pytest.raises(InvalidConfiguration, match=r"warm_up_slots: got .*, expected an integer from 0 to 3"):
         measured(slotted, warm_up_slots=warm_up)
 
 

@@ -147,20 +147,20 @@ def test_performance_profiles_by_hand() -> None:
     [
         (lambda: rank_agents({"a": [1, 2], "b": [1, 2]}, better="lower"), "2 agents and 2 scenarios"),
         (lambda: rank_agents({"a": [1], "b": [1], "c": [2]}, better="lower"), "3 agents and 1 scenarios"),
-        (lambda: rank_agents(DEMSAR, better="more"), "better is 'more'"),  # type: ignore[arg-type]
-        (lambda: rank_agents(DEMSAR, better="lower", level=1.0), "level is 1.0"),
+        (lambda: rank_agents(DEMSAR, better="more"), "better: got 'more'"),  # type: ignore[arg-type]
+        (lambda: rank_agents(DEMSAR, better="lower", level=1.0), "level: got 1.0"),
         (lambda: rank_agents({"a": [1, 2], "b": [1], "c": [2, 3]}, better="lower"), r"'b' has values of shape \(1,\)"),
         (
             lambda: rank_agents({"a": [1, 2], "b": [1, math.nan], "c": [2, 3]}, better="lower"),
             "value 1 of agent 'b' is nan",
         ),
-        (lambda: paired_tests({}), "there are no values"),
+        (lambda: paired_tests({}), "values_by_agent: got no values"),
         (lambda: paired_tests(DEMSAR, "C5"), "no agent 'C5'; there are C4.5, C4.5"),
-        (lambda: performance_profile({"a": [0.0], "b": [1.0]}), "costs have to be above 0"),
-        (lambda: performance_profile({"a": [math.inf], "b": [math.inf]}), "in every scenario one of them finite"),
-        (lambda: bootstrap_interval([1.0], np.random.default_rng(0)), "want at least two numbers"),
+        (lambda: performance_profile({"a": [0.0], "b": [1.0]}), "costs: expected numbers > 0"),
+        (lambda: performance_profile({"a": [math.inf], "b": [math.inf]}), "at least one finite cost in every scenario"),
+        (lambda: bootstrap_interval([1.0], np.random.default_rng(0)), "expected at least two numbers"),
         (lambda: bootstrap_interval([1.0, 2.0], np.random.default_rng(0), level=0), "out of range"),
-        (lambda: bootstrap_interval([1.0, 2.0], np.random.default_rng(0), statistic="mode"), "statistic is 'mode'"),  # type: ignore[arg-type]
+        (lambda: bootstrap_interval([1.0, 2.0], np.random.default_rng(0), statistic="mode"), "statistic: got 'mode'"),  # type: ignore[arg-type]
     ],
 )
 def test_what_makes_no_sense_is_refused(call: Any, what: str) -> None:

@@ -68,13 +68,16 @@ def test_paired_difference_is_narrower_than_the_means():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: mean_interval([1.0, 2.0], level=1.0), r"level is 1\.0"),
-        (lambda: mean_interval([[1.0, 2.0]]), r"values has shape \(1, 2\)"),
-        (lambda: paired_difference([1.0, 2.0], [1.0]), "2 values and 1 of the baseline"),
-        (lambda: batch_means([1.0, 2.0], num_batches=3), "num_batches is 3 for 2 observations"),
-        (lambda: batch_means([1.0, 2.0], num_batches=1), "num_batches is 1"),
+        (lambda: mean_interval([1.0, 2.0], level=1.0), r"level: got 1\.0"),
+        (lambda: mean_interval([[1.0, 2.0]]), r"values: got shape \(1, 2\)"),
+        (lambda: paired_difference([1.0, 2.0], [1.0]), "baseline: got 1 values, expected 2"),
+        (
+            lambda: batch_means([1.0, 2.0], num_batches=3),
+            "num_batches: got 3, expected an integer from 2 to the number of observations, 2",
+        ),
+        (lambda: batch_means([1.0, 2.0], num_batches=1), "num_batches: got 1"),
         (lambda: compare({"A": []}, "B"), "no baseline 'B'; there are A"),
-        (lambda: compare({"A": [{"x": 1.0}], "B": []}, "A"), "0 values and 1 of the baseline"),
+        (lambda: compare({"A": [{"x": 1.0}], "B": []}, "A"), "baseline: got 1 values, expected 0"),
         (lambda: summarize({"A": [{"x": 1.0}, {"y": 1.0}]}), "run 1 of agent 'A' has no metric 'x'"),
     ],
 )

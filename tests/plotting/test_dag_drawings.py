@@ -215,7 +215,7 @@ def test_wrong_arguments(duplicated):
         (99, duplicated, "job: got 99, expected an id of one job; 0 in the run have it"),
         (Job(1, [1.0]), duplicated, "job 1 is not the one in the run"),
         (5, twice, "job: got 5, expected an id of one job; 2 in the run have it"),
-        (1, run_batch(batch_jobs(3, 2), 2), "the problem 'batch', want 'dag'"),
+        (1, run_batch(batch_jobs(3, 2), 2), "problem 'batch', expected 'dag'"),
     ):
         with pytest.raises(InvalidConfiguration, match=message):
             dag_drawing(wrong, result=result)

@@ -349,14 +349,14 @@ def test_wrong_arguments(troubled):
     batch = run_batch(batch_jobs(3, 2), 2)
     two = list(Figure().subplots(2, 1))
     for draw, results, options, message in (
-        (gantt, troubled, {"color_by": "user"}, "color_by is 'user', want one of 'job', 'label', 'node'"),
+        (gantt, troubled, {"color_by": "user"}, "color_by: got 'user', expected one of 'job', 'label', 'node'"),
         (gantt, troubled, {"window": (4.0, 4.0)}, "window"),
-        (gantt, troubled, {"axes": two}, "axes holds 2 Axes, want 1"),
-        (gantt, {"a": troubled, "b": batch}, {}, r"results\['b'\] is a result of the problem 'batch', want 'dag'"),
-        (utilization, troubled, {"unit": "cores"}, "unit is 'cores', want one of 'percent', 'executors'"),
-        (queue_length, troubled, {}, "the problem 'dag', want 'batch'"),
-        (jobs_in_system, batch, {}, "the problem 'batch', want 'dag'"),
-        (executor_utilization, batch, {}, "the problem 'batch', want 'dag'"),
+        (gantt, troubled, {"axes": two}, "axes: got 2 Axes, expected 1"),
+        (gantt, {"a": troubled, "b": batch}, {}, r"results\['b'\]: got a result of problem 'batch', expected 'dag'"),
+        (utilization, troubled, {"unit": "cores"}, "unit: got 'cores', expected one of 'percent', 'executors'"),
+        (queue_length, troubled, {}, "problem 'dag', expected 'batch'"),
+        (jobs_in_system, batch, {}, "problem 'batch', expected 'dag'"),
+        (executor_utilization, batch, {}, "problem 'batch', expected 'dag'"),
     ):
         with pytest.raises(InvalidConfiguration, match=message):
             draw(results, **options)

@@ -453,11 +453,11 @@ def test_what_cannot_be_drawn_is_refused(fates):
     mine = Figure(figsize=(8, 6)).subplots(2, 1)
     for draw in (gantt, capacity_use, known_work):
         assert draw({"a": fates, "b": fates}, axes=mine) == list(mine)
-        with pytest.raises(InvalidConfiguration, match="axes holds 2 Axes, want 1"):
+        with pytest.raises(InvalidConfiguration, match="axes: got 2 Axes, expected 1"):
             draw(fates, axes=mine)
-        with pytest.raises(InvalidConfiguration, match="window is"):
+        with pytest.raises(InvalidConfiguration, match="window: got"):
             draw(fates, window=(5, 5))
-        with pytest.raises(InvalidConfiguration, match="the problem 'batch', want 'deferrable'"):
+        with pytest.raises(InvalidConfiguration, match="problem 'batch', expected 'deferrable'"):
             draw({"a": fates, "b": run_batch([], 4)})
     for number in (0, 2.5, "all"):
         with pytest.raises(InvalidConfiguration, match="num_jobs is "):
@@ -465,5 +465,5 @@ def test_what_cannot_be_drawn_is_refused(fates):
     with pytest.raises(InvalidConfiguration, match="by is 'user'"):
         capacity_use(fates, by="user")
     cores = simple([], [1], num_slots=3)
-    with pytest.raises(InvalidConfiguration, match=r"resource is 'memory', but results\['b'\] has 'cores'"):
+    with pytest.raises(InvalidConfiguration, match=r"resource: got 'memory', but results\['b'\] has 'cores'"):
         capacity_use({"a": fates, "b": cores}, resource="memory")

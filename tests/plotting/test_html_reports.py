@@ -145,7 +145,7 @@ def test_given_metrics_are_not_vouched_for(tmp_path):
     page = Page(
         report(stopped, tmp_path / "r.html", metrics={"stopped": {"waiting_time_mean": 1.0}}, kind=BARE).read_text()
     )
-    assert "is for their source to say" in page.text()
+    assert "see their source" in page.text()
     assert "Waiting times are those of the jobs that had started" not in page.text()
 
 

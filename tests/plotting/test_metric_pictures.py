@@ -199,13 +199,13 @@ def test_many_decisions_and_times_of_zero():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: metric_lines({}, xlabel="x", ylabel="y"), "samples is an empty mapping"),
+        (lambda: metric_lines({}, xlabel="x", ylabel="y"), "samples: got an empty mapping"),
         (lambda: metric_lines({"a": {}}, xlabel="x", ylabel="y"), r"samples\['a'\] is empty"),
         (lambda: metric_lines(SAMPLES, xlabel="x", ylabel="y", bound={}), "bound is empty"),
         (lambda: metric_lines(SAMPLES, xlabel="", ylabel="", colors={"HEFT": "none such"}), "no matplotlib colour"),
-        (lambda: decision_time_cdf({}), "seconds is an empty mapping"),
-        (lambda: decision_time_cdf({"a": []}), r"seconds\['a'\] has shape \(0,\)"),
-        (lambda: decision_time_cdf({"a": [0.1, -1.0]}), r"seconds\['a'\] holds -1.0, want finite times"),
+        (lambda: decision_time_cdf({}), "seconds: got an empty mapping"),
+        (lambda: decision_time_cdf({"a": []}), r"seconds\['a'\]: got shape \(0,\)"),
+        (lambda: decision_time_cdf({"a": [0.1, -1.0]}), r"seconds\['a'\]: got -1.0, expected finite times"),
         (lambda: decision_time_cdf({"a": ["fast"]}), r"seconds\['a'\] are no numbers"),
     ],
 )

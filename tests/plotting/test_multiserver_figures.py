@@ -339,14 +339,14 @@ def test_a_resource_that_no_node_has():
 def test_what_cannot_be_drawn_is_refused():
     result = run(3)
     for figure in (*FIGURES, allocation_map):
-        with pytest.raises(InvalidConfiguration, match="the problem 'batch', want 'multiserver'"):
+        with pytest.raises(InvalidConfiguration, match="problem 'batch', expected 'multiserver'"):
             figure({"a": result, "b": run_batch([], 4)})
         with pytest.raises(InvalidConfiguration, match="empty mapping"):
             figure({})
     for results, of in (({"a": result, "b": result}, "c"), ({"a": result}, "a"), (result, "random shares")):
         with pytest.raises(InvalidConfiguration, match=f"of is '{of}', want one of at least two runs"):
             reward_ratio(results, of=of)
-    with pytest.raises(InvalidConfiguration, match=r"resource is 'fpga'.*'cpu', 'gpu'"):
+    with pytest.raises(InvalidConfiguration, match=r"resource: got 'fpga'.*'cpu', 'gpu'"):
         allocation_map(result, "fpga")
     with pytest.raises(InvalidConfiguration, match="by is 'rack'"):
         allocation_map(result, "cpu", by="rack")
@@ -521,7 +521,7 @@ def test_odd_names_and_what_cannot_be_drawn():
     assert bipartite_drawing(graph, allocation=[[0.0]], resource="c$u$", axes=mine) is mine
     mine.figure.draw_without_rendering()
     assert list(names(mine)) == ["$x", ("y$" * 20)[:23] + "…"]
-    with pytest.raises(InvalidConfiguration, match="resource is 'fpga', want one of 'cpu', 'gpu'"):
+    with pytest.raises(InvalidConfiguration, match="resource: got 'fpga', expected one of 'cpu', 'gpu'"):
         bipartite_drawing(SMALL, resource="fpga")
     with pytest.raises(InvalidConfiguration, match=r"shape \(7, 2\), want \(8, 2\)"):
         bipartite_drawing(SMALL, allocation=GIVEN[:7])

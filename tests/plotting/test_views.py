@@ -180,7 +180,7 @@ def test_a_page_needs_nothing_else_and_is_the_same_again(tmp_path: Path) -> None
 
 
 def test_a_page_of_runs_that_do_not_fit_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InvalidConfiguration, match="metrics are of"):
+    with pytest.raises(InvalidConfiguration, match="metrics: got those of"):
         view({"a": run_of()}, tmp_path / "a.html", metrics={"b": {}})
 
 

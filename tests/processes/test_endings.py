@@ -111,7 +111,7 @@ def test_the_earlier_of_two_ends_counts() -> None:
 
 @pytest.mark.parametrize("count", [0, -3])
 def test_a_count_below_1_is_refused(count: int) -> None:
-    with pytest.raises(InvalidConfiguration, match=f"count is {count}, want"):
+    with pytest.raises(InvalidConfiguration, match=f"count: got {count}, expected"):
         stop_after("start", count)
 
 

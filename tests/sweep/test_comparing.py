@@ -233,7 +233,7 @@ def test_a_log_that_changes_during_a_run_is_stored_under_no_name(
     write_log(log, 100)
     with monkeypatch.context() as patched:
         patched.setattr(simulated, "replay", replaced)
-        with pytest.raises(DesimError, match="code or files have changed since the run was asked for"):
+        with pytest.raises(DesimError, match="code or files have changed since the run was requested"):
             desim.compare("batch", ["fcfs"], trace=str(log), out=tmp_path / "out", workers=1)
     assert not list((tmp_path / "out" / "runs").glob("*.json"))
     for run_time in (900, 100):
@@ -249,7 +249,7 @@ def test_what_is_wrong_is_told() -> None:
     texts = [str(warning.message) for warning in told]
     assert list(found.troubles) == texts and found.status == 1
     assert "waits, seed 0: stalled: work is left" in texts[0]
-    assert texts[1].startswith("fails has failed and is left out (seed 0): ZeroDivisionError")
+    assert texts[1].startswith("fails failed and is left out (seed 0): ZeroDivisionError")
     with pytest.raises(DesimError, match="fails, seed 0: ZeroDivisionError"):
         desim.compare(cluster, [Fails()], seeds=1, workers=1)
 
@@ -258,22 +258,22 @@ def test_what_is_wrong_is_told() -> None:
     ("problem", "agents", "options", "message"),
     [
         ("bach", ["fcfs"], {}, "no problem 'bach' .did you mean 'batch'"),
-        (BatchCluster, ["fcfs"], {}, "want a name, a desim.Problem, or a function"),
-        ("batch", "fcfs", {}, "agents is 'fcfs', want a list"),
-        ("batch", [], {}, "want at least one"),
+        (BatchCluster, ["fcfs"], {}, "expected a name, a desim.Problem, or a function"),
+        ("batch", "fcfs", {}, "agents: got 'fcfs', expected a list"),
+        ("batch", [], {}, "expected at least one"),
         ("batch", ["eazy"], {}, "no batch agent 'eazy' .did you mean"),
-        ("batch", [FCFS], SMALL, "the agent is the class FCFS, want an object"),
-        ("batch", [FCFS(), FCFS()], SMALL, "two agents are called 'fcfs'"),
+        ("batch", [FCFS], SMALL, "agent: got the class FCFS, expected an instance"),
+        ("batch", [FCFS(), FCFS()], SMALL, "two agents have the name 'fcfs'"),
         ("batch", ["fcfs"], {"core": 3}, "no option 'core' .did you mean 'cores'"),
-        ("batch", ["fcfs"], {"cores": "many"}, "cores is 'many', want a whole number or None"),
-        ("batch", ["fcfs"], {"stream": 1}, "stream is 1, want True or False"),
-        ("batch", ["fcfs"], {"too_wide": "no"}, "want 'error' or 'reject'"),
-        ("batch", ["fcfs"], {"seeds": 0}, "seeds is 0, want a whole number"),
-        ("batch", ["fcfs"], {"seeds": [1, 1]}, "want at least one, and each once"),
-        ("batch", ["fcfs"], {"baseline": "easy"}, "baseline is 'easy', want one of the agents fcfs"),
+        ("batch", ["fcfs"], {"cores": "many"}, "cores: got 'many', expected an integer or None"),
+        ("batch", ["fcfs"], {"stream": 1}, "stream: got 1, expected True or False"),
+        ("batch", ["fcfs"], {"too_wide": "no"}, "expected 'error' or 'reject'"),
+        ("batch", ["fcfs"], {"seeds": 0}, "seeds: got 0, expected an integer"),
+        ("batch", ["fcfs"], {"seeds": [1, 1]}, "expected at least one, without duplicates"),
+        ("batch", ["fcfs"], {"baseline": "easy"}, "baseline: got 'easy', expected one of the agents fcfs"),
         ("batch", ["fcfs"], {"metric": "wait"} | SMALL, "metric is 'wait'"),
         (cluster, ["fcfs"], {"jos": 3}, "unexpected keyword argument 'jos'"),
-        (cluster(np.random.default_rng(0)), ["fcfs"], {"jobs": 3}, "has no options any more"),
+        (cluster(np.random.default_rng(0)), ["fcfs"], {"jobs": 3}, "a given problem takes no options"),
     ],
 )
 def test_mistakes_are_found_before_the_first_run(

@@ -67,7 +67,7 @@ def test_outcomes_of_other_runs_and_changed_ones_are_refused(tmp_path: Path) -> 
     store = Store(tmp_path)
     path = store.save(KEY, {"x": 1})
     path.write_text(path.read_text().replace('"x": 1', '"x": 2'))
-    with pytest.raises(RecordError, match="does not hold what was stored"):
+    with pytest.raises(RecordError, match="does not contain what was stored"):
         store.recall(KEY)
     path.rename(store.path(OTHER))
     with pytest.raises(RecordError, match="another run"):

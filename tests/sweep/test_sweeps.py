@@ -147,10 +147,10 @@ def test_whatever_determines_a_run_is_part_of_its_key(tmp_path: Path, monkeypatc
     other.write_text("1")
     assert settings_of(walk, wanted[-1]) == settings_of(walk, wanted[-2])
     assert Store(tmp_path).path(keys[1]).name.startswith("b-seed-0-")
-    with pytest.raises(InvalidConfiguration, match="want plain values"):
+    with pytest.raises(InvalidConfiguration, match="expected plain values"):
         settings_of(walk, Run(object(), "b", 0))
     monkeypatch.setattr(walk, "__module__", "__main__")  # no change of its code would be noticed
-    with pytest.raises(InvalidConfiguration, match="walk performs runs: want it in a module of its own"):
+    with pytest.raises(InvalidConfiguration, match="walk performs runs, so it must be defined in a module of its own"):
         settings_of(walk, base)
 
 
@@ -158,7 +158,7 @@ def test_an_interruption_keeps_what_is_finished(tmp_path: Path) -> None:
     trace, store = tmp_path / "trace", Store(tmp_path / "runs")
     Path(f"{trace}.ill").touch()
     runs = walks(trace, 5, Walker("stops"))
-    with pytest.raises(SweepInterrupted, match="2 of 5 runs are stored; the same command goes on"):
+    with pytest.raises(SweepInterrupted, match="2 of 5 runs are stored; run the same command again to continue"):
         perform_all(walk, runs, store, workers=Workers(1))
     assert len(contents(store)) == 2
     with pytest.raises(SweepInterrupted, match=r"2 of 5 runs are done$"):
@@ -206,7 +206,7 @@ def test_killed_again_and_again_a_sweep_ends_as_if_nothing_had_been(tmp_path: Pa
         assert not any(sweep.running for sweep in store.sweeps())
     assert 0 < len(contents(store)) < count
     child = program(store, trace, count, jobs=jobs, steps=8_000)
-    assert "stored already" in child.communicate()[1]
+    assert "already stored" in child.communicate()[1]
     assert child.returncode == 0
     performed = len(traced(trace))
     outcomes = perform_all(walk, runs, store, workers=Workers(1))
@@ -273,7 +273,7 @@ def test_a_full_disk_ends_a_sweep_and_costs_nothing_that_was_stored(tmp_path: Pa
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     reason = "No space left on device" if how == "tmpfs" else "File too large"
-    (stored,) = map(int, re.findall(r"(\d+) of 24 runs are stored, and the sweep has ended early", told["message"]))
+    (stored,) = map(int, re.findall(r"(\d+) of 24 runs are stored, and the sweep ended early", told["message"]))
     assert stored <= len(told["found"]) < stored + jobs  # the other process may have stored one meanwhile
     assert reason in told["message"]
     assert 2 <= len(told["found"]) <= 12
@@ -437,12 +437,14 @@ def test_failed_runs_are_written_down_the_others_go_on_and_the_next_call_tries_a
         with pytest.raises(SweepFailed) as caught:
             perform_all(walk, runs, store, workers=workers, title="walks")
         message = str(caught.value)
-        assert message.startswith("5 of 14 runs of walks have failed, 9 are stored; the same command tries them again")
+        assert message.startswith(
+            "5 of 14 runs of walks failed, 9 are stored; run the same command again to retry them"
+        )
         assert message.endswith("and 2 more")
         failures = sorted(store.directory.glob("failures/*.json"))
         assert sum(str(path) in message for path in failures) == 3
         assert message.count("WorkloadError: step") == 3
-        assert "a run has failed, the others go on" in capsys.readouterr().err
+        assert "a run failed, the others continue" in capsys.readouterr().err
         assert {path.name for path in failures} == {
             store.path(settings_of(walk, runs[n])).name for n in range(1, 14, 3)
         }
@@ -585,7 +587,7 @@ def test_a_cluster_stores_the_same_to_the_last_bit(tmp_path: Path, backend: str)
     )
     assert done.returncode == 0, done.stderr
     message = json.loads(done.stdout.splitlines()[-1])
-    assert message.startswith("3 of 8 runs of runs have failed, 5 are stored")
+    assert message.startswith("3 of 8 runs of runs failed, 5 are stored")
     assert "WorkloadError: step 1 leads nowhere" in message
     assert store.sweeps()[0].failed == 3
     Path(f"{trace}.ill").unlink()

@@ -168,8 +168,8 @@ def test_processes_end_with_the_one_that_started_them(tmp_path: Path) -> None:
     ("arguments", "words"),
     [
         ({"jobs": 0}, "jobs is 0"),
-        ({"backend": "slurm"}, "'slurm', want one of local, ray, dask"),
-        ({"address": "10.0.0.1:1"}, "'10.0.0.1:1' needs backend ray or dask"),
+        ({"backend": "slurm"}, "'slurm', expected one of local, ray, dask"),
+        ({"address": "10.0.0.1:1"}, "'10.0.0.1:1' with backend local, expected backend ray or dask"),
     ],
 )
 def test_unusable_arguments_are_named(arguments: dict[str, Any], words: str) -> None:
@@ -197,7 +197,7 @@ if __name__ == "__main__":
     assert found[-1].message == "line 7 is empty", found
     assert found[-1].trace.splitlines()[1].endswith("in square"), found[-1].trace
     assert found[-5].kind == "WorkerDied", found
-    assert "cannot be handed over" in found[unwieldy].message, found[unwieldy]
+    assert "cannot be submitted" in found[unwieldy].message, found[unwieldy]
     print("all right")
 """
 

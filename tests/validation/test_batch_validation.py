@@ -160,7 +160,7 @@ def test_what_cannot_be_validated_is_refused(plain):
         validate(Result({}, {"problem": "bakery"}))
     with pytest.raises(InvalidConfiguration, match=r"no rules for problem None \(run status 'running'\)"):
         validate(Result({}, {"status": "running"}))
-    with pytest.raises(InvalidConfiguration, match="stop_after is 0"):
+    with pytest.raises(InvalidConfiguration, match="stop_after: got 0"):
         validate(plain.result, stop_after=0)
 
 

@@ -422,7 +422,7 @@ def test_a_missing_table_is_a_violation(tiny):
 
 
 def test_an_option_out_of_range_is_refused(tiny):
-    with pytest.raises(InvalidConfiguration, match="stop_after is 0"):
+    with pytest.raises(InvalidConfiguration, match="stop_after: got 0"):
         validate(tiny.result, stop_after=0)
 
 

@@ -240,9 +240,9 @@ def test_data_on_the_edges(small: DagModel) -> None:
     ("options", "message"),
     [
         ({"min_tasks": 4, "max_tasks": 4}, "tasks of a job: the model has no observation from 4 to 4"),
-        ({"mean_interval": -2}, "mean_interval is -2, want a finite number of at least 0"),
-        ({"ccr": -1}, "ccr is -1, want a finite number of at least 0"),
-        ({"work": "x"}, "work is 'x', want one of 'task_duration', 'instances'"),
+        ({"mean_interval": -2}, "mean_interval: got -2, expected a finite number >= 0"),
+        ({"ccr": -1}, "ccr: got -1, expected a finite number >= 0"),
+        ({"work": "x"}, "work: got 'x', expected one of 'task_duration', 'instances'"),
     ],
 )
 def test_options_out_of_range(small: DagModel, options: dict[str, Any], message: str) -> None:

@@ -287,7 +287,7 @@ def test_files_that_do_not_fit(write: Write) -> None:
     with pytest.raises(WorkloadError, match=r"line 8: column instance_num: got 'x', want a whole number$"):
         list(dags.jobs(path))
     path = write(task("M1", instances=10**9))
-    with pytest.raises(WorkloadError, match=r"job 0: work of M1 is inf, want a finite number"):
+    with pytest.raises(WorkloadError, match=r"job 0: work of M1: got inf, expected a finite number"):
         list(dags.jobs(path, work="instances", reference_speed=1e300))
 
 

@@ -121,9 +121,9 @@ def test_the_same_seed_gives_the_same_jobs_and_streams_are_independent() -> None
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"notice": -1}, "notice is -1, want a whole number of at least 0"),
-        ({"slack": 1.5}, "slack is 1.5, want a whole number"),
-        ({"longest": 0}, "longest is 0"),
+        ({"notice": -1}, "notice: got -1, expected an integer >= 0"),
+        ({"slack": 1.5}, "slack: got 1.5, expected an integer"),
+        ({"longest": 0}, "longest: got 0"),
         ({"seed": "x"}, "seed is 'x'"),
     ],
 )
@@ -137,7 +137,7 @@ def test_wrong_arguments_are_refused_at_once(options: dict[str, Any], message: s
     [
         (Constant, [-1], "slots is -1"),
         (Uniform, [4, 3], "least is 4, above most, which is 3"),
-        (Sometimes, [1.5, 3], "share is 1.5, want a finite number from 0 to 1"),
+        (Sometimes, [1.5, 3], "share: got 1.5, expected a finite number from 0 to 1"),
         (Sometimes, [0.5, -3], "law is -3"),
     ],
 )

@@ -179,7 +179,7 @@ def test_memory_does_not_grow_with_the_trace(tmp_path: Path) -> None:
     ("options", "message"),
     [
         ({"days": (3.0, 3.0)}, r"days is \(3.0, 3.0\), want a first day before the last"),
-        ({"days": (-1.0, 3.0)}, r"days\[0\] is -1.0"),
+        ({"days": (-1.0, 3.0)}, r"days\[0\]: got -1.0"),
         ({"slot_seconds": 0}, "slot_seconds is 0"),
         ({"priority": True}, "priority is True"),
         ({"memory_per_machine": float("nan")}, "memory_per_machine is nan"),

@@ -114,5 +114,5 @@ def test_times_of_a_log(tmp_path: Path) -> None:
 @pytest.mark.parametrize("mean", [0, float("nan")])
 def test_intervals_out_of_range(mean: Any) -> None:
     for make in (submissions.poisson, submissions.poisson_stream):
-        with pytest.raises(InvalidConfiguration, match=r"mean_interval is .*, want a finite number above 0"):
+        with pytest.raises(InvalidConfiguration, match=r"mean_interval: got .*, expected a finite number > 0"):
             make(JOBS, mean)

@@ -98,7 +98,7 @@ def test_racks(num_racks: int, per_rack: int) -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: executors.heterogeneous(0), "num_executors is 0, want a whole number of at least 1"),
+        (lambda: executors.heterogeneous(0), "num_executors: got 0, expected an integer >= 1"),
         (lambda: executors.heterogeneous(2, speeds=[]), r"speeds are \[\], want at least one"),
         (lambda: executors.heterogeneous(2, speeds=[1.0, 0.0]), r"speeds are \[1.0, 0.0\], want"),
         (lambda: executors.heterogeneous(2, speeds=["x"]), "speeds: want numbers"),  # type: ignore[list-item]
@@ -106,11 +106,11 @@ def test_racks(num_racks: int, per_rack: int) -> None:
             lambda: executors.heterogeneous(2, transfer_speed=0.0),
             "transfer_speed of executor0 to executor1 is 0.0",
         ),
-        (lambda: executors.heterogeneous(2, latency=(-1.0, 2.0)), "latency is -1.0, want a finite number"),
+        (lambda: executors.heterogeneous(2, latency=(-1.0, 2.0)), "latency: got -1.0, expected a finite number"),
         (lambda: executors.heterogeneous(2, latency=(1.0, 2.0, 3.0)), "latency is"),  # type: ignore[arg-type]
         (lambda: executors.heterogeneous(2, seed=-1), "seed is -1, want"),
-        (lambda: executors.homogeneous(2, speed=-1.0), "speed of executor0 is -1.0, want"),
-        (lambda: executors.racks(2, 0), "per_rack is 0, want"),
+        (lambda: executors.homogeneous(2, speed=-1.0), "speed of executor0: got -1.0, expected"),
+        (lambda: executors.racks(2, 0), "per_rack: got 0, expected"),
         (
             lambda: executors.racks(2, 2, between=0.0),
             r"transfer_speed of rack0.executor0 to rack1.executor0 is 0.0",

@@ -48,7 +48,7 @@ def test_offered_load_may_be_undefined() -> None:
     for jobs in ([], JOBS[:1], [JOBS[0], JOBS[0]]):
         with pytest.raises(WorkloadError, match=f"the offered load of {len(jobs)} jobs is not defined"):
             offered_load(jobs, 4)
-    with pytest.raises(InvalidConfiguration, match="num_cores is 0, want a whole number of at least 1"):
+    with pytest.raises(InvalidConfiguration, match="num_cores: got 0, expected an integer >= 1"):
         offered_load(JOBS, 0)
 
 
@@ -60,7 +60,7 @@ def test_scale_interarrivals() -> None:
     assert before == JOBS
     assert scale_interarrivals([], 2) == []
     for factor in (0, -1, float("inf"), float("nan")):
-        with pytest.raises(InvalidConfiguration, match=r"factor is .*, want a finite number above 0"):
+        with pytest.raises(InvalidConfiguration, match=r"factor: got .*, expected a finite number > 0"):
             scale_interarrivals(JOBS, factor)
 
 
@@ -94,7 +94,7 @@ def test_rescale_load(jobs: list[Job], num_cores: int, load: float) -> None:
 
 def test_rescale_load_refuses() -> None:
     for load in (0, -1.0, float("nan"), float("inf")):
-        with pytest.raises(InvalidConfiguration, match=r"load is .*, want a finite number above 0"):
+        with pytest.raises(InvalidConfiguration, match=r"load: got .*, expected a finite number > 0"):
             rescale_load(JOBS, 4, load)
     with pytest.raises(WorkloadError, match="the 4 jobs have no work"):
         rescale_load([job._replace(run_time=0.0) for job in JOBS], 4, 0.5)
@@ -168,9 +168,9 @@ def test_seeds_and_beginnings() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"num_jobs": 0}, "num_jobs is 0, want a whole number of at least 1"),
-        ({"arrival_rate": 0}, "arrival_rate is 0, want a finite number above 0"),
-        ({"cores": float("inf")}, "cores is inf, want a whole number of at least 1"),
+        ({"num_jobs": 0}, "num_jobs: got 0, expected an integer >= 1"),
+        ({"arrival_rate": 0}, "arrival_rate: got 0, expected a finite number > 0"),
+        ({"cores": float("inf")}, "cores: got inf, expected an integer >= 1"),
         ({"seed": "x"}, "seed is 'x', want a whole number of at least 0 or a numpy Generator"),
     ],
 )

@@ -293,13 +293,13 @@ def test_streaming_takes_constant_memory() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"model": "none"}, r"model is 'none', want one of 'all', 'batch', 'interactive', 'two_types'"),
-        ({"num_jobs": 0}, "num_jobs is 0, want a whole number of at least 1"),
-        ({"num_cores": float("nan")}, "num_cores is nan, want a whole number of at least 1"),
-        ({"num_users": 0}, "num_users is 0, want a whole number of at least 1"),
-        ({"load": 0}, "load is 0, want a finite number above 0"),
+        ({"model": "none"}, r"model: got 'none', expected one of 'all', 'batch', 'interactive', 'two_types'"),
+        ({"num_jobs": 0}, "num_jobs: got 0, expected an integer >= 1"),
+        ({"num_cores": float("nan")}, "num_cores: got nan, expected an integer >= 1"),
+        ({"num_users": 0}, "num_users: got 0, expected an integer >= 1"),
+        ({"load": 0}, "load: got 0, expected a finite number > 0"),
         ({"load": 0.5, "num_jobs": 1}, "load is given for a single job"),
-        ({"overestimate": 0.5}, "overestimate is 0.5, want a finite number of at least 1"),
+        ({"overestimate": 0.5}, "overestimate: got 0.5, expected a finite number >= 1"),
         ({"seed": -1}, "seed is -1, want a whole number of at least 0 or a numpy Generator"),
     ],
 )

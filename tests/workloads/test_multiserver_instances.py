@@ -186,18 +186,18 @@ def test_rewards_of_the_default_are_of_the_order_of_the_paper() -> None:
 
 
 WRONG: list[tuple[dict[str, Any], str]] = [
-    ({"num_ports": 0}, "num_ports is 0, want a whole number of at least 1"),
-    ({"density": 0.99}, "density is 0.99, want a finite number of at least 1"),
+    ({"num_ports": 0}, "num_ports: got 0, expected an integer >= 1"),
+    ({"density": 0.99}, "density: got 0.99, expected a finite number >= 1"),
     (
         {"num_ports": 21, "num_nodes": 8},
         "density is 2.5, which gives 8 nodes fewer channels than there are ports (21), "
         "so that some port would have none",
     ),
-    ({"contention": 0}, "contention is 0, want a finite number above 0"),
+    ({"contention": 0}, "contention: got 0, expected a finite number > 0"),
     ({"utilities": "square"}, "utilities is 'square', want 'mixed' or one of linear, log, reciprocal, poly"),
-    ({"weights": (0.0, 1.0)}, "weights[0] is 0.0, want a finite number above 0"),
+    ({"weights": (0.0, 1.0)}, "weights[0]: got 0.0, expected a finite number > 0"),
     ({"weights": (2, 1)}, "weights is (2, 1), want the smaller number first"),
-    ({"overhead": (-0.1, 1.0)}, "overhead[0] is -0.1, want a finite number of at least 0"),
+    ({"overhead": (-0.1, 1.0)}, "overhead[0]: got -0.1, expected a finite number >= 0"),
     ({"seed": -1}, "seed is -1, want a whole number of at least 0 or a numpy Generator"),
 ]
 

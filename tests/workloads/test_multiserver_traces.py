@@ -165,9 +165,9 @@ def test_tables_that_do_not_do(call: Any, message: str) -> None:
 
 def test_wrong_slots_and_numbers_of_types() -> None:
     types = job_types(REQUESTS, 2)
-    with pytest.raises(InvalidConfiguration, match=r"^num_types is 0, want a whole number of at least 1$"):
+    with pytest.raises(InvalidConfiguration, match=r"^num_types: got 0, expected an integer >= 1$"):
         job_types(REQUESTS, 0)
-    with pytest.raises(InvalidConfiguration, match=r"^slot_seconds is 0, want a finite number above 0$"):
+    with pytest.raises(InvalidConfiguration, match=r"^slot_seconds: got 0, expected a finite number > 0$"):
         trace_arrivals(REQUESTS, types, slot_seconds=0)
-    with pytest.raises(InvalidConfiguration, match=r"^num_slots is 0, want a whole number of at least 1$"):
+    with pytest.raises(InvalidConfiguration, match=r"^num_slots: got 0, expected an integer >= 1$"):
         trace_arrivals(REQUESTS, types, slot_seconds=1, num_slots=0)

@@ -215,19 +215,19 @@ def test_chain() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: generate(0), "num_nodes is 0, want a whole number of at least 1"),
-        (lambda: generate(5, shape=0.0), "shape is 0.0, want a finite number above 0"),
-        (lambda: generate(5, ccr=-1.0), "ccr is -1.0, want a finite number of at least 0"),
+        (lambda: generate(0), "num_nodes: got 0, expected an integer >= 1"),
+        (lambda: generate(5, shape=0.0), "shape: got 0.0, expected a finite number > 0"),
+        (lambda: generate(5, ccr=-1.0), "ccr: got -1.0, expected a finite number >= 0"),
         (
             lambda: generate(5, heterogeneity=2.5, num_executors=2),
-            "heterogeneity is 2.5, want a finite number from 0 to 2",
+            "heterogeneity: got 2.5, expected a finite number from 0 to 2",
         ),
         (lambda: generate(5, seed="x"), "seed is 'x', want"),  # type: ignore[arg-type]
-        (lambda: random_dags.gaussian_elimination(1), "order is 1, want a whole number of at least 2"),
+        (lambda: random_dags.gaussian_elimination(1), "order: got 1, expected an integer >= 2"),
         (lambda: random_dags.fft(6), "points is 6, want a power of two"),
-        (lambda: random_dags.chain(2, work=-1.0), "work is -1.0, want"),
-        (lambda: random_dags.fork_join(1, stages=0), "stages is 0, want"),
-        (lambda: random_dags.in_tree(2, branching=0), "branching is 0, want"),
+        (lambda: random_dags.chain(2, work=-1.0), "work: got -1.0, expected"),
+        (lambda: random_dags.fork_join(1, stages=0), "stages: got 0, expected"),
+        (lambda: random_dags.in_tree(2, branching=0), "branching: got 0, expected"),
     ],
 )
 def test_arguments_out_of_range(make: Callable[[], Job], message: str) -> None:

@@ -104,7 +104,7 @@ def test_run_times_by_model_and_sizes_on_nodes(tmp_path: Path) -> None:
         ({"sizes": ["", "4", ""]}, "row 1: sizes has '4', want sizes such as 8:60 or 8:60:90"),
         ({"sizes": ["", "", "0.5:9"]}, "row 2: sizes has '0.5:9', want sizes such as"),
         ({"sizes": ["", "", "4:x"]}, "row 2: sizes is 'x', want a number"),
-        ({"sizes": ["", "", "4:-3"]}, "row 2: sizes is '-3', want a finite number of at least 0"),
+        ({"sizes": ["", "", "4:-3"]}, "row 2: sizes: got '-3', expected a finite number >= 0"),
         ({"think_time": [1.0]}, "column think_time has 1 rows, run_time has 3"),
     ],
 )

@@ -297,7 +297,7 @@ def test_shift(log: Callable[..., Path]) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"zero_run_time": "no"}, r"zero_run_time is 'no', want one of 'keep', 'drop'"),
+        ({"zero_run_time": "no"}, r"zero_run_time: got 'no', expected one of 'keep', 'drop'"),
         ({"max_cores": 0}, "max_cores is 0, want at least 1"),
         ({"users": 3}, "users is 3, want a collection of whole numbers"),
         ({"window": (5, 5)}, r"window is \(5, 5\), want a start before its end"),

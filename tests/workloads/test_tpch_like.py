@@ -229,10 +229,10 @@ def test_measured_queries_take_the_place_of_made_up_ones(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"num_jobs": 0}, "num_jobs is 0, want a whole number of at least 1"),
+        ({"num_jobs": 0}, "num_jobs: got 0, expected an integer >= 1"),
         ({"sizes": [3]}, "sizes: 3 is none of 2, 5, 10, 20, 50, 80, 100"),
         ({"queries": []}, r"queries are \[\], want at least one"),
-        ({"ccr": -1.0}, "ccr is -1.0, want"),
+        ({"ccr": -1.0}, "ccr: got -1.0, expected"),
     ],
 )
 def test_arguments_out_of_range(change: dict[str, Any], message: str) -> None:

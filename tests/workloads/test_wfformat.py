@@ -308,7 +308,7 @@ def test_what_cannot_be_written(tmp_path: Path) -> None:
     for job in (Job(4, [2e15]), Job(4, [1, 1], [(0, 1, 2e15)]), Job(4, [1.0], names=[""])):
         with pytest.raises(WorkloadError, match=r"^job 4: holds a number beyond 1e15 or a node without a name$"):
             wfformat.write(path, job)
-    with pytest.raises(InvalidConfiguration, match=r"^reference_speed is 0, want a finite number above 0$"):
+    with pytest.raises(InvalidConfiguration, match=r"^reference_speed: got 0, expected a finite number > 0$"):
         wfformat.write(path, Job(4, [1.0]), reference_speed=0)
     assert not list(tmp_path.iterdir())
 
