@@ -423,7 +423,7 @@ def optimal_schedule(
     duplication : bool
         Whether a node may run on several executors.
     time_limit : float
-        Limit on wall time in seconds. After it, the best schedule so far is returned, which may differ between machines.
+        Limit on wall time in seconds; then the best schedule so far is returned, which may depend on the machine.
     resolution : float, optional
         Length of a tick in seconds. Default: 1 if all times are whole seconds, otherwise 1e-8 times the time that all
         nodes take on one executor.
@@ -512,7 +512,7 @@ class Optimum(PlanningAgent):
         super().reset(info, rng)
         if info.get("links") is not None:
             raise InvalidConfiguration(
-                "optimum: got a cluster with shared links, expected links=None, because the solver does not model them; "
+                "optimum: got a cluster with shared links, which the solver does not model, expected links=None; "
                 "try portfolio"
             )
         self.schedules = []
@@ -549,7 +549,7 @@ def _solve(graph: UnionGraph, releases: Floats, options: _Options) -> tuple[Opti
     )
     solution = solve(instance, duplication=options.duplication, time_limit=options.time_limit)
     placed = _with_true_times(graph, releases, solution)
-    # The path to the last finish has one first start, then alternates copies and transfers, with each copy at most once.
+    # The path to the last finish has a first start, then copies and transfers in turn, with each copy at most once.
     roundings = 0 if is_exact else 2 * graph.num_nodes * (graph.num_executors if options.duplication else 1)
     makespan = _makespan(placed)
     schedule = OptimalSchedule(
