@@ -166,10 +166,10 @@ class InspectorConfig(AgentConfig[Policy]):
     max_rejections : int
         Largest number of rejections per job.
     interval : float
-        Longest time from a rejection to the next question, in seconds.
+        Longest time from a rejection to the next inspection, in seconds.
     keeps_accepted : bool
-        Keep an accepted job that does not fit as the chosen one. Otherwise, while it waits for its cores, the priority
-        chooses again at each arrival and completion.
+        Whether an accepted job that does not fit stays the chosen one. If not, the priority chooses again at each
+        arrival and completion while the job waits for its cores.
     """
 
     agent_kind: ClassVar[str] = "inspector"
@@ -295,7 +295,7 @@ class SchedInspectorConfig(AgentConfig[MLPPolicy]):
     max_rejections : int
         Largest number of rejections per job; training has no limit.
     interval : float
-        Longest time from a rejection to the next question, in seconds.
+        Longest time from a rejection to the next inspection, in seconds.
     """
 
     agent_kind: ClassVar[str] = "schedinspector"

@@ -142,7 +142,7 @@ class SplitWindowConfig(AgentConfig[Policy]):
     hidden : tuple of int
         Numbers of units of the hidden layers; empty for 64 32.
     masked : bool
-        Give impossible actions probability 0. Otherwise they may be chosen, which ends the scheduling cycle.
+        Whether impossible actions have probability 0. If not, they may be chosen, which ends the scheduling cycle.
     num_cores : int
         Number of cores of the cluster in training; with the scorer, an agent can run on clusters of any size.
     reserve_after : float, optional

@@ -158,7 +158,7 @@ def _one_of(parts: Sequence[Episodes], rng: np.random.Generator) -> Problem:
 class SplitWindowTraining(TrainingSettings[Policy]):
     """Train an agent for the batch cluster and write its weights and model card to a directory.
 
-    Examples:
+    For example:
 
     * desim train batch --quick --out quick
     * desim train batch --head 19 --tail 1 --seed 2 --num-workers 2 --out m20
@@ -179,15 +179,15 @@ class SplitWindowTraining(TrainingSettings[Policy]):
     any_window : bool
         Sample a window of 8 to 64 slots, at least one of them at the tail, for each episode; needs network "scorer".
     reward : str
-        Name of the reward: "waiting": minus the waiting time of all jobs; "long-waits": minus its fourth power;
-        "paper": the DBF paper's; "scaled": the paper's with scaling constants; or MODULE:NAME, a custom reward. With
-        "long-waits" and custom rewards, the weights with the highest return are kept.
+        Name of the reward: "waiting" (minus the waiting time of all jobs), "long-waits" (minus its fourth power),
+        the DBF paper's "paper", "scaled" (the same with scaling constants), or MODULE:NAME for a custom reward. For
+        long-waits and custom rewards, the weights with the highest return are kept.
     warm_start : int
         Number of rounds of imitating the expert before learning starts. With total_steps 0, only the warm start runs.
     expert : str
-        Name of the agent to imitate in the warm start: the window rules "shortest" (shortest job first), "reserving"
-        (the same with a reservation) and "aged" (shortest and oldest first); or any batch agent, such as
-        "search:batch", which sees the whole queue. Imitating such an agent uses whole episodes and all past rounds.
+        Name of the agent to imitate in the warm start: a rule that sees only the window, "shortest" (job first), the
+        same with a reservation, "reserving", or "aged" (shortest and oldest first); or any batch agent, for example
+        search:batch, which sees the whole queue. Imitating such an agent uses whole episodes and all past rounds.
     """
 
     trained: ClassVar[str] = "batch"
@@ -293,10 +293,10 @@ class DBFTraining(TrainingSettings[MLPPolicy]):
     """Train DBF as published and write its weights and model card to a directory.
 
     Source: Wang, Harwood and Rodriguez, "Deep Back-Filling", HPCC 2022, section IV-A: PPO with one update after each
-    episode, which ends with the 1,000th job start. No action is masked and no decision is skipped. An episode has about
-    3,000 decisions; the paper's 100,000 episodes correspond to --total-steps 300000000.
+    episode, which ends with the 1,000th job start. No action is masked and no decision is skipped. An episode has
+    about 3,000 decisions; the paper's 100,000 episodes correspond to --total-steps 300000000.
 
-    Examples:
+    For example:
 
     * desim train batch-dbf --out m20
     * desim train batch-dbf --head 19 --tail 1 --out m20-t1
@@ -469,9 +469,10 @@ def make_inspector_env(settings: InspectorTraining, *, validation: bool = False)
 class SchedInspectorTraining(TrainingSettings[MLPPolicy]):
     """Train SchedInspector as its released program does and write its weights and model card to a directory.
 
-    Source: Zhang, Dai and Xie, "SchedInspector", HPDC 2022, and the program DIR-LAB/SchedInspector: 100 sequences of
-    128 jobs per update, up to 80 optimizer steps over all of them at once, any number of rejections, and a reward that
-    is the improvement divided by the larger of the two slowdowns. Its 4,000 updates are about --total-steps 60000000.
+    Source: Zhang, Dai and Xie, "SchedInspector", HPDC 2022, and the program DIR-LAB/SchedInspector: 100 sequences
+    of 128 jobs per update, up to 80 optimizer steps over all of them at once, any number of rejections, and a reward
+    that is the improvement divided by the larger of the two slowdowns. Its 4,000 updates are
+    about --total-steps 60000000.
 
     Example: desim train batch-schedinspector --out released
 

@@ -200,7 +200,7 @@ class GraphConfig(AgentConfig[Policy]):
     Parameters
     ----------
     kind : {"messages", "local"}
-        Kind of network: with messages passed between nodes, or only local features.
+        Kind of network: "messages" passes messages from nodes to their parents, "local" uses only a node's features.
     mode : {"idle", "immediate", "planned"}
         When nodes are assigned: "idle": to idle executors only, possibly after waiting for a better one; "immediate":
         as soon as they are ready, as in LACHESIS; "planned": as soon as their parents are assigned, with insertion, for

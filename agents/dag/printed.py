@@ -281,8 +281,8 @@ class LachesisConfig(_Printed):
     function_units : int
         Number of units of the hidden layer of g, h and the summary functions, which the paper does not state.
     executor_state : bool
-        Include the number of idle executors, the time until the next one is idle, and the assigned work among the
-        inputs. Figure 4 of the paper has executors as inputs, its text does not.
+        Whether the inputs include the number of idle executors, the time until the next one is idle, and the assigned
+        work. Figure 4 of the paper has executors as inputs, its text does not.
     """
 
     agent_kind: ClassVar[str] = "lachesis"

@@ -124,8 +124,8 @@ class GraphEpisodes:
     intervals : tuple of float
         Mean times between job arrivals in seconds, one of which is sampled for each episode; 0: all jobs at time 0.
     graphs : tuple of str
-        Kinds of jobs, one of which is sampled for each episode: "tpch" (queries), "random" (random graphs) or "varied"
-        (graphs of up to 110 nodes).
+        Kinds of jobs, one of which is sampled for each episode: queries ("tpch"), random graphs ("random") or
+        graphs of up to 110 nodes ("varied").
     loads : tuple of float
         Offered loads that replace the intervals, one of which is sampled for each episode: submitted work per time as
         a share of what all executors can do; 0: all jobs at time 0. Empty: use the intervals.
@@ -193,7 +193,7 @@ class GraphEpisodes:
 class GraphTraining(TrainingSettings[Policy]):
     """Train desim's graph network for DAG jobs and write its weights and model card to a directory.
 
-    Examples:
+    For example:
 
     * desim train dag --quick --out quick
     * desim train dag --objective completion_time --warm-start 8 --out short-waits
@@ -339,7 +339,7 @@ class _PrintedTraining(TrainingSettings[Policy]):
 class LachesisTraining(_PrintedTraining):
     """Train LACHESIS by algorithm 1 of its paper and write its weights and model card to a directory.
 
-    Examples:
+    For example:
 
     * desim train dag-lachesis --quick --out quick
     * desim train dag-lachesis --out lachesis
@@ -393,7 +393,7 @@ class LachesisTraining(_PrintedTraining):
 class DecimaTraining(_PrintedTraining):
     """Train Decima with DEFT as its authors released it and write its weights and model card to a directory.
 
-    Examples:
+    For example:
 
     * desim train dag-decima --quick --out quick
     * desim train dag-decima --total-steps 20000000 --out decima

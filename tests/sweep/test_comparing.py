@@ -261,7 +261,7 @@ def test_what_is_wrong_is_told() -> None:
         (BatchCluster, ["fcfs"], {}, "want a name, a desim.Problem, or a function"),
         ("batch", "fcfs", {}, "agents is 'fcfs', want a list"),
         ("batch", [], {}, "want at least one"),
-        ("batch", ["eazy"], {}, "no batch agent 'eazy' .did you mean"),
+        ("batch", ["eazy"], {}, "unknown batch agent 'eazy' .did you mean"),
         ("batch", [FCFS], SMALL, "the agent is the class FCFS, want an object"),
         ("batch", [FCFS(), FCFS()], SMALL, "two agents are called 'fcfs'"),
         ("batch", ["fcfs"], {"core": 3}, "no option 'core' .did you mean 'cores'"),
