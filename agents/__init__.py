@@ -1,1 +1,1 @@
-"""Decision makers for desim's problems, from classical heuristics to learned policies."""
+"""Scheduling agents for desim's problems, from classical heuristics to learned policies."""

@@ -1,4 +1,4 @@
-"""The protocol that every agent follows."""
+"""The protocols that agents follow."""
 
 from __future__ import annotations
 
@@ -14,36 +14,37 @@ __all__ = ["Agent", "AttachableAgent", "ResettableAgent"]
 
 @runtime_checkable
 class ResettableAgent(Protocol):
-    """An agent that keeps state or draws random numbers, and so is told when a run begins."""
+    """An agent that keeps state or draws random numbers; ``reset`` is called before each run."""
 
     def act(self, observation: Any) -> Any:
         """Return the action for one observation."""
 
     def reset(self, simulation_info: dict[str, Any], rng: np.random.Generator) -> None:
-        """Forget the last run.
+        """Discard the state of the previous run.
 
         Parameters
         ----------
         simulation_info : dict
-            The problem's ``describe()``.
+            Description of the problem: its ``describe()``.
         rng : numpy.random.Generator
-            The agent's own random stream, independent of the workload's.
+            Random stream of the agent, independent of the workload's.
         """
 
 
 @runtime_checkable
 class AttachableAgent(Protocol):
-    """An agent that looks ahead, and so is told how the system can be copied as far as it is known."""
+    """An agent that looks ahead by simulating copies of the running system."""
 
     def act(self, observation: Any) -> Any:
         """Return the action for one observation."""
 
     def attach(self, fork: Callable[[], Simulation]) -> None:
-        """Learn how to look ahead in the run that begins; ``reset`` is called afterwards.
+        """Store the function that forks the new run; ``reset`` is called afterwards.
 
         Parameters
         ----------
         fork : callable
-            While a decision is due, returns a simulation in the same state, with the same decision due, that goes on
-            without what agents cannot know: ``Simulation.fork(foresight=False)``. The agent may drive it to any end.
+            Function without arguments; call it while a decision is due. It returns a simulation in the same state, with
+            the same decision due, without future events that agents cannot know: ``Simulation.fork(foresight=False)``.
+            The agent may run it to any end.
         """

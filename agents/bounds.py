@@ -1,4 +1,4 @@
-"""What a solution brings and what none can exceed, and how far these are apart."""
+"""Solutions with a proven upper bound, and the gap between the two."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ __all__ = ["Bounded"]
 
 
 class Bounded(ABC):
-    """A solution with a proof of how good it is.
+    """A solution with a proven upper bound on the value of any solution.
 
     Attributes
     ----------
     value : float
-        What the solution brings.
+        Value of the solution; larger is better.
     """
 
     value: float
 
     @abstractmethod
     def highest(self) -> float:
-        """Return what no solution can exceed.
+        """Return the upper bound on the value of any solution.
 
         Returns
         -------
@@ -30,10 +30,10 @@ class Bounded(ABC):
 
     @property
     def gap(self) -> float:
-        """The most that a better solution could add to the value."""
+        """The largest possible improvement: upper bound minus value."""
         return self.highest() - self.value
 
     @property
     def relative_gap(self) -> float:
-        """The gap, relative to the upper bound; 0 if there is no gap."""
+        """The gap divided by the upper bound; 0 if there is no gap."""
         return self.gap / self.highest() if self.gap > 0 else 0.0

@@ -1,13 +1,14 @@
-"""Policy improvement by simulation: try each of a few actions, and let a base agent do the rest.
+"""Rollout: try each of a few actions by simulation, with a base agent making all later decisions.
 
-At each decision every candidate action is carried out in a fork without foresight, see :meth:`desim.Simulation.fork`,
-in which the base agent then answers all further decisions. What scores best is what is done. In the words of dynamic
-programming: one step of policy iteration, by simulation, at the states that occur (D. P. Bertsekas, J. N. Tsitsiklis
-and C. Wu, "Rollout algorithms for combinatorial optimization", Journal of Heuristics 3, 1997).
+At each decision, every candidate action is carried out in a fork without foresight (see
+:meth:`desim.Simulation.fork`), in which the base agent then makes all further decisions. The candidate with the best
+score is chosen. In terms of dynamic programming, this is one step of policy iteration, by simulation, at the states
+that occur (D. P. Bertsekas, J. N. Tsitsiklis and C. Wu, "Rollout algorithms for combinatorial optimization", Journal of
+Heuristics 3, 1997).
 
-Where agents know all that will happen, the run scores no worse than the base agent's from the same state: the base
-agent's own action is among the candidates and wins ties, so that every decision finds at least the score for which the
-one before was made. Where jobs arrive later, or end earlier than requested, nothing of the kind holds.
+If agents know everything that will happen, a run never scores worse than the base agent's run from the same state: the
+base agent's own action is among the candidates and wins ties, so no decision lowers the score that the previous one
+found. There is no such guarantee if jobs arrive later or end earlier than requested.
 """
 
 from __future__ import annotations
@@ -26,36 +27,36 @@ from desim.reprs import Named
 
 __all__ = ["Lookahead", "Score", "Tally"]
 
-#: By what part of itself a score has to be better than that of the base agent's action: rounding is no improvement.
+#: Smallest relative improvement over the best score so far; smaller differences count as rounding errors.
 RESOLUTION = 1e-9
 
 
 class Score(NamedTuple):
-    """What a candidate has led to; the smaller the better.
+    """The outcome of a candidate action; smaller is better.
 
     Attributes
     ----------
     unfinished : int
-        Jobs that are known and would never be done. They count first.
+        Number of known jobs that would never finish. Compared first.
     value : float
-        The objective.
+        Value of the objective.
     """
 
     unfinished: int
     value: float
 
     def beats(self, other: Score) -> bool:
-        """Tell whether it is better, by more than rounding.
+        """Return whether this score is better, by more than a rounding error.
 
         Parameters
         ----------
         other : Score
-            What it is compared with.
+            Score to compare with.
 
         Returns
         -------
         bool
-            Whether fewer jobs are left or, if as many are, the value is smaller.
+            True if fewer jobs are unfinished or, with equally many, the value is smaller.
         """
         if self.unfinished != other.unfinished:
             return self.unfinished < other.unfinished
@@ -63,43 +64,42 @@ class Score(NamedTuple):
 
 
 class Tally(Protocol):
-    """Keeps the score of one fork, from its beginning to its end."""
+    """The running score of one fork, from its beginning to its end."""
 
     def is_over(self, best: Score | None) -> bool:
-        """Tell whether the fork need not go on: its horizon is reached, or it cannot beat the best score so far."""
+        """Return whether the fork can stop: it has reached its horizon or cannot beat the best score so far."""
 
     def score(self) -> Score:
-        """Return the score, now that the fork has ended or is over."""
+        """Return the score of a fork that has ended or can stop."""
 
 
 class Lookahead(Named, ABC):
-    """Base class of the rollout agents; a problem has its own candidates and objectives.
+    """Base class of rollout agents; subclasses define the candidates and objectives of a problem.
 
     Parameters
     ----------
     base : Agent
-        Answers all decisions in the forks but the first. It is copied for each fork with ``copy.deepcopy``, so what it
-        remembers must be its own. If it has a ``reset``, that is called with the next decision to come whenever
-        another action than its own has been taken.
-
+        Agent that makes all decisions in a fork after the first. It is copied for each fork with ``copy.deepcopy``, so
+        it must own its state. If it has a ``reset``, that is called before the next decision whenever another action
+        than its own was chosen.
     objective : str
-        What is to be small.
+        Name of the quantity to minimize.
     objectives : sequence of str
-        What there is to choose from, first that of agents whose name does not tell it.
+        Names of the possible objectives; the first is the default, which the agent's name omits.
 
     Attributes
     ----------
     name : str
         The objective and the name of the base agent, such as ``"rollout:easy-sjf"``.
     num_forks : int
-        Candidates that were tried in this run.
+        Number of candidates tried in this run.
     num_improved : int
-        Decisions of this run that are not the base agent's.
+        Number of decisions of this run that differ from the base agent's.
 
     Raises
     ------
     InvalidConfiguration
-        If there is no such objective, or the base agent looks ahead itself.
+        If the objective is unknown, or the base agent looks ahead itself.
     """
 
     def __init__(self, base: Agent, objective: str, objectives: Sequence[str]) -> None:
@@ -108,30 +108,30 @@ class Lookahead(Named, ABC):
         kind = "rollout" if objective == objectives[0] else f"rollout-{objective}"
         self.name = f"{kind}:{getattr(base, 'name', type(base).__name__)}"
         if hasattr(base, "attach"):
-            raise InvalidConfiguration(f"{self.name}: the base agent looks ahead itself, and forks are not given forks")
+            raise InvalidConfiguration(f"{self.name}: the base agent looks ahead itself, which forks do not support")
         self.num_forks = self.num_improved = 0
         self._fork: Callable[[], Simulation] | None = None
         self._blank: Agent | None = None
 
     def attach(self, fork: Callable[[], Simulation]) -> None:
-        """Learn how the system can be copied as far as it is known; called before each run.
+        """Store the function that forks the run; called before each run.
 
         Parameters
         ----------
         fork : callable
-            Returns a simulation in the state that is observed, without foresight.
+            Function that returns a simulation in the observed state, without foresight.
         """
         self._fork = fork
 
     def reset(self, info: dict[str, Any], rng: np.random.Generator) -> None:
-        """Begin a new run, of the base agent too.
+        """Begin a new run, also for the base agent.
 
         Parameters
         ----------
         info : dict
-            The description of the problem.
+            Description of the problem.
         rng : numpy.random.Generator
-            The agent's random stream, for the base agent.
+            Random stream of the agent, which passes it to the base agent.
         """
         self.num_forks = self.num_improved = 0
         self._info, self._rng = info, rng
@@ -139,22 +139,22 @@ class Lookahead(Named, ABC):
         self._blank = copy.deepcopy(self.base)
 
     def act(self, observation: Any) -> Any:
-        """Return the candidate that scores best.
+        """Return the candidate action with the best score.
 
         Parameters
         ----------
         observation : object
-            What is seen.
+            Current observation.
 
         Returns
         -------
         object
-            The base agent's action unless another one scores better.
+            The base agent's action, unless another one scores better.
 
         Raises
         ------
         InvalidConfiguration
-            If the agent was not given forks.
+            If the agent was not attached to a run.
         """
         own = chosen = self.propose(observation)
         others = self.alternatives(observation, own)
@@ -172,24 +172,26 @@ class Lookahead(Named, ABC):
         return chosen
 
     def propose(self, observation: Any) -> Any:
-        """Return the base agent's action, without what it says of questions that it need not be asked.
+        """Return the base agent's action, without its answers to questions that have only one possible answer.
 
         Parameters
         ----------
         observation : object
-            What is seen.
+            Current observation.
 
         Returns
         -------
         object
-            The first candidate.
+            The first candidate action.
         """
         return self.base.act(observation)
 
     def _try(self, observation: Any, action: Any, best: Score | None) -> Score | None:
-        """Return what the base agent's action (without a best score) or another one leads to; None if to an error."""
+        """Return the score of an action (the base agent's if ``best`` is None); None if it is infeasible."""
         if self._fork is None or self._blank is None:
-            raise InvalidConfiguration(f"{self.name} was not given forks: use desim.simulate, or desim.core.introduce")
+            raise InvalidConfiguration(
+                f"{self.name}: got no forks before the first decision; try desim.simulate, or desim.core.introduce"
+            )
         self.num_forks += 1
         simulation = self._fork()
         decision = simulation.advance()
@@ -207,12 +209,12 @@ class Lookahead(Named, ABC):
         return tally.score()
 
     def _copy_of_base(self, observation: Any, twin: Any) -> Agent:
-        """Return the base agent with all that it remembers, about a fork instead of about the run."""
+        """Return a copy of the base agent with its memory, in which the fork replaces the run."""
         pairs = [(observation, twin), *self.twins(observation, twin)]
         return copy.deepcopy(self.base, {id(ours): theirs for ours, theirs in pairs})
 
     def _copy_of_blank(self) -> Agent:
-        """Return the base agent without what it remembers."""
+        """Return a copy of the base agent without its memory."""
         base = copy.deepcopy(self._blank)
         assert base is not None
         self._reset(base, copy.deepcopy(self._rng))
@@ -225,49 +227,49 @@ class Lookahead(Named, ABC):
 
     @abstractmethod
     def alternatives(self, observation: Any, action: Any) -> list[Any]:
-        """Return the actions to try beside the base agent's; none where there is no choice.
+        """Return the actions to try besides the base agent's; empty if there is no choice.
 
         Parameters
         ----------
         observation : object
-            What is seen.
+            Current observation.
         action : object
             The base agent's action.
 
         Returns
         -------
         list of object
-            In the order in which they are tried; of equal scores the first counts.
+            Actions in the order in which they are tried; the first of equal scores wins.
         """
 
     @abstractmethod
     def tally(self, simulation: Simulation) -> Tally:
-        """Return what keeps the score of a fork.
+        """Return the object that computes the score of a fork.
 
         Parameters
         ----------
         simulation : Simulation
-            The fork, before anything has happened in it.
+            The fork, before its first event.
 
         Returns
         -------
         Tally
-            It listens.
+            Running score, registered as a listener of the fork.
         """
 
     def twins(self, observation: Any, twin: Any) -> Iterable[tuple[Any, Any]]:
-        """Return what agents may have in mind of a run, each with its counterpart in a fork.
+        """Return the objects of a run that agents may remember, each with its counterpart in a fork.
 
         Parameters
         ----------
         observation : object
-            Of the run.
+            Observation of the run.
         twin : object
-            Of the fork.
+            Observation of the fork.
 
         Returns
         -------
         iterable of (object, object)
-            Pairs; what does not change may be its own counterpart.
+            Pairs (original, counterpart); an object that does not change may be its own counterpart.
         """
         return ()

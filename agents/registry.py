@@ -1,4 +1,4 @@
-"""Agents by name, for the command line and for sweeps: one way to make and to list them, for all problems."""
+"""Agents by name, for the command line and for sweeps: create and list the agents of any problem."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ def _no_files(rest: str) -> tuple[Path, ...]:
 
 
 class Family(NamedTuple):
-    """Agents with a part in their names that one chooses.
+    """A family of agents whose names contain a variable part.
 
     Attributes
     ----------
     description : str
-        What they do, in a line.
+        One line on what the agents do.
     make : callable
-        Returns the agent of what stands where the pattern has capitals.
+        Function that takes the variable part (written in capitals in the pattern) and returns the agent.
     alone : str
-        What stands there if the name ends before it; by default there is no such name.
+        Variable part of a name that ends before it. Default: empty, the name must contain one.
     files : callable
-        Returns the files that the agent of what stands there is made of, see :meth:`Registry.files`; by default none.
+        Function that takes the variable part and returns the agent's files, see :meth:`Registry.files`. Default: none.
     """
 
     description: str
@@ -40,18 +40,18 @@ class Family(NamedTuple):
 
 
 class Registry:
-    """The agents of a problem.
+    """The named agents of a problem.
 
     Parameters
     ----------
     problem : str
-        Such as ``"batch"``.
+        Name of the problem, such as ``"batch"``.
     agents : mapping of str to (str, callable)
-        By name: what the agent does, in a line, and what makes a new one.
+        Maps each name to one line on what the agent does and a function that creates it.
     families : mapping of str to Family
-        By the pattern of their names, such as ``"easy-PRIORITY"``: it begins as they do, and goes on in capitals.
+        Maps each name pattern, such as ``"easy-PRIORITY"``, to its family: a fixed prefix, then capitals.
     remarks : mapping of str to str
-        Lines on parts of names, for the list.
+        Extra lines for the list of agents, on parts of names.
     """
 
     def __init__(
@@ -74,23 +74,23 @@ class Registry:
         Parameters
         ----------
         name : str
-            One that :func:`descriptions` lists.
+            A name that :func:`descriptions` lists.
 
         Returns
         -------
         Agent
-            Its ``name``, which records hold, makes the same agent again.
+            A new agent. Its ``name``, which records store, creates the same agent again.
 
         Raises
         ------
         InvalidConfiguration
-            If there is no such agent.
+            If the name is unknown.
         MissingDependency
-            If a package is not installed that it needs.
+            If the agent needs a package that is not installed.
         """
         try:
             return self._created(name)
-        except ModuleNotFoundError as error:  # a family that needs packages which others do not
+        except ModuleNotFoundError as error:  # only some families need optional packages
             raise missing(f"agent {name}", error) from error
 
     def _created(self, name: str) -> Agent:
@@ -100,22 +100,22 @@ class Registry:
         return family.make(rest)
 
     def files(self, name: str) -> tuple[Path, ...] | None:
-        """Return the files that an agent is made of besides code, such as its weights.
+        """Return the files, such as weights, that define an agent besides its code.
 
         Parameters
         ----------
         name : str
-            One that :func:`create` knows.
+            A name that :func:`create` accepts.
 
         Returns
         -------
         tuple of Path or None
-            Whoever has the same files has the same agent. None if that is not certain, since it runs code of a user.
+            Files of the agent; equal files mean equal agents. None if unknown because the agent runs user code.
 
         Raises
         ------
         InvalidConfiguration
-            If there is no such agent.
+            If the name is unknown.
         """
         if name in self._agents:
             return ()
@@ -123,7 +123,7 @@ class Registry:
         return family.files(rest)
 
     def _family(self, name: str) -> tuple[Family, str]:
-        """Return the family of an agent, and what its name chooses."""
+        """Return the family of an agent and the variable part of its name."""
         for beginning, family in self._beginnings.items():
             if name.startswith(beginning) and name != beginning:
                 return family, name.removeprefix(beginning)
@@ -131,10 +131,10 @@ class Registry:
                 return family, family.alone
         known = ", ".join([*self._agents, *self._families])
         near = did_you_mean(name, self._near(name))
-        raise InvalidConfiguration(f"no {self._problem} agent {name!r}{near}; there are {known}")
+        raise InvalidConfiguration(f"unknown {self._problem} agent {name!r}{near}; expected one of {known}")
 
     def _near(self, name: str) -> list[str]:
-        """Return what a name could have meant: names, and beginnings of names that go on as it does."""
+        """Return candidates for a mistyped name: full names, and family prefixes with the name's variable part."""
         found = [*self._agents, *(start[:-1] for start, family in self._beginnings.items() if family.alone)]
         for start in self._beginnings:
             _, separator, rest = name.partition(start[-1])
@@ -142,12 +142,12 @@ class Registry:
         return found
 
     def descriptions(self) -> dict[str, str]:
-        """Return every name, or pattern of names, with a line on what the agent does.
+        """Return every name or name pattern with one line on what the agent does.
 
         Returns
         -------
         dict of str to str
-            In the order in which they are listed.
+            Maps names to descriptions, in the order of the list.
         """
         lines = {name: text for name, (text, _) in self._agents.items()}
         return lines | {pattern: family.description for pattern, family in self._families.items()} | dict(self._remarks)

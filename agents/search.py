@@ -1,7 +1,7 @@
-"""What the search agents of all problems share: their budget, their names, and the compiler of their decoders.
+"""Shared parts of the search agents of all problems: budget, names, and compiled decoders.
 
-A search agent keeps a plan for the jobs that it knows, decodes changed plans as the simulator would carry them out,
-keeps the better one, and answers with what the best plan does now.
+A search agent keeps a plan for the jobs it knows. It changes the plan, decodes the changed plan as the simulator would
+carry it out, keeps the better plan, and returns the best plan's action for the current decision.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Budget:
-    """How long a search may go on at each decision.
+    """Limit on the search at each decision.
 
     Attributes
     ----------
     moves : int or None
-        Changed plans that are decoded at most. With moves alone, one seed gives one result.
+        Largest number of changed plans to decode. With a limit on moves alone, the same seed gives the same result.
     seconds : float or None
-        Time on the clock at most; what is found then depends on the machine.
+        Largest wall time in seconds; results then depend on the machine.
 
     Raises
     ------
     InvalidConfiguration
-        If neither is given, or one is out of range.
+        If both are None, or one is out of range.
     """
 
     moves: int | None = None
@@ -45,7 +45,7 @@ class Budget:
     def __post_init__(self) -> None:
         """Check the limits."""
         if self.moves is None and self.seconds is None:
-            raise InvalidConfiguration("a search needs a budget of moves or of seconds")
+            raise InvalidConfiguration("budget: got neither moves nor seconds, expected at least one of them")
         if self.moves is not None:
             whole("moves", self.moves, least=0)
         if self.seconds is not None:
@@ -53,36 +53,36 @@ class Budget:
 
     @classmethod
     def parse(cls, text: str) -> Budget:
-        """Return the budget of a name's part.
+        """Return the budget that a part of an agent's name describes.
 
         Parameters
         ----------
         text : str
-            Moves such as ``"300"``, or seconds such as ``"0.1s"``.
+            Number of moves such as ``"300"``, or seconds such as ``"0.1s"``.
 
         Returns
         -------
         Budget
-            What it says.
+            The parsed budget.
 
         Raises
         ------
         InvalidConfiguration
-            If it is neither.
+            If the text is neither.
         """
         if text.isdecimal():
             return cls(moves=int(text))
         if re.fullmatch(r"\d*\.?\d+s", text):
             return cls(seconds=float(text[:-1]))
-        raise InvalidConfiguration(f"no budget {text!r}; want moves such as 300, or seconds such as 0.1s")
+        raise InvalidConfiguration(f"budget: got {text!r}, expected moves such as 300 or seconds such as 0.1s")
 
     def __str__(self) -> str:
-        """Return the text that :meth:`parse` reads, which has one of the two limits."""
+        """Return the text that :meth:`parse` reads: the moves if they are limited, otherwise the seconds."""
         return f"{self.seconds:g}s" if self.moves is None else str(self.moves)
 
     @property
     def most_moves(self) -> float:
-        """How many moves there may be, infinitely many if time alone counts."""
+        """The largest number of moves; infinite if only the time is limited."""
         return math.inf if self.moves is None else self.moves
 
 
@@ -90,18 +90,18 @@ class Budget:
 class SearchName:
     """A search agent's name: ``search:PROBLEM``, ``search:PROBLEM:OBJECTIVE``, ``search:PROBLEM:OBJECTIVE:BUDGET``.
 
-    Where a search may begin with the plan of another agent, that one's name stands behind the budget.
+    Some searches can also start from the plan of another agent (the guide), whose name follows the budget.
 
     Attributes
     ----------
     problem : str
-        Such as ``"batch"``.
+        Name of the problem, such as ``"batch"``.
     objective : str
-        What is to be small.
+        Name of the quantity to minimize.
     budget : Budget
-        How long to search at each decision.
+        Limit on the search at each decision.
     guide : str
-        Whose plan it begins with, too; empty for none.
+        Name of the agent whose plan is an additional starting point; empty for none.
     """
 
     problem: str
@@ -113,25 +113,25 @@ class SearchName:
     def parse(
         cls, problem: str, rest: str, objectives: Sequence[str], budget: Budget, *, guided: bool = False
     ) -> SearchName:
-        """Return what a name says.
+        """Return the parts of an agent's name.
 
         Parameters
         ----------
         problem : str
-            Such as ``"batch"``.
+            Name of the problem, such as ``"batch"``.
         rest : str
-            What stands behind ``search:``; the problem comes first.
+            Text after ``search:``, which begins with the problem.
         objectives : sequence of str
-            What there is to choose from, the default first.
+            Names of the possible objectives, the default first.
         budget : Budget
-            That of names that tell none.
+            Budget of names without one.
         guided : bool
-            Whether there may be a guide.
+            Whether the name may contain a guide.
 
         Returns
         -------
         SearchName
-            Its parts.
+            The parsed name.
 
         Raises
         ------
@@ -141,50 +141,50 @@ class SearchName:
         name, *parts = rest.split(":", 3) if guided else rest.split(":")
         if name != problem or len(parts) > 2 + guided:
             raise InvalidConfiguration(
-                f"no {problem} agent 'search:{rest}'; want for example search:{problem}:{objectives[0]}:{budget}"
+                f"unknown {problem} agent 'search:{rest}'; try for example search:{problem}:{objectives[0]}:{budget}"
             )
         objective = one_of("objective", parts[0] if parts else objectives[0], objectives)
         return cls(problem, objective, Budget.parse(parts[1]) if len(parts) > 1 else budget, "".join(parts[2:]))
 
     def __str__(self) -> str:
-        """Return the name in full."""
+        """Return the full name."""
         return ":".join(("search", self.problem, self.objective, str(self.budget), *filter(None, (self.guide,))))
 
 
 def compiled(function: Function, *, allocates: bool = True) -> Function:
-    """Have a function compiled by numba when it is first called, and the outcome kept on disk.
+    """Return a function that numba compiles on its first call and caches on disk.
 
     Parameters
     ----------
     function : callable
-        What numba understands.
+        Function that numba can compile.
     allocates : bool
-        Whether it may make arrays. Where it makes none, and calls none that does, nobody need count who uses an array:
-        that takes most of the time of short functions of many arrays.
+        Whether the function, or one that it calls, may create arrays. If not, reference counting is switched off, which
+        takes most of the time of short functions with many array arguments.
 
     Returns
     -------
     callable
-        The same to callers; the original is its attribute ``py_func``.
+            Compiled function; its attribute ``py_func`` is the original.
     """
     import numba
 
-    compiler = cast(Any, numba.njit)  # whose types leave out _nrt, the counting of references
+    compiler = cast(Any, numba.njit)  # its type hints lack _nrt, the switch for reference counting
     return cast(Function, compiler(cache=True, _nrt=allocates)(function))
 
 
 def decoders(module: str) -> ModuleType:
-    """Return a module of compiled decoders; it is imported when the first search agent is made.
+    """Return a module of compiled decoders, imported when the first search agent is created.
 
     Parameters
     ----------
     module : str
-        Its full name.
+        Full name of the module.
 
     Returns
     -------
     module
-        Which imports numba.
+        The module, which imports numba.
 
     Raises
     ------

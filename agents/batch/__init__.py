@@ -1,7 +1,7 @@
-"""Agents for the batch cluster: priority orders, back-filling, and those that learn.
+"""Agents for the batch cluster: priority orders, backfilling, search and learned policies.
 
-The latter, and the rules in their window, are imported when they are first asked for: they need gymnasium and torch. So
-is the search over orders, which needs numba.
+Learned agents and window rules are imported on first use because they need gymnasium and torch; so is the search over
+queue orders, which needs numba.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ _LATER = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is not needed by most."""
+    """Import a module with optional dependencies when it is first used."""
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_LATER[name]), name)

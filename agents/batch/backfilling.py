@@ -1,13 +1,12 @@
-"""Back-filling: letting jobs overtake those that are first in order but do not fit yet.
+"""Backfilling: jobs may overtake earlier jobs that do not fit yet.
 
-* Simple back-filling starts any job that fits, and reserves nothing.
-* EASY reserves the earliest possible slot for the first blocked job, and starts others only
-  where they do not delay it: Lifka, "The ANL/IBM SP scheduling system", JSSPP 1995; Mu'alem and
-  Feitelson, IEEE TPDS 12(6), 2001.
-* Conservative back-filling reserves for every job, and nobody delays anybody (Mu'alem and Feitelson, too). A new job is
-  fitted into the profile where it can start first. When jobs end, each queued job in order of priority is taken out and
-  fitted again, once: it keeps its place or moves forward. A reservation is a promise: where no arrival or completion
-  falls on its time, the agent asks to be woken.
+* Simple backfilling starts any job that fits and reserves nothing.
+* EASY backfilling reserves the earliest possible start for the first blocked job, and starts other jobs only if they
+  do not delay it: Lifka, "The ANL/IBM SP scheduling system", JSSPP 1995; Mu'alem and Feitelson, IEEE TPDS 12(6), 2001.
+* Conservative backfilling reserves for every job, so no job delays another (also Mu'alem and Feitelson). A new job gets
+  the earliest start that the profile allows. When jobs end, the schedule is compressed once: in order of priority, each
+  queued job is removed and fitted again, so it keeps its reservation or moves forward. Reservations are kept: if no
+  arrival or completion coincides with a reserved start, the agent asks for a decision at that time.
 """
 
 from __future__ import annotations
@@ -40,18 +39,18 @@ __all__ = ["ConservativeBackfilling", "EASYBackfilling", "SimpleBackfilling"]
 
 
 FEW = 16
-"""So many jobs are looked at one by one in less time than arrays of them take."""
+"""Up to this number, checking jobs one by one is faster than array operations."""
 
 
 class SimpleBackfilling(Named):
-    """Start every queued job that fits, in order of priority; nothing is reserved.
+    """Start every queued job that fits, in order of priority, without reservations.
 
-    This is the back-filling of the baselines in the DBF paper. A wide job can starve.
+    The baselines of the DBF paper use this kind of backfilling. A wide job can starve.
 
     Parameters
     ----------
     order : str, Priority, or class of Priority
-        Which job comes first, for example ``"fcfs"`` or ``F1``.
+        Priority order of the jobs, for example ``"fcfs"`` or ``F1``.
     """
 
     def __init__(self, order: str | Priority | type[Priority] = "fcfs") -> None:
@@ -59,7 +58,7 @@ class SimpleBackfilling(Named):
         self.name = f"backfilling-{self.priority.name}"
 
     def act(self, observation: BatchObservation) -> Sequence[int | Place | WaitFor] | None:
-        """Return the jobs to start, or what to wait for if no job fits."""
+        """Return the jobs to start or, if no job fits, the number of free cores to wait for."""
         self.priority.look(observation)
         if isinstance(observation, NodeObservation):
             return simple_on_nodes(observation, self.priority.order(observation.queue, observation.time))
@@ -85,15 +84,14 @@ class SimpleBackfilling(Named):
 
 
 class EASYBackfilling(Named):
-    """EASY back-filling: only the first blocked job has a reservation, made anew at each decision.
+    """EASY backfilling: only the first blocked job has a reservation, renewed at each decision.
 
     Parameters
     ----------
     order : str, Priority, or class of Priority
-        Which job comes first, for example ``"fcfs"`` or ``F1``.
+        Priority order of the jobs, for example ``"fcfs"`` or ``F1``.
     specific_cores : bool
-        Reserve particular cores instead of a number of cores, as the reference schedulers of
-        Batsim do.
+        Whether a reservation is for particular cores instead of a number of cores, as in Batsim's reference schedulers.
     """
 
     def __init__(self, order: str | Priority | type[Priority] = "fcfs", *, specific_cores: bool = False) -> None:
@@ -102,12 +100,12 @@ class EASYBackfilling(Named):
         self.name = f"easy-{'specific-' if specific_cores else ''}{self.priority.name}"
 
     def reset(self, simulation_info: dict[str, Any], rng: np.random.Generator | None) -> None:
-        """Begin a run; particular cores on nodes are an InvalidConfiguration."""
+        """Begin a run; raise InvalidConfiguration if specific_cores is used on a cluster with nodes."""
         if self.specific_cores:
             refuse_nodes(simulation_info, self.name, f"easy-{self.priority.name}")
 
     def act(self, observation: BatchObservation) -> Sequence[int | Place | Start | WaitFor] | None:
-        """Return the jobs to start, or what to wait for if no job fits."""
+        """Return the jobs to start or, if no job fits, the number of free cores to wait for."""
         self.priority.look(observation)
         if isinstance(observation, NodeObservation):
             return easy_on_nodes(observation, self.priority.order(observation.queue, observation.time))
@@ -151,26 +149,26 @@ class EASYBackfilling(Named):
         return actions or None
 
     def _room(self, observation: BatchObservation, shadow: float) -> _Room:
-        """Return all that is free now."""
+        """Return all cores that are free now, with a given shadow time."""
         if self.specific_cores:
             return _CoreRoom(observation.free_core_set, shadow, 0)
         return _Room(observation.free_cores, shadow, observation.free_cores)
 
     def _room_beside(self, observation: BatchObservation, slots: list[Slot], blocked: int) -> _Room:
-        """Reserve for the blocked job; return what others may use, once the given slots are taken."""
+        """Reserve for the blocked job; return the cores that others may use after the given slots are taken."""
         queue = observation.queue
         reserve = self._reserve_cores if self.specific_cores else self._reserve
         room = reserve(observation, slots, int(queue.requested_cores[blocked]))
-        if room is None:  # cores are down, and nobody knows for how long: nothing delays the job further
+        if room is None:  # cores are down for an unknown time: no other job can delay the blocked one further
             room = self._room(observation, np.inf)
         for slot in slots:
             room.remove(slot)
         return room
 
     def _reserve(self, observation: BatchObservation, slots: list[Slot], cores: int) -> _Room | None:
-        """Reserve a number of cores for a blocked job, at the shadow time; None if there never are so many.
+        """Reserve a number of cores for a blocked job at the shadow time; return None if there are never enough.
 
-        What is free only grows as the running jobs end, so that there is no need of a profile.
+        This needs no profile, because the number of free cores only grows as the running jobs end.
         """
         available = observation.free_cores
         releases = upcoming_releases(observation)
@@ -179,7 +177,7 @@ class EASYBackfilling(Named):
             releases = merge(releases, sorted((slot.end, slot.cores, 0) for slot in slots))
         shadow = np.inf
         for end, released, _ in releases:
-            if end > shadow:  # of jobs that end together, all give their cores back
+            if end > shadow:  # count the cores of all jobs that end at the shadow time
                 break
             available += released
             if available >= cores:
@@ -187,7 +185,7 @@ class EASYBackfilling(Named):
         return _Room(observation.free_cores, shadow, available - cores) if shadow < np.inf else None
 
     def _reserve_cores(self, observation: BatchObservation, slots: list[Slot], cores: int) -> _Room | None:
-        """Reserve the lowest of the cores that are free then; None if there never are enough."""
+        """Reserve the lowest cores that are free at the shadow time; return None if there are never enough."""
         available = observation.free_core_set
         releases = ((end, observation.core_set_of(job_id)) for end, _, job_id in upcoming_releases(observation))
         if slots:
@@ -206,10 +204,9 @@ class EASYBackfilling(Named):
 
 
 class _Room:
-    """What jobs that start now may use beside a reservation that begins at the shadow time.
+    """Cores that jobs starting now may use beside a reservation that begins at the shadow time.
 
-    A job that ends by then may use every free core; one that would still run may use ``spare``
-    of them.
+    A job that ends by the shadow time may use all free cores; a job that ends later may use ``spare`` of them.
     """
 
     def __init__(self, free: int, shadow: float, spare: int) -> None:
@@ -218,11 +215,11 @@ class _Room:
         self.spare = spare
 
     def allows(self, cores: NDArray[np.int64], ends: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Tell for each of n jobs that fit, by cores and expected end in seconds, whether it may start."""
+        """Return whether each of n fitting jobs, by cores and expected end in seconds, may start; shape (n,)."""
         return (ends <= self.shadow) | (cores <= self.spare)
 
     def take(self, cores: int, start: float, end: float) -> Slot:
-        """Let an allowed job have its cores."""
+        """Take the cores of a job that may start; return its slot."""
         slot = Slot(start, end, cores, 0)
         self.remove(slot)
         if end > self.shadow:
@@ -230,12 +227,12 @@ class _Room:
         return slot
 
     def remove(self, slot: Slot) -> None:
-        """Account for cores that are no longer free now; the reservation knows of them already."""
+        """Subtract cores that are no longer free; the reservation already accounts for them."""
         self.free -= slot.cores
 
 
 class _CoreRoom(_Room):
-    """The same, where the reservation holds particular cores."""
+    """Cores that jobs starting now may use beside a reservation of particular cores."""
 
     def __init__(self, free: int, shadow: float, reserved: int) -> None:
         super().__init__(free.bit_count(), shadow, (free & ~reserved).bit_count())
@@ -243,14 +240,14 @@ class _CoreRoom(_Room):
         self.reserved = reserved
 
     def take(self, cores: int, start: float, end: float) -> Slot:
-        """Let an allowed job have the lowest cores that it may use."""
+        """Take the lowest cores that a job may use; return its slot."""
         usable = self.free_set if end <= self.shadow else self.free_set & ~self.reserved
         slot = Slot(start, end, cores, lowest_cores(usable, cores))
         self.remove(slot)
         return slot
 
     def remove(self, slot: Slot) -> None:
-        """Account for cores that are no longer free now."""
+        """Subtract cores that are no longer free."""
         self.free -= slot.cores
         self.free_set &= ~slot.core_set
         self.spare = (self.free_set & ~self.reserved).bit_count()
@@ -264,13 +261,13 @@ def _in_order(priority: Priority, queue: Queue, time: float, positions: NDArray[
 
 
 def _start(queue: Queue, position: int, slot: Slot) -> int | Start:
-    """Return the action that starts a queued job: on the slot's cores, where it names them."""
+    """Return the action that starts a queued job, on the slot's cores if it names particular ones."""
     job_id = int(queue.job_id[position])
     return Start(job_id, slot.core_set) if slot.core_set else job_id
 
 
 class _FreeCores:
-    """What is free while jobs are started whose time has come."""
+    """Free cores while jobs with due reservations are started."""
 
     __slots__ = ("free", "free_set")
 
@@ -279,7 +276,7 @@ class _FreeCores:
         self.free_set = observation.free_core_set
 
     def start(self, job_id: int, slot: Slot) -> int | Start | None:
-        """Return the action that starts a job in its slot; None if it is not free."""
+        """Return the action that starts a job in its slot; None if the slot's cores are not free."""
         if slot.cores > self.free or slot.core_set & ~self.free_set:
             return None
         self.free -= slot.cores
@@ -288,25 +285,24 @@ class _FreeCores:
 
 
 def _down(observation: BatchObservation) -> int | bytes:
-    """Return what changes when something fails or is repaired; windows of nodes are in the profile already."""
+    """Return the state of failures; on nodes, the profile already contains the advance reservations."""
     return observation.room.down.tobytes() if isinstance(observation, NodeObservation) else observation.down_cores
 
 
 class ConservativeBackfilling(Named):
-    """Conservative back-filling over any priority order.
+    """Conservative backfilling with any priority order.
 
     Parameters
     ----------
     order : str, Priority, or class of Priority
-        In which order jobs that arrive together are fitted, and all are fitted again.
+        Priority order in which jobs that arrive together are fitted, and in which the schedule is compressed.
     specific_cores : bool
-        Reserve particular cores instead of a number of cores, as the reference schedulers of
-        Batsim do.
+        Whether a reservation is for particular cores instead of a number of cores, as in Batsim's reference schedulers.
 
     Attributes
     ----------
     reservations : dict of int to Slot
-        The slot of every queued job that has one, by job id.
+        Reserved slots of the queued jobs, by job id; a job may have none while cores are down.
     """
 
     def __init__(self, order: str | Priority | type[Priority] = "fcfs", *, specific_cores: bool = False) -> None:
@@ -316,13 +312,13 @@ class ConservativeBackfilling(Named):
         self.reset({}, None)
 
     def reset(self, simulation_info: dict[str, Any], rng: np.random.Generator | None) -> None:
-        """Forget all reservations."""
+        """Discard all reservations."""
         if self.specific_cores:
             refuse_nodes(simulation_info, self.name, f"conservative-{self.priority.name}")
         self.reservations: dict[int, Slot] = {}
-        self._starts: list[tuple[float, int]] = []  # heap of reserved starts; those that have moved are stale
+        self._starts: list[tuple[float, int]] = []  # heap of reserved starts; entries of moved jobs are stale
         self._running: dict[int, Slot] = {}
-        self._ends: dict[float, int] = {}  # how many running jobs are expected to end at a time
+        self._ends: dict[float, int] = {}  # number of running jobs expected to end at each time
         self._profile: AvailabilityProfile | None = None
         self._changes = 0
         self._down: int | bytes = 0
@@ -330,7 +326,7 @@ class ConservativeBackfilling(Named):
         self._settled = True
 
     def act(self, observation: BatchObservation) -> list[int | Place | Start | WaitUntil] | None:
-        """Return the jobs whose reserved time has come, and when to be asked again."""
+        """Return the jobs whose reserved start is due, and the time of the next decision if one must be requested."""
         self.priority.look(observation)
         profile = self._profile
         if profile is None or _down(observation) != self._down or observation.preemptions != self._preemptions:
@@ -342,14 +338,14 @@ class ConservativeBackfilling(Named):
         self._fit_new(profile, observation)
         due = self._pop_due(observation.time)
         if not profile.agrees_with(observation, [slot for _, slot in due if slot.end > slot.start]):
-            # somebody overruns, as is told at once, or another agent has acted: nothing that was reserved holds
+            # a job is overdue, or another agent has acted: no reservation is valid any more
             profile = self._rebuild(observation)
             self._fit_new(profile, observation)
             due = self._pop_due(observation.time)
         return self._start(due, observation)
 
     def _rebuild(self, observation: BatchObservation) -> AvailabilityProfile:
-        """Make the profile from the running jobs only; all reservations are lost."""
+        """Build the profile from the running jobs alone; all reservations are discarded."""
         on_nodes = isinstance(observation, NodeObservation)
         kind = NodeProfile if on_nodes else CoreProfile if self.specific_cores else AvailabilityProfile
         self._profile = profile = kind.of_running(observation)
@@ -369,12 +365,12 @@ class ConservativeBackfilling(Named):
         return profile
 
     def _note_running(self, job_id: int, slot: Slot) -> None:
-        """Note that a job has its slot in the profile from now on because it runs."""
+        """Record that a job is running and holds its slot in the profile."""
         self._running[job_id] = slot
         self._ends[slot.end] = self._ends.get(slot.end, 0) + 1
 
     def _release_ended(self, profile: AvailabilityProfile, observation: BatchObservation) -> AvailabilityProfile:
-        """Free what ended jobs have left, and let the queue move up; return the profile, made anew if need be."""
+        """Free the remaining slots of ended jobs and compress the schedule; return the (possibly rebuilt) profile."""
         self._changes = observation.running.changes
         time = observation.time
         ended = self._running.keys() - observation.running.ids()
@@ -394,16 +390,16 @@ class ConservativeBackfilling(Named):
         return profile
 
     def _is_late(self, time: float) -> bool:
-        """Tell whether a reserved time has passed, since somebody overran."""
+        """Return whether a reserved start has passed because a running job is overdue."""
         return self._next_start()[0] < time and any(
             slot.start < min(time, slot.end) for slot in self.reservations.values()
         )
 
     def _fit_again(self, profile: AvailabilityProfile, observation: BatchObservation) -> None:
-        """Find each queued job the first place beside all others once, in order.
+        """Compress the schedule: move each queued job, in order, to the earliest start beside all others.
 
-        If none moves, none will at the next end of a job either, unless that came early: the
-        free cores have only become fewer. That is what ``_settled`` remembers.
+        If no job moves, none will move at the next job end either unless that job ends early, because the number of
+        free cores has only decreased. ``_settled`` records this.
         """
         self._settled = True
         if not self.reservations:
@@ -425,7 +421,7 @@ class ConservativeBackfilling(Named):
                 self._settled = False
 
     def _fit_new(self, profile: AvailabilityProfile, observation: BatchObservation) -> None:
-        """Reserve for the jobs that have no reservation yet, in order."""
+        """Reserve for the jobs without a reservation, in order."""
         queue = observation.queue
         missing = len(queue) - len(self.reservations)
         if not missing:
@@ -442,7 +438,7 @@ class ConservativeBackfilling(Named):
                 else:
                     wanted = int(queue.requested_cores[position])
                 slot = profile.fit(wanted, float(queue.requested_time[position]))
-                if slot is not None:  # else cores are down, and the job waits for their repair
+                if slot is not None:  # otherwise cores are down, and the job waits for their repair
                     self._reserve(profile, job_id, slot)
 
     def _reserve(self, profile: AvailabilityProfile, job_id: int, slot: Slot) -> None:
@@ -454,7 +450,7 @@ class ConservativeBackfilling(Named):
             heapify(self._starts)
 
     def _next_start(self) -> tuple[float, int]:
-        """Return the earliest reservation that still holds: its time and job."""
+        """Return the time and job id of the earliest valid reservation."""
         while self._starts:
             start, job_id = self._starts[0]
             slot = self.reservations.get(job_id)
@@ -464,7 +460,7 @@ class ConservativeBackfilling(Named):
         return np.inf, -1
 
     def _pop_due(self, time: float) -> list[tuple[int, Slot]]:
-        """Take out the reservations whose time has come."""
+        """Remove and return the reservations that are due."""
         due = []
         start, job_id = self._next_start()
         while start <= time:
@@ -475,10 +471,10 @@ class ConservativeBackfilling(Named):
     def _start(
         self, due: list[tuple[int, Slot]], observation: BatchObservation
     ) -> list[int | Place | Start | WaitUntil] | None:
-        """Start jobs; ask to be woken for the next reservation if no running job is due to end then.
+        """Start jobs; ask for a decision at the next reserved start if no running job is expected to end then.
 
-        Jobs that request no time may share their cores with others in the profile. They come one
-        after the other at the same instant: the completion of one brings the turn of the next.
+        In the profile, jobs with a requested time of 0 may share cores with others. They start one after the other at
+        the same instant: when one completes, the next one starts.
         """
         actions: list[int | Place | Start | WaitUntil] = []
         if due:

@@ -1,8 +1,8 @@
-"""DBF as its paper prints it: fully connected networks over core times and a split window, without a mask.
+"""DBF as published: fully connected networks over core times and a split window, without an action mask.
 
 Source: Wang, Harwood and Rodriguez, "Deep Back-Filling: a split window technique for deep online cluster job
-scheduling", HPCC 2022. What the paper leaves open is in ``experiments/dbf/register.toml``. The agent that desim makes
-of the same idea, with features and a mask, is :class:`~desim.agents.batch.split_window.SplitWindowAgent`.
+scheduling", HPCC 2022. ``experiments/dbf/register.toml`` lists what the paper leaves open. For desim's version of the
+idea, with job features and a mask, see :class:`~desim.agents.batch.split_window.SplitWindowAgent`.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ __all__ = ["DBFAgent", "DBFConfig"]
 
 @dataclass(frozen=True)
 class DBFConfig(AgentConfig[MLPPolicy]):
-    """Window and network.
+    """Window and network of DBF.
 
     Parameters
     ----------
     head : int
-        Slots of the window at the head of the queue.
+        Number of slots of the window at the head of the queue.
     tail : int
-        Slots at its tail.
+        Number of slots of the window at the tail of the queue.
     hidden : tuple of int
-        Units of the hidden layers, of actor and critic each.
+        Numbers of units of the hidden layers, in the actor and in the critic.
     activation : {"relu", "tanh"}
-        Between layers; the paper names none.
+        Activation function between layers; the paper does not state one.
     sampled : bool
-        Whether actions are drawn outside training, too, instead of the most likely ones; the paper does not tell.
+        Whether actions are sampled after training too, instead of taking the most likely ones; the paper does not say.
     num_cores : int
-        Cores of the cluster.
+        Number of cores of the cluster.
     """
 
     agent_kind: ClassVar[str] = "dbf"
@@ -56,7 +56,7 @@ class DBFConfig(AgentConfig[MLPPolicy]):
     num_cores: int = 256
 
     def __post_init__(self) -> None:
-        """Refuse what is out of range."""
+        """Raise InvalidConfiguration if a value is out of range."""
         self.encoder()
 
     def encoder(self) -> FlatEncoder:
@@ -64,23 +64,23 @@ class DBFConfig(AgentConfig[MLPPolicy]):
         return FlatEncoder(SplitWindow(self.head, self.tail), self.num_cores)
 
     def policy(self, rng: np.random.Generator) -> MLPPolicy:
-        """Return a new network, actor and critic, with weights from a generator."""
+        """Return a new network (actor and critic) with weights from a random generator."""
         size = self.head + self.tail
         inputs = {"cores": self.num_cores, "jobs": 3 * size}
         return MLPPolicy(inputs, size + 1, rng, hidden=self.hidden, activation=self.activation, apart=True)
 
 
 class DBFAgent(LearnedAgent):
-    """Picks a slot of a split window until it picks none, or one that it cannot start: that ends the cycle, too.
+    """Agent that picks slots of a split window until it picks none, or a job that cannot start, which ends the cycle.
 
     Parameters
     ----------
     policy : MLPPolicy
-        The network; later changes of its weights may have no effect.
+        Network; later changes of its weights may have no effect.
     config : DBFConfig
-        What it sees.
+        Window and network of the agent.
     name : str
-        For records and tables.
+        Name for records and tables.
     """
 
     config_type = DBFConfig
@@ -94,19 +94,21 @@ class DBFAgent(LearnedAgent):
         self._actor = NumpyMLP(policy.actor) if quick else None
 
     def reset(self, simulation_info: dict[str, Any], rng: np.random.Generator) -> None:
-        """Begin a run; nodes, and another number of cores than the network's, are an InvalidConfiguration."""
+        """Begin a run; raise InvalidConfiguration if it has nodes or another number of cores than the network."""
         refuse_nodes(simulation_info, self.name, "backfilling-sjf")
         cores = simulation_info.get("num_cores", self.config.num_cores)
         if cores != self.config.num_cores:
-            raise InvalidConfiguration(f"{self.name} is for {self.config.num_cores} cores, the cluster has {cores}")
+            raise InvalidConfiguration(
+                f"{self.name}: got a cluster of {cores} cores, expected {self.config.num_cores} as in training"
+            )
         self._rng = rng
 
     def act(self, observation: BatchObservation) -> int | None:
-        """Return the job in the slot that is picked, or None to wait."""
+        """Return the job in the chosen slot, or None to wait."""
         if self.encoder.forced(observation):
-            return None  # whatever it picks
+            return None  # no action could start a job
         scores = self._scores(self.encoder.encode(observation))
-        # the largest of scores and Gumbel noise is drawn from the softmax of the scores
+        # Gumbel noise: the argmax of scores plus noise is a sample from the softmax of the scores
         noise = self._rng.gumbel(size=scores.shape) if self.config.sampled else 0.0
         return self.encoder.decode(observation, (scores + noise).argmax())[0]
 

@@ -1,14 +1,14 @@
-"""From an order of the queue to starts, compiled: what back-filling would do if nothing else arrived.
+"""Compiled decoders that turn an order of the queue into start times, as backfilling would if no further job arrived.
 
-A decoding goes through the ends of jobs as the simulator would with :class:`~desim.agents.batch.EASYBackfilling` or
-:class:`~desim.agents.batch.SimpleBackfilling` in that order, if every job ran for what it requests. Times are added up
-as the simulator adds them, so that the starts are equal to the bit.
+A decoding steps through the job ends as the simulator does with :class:`~desim.agents.batch.EASYBackfilling` or
+:class:`~desim.agents.batch.SimpleBackfilling` in that order, if every job ran for its requested time. Times are summed
+in the simulator's order, so the start times are equal to the last bit.
 
-The score of a decoding is what the jobs wait from now on, each times its weight, added up: between two ends it grows by
-the time that passes times the weight of all that wait still. So it is known at any time how much it is at least, and a
-decoding ends where that is no less than the limit.
+The score of a decoding is the weighted sum of the jobs' waiting times from now on. Between two job ends it grows by the
+time that passes multiplied by the weight of all waiting jobs. So a lower bound on the score is known at any time, and a
+decoding stops once that reaches the limit.
 
-Jobs that request more cores than ever will be free have no place in an order. This module imports numba; see
+An order must not contain jobs that request more cores than will ever be free. This module imports numba; see
 :func:`desim.agents.search.decoders`.
 """
 
@@ -27,38 +27,38 @@ Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 HEAD = 12
-"""Half of the moves take a job to one of so many places at the beginning of the order."""
+"""Half of the moves take a job to one of this many positions at the beginning of the order."""
 
 NEVER = 2**62
-"""So many cores are never free."""
+"""A number of cores that is never free."""
 
 
 def without_allocation(function: Function) -> Function:
-    """Have a function compiled that makes no arrays."""
+    """Return a compiled version of a function that creates no arrays."""
     return compiled(function, allocates=False)
 
 
-class Situation(NamedTuple):  # numba's cache on disk knows these classes by name, and fails if one is gone
-    """What is known at a decision. The arrays may be longer than what there is in them.
+class Situation(NamedTuple):  # numba's cache on disk stores these class names and fails if one no longer exists
+    """The known state at a decision. Arrays may be longer than their contents.
 
     Attributes
     ----------
     now : float
-        Seconds.
+        Current time in seconds.
     free : int
-        Cores that are free.
+        Number of free cores.
     num_running : int
-        How many jobs are running.
+        Number of running jobs.
     ends : array of float
-        When these give their cores back, in seconds, ascending, all after now.
+        Expected ends of the running jobs in seconds, ascending, all after now.
     released : array of int
-        How many cores each of them gives back.
+        Number of cores that each running job releases.
     cores : array of int
-        How many cores each queued job requests, by its number.
+        Number of cores that each queued job requests.
     times : array of float
-        The times that they request, in seconds.
+        Requested times of the queued jobs in seconds.
     weights : array of float
-        What a second of waiting counts for each, at least 0.
+        Weight of a second of waiting of each queued job, at least 0.
     """
 
     now: float
@@ -72,23 +72,23 @@ class Situation(NamedTuple):  # numba's cache on disk knows these classes by nam
 
 
 class Work(NamedTuple):
-    """What a search writes to: made once, so that nothing is allocated at a decision.
+    """Memory that a search writes to, created once so that decisions allocate nothing.
 
     Attributes
     ----------
     starts : array of float
-        When each job starts, in seconds, once a decoding has come to its end.
+        Start of each job in seconds, after a complete decoding.
     sequence : array of int
-        The jobs, in the order in which they start.
+        Jobs in the order in which they start.
     ends : array of float
-        When the jobs of the sequence end, ascending.
+        Ends of the jobs of the sequence in seconds, ascending.
     released : array of int
-        How many cores are given back at each of these ends.
+        Number of cores released at each of these ends.
     following : array of int
-        The next place of the order that waits still, by place; one more than there are places. Behind the last one it
-        says which place is the first.
+        Linked list of the positions in the order that are still waiting: for each position, the next one. It has one
+        more element than the order; the last one is the first waiting position.
     random : array of uint64, shape (1,)
-        The state of the random generator.
+        State of the random generator.
     """
 
     starts: Floats
@@ -100,15 +100,15 @@ class Work(NamedTuple):
 
 
 class _Progress(NamedTuple):
-    """How far a decoding has come."""
+    """The state of a decoding at some time."""
 
     time: float
     free: int
-    running: int  # the first of the running jobs that has not ended
-    ended: int  # how many of the jobs that were started have ended
+    running: int  # index of the first running job that has not ended
+    ended: int  # number of started jobs that have ended
     started: int
-    least: int  # no job that waits wants fewer cores
-    waiting: float  # the weight of all that wait
+    least: int  # lower bound on the cores that any waiting job requests
+    waiting: float  # total weight of the waiting jobs
 
 
 @without_allocation
@@ -118,22 +118,22 @@ def decode(order: Integers, easy: bool, situation: Situation, limit: float, work
     Parameters
     ----------
     order : array of int
-        Numbers of the jobs, first to last.
+        Indices of the jobs, first to last.
     easy : bool
-        Whether the first job that does not fit has a reservation, or any job that fits starts.
+        Whether the first job that does not fit gets a reservation; otherwise any job that fits starts.
     situation : Situation
-        What the order is about.
+        State at the decision.
     limit : float
-        The score from which on nobody wants to know it.
+        Score at which decoding stops because it cannot be an improvement.
     work : Work
-        What is written to.
+        Memory to write to.
 
     Returns
     -------
     score : float
-        The weighted sum of waits from now on, infinite if that is not below the limit.
+        Weighted sum of waiting times from now on in seconds; infinite if it is not below the limit.
     due : int
-        How many jobs of the sequence start now.
+        Number of jobs of the sequence that start now.
     """
     progress = _begin(order, situation, work)
     if progress.free >= progress.least:
@@ -142,7 +142,7 @@ def decode(order: Integers, easy: bool, situation: Situation, limit: float, work
     while progress.started < len(order):
         then = _next_end(situation, progress, work)
         score += progress.waiting * (then - progress.time)
-        if not score < limit:  # nor is it where nothing more will happen
+        if not score < limit:  # also if no further event can happen, with an infinite or undefined score
             return np.inf, due
         progress = _pass(then, situation, progress, work)
         if progress.free >= progress.least:
@@ -152,7 +152,7 @@ def decode(order: Integers, easy: bool, situation: Situation, limit: float, work
 
 @without_allocation
 def _begin(order: Integers, situation: Situation, work: Work) -> _Progress:
-    """Return where a decoding begins."""
+    """Return the initial state of a decoding."""
     length, least, waiting = len(order), NEVER, 0.0
     following, cores, weights = work.following, situation.cores, situation.weights
     for place in range(length):
@@ -165,7 +165,7 @@ def _begin(order: Integers, situation: Situation, work: Work) -> _Progress:
 
 @without_allocation
 def _next_end(situation: Situation, progress: _Progress, work: Work) -> float:
-    """Return when the next job ends, whether it was running or has been started."""
+    """Return when the next job ends, among those running at the decision and those started since."""
     then = np.inf
     if progress.running < situation.num_running:
         then = situation.ends[progress.running]
@@ -176,7 +176,7 @@ def _next_end(situation: Situation, progress: _Progress, work: Work) -> float:
 
 @without_allocation
 def _pass(then: float, situation: Situation, progress: _Progress, work: Work) -> _Progress:
-    """Let the time go on to the next end; what ends together gives its cores back together."""
+    """Advance to the next end; jobs that end together release their cores together."""
     _time, free, running, ended, started, least, waiting = progress
     known, released, num_running = situation.ends, situation.released, situation.num_running
     while running < num_running and known[running] == then:
@@ -191,9 +191,9 @@ def _pass(then: float, situation: Situation, progress: _Progress, work: Work) ->
 
 @without_allocation
 def _start(order: Integers, easy: bool, situation: Situation, progress: _Progress, work: Work) -> _Progress:
-    """Carry one decision out.
+    """Make one scheduling decision: start the jobs that may start.
 
-    The least that a job wants is known anew only once all have been looked at; until then it is a lower bound.
+    The smallest core request is updated only if all waiting jobs were examined; otherwise it remains a lower bound.
     """
     time, free, running, ended, started, least, waiting = progress
     following, starts, sequence = work.following, work.starts, work.sequence
@@ -228,7 +228,7 @@ def _start(order: Integers, easy: bool, situation: Situation, progress: _Progres
 
 @without_allocation
 def _occupy(end: float, cores: int, ended: int, started: int, work: Work) -> None:
-    """Put the end of a job that starts into its place among those to come."""
+    """Insert the end of a started job into the sorted ends to come."""
     place, ends, released = started, work.ends, work.released
     while place > ended and ends[place - 1] > end:
         ends[place] = ends[place - 1]
@@ -240,7 +240,7 @@ def _occupy(end: float, cores: int, ended: int, started: int, work: Work) -> Non
 
 @without_allocation
 def _reserve(cores: int, situation: Situation, progress: _Progress, work: Work) -> tuple[float, int]:
-    """Return when so many cores will be free, and how many more there are then."""
+    """Return when enough cores will be free, and how many more than requested there are then."""
     _time, free, running, ended, started, _least, _waiting = progress
     known, released, num_running = situation.ends, situation.released, situation.num_running
     ends, widths = work.ends, work.released
@@ -264,25 +264,25 @@ def _reserve(cores: int, situation: Situation, progress: _Progress, work: Work) 
 
 @without_allocation
 def improve(order: Integers, easy: bool, situation: Situation, moves: int, work: Work) -> float:
-    """Move one job after the other to another place in an order, for good where the score falls.
+    """Move one job at a time to another position in an order, and keep the moves that lower the score.
 
     Parameters
     ----------
     order : array of int
-        As in :func:`decode`; it is changed.
+        Indices of the jobs, as in :func:`decode`; changed in place.
     easy : bool
-        As there.
+        Kind of backfilling, as in :func:`decode`.
     situation : Situation
-        As there.
+        State at the decision.
     moves : int
-        How many to try.
+        Number of moves to try.
     work : Work
-        As there.
+        Memory to write to.
 
     Returns
     -------
     float
-        The score that the order has now.
+        Score of the resulting order.
     """
     least, _ = decode(order, easy, situation, np.inf, work)
     for _move in range(moves if len(order) > 1 else 0):
@@ -302,7 +302,7 @@ def improve(order: Integers, easy: bool, situation: Situation, moves: int, work:
 
 @without_allocation
 def _take(order: Integers, source: int, target: int) -> None:
-    """Take what stands at one place to another."""
+    """Move the job at one position to another."""
     job = order[source]
     step = 1 if target > source else -1
     for place in range(source, target, step):
@@ -312,7 +312,7 @@ def _take(order: Integers, source: int, target: int) -> None:
 
 @without_allocation
 def _draw(random: NDArray[np.uint64], below: int) -> int:
-    """Return a random number of at least 0: splitmix64 (Steele, Lea and Flood, OOPSLA 2014)."""
+    """Return a random integer from 0 to ``below`` - 1: splitmix64 (Steele, Lea and Flood, OOPSLA 2014)."""
     random[0] += np.uint64(0x9E3779B97F4A7C15)
     mixed = random[0]
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

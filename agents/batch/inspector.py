@@ -1,9 +1,9 @@
-"""SchedInspector: a network that accepts or rejects what a base policy chooses.
+"""SchedInspector: a network that accepts or rejects the choices of a base policy.
 
 Source: Zhang, Dai and Xie, "SchedInspector: a batch job scheduling inspector using reinforcement learning", HPDC 2022.
-:class:`SchedInspector` follows the program that was released with it, DIR-LAB/SchedInspector. :class:`Inspector` is
-what desim makes of it: features are logarithms where they span decades, the base policy back-fills in its own order, by
-EASY's condition, the likeliest action is taken, and a new network begins by accepting.
+:class:`SchedInspector` follows the authors' released program, DIR-LAB/SchedInspector. :class:`Inspector` is desim's
+version: features that span decades are logarithms, the base policy backfills in its own order by EASY's condition, the
+most likely action is taken, and a new network accepts every job.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ __all__ = [
 ]
 
 Rule = Callable[[Arrays], int]
-"""Says of the encoded observation of a question: 1 to accept, 0 to reject."""
+"""Type of a rule that maps the encoded observation of a question to 1 (accept) or 0 (reject)."""
 
 
 class BackfilledPriority:
-    """A priority order, with EASY back-filling in the same order: the base policy of an inspector.
+    """A priority order with EASY backfilling in the same order, as the base policy of an inspector.
 
     Parameters
     ----------
     order : str, Priority, or class of Priority
-        Which job comes first, for example ``"sjf-cores"`` or ``F1``.
+        Priority order of the jobs, for example ``"sjf-cores"`` or ``F1``.
     """
 
     def __init__(self, order: str | Priority | type[Priority]) -> None:
@@ -64,34 +64,34 @@ class BackfilledPriority:
         self._easy = EASYBackfilling(self._reserving)
 
     def first(self, queue: Queue, time: float) -> int:
-        """Return the position of the job that comes first.
+        """Return the position of the first job by the priority.
 
         Parameters
         ----------
         queue : Queue
-            Not empty.
+            Nonempty queue.
         time : float
-            Now, in seconds.
+            Current time in seconds.
         """
         return self.priority.first(queue, time)
 
     def backfill(self, observation: BatchObservation, blocked: int) -> list[int] | None:
-        """Return the jobs that may start without a delay of the one that waits for its cores.
+        """Return the jobs that may start without delaying the blocked job.
 
         Parameters
         ----------
         observation : BatchObservation
-            A decision.
+            Observation of the current decision.
         blocked : int
-            Position of the job that waits, and does not fit.
+            Position of the blocked job, which does not fit.
         """
         self._reserving.position = blocked
         answer = self._easy.act(observation) or []
-        return [job_id for job_id in answer if isinstance(job_id, int)] or None  # the inspector is asked all the same
+        return [job_id for job_id in answer if isinstance(job_id, int)] or None  # no WaitFor
 
 
 class _Reserving(Priority):
-    """The same order, but for the job that has the reservation."""
+    """A priority order with a given job as the first one, which gets the reservation."""
 
     position = 0
 
@@ -104,15 +104,15 @@ class _Reserving(Priority):
 
 
 class ReleasedBase:
-    """A priority order, and the back-filling of the program that was released with SchedInspector.
+    """A priority order with the backfilling of SchedInspector's released program.
 
-    Jobs start in order of arrival beside the one that waits for its cores if they will have ended before it can start,
-    by requested times; cores that it leaves over are not lent to longer ones, as they are by EASY.
+    Beside the blocked job, jobs start in order of arrival if they end before it can start, by requested times. Unlike
+    in EASY backfilling, longer jobs may not use cores that the blocked job leaves over.
 
     Parameters
     ----------
     order : str, Priority, or class of Priority
-        Which job comes first, for example ``"sjf"``.
+        Priority order of the jobs, for example ``"sjf"``.
     """
 
     def __init__(self, order: str | Priority | type[Priority]) -> None:
@@ -120,26 +120,26 @@ class ReleasedBase:
         self.name = self.priority.name
 
     def first(self, queue: Queue, time: float) -> int:
-        """Return the position of the job that comes first.
+        """Return the position of the first job by the priority.
 
         Parameters
         ----------
         queue : Queue
-            Not empty.
+            Nonempty queue.
         time : float
-            Now, in seconds.
+            Current time in seconds.
         """
         return self.priority.first(queue, time)
 
     def backfill(self, observation: BatchObservation, blocked: int) -> list[int] | None:
-        """Return the jobs that may start without a delay of the one that waits for its cores.
+        """Return the jobs that may start without delaying the blocked job.
 
         Parameters
         ----------
         observation : BatchObservation
-            A decision.
+            Observation of the current decision.
         blocked : int
-            Position of the job that waits, and does not fit.
+            Position of the blocked job, which does not fit.
         """
         queue, free = observation.queue, observation.free_cores
         cores = queue.requested_cores
@@ -155,21 +155,21 @@ class ReleasedBase:
 
 @dataclass(frozen=True)
 class InspectorConfig(AgentConfig[Policy]):
-    """Base policy, rules, and a small fully connected network, which begins by accepting, a departure of ours.
+    """Base policy, rules, and a small fully connected network that accepts at first (our departure from the paper).
 
     Parameters
     ----------
     base : str
-        The priority that chooses; see ``desim list``.
+        Name of the priority that chooses jobs; see `desim list`.
     hidden : tuple of int
-        Units of the hidden layers, of actor and critic each.
+        Numbers of units of the hidden layers, in the actor and in the critic.
     max_rejections : int
-        Most rejections of a job.
+        Largest number of rejections per job.
     interval : float
-        Longest time from a rejection to the next question, in seconds.
+        Longest time from a rejection to the next inspection, in seconds.
     keeps_accepted : bool
-        An accepted job that does not fit stays the chosen one; otherwise the priority chooses anew at each arrival and
-        completion while it waits for its cores.
+        Whether an accepted job that does not fit stays the chosen one. If not, the priority chooses again at each
+        arrival and completion while the job waits for its cores.
     """
 
     agent_kind: ClassVar[str] = "inspector"
@@ -181,7 +181,7 @@ class InspectorConfig(AgentConfig[Policy]):
     keeps_accepted: bool = True
 
     def rules(self) -> dict[str, Any]:
-        """Return the arguments of :class:`~desim.problems.batch.inspection.Inspection` beside the base policy."""
+        """Return the arguments of :class:`~desim.problems.batch.inspection.Inspection` besides the base policy."""
         return {
             "max_rejections": self.max_rejections,
             "interval": self.interval,
@@ -189,7 +189,7 @@ class InspectorConfig(AgentConfig[Policy]):
         }
 
     def policy(self, rng: np.random.Generator) -> Policy:
-        """Return a new network; it accepts nearly three out of four choices, and its likeliest action is to accept."""
+        """Return a new network that accepts with a probability of nearly 3/4, so accepting is the likelier action."""
         policy = MLPPolicy({"features": len(INSPECTION_FEATURES)}, 2, rng, hidden=self.hidden)
         bias = policy.actor[-1].bias
         assert isinstance(bias, torch.Tensor)
@@ -199,24 +199,24 @@ class InspectorConfig(AgentConfig[Policy]):
 
 
 class Inspector(LearnedAgent):
-    """Follows a base policy's choices, or rejects them for a while.
+    """Agent that follows a base policy's choices or rejects them for a while.
 
     Parameters
     ----------
     base : str, Priority, or class of Priority
-        The base policy, for example ``"sjf-cores"`` or ``F1``.
+        Base policy, for example ``"sjf-cores"`` or ``F1``.
     policy : Policy or callable, optional
-        A network over the encoded observation, or a rule that returns 1 to accept and 0 to reject. By default all is
-        accepted, which is the base policy alone, with back-filling.
+        Network over the encoded observation, or a rule that returns 1 to accept and 0 to reject. Default: accept
+        everything, which is the base policy alone, with backfilling.
     name : str, optional
-        For records and tables; by default ``"inspector-BASE"``.
+        Name for records and tables. Default: ``"inspector-BASE"``.
     **rules
         Further arguments of :class:`~desim.problems.batch.inspection.Inspection`.
 
     Raises
     ------
     InvalidConfiguration
-        If there is no such base policy, or a rule is out of range.
+        If the base policy is unknown or a rule is out of range.
 
     Examples
     --------
@@ -225,7 +225,7 @@ class Inspector(LearnedAgent):
     >>> jobs = [Job(1, 0.0, 1, 10.0, 10.0), Job(2, 20.0, 2, 5.0, 5.0)]
     >>> simulate(BatchCluster(jobs, num_cores=2), Inspector("sjf-cores")).jobs["starting_time"].to_list()
     [0.0, 20.0]
-    >>> patient = Inspector("sjf-cores", lambda seen: int(seen["features"][0] > 0))  # accept what has waited
+    >>> patient = Inspector("sjf-cores", lambda seen: int(seen["features"][0] > 0))  # accept jobs that have waited
     >>> simulate(BatchCluster(jobs, num_cores=2), patient).jobs["starting_time"].to_list()
     [20.0, 30.0]
     """
@@ -249,17 +249,17 @@ class Inspector(LearnedAgent):
 
     @classmethod
     def of(cls, config: Any, policy: Policy, *, name: str) -> Self:
-        """Return the agent of a configuration and a network; its name is for records and tables."""
+        """Return the agent for a configuration and a network; the name is used in records and tables."""
         return cls(config.base, policy, name=name, **config.rules())
 
     def reset(self, simulation_info: dict[str, Any], rng: np.random.Generator) -> None:
-        """Forget the last run; on nodes it is an InvalidConfiguration."""
+        """Begin a run; raise InvalidConfiguration if the cluster has nodes."""
         refuse_nodes(simulation_info, self.name, f"easy-{self.inspection.base.name}")
         self.inspection.reset()
         self.rng = rng
 
     def act(self, observation: BatchObservation) -> Answer:
-        """Return the job to start, jobs to back-fill, or for how long to wait at most."""
+        """Return the job to start, the jobs to backfill, or how long to wait at most."""
         found = self.inspection.next(observation)
         if not isinstance(found, Question):
             return found
@@ -275,27 +275,27 @@ class Inspector(LearnedAgent):
 
 
 class ReleasedNetwork(MLPPolicy):
-    """Two networks of which the critic learns faster, as in the released program."""
+    """An actor and a critic that learns faster, as in the released program."""
 
     def rates(self) -> dict[str, float]:
-        """Return the rate of the critic, 1e-3 where the actor's is 3e-4."""
+        """Return the critic's learning rate relative to the actor's: 1e-3 to 3e-4."""
         return {"critic": 10 / 3}
 
 
 @dataclass(frozen=True)
 class SchedInspectorConfig(AgentConfig[MLPPolicy]):
-    """Base policy, rules and network of the program that was released with SchedInspector.
+    """Base policy, rules and network of SchedInspector's released program.
 
     Parameters
     ----------
     base : str
-        The priority that chooses; see ``desim list``.
+        Name of the priority that chooses jobs; see `desim list`.
     hidden : tuple of int
-        Units of the hidden layers, of actor and critic each.
+        Numbers of units of the hidden layers, in the actor and in the critic.
     max_rejections : int
-        Most rejections of a job, outside training.
+        Largest number of rejections per job; training has no limit.
     interval : float
-        Longest time from a rejection to the next question, in seconds.
+        Longest time from a rejection to the next inspection, in seconds.
     """
 
     agent_kind: ClassVar[str] = "schedinspector"
@@ -306,7 +306,7 @@ class SchedInspectorConfig(AgentConfig[MLPPolicy]):
     interval: float = 600.0
 
     def rules(self) -> dict[str, Any]:
-        """Return the arguments of :class:`~desim.problems.batch.inspection.Inspection` beside the base policy."""
+        """Return the arguments of :class:`~desim.problems.batch.inspection.Inspection` besides the base policy."""
         return {"max_rejections": self.max_rejections, "interval": self.interval}
 
     def policy(self, rng: np.random.Generator) -> MLPPolicy:
@@ -316,9 +316,9 @@ class SchedInspectorConfig(AgentConfig[MLPPolicy]):
 
 
 class SchedInspector(Inspector):
-    """The inspector of the program that was released with SchedInspector: actions are drawn, outside training, too.
+    """The inspector of the authors' released program, which also samples its actions after training.
 
-    The parameters are those of :class:`Inspector`; base policy and features are the released program's.
+    It takes the parameters of :class:`Inspector`; base policy and features are those of the released program.
     """
 
     config_type = SchedInspectorConfig

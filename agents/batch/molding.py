@@ -1,10 +1,10 @@
-"""EASY back-filling that chooses the sizes of moldable jobs, when they start.
+"""EASY backfilling that chooses the size of each moldable job when it starts.
 
-A size of a job is good if the job ends early, and if it takes few core-seconds, each of which keeps the jobs that wait
-waiting: on C cores by 1/C s for each of them. So the cost of a size is its expected end plus the number of other queued
-jobs times its core-seconds over C: alone a job takes the size in which it ends first, in a long queue the one that does
-most with its cores. On sizes that follow the load see Srinivasan, Krishnamoorthy and Sadayappan, "A robust scheduling
-strategy for moldable scheduling of parallel jobs", Cluster 2003.
+A good size lets the job end early and uses few core-seconds, because on C cores each core-second delays every other
+queued job by 1/C s. So the cost of a size is the job's expected end plus (number of other queued jobs) x (core-seconds)
+/ C. A job alone in the queue gets the size with which it ends first; in a long queue it gets the most efficient size.
+For sizes that adapt to the load, see Srinivasan, Krishnamoorthy and Sadayappan, "A robust scheduling strategy for
+moldable scheduling of parallel jobs", Cluster 2003.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["MoldingBackfilling"]
 
 
 class _Room(NamedTuple):
-    """What can start now: so many cores, of which only the spare ones may be held beyond the shadow time."""
+    """Cores that jobs can use now: ``free`` in all, ``spare`` of them beyond the shadow time."""
 
     free: int
     spare: float = inf
@@ -33,7 +33,7 @@ class _Room(NamedTuple):
 
 
 class _Choice(NamedTuple):
-    """A size of a job, and when it would run; the best one is the least."""
+    """A size of a job with its cost and when it would run; the minimum is the best."""
 
     cost: float
     cores: int
@@ -43,16 +43,16 @@ class _Choice(NamedTuple):
 
 
 class MoldingBackfilling(Named):
-    """EASY back-filling in which each job has the best of its sizes; rigid jobs have one.
+    """EASY backfilling that gives each moldable job its best size; rigid jobs have one size.
 
-    Jobs start in order of priority for as long as the best size of the next one can start now. If that has to wait, it
-    gets a reservation, and later jobs start in the best of the sizes that do not delay it. Where the site has limits,
-    only those sizes count that these allow.
+    Jobs start in order of priority while the best size of the next one can start now. The first job whose best size has
+    to wait gets a reservation; later jobs start in the best of the sizes that do not delay it. If the site has limits,
+    only sizes within them are considered.
 
     Parameters
     ----------
     order : str, Priority, or class of Priority
-        Which job comes first, for example ``"fcfs"`` or ``F1``.
+        Priority order of the jobs, for example ``"fcfs"`` or ``F1``.
     """
 
     def __init__(self, order: str | Priority | type[Priority] = "fcfs") -> None:
@@ -60,11 +60,11 @@ class MoldingBackfilling(Named):
         self.name = f"easy-molding-{self.priority.name}"
 
     def reset(self, simulation_info: dict[str, Any], rng: np.random.Generator | None) -> None:
-        """Begin a run; on nodes it is an InvalidConfiguration."""
+        """Begin a run; raise InvalidConfiguration if the cluster has nodes."""
         refuse_nodes(simulation_info, self.name, f"easy-{self.priority.name}")
 
     def act(self, observation: BatchObservation) -> Sequence[int | StartAs] | int | StartAs | None:
-        """Return the jobs to start, and in which size; one by one under limits, which starts change."""
+        """Return the jobs to start and their sizes; one at a time under limits, because each start changes them."""
         self.priority.look(observation)
         queue, time = observation.queue, observation.time
         room = _Room(observation.free_cores)
@@ -82,7 +82,7 @@ class MoldingBackfilling(Named):
                 choice = _best_now(sizes, time, weight, room)
             else:
                 choice = _best(sizes, time, weight, room.free, releases)
-                if choice.cores > room.free:  # the start may be due all the same, while a job overruns its request
+                if choice.cores > room.free:  # even if its start is due now, because a running job is overdue
                     blocked, room = True, _beside(choice, room.free, releases)
                     continue
             if choice is None:
@@ -102,7 +102,7 @@ class MoldingBackfilling(Named):
 def _best(
     sizes: list[tuple[int, int, float]], time: float, weight: float, free: int, releases: list[tuple[float, int]]
 ) -> _Choice:
-    """Return the best size of the first job, which may have to wait for cores: for ever, if that many never come."""
+    """Return the best size of the first job, which may have to wait; it starts at infinity if cores never suffice."""
     choices = []
     for size, cores, requested in sizes:
         start = _earliest(cores, time, free, releases)
@@ -112,7 +112,7 @@ def _best(
 
 
 def _best_now(sizes: list[tuple[int, int, float]], time: float, weight: float, room: _Room) -> _Choice | None:
-    """Return the best size of those that can start now and do not delay the reservation; None if none can."""
+    """Return the best size that can start now without delaying the reservation; None if there is none."""
     choices = [
         _Choice(time + requested + weight * cores * requested, cores, size, time, time + requested)
         for size, cores, requested in sizes
@@ -122,7 +122,7 @@ def _best_now(sizes: list[tuple[int, int, float]], time: float, weight: float, r
 
 
 def _earliest(cores: int, time: float, free: int, releases: list[tuple[float, int]]) -> float:
-    """Return when so many cores are free, as jobs end that run now."""
+    """Return when enough cores are free as the running jobs end."""
     if cores <= free:
         return time
     for end, released in releases:
@@ -133,7 +133,7 @@ def _earliest(cores: int, time: float, free: int, releases: list[tuple[float, in
 
 
 def _beside(choice: _Choice, free: int, releases: list[tuple[float, int]]) -> _Room:
-    """Return what others may use beside the reservation of the first job; all, if nobody knows when it will start."""
+    """Return the cores that others may use beside the first job's reservation; all if its start is unknown."""
     if choice.start == inf:
         return _Room(free)
     released = sum(cores for end, cores in releases if end <= choice.start)

@@ -1,7 +1,7 @@
-"""The orders and the back-filling of the queue where cores belong to nodes: jobs get nodes, not a number of cores.
+"""Strict orders and backfilling on clusters with nodes, where jobs get particular nodes instead of a number of cores.
 
-What :mod:`desim.agents.batch.backfilling` does with counts of cores is done here with all resources of all nodes. Where
-jobs go, now and in reservations, is up to the placement policy of the cluster.
+This module does for all resources of all nodes what :mod:`desim.agents.batch.backfilling` does for numbers of cores.
+The cluster's placement policy chooses the nodes, for starts and for reservations.
 """
 
 from __future__ import annotations
@@ -20,42 +20,43 @@ __all__ = ["NodeRoom", "easy_on_nodes", "refuse_nodes", "simple_on_nodes", "stri
 
 
 def refuse_nodes(simulation_info: Mapping[str, Any], name: str, instead: str) -> None:
-    """Raise an error if a run is on nodes: for the ``reset`` of agents that count cores.
+    """Raise an error if the cluster has nodes; called in the ``reset`` of agents that only count cores.
 
     Parameters
     ----------
     simulation_info : mapping
-        What an agent is told of the run.
+        Description of the problem that agents get at the beginning of a run.
     name : str
-        The agent's.
+        Name of the agent.
     instead : str
-        An agent that knows nodes and comes next to it.
+        Name of the most similar agent that supports nodes.
 
     Raises
     ------
     InvalidConfiguration
-        If the cluster's cores belong to nodes.
+        If the cluster has nodes.
     """
     if simulation_info.get("num_nodes"):
-        raise InvalidConfiguration(f"{name} counts cores and knows no nodes; on nodes use {instead}")
+        raise InvalidConfiguration(f"{name}: got a cluster with nodes, expected one without; try {instead}")
 
 
 class NodeRoom:
-    """What is still free while somebody decides which jobs start, and who has found no room so far.
+    """Free resources while starts are being decided, and the requests that did not fit.
 
-    Where nodes have windows, a job has room only on nodes that it leaves before any begins, by its requested time.
+    If nodes have advance reservations, a job fits only on nodes whose next reservation begins after the job's requested
+    time.
 
     Parameters
     ----------
     observation : NodeObservation
-        The moment.
+        Observation of the current decision.
 
     Attributes
     ----------
     room : Room
-        What is free now, less what the jobs hold that are to start.
+        Free resources, without those of the jobs in ``starts``.
     starts : list of Place
-        Those jobs.
+        Jobs to start, with their nodes.
     """
 
     def __init__(self, observation: NodeObservation) -> None:
@@ -63,17 +64,17 @@ class NodeRoom:
         self.policy = observation.policy
         self.starts: list[Place] = []
         self._time, self._windows = observation.time, bool(observation.windows)
-        self._failed: set[object] = set()  # what has no room now has none later: room only shrinks
+        self._failed: set[object] = set()  # requests that did not fit: free resources only shrink
 
     def look(self, requested: float = 0.0) -> None:
-        """Close the nodes that have a window between now and a requested time from now, in seconds."""
+        """Close the nodes with an advance reservation within the given time from now, in seconds."""
         if self._windows:
             self.room.closed = self.room.table.closed_between(self._time, self._time + requested)
 
     def start(
         self, job_id: int, shape: Shape, requested: float, where: Sequence[tuple[int, int]] | None = None
     ) -> tuple[Held, ...] | None:
-        """Let a job start if it has room for a requested time, where it wants to if it says so; return what it gets."""
+        """Start a job if it fits for its requested time, on given nodes if any; return its allocation or None."""
         key: object = shape
         if self._windows:
             self.look(requested)
@@ -91,7 +92,7 @@ class NodeRoom:
 
 
 def _in_order(observation: NodeObservation, order: np.ndarray) -> list[tuple[int, Shape, float]]:
-    """Return id, shape and requested time of the queued jobs in an order of their positions."""
+    """Return job id, request and requested time of the queued jobs in a given order of positions."""
     queue: Queue = observation.queue
     shapes = observation.shapes()
     job_ids, times = queue.job_id[order].tolist(), queue.requested_time[order].tolist()
@@ -99,7 +100,7 @@ def _in_order(observation: NodeObservation, order: np.ndarray) -> list[tuple[int
 
 
 def _hopeful(now: NodeRoom, waiting: Sequence[tuple[int, Shape, float]]) -> Iterator[tuple[int, Shape, float]]:
-    """Yield the waiting jobs for which some node has room for a task: nobody else can start, as room only shrinks."""
+    """Yield the waiting jobs of which at least one task fits on some node; free resources only shrink."""
     shapes = list(dict.fromkeys(map(itemgetter(1), waiting)))
     if not shapes:
         return iter(())
@@ -109,14 +110,14 @@ def _hopeful(now: NodeRoom, waiting: Sequence[tuple[int, Shape, float]]) -> Iter
 
 
 def strict_on_nodes(observation: NodeObservation, order: np.ndarray) -> list[Place]:
-    """Start jobs in order for as long as they have room.
+    """Start jobs in order until one does not fit.
 
     Parameters
     ----------
     observation : NodeObservation
-        L jobs are queued.
+        Observation with L queued jobs.
     order : array of int, shape (L,)
-        Their positions, first to last.
+        Positions of the queued jobs, first to last.
 
     Returns
     -------
@@ -126,21 +127,21 @@ def strict_on_nodes(observation: NodeObservation, order: np.ndarray) -> list[Pla
     room = NodeRoom(observation)
     requested_times = observation.queue.requested_time
     job_ids = observation.queue.job_id[order].tolist()
-    for position, job_id in zip(order.tolist(), job_ids, strict=True):  # few are looked at, as a rule
+    for position, job_id in zip(order.tolist(), job_ids, strict=True):  # lazily, since few are examined as a rule
         if room.start(job_id, observation.shape_of(job_id), float(requested_times[position])) is None:
             break
     return room.starts
 
 
 def simple_on_nodes(observation: NodeObservation, order: np.ndarray) -> list[Place]:
-    """Start every job that has room, in order; nothing is reserved.
+    """Start every job that fits, in order, without reservations.
 
     Parameters
     ----------
     observation : NodeObservation
-        L jobs are queued.
+        Observation with L queued jobs.
     order : array of int, shape (L,)
-        Their positions, first to last.
+        Positions of the queued jobs, first to last.
 
     Returns
     -------
@@ -154,18 +155,19 @@ def simple_on_nodes(observation: NodeObservation, order: np.ndarray) -> list[Pla
 
 
 def easy_on_nodes(observation: NodeObservation, order: np.ndarray) -> list[Place]:
-    """Start jobs in order for as long as they have room, and later ones that leave the first blocked one alone.
+    """Start jobs in order while they fit, and later jobs that do not delay the first blocked one.
 
-    The first job without room has a reservation: as soon as the running jobs, by requested times, have left it enough,
-    on the nodes that the placement policy gives it then. A later job may start now where the policy puts it if it ends
-    by then; otherwise it may have what is free now and will not be reserved then.
+    The first job that does not fit gets a reservation. It begins as soon as enough running jobs have ended, by their
+    requested times, on the nodes that the placement policy chooses then. A later job that ends before the reservation
+    may start wherever the policy puts it. A job that ends later may only use resources that are free now and not part
+    of the reservation.
 
     Parameters
     ----------
     observation : NodeObservation
-        L jobs are queued.
+        Observation with L queued jobs.
     order : array of int, shape (L,)
-        Their positions, first to last.
+        Positions of the queued jobs, first to last.
 
     Returns
     -------
@@ -187,7 +189,7 @@ def easy_on_nodes(observation: NodeObservation, order: np.ndarray) -> list[Place
         return now.starts
     shadow, beyond = _reserve(observation, now.room.copy(), ends, *waiting[blocked][1:])
     unreserved: Room | None = None
-    too_long: set[tuple[Shape, tuple[int, ...]]] = set()  # without room beside the reservation
+    too_long: set[tuple[Shape, tuple[int, ...]]] = set()  # requests that do not fit beside the reservation
     for job_id, shape, requested in later:
         if time + requested <= shadow:
             if now.start(job_id, shape, requested) is not None:
@@ -216,9 +218,9 @@ def _reserve(
     blocked: Shape,
     requested: float,
 ) -> tuple[float, Room]:
-    """Reserve for a blocked job; return when it starts, and what is free then beside it.
+    """Reserve for a blocked job; return its start and the resources that are free beside it then.
 
-    If nodes are down, and it may never start, nothing is reserved: the time is infinite.
+    If nodes are down and the job may never start, nothing is reserved and the start is infinite.
     """
     times, _, job_ids = (column.tolist() for column in expected_releases(observation))
     releases: Iterable[tuple[float, tuple[Held, ...]]] = zip(times, map(observation.held_by, job_ids), strict=True)

@@ -1,4 +1,4 @@
-"""What is expected to be free on the nodes of a cluster from now on: the profile of conservative back-filling there."""
+"""Availability profiles for nodes: the resources expected to be free over time, used by conservative backfilling."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ Stretches = list[tuple[float, float]]
 Line = list[tuple[float, list[int], int, int, int]]
 
 FEW = 16
-"""So many nodes are looked at one by one in less time than arrays of all take."""
+"""Up to this number, checking nodes one by one is faster than array operations on all nodes."""
 
 
 class NodeSlot(NamedTuple):
-    """A place in a profile: what a job holds of nodes from ``start`` to ``end``, in seconds.
+    """A reservation in a profile: the resources that a job holds from ``start`` to ``end``, in seconds.
 
     Attributes
     ----------
     start, end : float
         Half-open interval, in seconds.
     held : tuple of Held
-        What of which nodes.
+        Allocated resources, per node.
     shape : Shape or None
-        What the job requests; None of a job that runs already.
+        Compiled request of the job; None for a running job.
     """
 
     start: float
@@ -44,39 +44,39 @@ class NodeSlot(NamedTuple):
 
 
 class NodeProfile(AvailabilityProfile):
-    """What is free on nodes from now on: :class:`AvailabilityProfile` with all resources of all nodes at each point.
+    """Free resources of all nodes from now on: an :class:`AvailabilityProfile` with one entry per node and resource.
 
-    Points are rows of arrays, in no order, so that one comes or goes without a move of the others, and a look at many
-    is one operation.
+    Points are rows of arrays in arbitrary order. So points are added and removed without moving others, and many points
+    are read by one array operation.
 
     Parameters
     ----------
     time : float
-        Where the profile begins, in seconds.
+        Beginning of the profile in seconds.
     free : Room
-        What is free at that time; it is copied.
+        Free resources at that time; copied.
     policy : PlacementPolicy
-        Says which nodes a job gets, of those that have room for its whole requested time.
+        Policy that chooses a job's nodes among those that are free for its whole requested time.
     """
 
     def __init__(self, time: float, free: Room, policy: PlacementPolicy) -> None:
         self.times = [time]
         self.table, self.policy, self.down = free.table, policy, free.down.copy()
-        self._rows = [0]  # of the points, in order of time
+        self._rows = [0]  # row of each point, in order of time
         self._spare: list[int] = []
         self._amounts: Whole = free.free.T[:, None, :].copy()  # by resource, row and node
         self._jobs: Whole = free.jobs[None].copy()
         self._gpus: Whole = free.gpus[None].copy()
         self._has_gpus = bool(self.table.num_gpus)
-        self._kept: set[float] = set()  # points that stay, whatever is free: windows begin and end there
-        self._freed: dict[int, float] = {}  # until when on what nodes something was freed since the round before began
+        self._kept: set[float] = set()  # boundaries of advance reservations: points that are never removed
+        self._freed: dict[int, float] = {}  # by node: until when resources were freed since the previous round began
         self._freed_later: dict[int, float] = {}  # the same for the next round
-        self._lines: dict[int, Line] = {}  # of nodes since they last changed
-        self._stretches: dict[int, dict[Shape, Stretches]] = {}  # when a node has room for a task, by the same
+        self._lines: dict[int, Line] = {}  # by node: cached since the node last changed
+        self._stretches: dict[int, dict[Shape, Stretches]] = {}  # by node: when a task fits, cached likewise
 
     @classmethod
     def of_running(cls, observation: Any) -> Self:
-        """Return what the running jobs leave free, by their expected ends; windows have their times."""
+        """Return the profile of running jobs, by their expected ends, with the bounds of advance reservations."""
         profile = cls(observation.time, observation.room, observation.policy)
         ends, _, job_ids = expected_releases(observation)
         for end, job_id in zip(ends.tolist(), job_ids.tolist(), strict=True):
@@ -89,7 +89,7 @@ class NodeProfile(AvailabilityProfile):
         return profile
 
     def advance(self, time: float) -> None:
-        """Let the profile begin at a later time."""
+        """Move the beginning of the profile to a later time."""
         times = self.times
         if len(times) > 1 and times[1] <= time:
             past = bisect_right(times, time) - 1
@@ -98,47 +98,47 @@ class NodeProfile(AvailabilityProfile):
         times[0] = max(times[0], time)
 
     def fit(self, wanted: Any, duration: float) -> Any:
-        """Find the first time from which nodes have room for a duration.
+        """Return the earliest slot on nodes with enough free resources for a duration.
 
         Parameters
         ----------
         wanted : Shape
-            What is requested.
+            Compiled request.
         duration : float
-            For how long, in seconds.
+            Duration in seconds.
 
         Returns
         -------
         NodeSlot or None
-            None if they never have.
+            The slot; None if it never fits.
         """
         return self._first(wanted, duration, len(self.times))
 
     def begin_round(self) -> None:
-        """Begin a round of :meth:`fit_again`, once for each job that holds a slot."""
+        """Begin a round of compression, in which :meth:`fit_again` is called once for each job with a slot."""
         self._freed, self._freed_later = self._freed_later, {}
         self._lines, self._stretches = {}, {}
 
     def fit_again(self, slot: Any, duration: float) -> Any:
-        """Find the first slot for a job that holds one, as if it held none.
+        """Return the earliest slot for a job that has a slot, as if it had none.
 
-        The slot was the first when it was taken, or in the last round. So an earlier one has a task on a node of which
-        something was freed since, and begins before the end of that: whoever finds no such node need not take the slot
-        out and look at all of them.
+        The slot was the earliest when it was taken or in the last round. So an earlier one must have a task on a node
+        with resources freed since, and must begin before the end of what was freed. If there is no such node, the slot
+        need not be removed to search all nodes.
 
         Parameters
         ----------
         slot : NodeSlot
-            What the job holds: the first that there was when it was taken.
+            Slot of the job, the earliest at the time it was taken.
         duration : float
-            For how long the job wants its nodes, in seconds.
+            Duration in seconds for which the job requests its nodes.
 
         Returns
         -------
         NodeSlot
-            The very same if there is none before.
+            The same object if there is no earlier slot.
         """
-        if slot.start == slot.end:  # it holds nothing, so that others may be in its place
+        if slot.start == slot.end:  # an empty slot holds nothing, so others may have been placed over it
             return self.fit(slot.shape, duration) or slot
         span = self._span(slot, duration)
         if span is None:
@@ -150,7 +150,7 @@ class NodeProfile(AvailabilityProfile):
         return earlier or slot
 
     def _span(self, slot: NodeSlot, duration: float) -> tuple[float, float] | None:
-        """Return between which times an earlier slot begins, if there is one; None if there is certainly none."""
+        """Return the interval in which an earlier slot would begin; None if there is certainly none."""
         assert slot.shape is not None
         now, shape = self.times[0], slot.shape
         if len(self._freed) > FEW:
@@ -164,7 +164,7 @@ class NodeProfile(AvailabilityProfile):
             stretches = known.get(shape)
             if stretches is None:
                 stretches = known[shape] = self._stretches_of(node, shape)
-            covered = slot.start if node in own else np.inf  # from then on the job has room by what it holds
+            covered = slot.start if node in own else np.inf  # from then on, the job fits by its own resources
             for begin, end in stretches:
                 if begin >= last:
                     break
@@ -177,13 +177,13 @@ class NodeProfile(AvailabilityProfile):
     def _span_of_fitting(
         self, slot: NodeSlot, duration: float, first: float, before: float
     ) -> tuple[float, float] | None:
-        """Return the same by a look at all nodes, until the slot begins: then the job has room where it is."""
+        """Return the same interval by examining all nodes up to the slot's start, where the job fits anyway."""
         begin, end, limit = (bisect_left(self.times, time) for time in (first, before, slot.start))
         fitting = self._fitting(slot.shape, duration, begin, end, limit) if begin < end else []  # type: ignore[arg-type]
         return (self.times[fitting[0][0]], before) if fitting else None
 
     def _stretches_of(self, node: int, shape: Shape) -> Stretches:
-        """Return from when to when a node has room for a task, windows aside."""
+        """Return the intervals in which a task fits on a node, ignoring advance reservations."""
         if not shape.eligible[node] or self.down[node]:
             return []
         line = self._lines.get(node)
@@ -206,7 +206,7 @@ class NodeProfile(AvailabilityProfile):
         return found if begin == np.inf else [*found, (begin, np.inf)]
 
     def _line_of(self, node: int) -> Line:
-        """Return what is free on a node from time to time: amounts, jobs, whole GPUs, and most of one GPU."""
+        """Return the free resources of a node over time: amounts, jobs, whole GPUs, and largest share of one GPU."""
         rows = self._rows
         amounts, jobs = self._amounts[:, rows, node].T, self._jobs[rows, node]
         changes = (amounts[1:] != amounts[:-1]).any(axis=1) | (jobs[1:] != jobs[:-1])
@@ -220,9 +220,9 @@ class NodeProfile(AvailabilityProfile):
         return list(zip([self.times[place] for place in places], *columns, strict=True))
 
     def _counts(self, shape: Shape, begin: int, end: int) -> NDArray[Any]:
-        """Return how many of its tasks each node could take at some of the points, shape (n, N).
+        """Return how many of its tasks each node could take at each of some points, shape (n, N).
 
-        With GPUs it may be fewer over several points than the least of these, as others may be free at each.
+        With GPUs, several points together may admit fewer tasks than their minimum, because the free GPUs may differ.
         """
         rows = self._rows[begin:end]
         single = shape.tasks == 1
@@ -232,7 +232,7 @@ class NodeProfile(AvailabilityProfile):
             free = self._amounts[column, rows]
             of_this = free >= amount if single else np.minimum(free // amount, shape.tasks).astype(kind)
             counts = of_this if counts is None else np.minimum(counts, of_this)
-        assert counts is not None  # every task needs a core
+        assert counts is not None  # every task requests a core
         if shape.gpus or shape.share:
             gpus = self._gpus[rows]
             tasks = (gpus == GPU).sum(axis=2) // shape.gpus if shape.gpus else (gpus // shape.share).sum(axis=2)
@@ -251,9 +251,9 @@ class NodeProfile(AvailabilityProfile):
         return counts
 
     def _first(self, shape: Shape, duration: float, stop: int, begin: int = 0) -> NodeSlot | None:
-        """Return the first slot that begins at one of the points from a number on, before another one.
+        """Return the earliest slot that begins at a point from number ``begin`` to ``stop`` - 1; None if there is none.
 
-        Points are looked at in portions, the more the longer nothing is found.
+        Points are examined in blocks that double in size.
         """
         width = 8
         while begin < stop:
@@ -265,20 +265,20 @@ class NodeProfile(AvailabilityProfile):
         return None
 
     def _first_of(self, shape: Shape, duration: float, begin: int, end: int) -> NodeSlot | None:
-        """Return the first slot that begins at some points."""
+        """Return the earliest slot that begins at one of some points; None if there is none."""
         for first, stop in self._fitting(shape, duration, begin, end, len(self.times)):
             slot_end = self.times[first] + duration
             room = self._room(first, stop)
             room.closed = self.table.closed_between(self.times[first], slot_end)
             held = room.place(shape, self.policy)
-            if held is not None:  # else the GPUs that are free are others from time to time
+            if held is not None:  # otherwise the free GPUs differ between points
                 return NodeSlot(self.times[first], slot_end, held, shape)
         return None
 
     def _fitting(self, shape: Shape, duration: float, begin: int, end: int, limit: int) -> list[tuple[int, int]]:
-        """Return at which of some points jobs may begin, and the points behind those that they see.
+        """Return (first, stop) for each of some points at which a job may begin; it spans points first to stop - 1.
 
-        The least of all these points counts, but of none from a limit on.
+        Points from ``limit`` on are not taken into account.
         """
         counts = self._counts(shape, begin, end)
         starts = np.flatnonzero(counts.sum(axis=1, dtype=np.int64) >= shape.tasks)
@@ -293,21 +293,21 @@ class NodeProfile(AvailabilityProfile):
         return [pair for pair, fit in zip(zip(places, stops, strict=True), fits.tolist(), strict=True) if fit]
 
     def _room(self, begin: int, end: int) -> Room:
-        """Return what is free at all of some points."""
+        """Return the resources that are free at all of some points."""
         rows = self._rows[begin:end]
         free = self._amounts[:, rows].min(axis=1).T
         gpus = self._gpus[rows].min(axis=0) if self._has_gpus else self.table.gpus
         return Room.of(self.table, free, gpus, self._jobs[rows].max(axis=0), self.down)
 
     def agrees_with(self, observation: Any, taken: list[Any]) -> bool:
-        """Tell whether the profile begins with what is free now, but for slots that are yet to be filled.
+        """Return whether the profile begins with the resources that are free now, apart from slots yet to be filled.
 
         Parameters
         ----------
         observation : NodeObservation
-            Now, where the profile begins.
+            Observation at the beginning of the profile.
         taken : list of NodeSlot
-            Slots that begin now and are taken in the profile, but whose jobs have not started.
+            Slots that begin now and are occupied in the profile although their jobs have not started.
         """
         room, row = observation.room, self._rows[0]
         if taken:
@@ -325,14 +325,14 @@ class NodeProfile(AvailabilityProfile):
         self._hold(slot.start, slot.end, slot.held, taken=True)
 
     def give(self, slot: Any) -> None:
-        """Free a slot that was taken before."""
+        """Free a slot that was occupied before."""
         self._hold(slot.start, slot.end, slot.held, taken=False)
         for held in slot.held:
             for freed in (self._freed, self._freed_later):
                 freed[held.node] = max(freed.get(held.node, -np.inf), slot.end)
 
     def _hold(self, start: float, end: float, held: Sequence[Held], *, taken: bool) -> None:
-        """Take what is held in an interval, or give it back, and keep no point at which nothing changes."""
+        """Take or release an allocation in an interval, and remove points at which nothing changes."""
         if not start < end:
             return
         times = self.times
@@ -354,7 +354,7 @@ class NodeProfile(AvailabilityProfile):
                 del times[place], self._rows[place]
 
     def _point(self, time: float, low: int) -> int:
-        """Return the number of the point at a time, which is made if there is none."""
+        """Return the number of the point at a given time; insert the point if it is missing."""
         place = bisect_left(self.times, time, low)
         if place == len(self.times) or self.times[place] != time:
             if not self._spare:
@@ -368,7 +368,7 @@ class NodeProfile(AvailabilityProfile):
         return place
 
     def _grow(self) -> None:
-        """Make room for more points."""
+        """Allocate more rows for points."""
         count = len(self._jobs)
         more = max(count, 16)
         self._amounts = np.pad(self._amounts, ((0, 0), (0, more), (0, 0)))
@@ -377,7 +377,7 @@ class NodeProfile(AvailabilityProfile):
         self._spare += range(count + more - 1, count - 1, -1)
 
     def _changes_nothing(self, place: int, node: int) -> bool:
-        """Tell whether the same is free at a point as at the one before; a look at one node often is enough."""
+        """Return whether a point equals the one before; comparing one node first decides most cases."""
         row, before = self._rows[place], self._rows[place - 1]
         return (
             self._jobs[row, node] == self._jobs[before, node]
@@ -388,11 +388,11 @@ class NodeProfile(AvailabilityProfile):
 
 
 def _least_of(counts: NDArray[Any], begins: Whole, ends: Whole) -> NDArray[Any]:
-    """Return the least of rows from each of some numbers to another one, shape (n, N).
+    """Return the minimum over rows ``begins[i]`` to ``ends[i]`` - 1 for each i, shape (n, N).
 
-    Any number of rows is covered by two powers of two, of which each takes one operation more than the one before.
+    Each range is covered by two overlapping ranges whose length is a power of two (a sparse table).
     """
-    powers = np.frexp(ends - begins)[1] - 1  # of two, at most the number of rows
+    powers = np.frexp(ends - begins)[1] - 1  # exponent of the largest power of two within each range
     least = np.empty((len(begins), counts.shape[1]), counts.dtype)
     size = 1
     for power in range(int(powers.max()) + 1):
@@ -404,19 +404,19 @@ def _least_of(counts: NDArray[Any], begins: Whole, ends: Whole) -> NDArray[Any]:
 
 
 class FreeNodes:
-    """What is free while jobs are started whose time has come.
+    """Free resources while jobs with due reservations are started.
 
     Parameters
     ----------
     observation : NodeObservation
-        The moment.
+        Observation of the current decision.
     """
 
     def __init__(self, observation: NodeObservation) -> None:
         self.room = observation.room.copy()
 
     def start(self, job_id: int, slot: Any) -> Place | None:
-        """Return the action that starts a job in its slot; None if it is not free."""
+        """Return the action that starts a job in its slot; None if the slot's resources are not free."""
         if self.room.fault(slot.shape, slot.held):
             return None
         self.room.take(slot.held)

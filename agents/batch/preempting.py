@@ -1,10 +1,10 @@
-"""Preemption by quality of service around any order or back-filling: who takes whom off, and when.
+"""Preemption by quality of service (QOS), around any priority order or backfilling agent.
 
-The job that comes first is that of the quality with the largest priority, and among its jobs the first one in the order
-of the agent that is wrapped. If it cannot start and its quality preempts others, it starts where some of their jobs are
-taken off, if that is enough. Those of the qualities of least priority are taken first, and of these the ones that
-started last; of the jobs that would make enough room none is taken that can be spared. Nobody else preempts: whoever
-comes later would only keep the first one waiting. All other decisions are those of the agent that is wrapped.
+The first job is the one whose QOS has the largest priority; among the jobs of that QOS, it is the first in the order of
+the wrapped agent. If it cannot start and its QOS may preempt, it preempts running jobs, provided that this frees enough
+resources. Jobs of the QOS with the lowest priority are preempted first, and among them those that started last; no job
+is preempted unnecessarily. Only the first job preempts, since later ones would only delay it. The wrapped agent makes
+all other decisions.
 """
 
 from __future__ import annotations
@@ -26,48 +26,50 @@ __all__ = ["Preempting"]
 
 
 class Preempting(Named):
-    """An order or a back-filling whose first job may preempt others, by quality of service.
+    """A priority order or backfilling agent whose first job may preempt others, by quality of service (QOS).
 
-    Where the site has no qualities of service, it is the agent that it wraps.
+    On a site without QOS, it acts as the wrapped agent does.
 
     Parameters
     ----------
     agent : Agent
-        An order, such as ``FCFS()``, or an agent that follows one, such as ``EASYBackfilling("sjf")``.
+        Priority order, such as ``FCFS()``, or agent with one, such as ``EASYBackfilling("sjf")``.
 
     Raises
     ------
     InvalidConfiguration
-        If the agent follows no order.
+        If the agent has no priority order.
     """
 
     def __init__(self, agent: Agent) -> None:
         priority = agent if isinstance(agent, Priority) else getattr(agent, "priority", None)
         if not isinstance(priority, Priority):
-            raise InvalidConfiguration(f"{agent!r} follows no order: want one such as FCFS(), or a back-filling")
+            raise InvalidConfiguration(
+                f"agent: got {agent!r}, expected one with a priority order; try FCFS() or EASYBackfilling()"
+            )
         self.agent, self.priority = agent, priority
         self.name = f"preempting-{getattr(agent, 'name', type(agent).__name__)}"
-        self._planned: list[Any] = []  # what is left to be done of an answer of the agent that is wrapped
+        self._planned: list[Any] = []  # actions of the wrapped agent that are still to be carried out
         self._planned_at = 0.0
 
     def reset(self, simulation_info: dict[str, Any], rng: np.random.Generator) -> None:
-        """Begin a run, as the agent that is wrapped does."""
+        """Begin a run, also for the wrapped agent."""
         self._planned = []
         if hasattr(self.agent, "reset"):
             self.agent.reset(simulation_info, rng)
 
     def act(self, observation: BatchObservation) -> Any:
-        """Return that the first job preempts others, or else the next thing that the agent that is wrapped does."""
+        """Return a preemption for the first job or, without one, the next action of the wrapped agent."""
         if not observation.qualities:
             return self.agent.act(observation)
         if not (self._planned and self._planned_at == observation.time):
             action = self._preempt(observation)
             if action is not None:
                 return action
-        return self._planned.pop(0) if self._planned else None  # one by one, so that the cycle goes on
+        return self._planned.pop(0) if self._planned else None  # one at a time, so that the cycle goes on
 
     def _preempt(self, observation: BatchObservation) -> Preempt | None:
-        """Return how the first job starts if it preempts others; otherwise plan what is done without that."""
+        """Return the start of the first job if it preempts others; otherwise plan the wrapped agent's actions."""
         self._planned = []
         first = self._first(observation)
         if first is None:
@@ -89,9 +91,9 @@ class Preempting(Named):
         return Preempt(job_id, tuple(victims))
 
     def _plan(self, observation: BatchObservation) -> None:
-        """Note what the agent that is wrapped does, but for what it waits for: jobs that arrive may preempt.
+        """Store the wrapped agent's actions, except what it waits for: jobs that arrive may preempt.
 
-        When it wants to be asked again is noted only if it starts no job: after those it is asked once more.
+        Its wake-up time is stored only if it starts no job, because it decides again after a start.
         """
         answer = self.agent.act(observation)
         actions = [one for one in (answer if isinstance(answer, list) else [answer]) if one is not None]
@@ -100,13 +102,13 @@ class Preempting(Named):
         self._planned_at = observation.time
 
     def _first(self, observation: BatchObservation) -> tuple[int, bool] | None:
-        """Return the first job, and whether it is the next one of the agent, too; None if it preempts nobody."""
+        """Return the first job and whether it is the wrapped agent's first too; None if it may not preempt."""
         queue = observation.queue
         if not len(queue):
             return None
         self.priority.look(observation)
         order = queue.job_id[self.priority.order(queue, observation.time)].tolist()
-        first = min(order, key=lambda job_id: -_priority_of(observation, job_id))  # the first of equals
+        first = min(order, key=lambda job_id: -_priority_of(observation, job_id))  # ties keep the order
         quality = observation.quality_of(first)
         return None if quality is None or not quality.preempts else (first, first == order[0])
 
@@ -117,7 +119,7 @@ def _priority_of(observation: BatchObservation, job_id: int) -> float:
 
 
 def _has_room(observation: BatchObservation, job_id: int) -> bool:
-    """Tell whether a queued job could start without preempting, and without cores that suspended jobs lend."""
+    """Return whether a queued job could start without preemption and without cores borrowed from suspended jobs."""
     if isinstance(observation, NodeObservation):
         return observation.room.fits(observation.shape_of(job_id))
     queue = observation.queue
@@ -125,10 +127,10 @@ def _has_room(observation: BatchObservation, job_id: int) -> bool:
 
 
 def _victims(observation: BatchObservation, job_id: int) -> list[int] | None:
-    """Return the jobs that a queued job preempts, if it has to; None if all of them would not be enough."""
+    """Return the jobs that a queued job has to preempt; None if preempting all of them would not suffice."""
     if observation.has_room_without(job_id, ()):
         return []
-    candidates = reversed(observation.preemptible_by(job_id))  # those that started together: the last one first
+    candidates = reversed(observation.preemptible_by(job_id))  # of jobs with equal start, the last one first
     ordered = sorted(candidates, key=lambda one: (_priority_of(observation, one[0]), -one[1]))
     taken: list[int] = []
     for victim, _ in ordered:
@@ -137,7 +139,7 @@ def _victims(observation: BatchObservation, job_id: int) -> list[int] | None:
             break
     else:
         return None
-    for victim in taken[-2::-1]:  # without the last one there was no room
+    for victim in taken[-2::-1]:  # the last one is needed: before it was added, the job did not fit
         spared = [other for other in taken if other != victim]
         if observation.has_room_without(job_id, spared):
             taken = spared
@@ -145,7 +147,7 @@ def _victims(observation: BatchObservation, job_id: int) -> list[int] | None:
 
 
 def _ends_in_time(observation: BatchObservation, job_id: int, victims: Sequence[int]) -> bool:
-    """Tell whether a job that starts without some others leaves windows alone if it runs for as long as it requests."""
+    """Return whether a job that starts in place of others and runs as requested respects advance reservations."""
     if not observation.windows:
         return True
     if isinstance(observation, NodeObservation):
@@ -155,14 +157,15 @@ def _ends_in_time(observation: BatchObservation, job_id: int, victims: Sequence[
     for end, released, each in upcoming_releases(observation):
         if each in victims:
             profile.give(Slot(time, end, released, 0))
-    lent = max(cores - profile.free[0], 0)  # by jobs that are suspended already
+    lent = max(cores - profile.free[0], 0)  # borrowed from jobs that are suspended already
     return fits_now(profile, cores - lent, time + requested)
 
 
 def _meets_no_window(observation: NodeObservation, job_id: int) -> bool:
-    """Tell whether no node that will do for a job has a window until it is expected to end.
+    """Return whether no node that suits a job has an advance reservation before the job's expected end.
 
-    That is more than need be; but who preempts names no nodes. Around windows, the agent that is wrapped starts jobs.
+    This is stricter than necessary, because a preemption cannot name nodes. The wrapped agent starts jobs around
+    advance reservations.
     """
     queue, shape = observation.queue, observation.shape_of(job_id)
     _, _, requested = queue.job_at(int((queue.job_id == job_id).argmax()))

@@ -1,14 +1,13 @@
-"""Priority orders for a batch queue, each an agent by itself, and what they are called.
+"""Priority orders for a batch queue; each is also an agent.
 
-A priority gives every queued job a score; the smallest comes first, and of equal scores the job
-that arrived earlier. As an agent it is strict: it starts the first job while that fits and
-otherwise waits; :mod:`desim.agents.batch.backfilling` lets other jobs overtake.
+A priority gives every queued job a score. The smallest score comes first; ties are broken by arrival. As an agent, a
+priority is strict: it starts the first job if that fits and waits otherwise. With
+:mod:`desim.agents.batch.backfilling`, other jobs may overtake.
 
-The score functions F1 to F4 come from Carastan-Santos and de Camargo, "Obtaining dynamic
-scheduling policies with simulation and machine learning", SC 2017; WFP3 and UNICEP from Tang,
-Lan, Desai and Buettner, "Fault-aware, utility-based job scheduling on Blue Gene/P systems",
-Cluster 2009. In them, r is the requested time, n the requested cores, s the submission time and
-w the waiting time, in seconds.
+The score functions F1 to F4 come from Carastan-Santos and de Camargo, "Obtaining dynamic scheduling policies with
+simulation and machine learning", SC 2017; WFP3 and UNICEP from Tang, Lan, Desai and Buettner, "Fault-aware,
+utility-based job scheduling on Blue Gene/P systems", Cluster 2009. In their formulas, r is the requested time, n the
+number of requested cores, s the submission time and w the waiting time; times are in seconds.
 """
 
 from __future__ import annotations
@@ -46,41 +45,41 @@ __all__ = [
 
 
 class Priority(Named):
-    """An order of the queue, and the strict agent that follows it."""
+    """An order of the queue, and the strict agent that starts jobs in this order."""
 
     name: ClassVar[str] = "priority"
 
     def look(self, observation: BatchObservation) -> None:
-        """See the state of the cluster before jobs are put in order; most orders need nothing of it.
+        """Read the state of the cluster before jobs are ordered; most orders ignore it.
 
         Parameters
         ----------
         observation : BatchObservation
-            At the decision that is due.
+            Observation of the current decision.
         """
 
     def scores(self, queue: Queue, time: float) -> NDArray[np.float64]:
-        """Return a score for every queued job, shape (L,); the smallest comes first.
+        """Return a score for every queued job, shape (L,); the smallest score comes first.
 
         Parameters
         ----------
         queue : Queue
-            The queued jobs, L of them.
+            Queue of L jobs.
         time : float
-            The time now, in seconds.
+            Current time in seconds.
         """
         return np.arange(len(queue), dtype=np.float64)
 
     def first(self, queue: Queue, time: float) -> int:
-        """Return the position of the first job by this order in a queue that is not empty."""
+        """Return the position of the first job in a nonempty queue."""
         return int(self.scores(queue, time).argmin())
 
     def order(self, queue: Queue, time: float) -> NDArray[np.int64]:
-        """Return the positions of all queued jobs, first to last by this order, shape (L,)."""
+        """Return the positions of all queued jobs from first to last, shape (L,)."""
         return self.scores(queue, time).argsort(kind="stable")
 
     def act(self, observation: BatchObservation) -> Sequence[int | Place | WaitFor] | None:
-        """Start jobs in order for as long as they fit."""
+        """Start jobs in order until one does not fit."""
         self.look(observation)
         if isinstance(observation, NodeObservation):
             return strict_on_nodes(observation, self.order(observation.queue, observation.time))
@@ -92,7 +91,7 @@ class Priority(Named):
         cores = queue.requested_cores
         first = self.first(queue, observation.time)
         if cores[first] > free:
-            if type(self).scores in FIXED_SCORES:  # jobs that are queued already will not come before this one
+            if type(self).scores in FIXED_SCORES:  # no job that is already queued can overtake this one
                 return [WaitFor(int(cores[first]))]
             return until_one_fits(cores, free)
         order = self.order(queue, observation.time)[:free]
@@ -102,19 +101,19 @@ class Priority(Named):
 
 
 def until_one_fits(cores: NDArray[np.int64], free: int) -> list[int | WaitFor] | None:
-    """Return the answer that nothing can start, and what to wait for if no queued job fits.
+    """Return an empty answer and, if no queued job fits, the number of free cores to wait for.
 
     Parameters
     ----------
     cores : array of int, shape (L,)
-        What the queued jobs request; not empty.
+        Numbers of cores that the queued jobs request; not empty.
     free : int
-        How many cores are free.
+        Number of free cores.
 
     Returns
     -------
     list of WaitFor, or None
-        None where a job fits, and another decision may come out otherwise.
+        None if some job fits, because the order may change by the next decision.
     """
     least = int(cores.min())
     return [WaitFor(least)] if least > free else None
@@ -126,7 +125,7 @@ class FCFS(Priority):
     name = "fcfs"
 
     def first(self, queue: Queue, time: float) -> int:
-        """Return 0: the queue is in order of arrival."""
+        """Return 0, because the queue is in order of arrival."""
         return 0
 
     def order(self, queue: Queue, time: float) -> NDArray[np.int64]:
@@ -134,7 +133,7 @@ class FCFS(Priority):
         return np.arange(len(queue))
 
     def act(self, observation: BatchObservation) -> Sequence[int | Place | WaitFor] | None:
-        """Start jobs from the head of the queue for as long as they fit; then only the head's cores matter."""
+        """Start jobs from the head of the queue until one does not fit; then wait for that job's cores."""
         if isinstance(observation, NodeObservation) or observation.windows:
             return super().act(observation)
         free = observation.free_cores
@@ -169,7 +168,7 @@ class SJF(Priority):
 
 
 class SmallestFirst(Priority):
-    """Smallest job first, by requested cores: what the DBF paper calls shortest job first."""
+    """Smallest job first, by requested cores; the DBF paper calls this shortest job first."""
 
     name = "sjf-cores"
 
@@ -179,7 +178,7 @@ class SmallestFirst(Priority):
 
 
 def _log10_submission(queue: Queue) -> NDArray[np.float64]:
-    """Return log10(s), with s of at least 1 s, before which the papers' logarithm is of no use."""
+    """Return log10(s), with s raised to at least 1 s because the logarithm is undefined at 0."""
     return np.log10(np.maximum(queue.submission_time, 1.0))
 
 
@@ -248,37 +247,37 @@ class UNICEP(Priority):
 
 
 class Multifactor(Priority):
-    r"""Slurm's multifactor priority: the weighted sum of factors from 0 to 1, of which the largest comes first.
+    r"""Slurm's multifactor priority: the weighted sum of factors from 0 to 1; the largest sum comes first.
 
     ============== =============================================================================================
     factor         value
     ============== =============================================================================================
     age            w / ``max_age``, at most 1
-    size           n / C, or 1 - n / C with ``narrow_first``; C are the cores of the cluster
-    fair share     :math:`2^{-(U_u / U) / (S_u / S)}` for the user u: used core-seconds, of which half are
-                   forgotten in each ``half_life``, as a share of those of all users, over the user's share among
-                   all users who have queued or used anything
-    partition      as `partitions` says, 0 for others
-    quality        the priority of the job's quality of service over the largest one, 0 without any
+    size           n / C, or 1 - n / C with ``narrow_first``; C is the number of cores of the cluster
+    fair share     :math:`2^{-(U_u / U) / (S_u / S)}` for user u: U_u is the user's core-seconds, halved every
+                   ``half_life``, and U their sum over all users; S_u is the user's share, and S the sum of the
+                   shares of all users who have queued jobs or used cores
+    partition      the value in `partitions`, 0 for other partitions
+    quality        priority of the job's QOS divided by the largest priority of any QOS; 0 without a QOS
     ============== =============================================================================================
 
-    The formulas are those of Slurm's documentation of the plug-in ``priority/multifactor``, with the classic fair share
-    and a dampening factor of 1, for users who stand side by side.
+    The formulas are those in Slurm's documentation of the plug-in ``priority/multifactor``, with the classic fair-share
+    algorithm, a dampening factor of 1 and no hierarchy of users.
 
     Parameters
     ----------
     age, size, fair_share, partition, quality : float
-        Weights, at least 0.
+        Weights of the factors, at least 0.
     max_age : float
-        Seconds from which on a job does not get older, above 0.
+        Waiting time in seconds at which the age factor reaches 1, above 0.
     half_life : float
-        Seconds in which half of what users have used is forgotten, above 0.
+        Time in seconds after which past usage counts half, above 0.
     narrow_first : bool
-        Whether narrow jobs come before wide ones.
+        Whether jobs with fewer cores have a larger size factor than jobs with more.
     shares : mapping of int to float, optional
-        Shares of users, above 0; users who are not named have 1.
+        Shares by user id, above 0; other users have share 1.
     partitions : mapping of str to float, optional
-        Factors of partitions, from 0 to 1.
+        Factors by partition name, from 0 to 1.
 
     Raises
     ------
@@ -317,7 +316,7 @@ class Multifactor(Priority):
         self._observation: BatchObservation | None = None
 
     def look(self, observation: BatchObservation) -> None:
-        """Remember where to ask for what users have used."""
+        """Store the observation, from which the scores read the users' past usage."""
         self._observation = observation
         observation.usage(self.half_life)
 
@@ -325,7 +324,7 @@ class Multifactor(Priority):
         """Return the negative priority."""
         priority = self.age * np.minimum((time - queue.submission_time) / self.max_age, 1.0)
         if (seen := self._observation) is None:
-            raise InvalidConfiguration("a multifactor priority looks at the cluster first: call look(observation)")
+            raise InvalidConfiguration("multifactor: got no observation before scores; try look(observation) first")
         width = queue.requested_cores / seen.num_cores
         priority += self.size * (1.0 - width if self.narrow_first else width)
         if self.fair_share:
@@ -340,14 +339,14 @@ class Multifactor(Priority):
         return -priority
 
     def fair_share_factors(self, users: Iterable[int], used: Mapping[int, float]) -> dict[int, float]:
-        """Return the fair share factor of users.
+        """Return the fair-share factors of users.
 
         Parameters
         ----------
         users : iterable of int
-            Who have jobs in the queue.
+            User ids of the queued jobs.
         used : mapping of int to float
-            Core-seconds of the users who have ever used some.
+            Core-seconds by user id, for all users with past usage.
         """
         everybody = {*users, *used}
         total, shares = sum(used.values()), sum(self.shares.get(user, 1.0) for user in everybody)
@@ -359,17 +358,17 @@ class Multifactor(Priority):
 
 
 FIXED_SCORES = {each.scores for each in (Priority, LCFS, SJF, SmallestFirst, F1, F2, F3, F4)}
-"""Scores that do not change as time goes by."""
+"""Scores that do not change over time."""
 
 PRIORITIES: dict[str, type[Priority]] = {
     priority.name: priority for priority in (FCFS, LCFS, SJF, SmallestFirst, F1, F2, F3, F4, WFP3, UNICEP, Multifactor)
 }
 
-"""The priorities by name, in the order in which they are listed."""
+"""Priority classes by name, in the order of the list."""
 
 
 def as_priority(order: str | Priority | type[Priority]) -> Priority:
-    """Return the priority that a name, an instance or a class stands for.
+    """Return the priority given by a name, an instance or a class.
 
     Parameters
     ----------
@@ -379,12 +378,12 @@ def as_priority(order: str | Priority | type[Priority]) -> Priority:
     Returns
     -------
     Priority
-        An instance.
+        An instance of the priority.
 
     Raises
     ------
     InvalidConfiguration
-        If it stands for none.
+            If the name is unknown.
     """
     if isinstance(order, Priority):
         return order
@@ -393,4 +392,4 @@ def as_priority(order: str | Priority | type[Priority]) -> Priority:
     if isinstance(order, str) and order in PRIORITIES:
         return PRIORITIES[order]()
     near = did_you_mean(order, PRIORITIES)
-    raise InvalidConfiguration(f"no priority {order!r}{near}; there are {', '.join(PRIORITIES)}")
+    raise InvalidConfiguration(f"unknown priority {order!r}{near}; expected one of {', '.join(PRIORITIES)}")

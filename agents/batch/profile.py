@@ -1,7 +1,7 @@
-"""How many cores, or which, are expected to be free from now on: the one profile of all back-filling.
+"""Availability profiles: the number or set of cores expected to be free over time, used by all backfilling agents.
 
-A profile is a step function of time. Point i says what is free from its time to that of point
-i + 1; the last one lasts for ever.
+A profile is a step function of time. The value of point i holds from its time to the time of point i + 1; the last
+value holds forever.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ __all__ = ["AvailabilityProfile", "CoreProfile", "Slot", "expected_releases", "u
 
 
 class Slot(NamedTuple):
-    """A place in a profile: cores from ``start`` to ``end``, in seconds.
+    """A reservation of cores in a profile, from ``start`` to ``end`` in seconds.
 
     Attributes
     ----------
     start, end : float
         Half-open interval, in seconds.
     cores : int
-        How many cores.
+        Number of cores.
     core_set : int
-        Which cores, as a bit set; 0 where only their number counts.
+        Particular cores as a bit set; 0 if only their number matters.
     """
 
     start: float
@@ -43,22 +43,22 @@ class Slot(NamedTuple):
 def expected_releases(
     observation: BatchObservation,
 ) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
-    """Return when the running jobs are expected to give their cores back.
+    """Return when the running jobs are expected to release their cores.
 
-    A job that has passed its requested time, which a cluster that kills no jobs allows, is expected to go on, see
+    A job past its requested time, on a cluster that does not kill such jobs, is expected to continue, see
     :func:`~desim.problems.batch.observation.corrected_end`.
 
     Parameters
     ----------
     observation : BatchObservation
-        R jobs are running.
+        Observation with R running jobs.
 
     Returns
     -------
     ends : array of float, shape (R,)
         Expected ends in seconds, ascending.
     cores, job_id : array of int, shape (R,)
-        How many cores each job gives back, and which job it is.
+        Number of cores that each job releases, and its job id.
     """
     running, time = observation.running, observation.time
     ends = running.expected_end
@@ -72,17 +72,17 @@ def expected_releases(
 
 
 def upcoming_releases(observation: BatchObservation) -> Iterator[tuple[float, int, int]]:
-    """Return the same one after the other: for who needs few of them.
+    """Yield (end, cores, job_id) of the running jobs in order of expected end; faster if only the first few are needed.
 
     Parameters
     ----------
     observation : BatchObservation
-        R jobs are running.
+        Observation with R running jobs.
 
     Returns
     -------
     iterator of (float, int, int)
-        Expected ends in seconds, ascending, the cores that are given back, and the job.
+        Expected end in seconds (ascending), number of released cores, and job id.
     """
     running = observation.running
     if running.first_end > observation.time:
@@ -93,22 +93,22 @@ def upcoming_releases(observation: BatchObservation) -> Iterator[tuple[float, in
 class AvailabilityProfile:
     """The number of free cores from now on.
 
-    Plain lists: most queries look at a few points near the beginning, and most changes at a few points anywhere, which
-    costs less so than with arrays up to about a thousand points.
+    Times and values are plain lists. Most queries read a few points near the beginning and most changes affect a few
+    points, for which lists are faster than arrays up to about a thousand points.
 
     Parameters
     ----------
     time : float
-        Where the profile begins, in seconds.
+        Beginning of the profile in seconds.
     free : int
-        What is free at that time.
+        Number of free cores at that time (a bit set in :class:`CoreProfile`).
 
     Attributes
     ----------
     times : list of float
-        Times of the points in seconds, strictly ascending.
+        Times of the points in seconds, strictly increasing.
     free : list of int
-        What is free from each point on; it differs from what is free before.
+        Free cores from each point on; adjacent values differ.
     """
 
     _add = staticmethod(add)
@@ -116,12 +116,12 @@ class AvailabilityProfile:
     def __init__(self, time: float, free: int) -> None:
         self.times = [time]
         self.free = [free]
-        self._freed_until = -np.inf  # nothing was freed after this since the round before began
+        self._freed_until = -np.inf  # nothing was freed after this time since the previous round began
         self._freed_next = -np.inf  # the same for the next round
 
     @classmethod
     def of_running(cls, observation: BatchObservation) -> Self:
-        """Return what the running jobs leave free, by their expected ends, and windows."""
+        """Return the profile of running jobs, by their expected ends, and of advance reservations."""
         profile = cls(observation.time, observation.free_cores)
         ends, cores, _ = expected_releases(observation)
         for end, count in zip(ends.tolist(), cores.tolist(), strict=True):
@@ -129,7 +129,7 @@ class AvailabilityProfile:
         for window in observation.windows:
             if window.start > observation.time:
                 profile._change(window.start, window.end, -window.cores)
-            else:  # its cores are down already
+            else:  # active: its cores are already down
                 profile._change(window.end, np.inf, window.cores)
         return profile
 
@@ -138,7 +138,7 @@ class AvailabilityProfile:
         return len(self.times)
 
     def advance(self, time: float) -> None:
-        """Let the profile begin at a later time."""
+        """Move the beginning of the profile to a later time."""
         times = self.times
         if len(times) > 1 and times[1] <= time:
             past = bisect_right(times, time) - 1
@@ -146,54 +146,54 @@ class AvailabilityProfile:
         times[0] = max(times[0], time)
 
     def fit(self, cores: int, duration: float) -> Slot | None:
-        """Find the first time from which enough cores stay free for a duration.
+        """Return the earliest slot with enough free cores for a duration.
 
         Parameters
         ----------
         cores : int
-            Cores wanted.
+            Number of cores.
         duration : float
-            For how long, in seconds.
+            Duration in seconds.
 
         Returns
         -------
         Slot or None
-            None if there are never enough.
+            The slot; None if there are never enough cores.
         """
         start = self._earliest(cores, duration, np.inf, np.inf)
         return Slot(start, start + duration, cores, 0) if start < np.inf else None
 
     def begin_round(self) -> None:
-        """Begin a round of :meth:`fit_again`, once for each job that holds a slot."""
+        """Begin a round of compression, in which :meth:`fit_again` is called once for each job with a slot."""
         self._freed_until, self._freed_next = self._freed_next, -np.inf
 
     def fit_again(self, slot: Slot, duration: float) -> Slot:
-        """Find the first slot for a job that holds one, as if it held none.
+        """Return the earliest slot for a job that has a slot, as if it had none.
 
-        The slot was the first when it was taken, or in the last round, so that an earlier one must use what was freed
-        since: by an end, or by another job that has moved.
+        The slot was the earliest when it was taken or in the last round. So an earlier one must use cores that were
+        freed since, by the end of a job or by another job that moved.
 
         Parameters
         ----------
         slot : Slot
-            What the job holds: the first that there was when it was taken.
+            Slot of the job, the earliest at the time it was taken.
         duration : float
-            For how long the job wants its cores, in seconds.
+            Duration in seconds for which the job requests its cores.
 
         Returns
         -------
         Slot
-            The very same if there is none before.
+            The same object if there is no earlier slot.
         """
-        if slot.start == slot.end:  # it holds nothing, so that others may be in its place
+        if slot.start == slot.end:  # an empty slot holds no cores, so others may have been placed over it
             return self.fit(slot.cores, duration) or slot
         start = self._earliest(slot.cores, duration, slot.start, self._freed_until)
         return Slot(start, start + duration, slot.cores, 0) if start < slot.start else slot
 
     def _earliest(self, cores: int, duration: float, before: float, freed_until: float) -> float:
-        """Return the first time from which enough cores stay free, for a duration or until the time ``before``.
+        """Return the earliest time from which enough cores stay free for a duration, or until the time ``before``.
 
-        Without such a time, it is ``before``, as when it would not come before the end of what was freed.
+        Return ``before`` if there is none, or if it would not lie before the end of what was freed.
         """
         times, free = self.times, self.free
         place, stop = 0, bisect_left(times, before)
@@ -214,14 +214,14 @@ class AvailabilityProfile:
         return before
 
     def agrees_with(self, observation: BatchObservation, taken: list[Slot]) -> bool:
-        """Tell whether the profile begins with what is free now, but for slots that are yet to be filled.
+        """Return whether the profile begins with the cores that are free now, apart from slots yet to be filled.
 
         Parameters
         ----------
         observation : BatchObservation
-            Now, where the profile begins.
+            Observation at the beginning of the profile.
         taken : list of Slot
-            Slots that begin now and are taken in the profile, but whose jobs have not started.
+            Slots that begin now and are occupied in the profile although their jobs have not started.
         """
         return self.free[0] + sum(slot.cores for slot in taken) == observation.free_cores
 
@@ -230,13 +230,13 @@ class AvailabilityProfile:
         self._change(slot.start, slot.end, -slot.cores)
 
     def give(self, slot: Slot) -> None:
-        """Free a slot that was taken before."""
+        """Free a slot that was occupied before."""
         self._change(slot.start, slot.end, slot.cores)
         self._freed_until = max(self._freed_until, slot.end)
         self._freed_next = max(self._freed_next, slot.end)
 
     def _change(self, start: float, end: float, change: int) -> None:
-        """Change what is free in an interval, and keep no point at which nothing changes."""
+        """Change the free cores in an interval, and remove points at which nothing changes."""
         if not start < end:
             return
         times, free = self.times, self.free
@@ -257,15 +257,15 @@ class AvailabilityProfile:
 class CoreProfile(AvailabilityProfile):
     """The sets of free cores from now on, as bit sets.
 
-    A job fits where the intersection of the free sets over its whole requested time is large
-    enough, and takes the lowest cores of that: so do the reference schedulers of Batsim.
+    A job fits if the intersection of the free sets over its whole requested time has enough cores; it takes the lowest
+    of them, as in Batsim's reference schedulers.
     """
 
     _add = staticmethod(xor)
 
     @classmethod
     def of_running(cls, observation: BatchObservation) -> Self:
-        """Return what the running jobs leave free, by their expected ends."""
+        """Return the profile of running jobs, by their expected ends."""
         profile = cls(observation.time, observation.free_core_set)
         ends, _, job_ids = expected_releases(observation)
         for end, job_id in zip(ends.tolist(), job_ids.tolist(), strict=True):
@@ -273,7 +273,7 @@ class CoreProfile(AvailabilityProfile):
         return profile
 
     def agrees_with(self, observation: BatchObservation, taken: list[Slot]) -> bool:
-        """Tell whether the profile begins with the cores that are free now, but for slots that are yet to be filled."""
+        """Return whether the profile begins with the cores that are free now, apart from slots yet to be filled."""
         free = self.free[0]
         for slot in taken:
             free |= slot.core_set
@@ -284,11 +284,11 @@ class CoreProfile(AvailabilityProfile):
         self._change(slot.start, slot.end, slot.core_set)
 
     def give(self, slot: Slot) -> None:
-        """Free a slot that was taken before."""
+        """Free a slot that was occupied before."""
         self._change(slot.start, slot.end, slot.core_set)
 
     def fit(self, cores: int, duration: float) -> Slot | None:
-        """Find the first point from which enough cores stay free together for a duration."""
+        """Return the earliest slot in which enough cores, always the same ones, stay free for a duration."""
         for place, start in enumerate(self.times):
             slot = self._slot(place, start, cores, duration, None)
             if slot is not None:
@@ -296,7 +296,7 @@ class CoreProfile(AvailabilityProfile):
         return None
 
     def fit_again(self, slot: Slot, duration: float) -> Slot:
-        """Find the first slot for a job that holds one, as if it held none; it may start as before on lower cores."""
+        """Return the earliest slot for a job as if it had none; it may start as before on lower cores."""
         since, _, cores, _ = slot
         if slot.start == slot.end:
             return self.fit(cores, duration) or slot
@@ -309,7 +309,7 @@ class CoreProfile(AvailabilityProfile):
         return slot if found is None or found == slot else found
 
     def _slot(self, place: int, start: float, cores: int, duration: float, held: Slot | None) -> Slot | None:
-        """Return the slot at or after a point, if there is one; what the job holds counts as free."""
+        """Return the slot that starts at a given point; None if it does not fit. The job's own cores count as free."""
         times, free = self.times, self.free
         end = start + duration
         since, own = (np.inf, 0) if held is None else (held.start, held.core_set)

@@ -1,4 +1,4 @@
-"""The schedule that a log recorded, as an agent: metrics and figures of what the real machine did are had by it."""
+"""An agent that repeats the schedule recorded in a log, for metrics and figures of the real machine's schedule."""
 
 from __future__ import annotations
 
@@ -18,39 +18,39 @@ from desim.reprs import Named
 
 __all__ = ["Recorded"]
 
-#: Seconds by which a recorded start may lie before the submission: times that were moved are rounded.
+#: Seconds by which a recorded start may precede the submission, because shifted times are rounded.
 _ROUNDING = 1e-3
 
 
 class Recorded(Named):
-    """Starts every job when a log says that it started, or, if its cores are taken then, as soon as they are free.
+    """Start every job when a log says that it started or, if its cores are busy then, as soon as they are free.
 
-    Who is late comes first, in the order of the recorded starts, but blocks nobody. A job of which no start is known
-    starts as soon as it can. The model is too small where many jobs are late: it lacks cores, or jobs hold them longer
-    than they did. No job starts before its recorded time.
+    Late jobs come first, in the order of their recorded starts, but do not block others. A job without a recorded start
+    starts as soon as it can. If many jobs are late, the simulated cluster is smaller than the real one, or its jobs
+    hold their cores for longer. No job starts before its recorded time.
 
     Parameters
     ----------
     starts : mapping of int to float
-        When each job started, in seconds of the workload's clock, by its number, such as ``recorded_starts()`` of a
+        Recorded start of each job by job id, in seconds of the workload's clock, such as ``recorded_starts()`` of a
         :class:`desim.workloads.batch.trace.Trace`.
     name : str
-        What the agent is called; ``recorded:FILE`` makes it again.
+        Name of the agent; ``recorded:FILE`` creates the same agent again.
     nodes : mapping of int to sequence of (str, int), optional
-        On which nodes by name, with how many tasks on each, if the log says so. Jobs on a cluster that has them wait
-        for their own; otherwise the cluster chooses.
+        Recorded nodes of each job: pairs (node name, number of tasks). If the cluster has nodes with these names, the
+        job waits for them; otherwise the cluster chooses.
 
     Attributes
     ----------
     delays : dict of int to float
-        By how many seconds the jobs were late that were, in the latest run.
+        Delays in seconds of the jobs that started late in the latest run, by job id.
     unknown : int
-        How many jobs it had of which no start is known.
+        Number of jobs without a recorded start in the latest run.
 
     Raises
     ------
     InvalidConfiguration
-        If no start is known; in a run, if a job is submitted after its recorded start: it is not a job of the log.
+        If there is no recorded start; in a run, if a job is submitted after its recorded start, so is not from the log.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Recorded(Named):
         nodes: Mapping[int, Sequence[tuple[str, int]]] | None = None,
     ) -> None:
         if not starts:
-            raise InvalidConfiguration(f"{name}: no start of a job is recorded: nothing to repeat")
+            raise InvalidConfiguration(f"{name}: got a log without start times, expected at least one")
         self.name = name
         self._recorded = starts
         self._nodes = nodes or {}
@@ -69,53 +69,53 @@ class Recorded(Named):
 
     @classmethod
     def named(cls, source: str) -> Recorded:
-        """Return the agent of a log.
+        """Return the agent for a log.
 
         Parameters
         ----------
         source : str
-            A workload file, or whatever else the workloads of ``batch`` know by name.
+            Workload file, or another name that the ``batch`` workloads accept.
 
         Returns
         -------
         Recorded
-            Its name leads back to the file.
+            The agent, named ``recorded:SOURCE``.
 
         Raises
         ------
         InvalidConfiguration
-            If it records no start.
+            If the log has no start times.
         WorkloadError
-            If it cannot be read.
+            If the log cannot be read.
         """
         provider = plugins.workload_provider("batch", source)
-        knows = getattr(provider, "tells_nodes", None)  # readers of others need not have it
+        knows = getattr(provider, "tells_nodes", None)  # optional for custom readers
         trace = provider.load(source, **({"nodes": "log"} if knows and knows(source) else {})).trace
         nodes = getattr(trace, "recorded_nodes", None)
         return cls({} if trace is None else trace.recorded_starts(), name=f"recorded:{source}", nodes=nodes)
 
     def reset(self, simulation_info: dict[str, Any], rng: np.random.Generator) -> None:
-        """Forget the run before."""
+        """Discard the state of the previous run."""
         self.delays: dict[int, float] = {}
         self.unknown = 0
-        self._due: list[tuple[float, int, int, int]] = []  # a heap of start, number, id and cores of those to come
-        self._late: list[tuple[float, int, int, int]] = []  # the same, sorted, of those whose time has come
-        self._known: set[int] = set()  # the ids in both
+        self._due: list[tuple[float, int, int, int]] = []  # heap of (start, number, job id, cores) of future starts
+        self._late: list[tuple[float, int, int, int]] = []  # the same for due jobs, sorted
+        self._known: set[int] = set()  # job ids in both
         self._count = 0
-        self._numbers: dict[str, int] | None = None  # of the nodes, by name
+        self._numbers: dict[str, int] | None = None  # node numbers by name
 
     def act(self, observation: BatchObservation) -> list[Any] | None:
-        """Start what is due and fits.
+        """Return the due jobs that fit, and the time of the next decision.
 
         Parameters
         ----------
         observation : BatchObservation
-            The queue and the free cores.
+            Queue and free resources.
 
         Returns
         -------
         list or None
-            Jobs to start, and when to ask again.
+            Jobs to start, and when to decide again.
         """
         self._take_in(observation)
         now, free = observation.time, observation.free_cores
@@ -143,7 +143,7 @@ class Recorded(Named):
         return actions or None
 
     def _placed(self, room: NodeRoom, observation: NodeObservation, job_id: int) -> Place | None:
-        """Return where a job starts now, None if it has no room there."""
+        """Return the start of a job on its nodes; None if it does not fit there now."""
         if self._numbers is None:
             self._numbers = {node.name: number for number, node in enumerate(observation.table.nodes)}
         where = [(self._numbers.get(name, -1), tasks) for name, tasks in self._nodes.get(job_id, ())]
@@ -152,9 +152,9 @@ class Recorded(Named):
         return room.starts[-1] if room.start(job_id, shape, 0.0, where if is_known else None) else None
 
     def remarks(self) -> str:
-        """Return how far the latest run was from the log, in a line."""
+        """Return one line on how far the latest run was from the log."""
         total = self._count
-        parts = [f"{total:,} jobs met, {len(self.delays):,} of them started later than recorded"]
+        parts = [f"{total:,} jobs submitted, {len(self.delays):,} of them started later than recorded"]
         if self.delays:
             late = self.delays.values()
             parts.append(f"by {median(late):,.0f} s at the median and {max(late):,.0f} s at most")
@@ -163,7 +163,7 @@ class Recorded(Named):
         return ", ".join(parts)
 
     def _take_in(self, observation: BatchObservation) -> None:
-        """Note when jobs are due that were not in the queue before; most stand at its end."""
+        """Record when new jobs in the queue are due; most are at the end of the queue."""
         queue = observation.queue
         fresh, place = len(queue) - len(self._known), len(queue)
         while fresh:
@@ -177,7 +177,7 @@ class Recorded(Named):
             if start < submitted - _ROUNDING:
                 raise InvalidConfiguration(
                     f"{self.name}: job {job_id} is submitted at {submitted:.10g} s, after its recorded start at "
-                    f"{start:.10g} s: it is not as the log has it"
+                    f"{start:.10g} s; expected the jobs of the log"
                 )
             if math.isnan(start):
                 self.unknown += 1

@@ -22,15 +22,15 @@ __all__ = ["create", "descriptions", "files"]
 
 
 def _window_rule(rest: str) -> Agent:
-    """Return the rule of what is left of a name such as ``window-shortest-9-1`` or ``window-reserving-9-1@7200``."""
+    """Return the window rule of a name such as ``window-reserving-9-1@7200``, given without ``window-``."""
     from desim.agents.batch.window_rules import HORIZON, WindowRule
 
     found = re.fullmatch(r"(.+)-(\d+)-(\d+)(?:@(\d+(?:\.\d+)?|inf))?", rest)
     if found is None:
-        raise InvalidConfiguration(f"no batch agent 'window-{rest}'; want for example window-shortest-9-1")
+        raise InvalidConfiguration(f"unknown batch agent 'window-{rest}'; try for example window-shortest-9-1")
     rule, head, tail, horizon = found.groups()
     if horizon is not None and rule != "reserving":
-        raise InvalidConfiguration(f"no batch agent 'window-{rest}': only 'reserving' has a horizon that one chooses")
+        raise InvalidConfiguration(f"unknown batch agent 'window-{rest}': only rule 'reserving' has a horizon")
     return WindowRule(rule, int(head), int(tail), horizon=float(horizon or HORIZON))  # type: ignore[arg-type]  # it checks
 
 
@@ -40,13 +40,13 @@ def _stem_and_window(source: str) -> tuple[str, str]:
 
 
 def _split_window(source: str) -> Agent:
-    """Return the agent of trained weights: a pretrained name or a path, and perhaps ``@HEAD-TAIL``."""
+    """Return the agent with trained weights, given by a pretrained name or a path, optionally with ``@HEAD-TAIL``."""
     from desim.agents.batch.split_window import SplitWindowAgent
 
     stem, window = _stem_and_window(source)
     head, _, tail = window.partition("-")
     if window and not (head.isdecimal() and tail.isdecimal()):
-        raise InvalidConfiguration(f"no window {window!r}; want for example @9-1")
+        raise InvalidConfiguration(f"window: got {window!r}, expected HEAD-TAIL; try for example @9-1")
     agent = SplitWindowAgent.named(stem, **({"head": int(head), "tail": int(tail)} if window else {}))
     agent.name = f"split-window:{source}"
     return agent
@@ -57,58 +57,61 @@ def _window_files(source: str) -> tuple[Path, ...] | None:
 
 
 def _dbf(source: str) -> Agent:
-    """Return DBF with trained weights: a pretrained name or a path."""
+    """Return DBF with trained weights, given by a pretrained name or a path."""
     from desim.agents.batch.dbf import DBFAgent
 
     return DBFAgent.named(source)
 
 
 def _inspector(source: str, *, released: bool = False) -> Agent:
-    """Return the inspector of trained weights: a pretrained name or a path."""
+    """Return the inspector with trained weights, given by a pretrained name or a path."""
     from desim.agents.batch.inspector import Inspector, SchedInspector
 
     return (SchedInspector if released else Inspector).named(source)
 
 
 def _accepting(base: str, *, released: bool = False) -> Agent:
-    """Return an inspector that accepts everything, which is its base policy."""
+    """Return an inspector that accepts everything, which acts as its base policy does."""
     from desim.agents.batch.inspector import Inspector, SchedInspector
 
     return (SchedInspector if released else Inspector)(base)
 
 
 def _search(rest: str) -> Agent:
-    """Return the search agent of an objective and perhaps a budget, such as ``waiting_time:300``."""
+    """Return the search agent for an objective and optionally a budget, such as ``waiting_time:300``."""
     from desim.agents.batch.search import SearchAgent
 
     return SearchAgent.named(f"batch:{rest}")
 
 
 def _recorded(source: str) -> Agent:
-    """Return what repeats the starts that a log recorded."""
+    """Return the agent that repeats the starts recorded in a log."""
     from desim.agents.batch.recorded import Recorded
 
     return Recorded.named(source)
 
 
 def _log(source: str) -> tuple[Path, ...] | None:
-    """Return the file of a log; None for what only a reader can tell."""
+    """Return the file of a log; None if only a custom reader knows the files."""
     provider = plugins.workload_provider("batch", source)
     return (Path(source),) if plugins.is_ours(provider.__name__) and source not in provider.descriptions() else None
 
 
 def _base_files(base: str) -> tuple[Path, ...] | None:
-    """Return the files of the agent that another one is made of."""
+    """Return the files of a wrapped or base agent."""
     return _REGISTRY.files(base)
 
 
 _BACKFILLING: dict[str, tuple[str, Callable[[str], Agent]]] = {
     "backfilling": ("any later job that fits may start", SimpleBackfilling),
-    "easy": ("a reservation for the first blocked job", EASYBackfilling),
-    "easy-specific": ("the same, on particular cores", partial(EASYBackfilling, specific_cores=True)),
-    "easy-molding": ("each moldable job in the best of its sizes", MoldingBackfilling),
-    "conservative": ("a reservation for every job", ConservativeBackfilling),
-    "conservative-specific": ("the same, on particular cores", partial(ConservativeBackfilling, specific_cores=True)),
+    "easy": ("the first blocked job has a reservation", EASYBackfilling),
+    "easy-specific": ("EASY with reservations of particular cores", partial(EASYBackfilling, specific_cores=True)),
+    "easy-molding": ("EASY with the best size of each moldable job", MoldingBackfilling),
+    "conservative": ("every job has a reservation", ConservativeBackfilling),
+    "conservative-specific": (
+        "every job has a reservation of particular cores",
+        partial(ConservativeBackfilling, specific_cores=True),
+    ),
 }
 
 _REGISTRY: Registry = Registry(
@@ -116,66 +119,67 @@ _REGISTRY: Registry = Registry(
     {name: ((priority.__doc__ or "").splitlines()[0], priority) for name, priority in PRIORITIES.items()},
     {
         **{
-            f"{kind}-PRIORITY": Family(f"Back-filling: {text}.", make, "fcfs")
+            f"{kind}-PRIORITY": Family(f"Backfilling: {text}.", make, "fcfs")
             for kind, (text, make) in _BACKFILLING.items()
         },
         "preempting-AGENT": Family(
-            "An order or a back-filling whose first job preempts others, by quality of service.",
+            "A priority order or backfilling agent whose first job may preempt others, by QOS.",
             lambda base: Preempting(_REGISTRY.create(base)),
             "easy",
             _base_files,
         ),
         "window-RULE-HEAD-TAIL": Family(
-            "A job that fits in a window: the shortest, smallest, first, one at random, and others.", _window_rule
+            "Start a fitting job in a window of the queue: shortest, smallest, first, random, or another rule.",
+            _window_rule,
         ),
-        "window-RULE-HEAD-TAIL@SECONDS": Family(
-            "The rule 'reserving' with another horizon than an hour.", _window_rule
-        ),
+        "window-RULE-HEAD-TAIL@SECONDS": Family("Rule 'reserving' with a horizon other than 3600 s.", _window_rule),
         "split-window:NAME": Family(
-            "A network on a window of the queue: pretrained, or a path such as ./out/split-window-9-1.",
+            "A network over a window of the queue: pretrained name, or path such as ./out/split-window-9-1.",
             _split_window,
             files=_window_files,
         ),
-        "split-window:NAME@HEAD-TAIL": Family("The same on another window.", _split_window, files=_window_files),
+        "split-window:NAME@HEAD-TAIL": Family(
+            "The same network with another window.", _split_window, files=_window_files
+        ),
         "dbf:NAME": Family(
-            "DBF as its paper prints it: pretrained, or a path such as ./out/dbf-m20-t1.",
+            "DBF as published: pretrained name, or path such as ./out/dbf-m20-t1.",
             _dbf,
             files=partial(made_of, agent="dbf"),
         ),
         "inspector:NAME": Family(
-            "A network rejects some choices of a priority, after SchedInspector: pretrained, or a path.",
+            "A network that rejects some choices of a priority, after SchedInspector: pretrained name, or path.",
             _inspector,
             files=partial(made_of, agent="inspector"),
         ),
         "inspector-PRIORITY": Family(
-            "What it inspects: a chosen job keeps its place until it has started, beside others by EASY.", _accepting
+            "Base policy of inspector: the chosen job waits for its cores, and others backfill as in EASY.", _accepting
         ),
         "schedinspector:NAME": Family(
-            "SchedInspector as its program was released: pretrained, or a path.",
+            "SchedInspector as its program was released: pretrained name, or path.",
             partial(_inspector, released=True),
             files=partial(made_of, agent="schedinspector"),
         ),
         "schedinspector-PRIORITY": Family(
-            "What that inspects: others start in order of arrival, if they have ended before.",
+            "Base policy of schedinspector: others start in order of arrival if they end before the chosen job starts.",
             partial(_accepting, released=True),
         ),
         "rollout:BASE": Family(
-            "Tries starts in simulation, another agent doing the rest, for short bounded slowdowns.",
+            "Try starts in simulation, with agent BASE for later decisions, to minimize the mean bounded slowdown.",
             lambda base: RolloutAgent(_REGISTRY.create(base)),
             files=_base_files,
         ),
         "rollout-waiting_time:BASE": Family(
-            "The same, for short waits.",
+            "As rollout, to minimize the mean waiting time.",
             lambda base: RolloutAgent(_REGISTRY.create(base), objective="waiting_time"),
             files=_base_files,
         ),
         "search:batch:OBJECTIVE:BUDGET": Family(
-            "Moves jobs in the order of the queue, and starts what the best plan starts now; needs numba.",
+            "Search over orders of the queue, and start what the best order starts now; needs numba.",
             _search,
             "waiting_time",
         ),
         "recorded:FILE": Family(
-            "Starts jobs when the log says that they started, or as soon as they can.", _recorded, files=_log
+            "Start each job at the time recorded in the log, or as soon as possible after it.", _recorded, files=_log
         ),
     },
 )

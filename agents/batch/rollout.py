@@ -20,21 +20,21 @@ THRESHOLD = 10.0  # seconds, as in the metrics
 
 
 class RolloutAgent(Lookahead):
-    """Starts the job, or waits, where the base agent then gets on best with the jobs that are queued.
+    """Agent that starts the job, or waits, where the base agent's simulated continuation scores best.
 
-    Candidates are the base agent's action, each of the shortest other jobs that fit, the first parts of a list of
-    starts, and to wait. The jobs' requested times are taken for their run times.
+    Candidates are the base agent's action, each of the shortest other jobs that fit, the beginnings of a list of
+    starts, and waiting. Only jobs already queued are simulated, and their requested times are taken as run times.
 
     Parameters
     ----------
     base : Agent
-        See :class:`Lookahead`.
+        Base agent, see :class:`Lookahead`.
     objective : {"bounded_slowdown", "waiting_time"}
-        The mean over the queued jobs, which is to be small; the slowdown by requested times, with a threshold of 10 s.
+        Mean over the queued jobs that is minimized; slowdowns use requested times and a threshold of 10 s.
     width : int
-        How many other jobs to try at most, those first that request the shortest time.
+        Largest number of other jobs to try, those with the shortest requested times first.
     horizon : float
-        How far to look ahead, in seconds; what has not started by then counts as if it did then.
+        Simulated time to look ahead in seconds; jobs that have not started by then count as if they started then.
 
     Raises
     ------
@@ -48,21 +48,21 @@ class RolloutAgent(Lookahead):
         super().__init__(base, objective, get_args(Objective))
         self.width = whole("width", width, least=0)
         if not horizon > 0:
-            raise InvalidConfiguration(f"horizon is {horizon!r}, want a time above 0")
+            raise InvalidConfiguration(f"horizon: got {horizon!r}, expected a time in seconds above 0")
         self.horizon = horizon
 
     def propose(self, observation: BatchObservation) -> Any:
-        """Return the base agent's action; what that would wait for does not bind an agent with more to choose from.
+        """Return the base agent's action without conditions to wait for, since this agent has more choices.
 
         Parameters
         ----------
         observation : BatchObservation
-            The queue and the free cores.
+            Queue and free cores.
 
         Returns
         -------
         object
-            Without :class:`~desim.problems.batch.WaitFor`.
+            Action without any :class:`~desim.problems.batch.WaitFor`.
         """
         action = super().propose(observation)
         if isinstance(action, list):
@@ -70,19 +70,19 @@ class RolloutAgent(Lookahead):
         return None if isinstance(action, WaitFor) else action
 
     def alternatives(self, observation: BatchObservation, action: Any) -> list[Any]:
-        """Return the other jobs that fit, shorter lists of starts, and None.
+        """Return the other jobs that fit, shorter lists of starts, and None (to wait).
 
         Parameters
         ----------
         observation : BatchObservation
-            The queue and the free cores.
+            Queue and free cores.
         action : object
             The base agent's action.
 
         Returns
         -------
         list of object
-            None where at most one thing can be done: nothing fits, or the only job is to be started.
+            Alternative actions; empty if there is no choice: nothing fits, or the only queued job is to start.
         """
         starts = action if isinstance(action, list) else [action]
         names = [each.job_id if isinstance(each, Start | Place) else each for each in starts]
@@ -101,23 +101,23 @@ class RolloutAgent(Lookahead):
         return [*jobs[: self.width], *parts[: self.width], *([] if first is None else [None])]
 
     def tally(self, simulation: Simulation) -> _Starts:
-        """Return what adds up the objective over the jobs that start in a fork.
+        """Return the object that sums the objective over the jobs that start in a fork.
 
         Parameters
         ----------
         simulation : Simulation
-            The fork.
+            The fork, before its first event.
 
         Returns
         -------
         Tally
-            It listens to starts.
+            Running score, registered as a listener for starts.
         """
         return _Starts(simulation, self.objective, self.horizon)
 
 
 class _Starts:
-    """The objective of the queued jobs, as they start."""
+    """Running sum of the objective over the queued jobs as they start."""
 
     def __init__(self, simulation: Simulation, objective: str, horizon: float) -> None:
         self._env = simulation.env
@@ -133,18 +133,18 @@ class _Starts:
         self._sum += self._cost(time - job.submission_time, job.requested_time)
 
     def _cost(self, waiting: float, requested: float) -> float:
-        """Return what a job adds, by its waiting time and its requested time in seconds."""
+        """Return a job's contribution to the objective, by its waiting time and requested time in seconds."""
         if self._bounded:
             return max((waiting + requested) / max(requested, THRESHOLD), 1.0)
         return waiting
 
     def is_over(self, best: Score | None) -> bool:
-        """Tell whether the horizon is reached or the sum is too large already."""
+        """Return whether the horizon is reached, or the sum is already too large to win."""
         beaten = best is not None and not best.unfinished and self._sum > best.value * self._number
         return beaten or self._env.now > self._end
 
     def score(self) -> Score:
-        """Return the mean; jobs that are left are unfinished unless the horizon is reached."""
+        """Return the mean; if the horizon is not reached, jobs still queued count as unfinished."""
         if self._env.now <= self._end:
             return Score(len(self._queue), self._sum / self._number)
         pairs = zip(self._queue.submission_time.tolist(), self._queue.requested_time.tolist(), strict=True)

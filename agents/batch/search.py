@@ -1,12 +1,13 @@
-"""Search over the order of the queue for the batch cluster.
+"""Search over orders of the queue for the batch cluster.
 
-At each decision the known queue is an order, which back-filling turns into starts: by requested times, as if nothing
-else arrived. Jobs are moved to other places for as long as the budget lasts, and what lowers the objective is kept.
-What the best plan starts now is started; the rest of it is where the next decision begins.
+At each decision, a plan is an order of the queued jobs, which backfilling decodes into start times: by requested times,
+as if no further jobs arrived. Single jobs are moved to other positions until the budget is used up, and moves that
+lower the objective are kept. The agent starts the jobs that start now in the best plan; the next decision continues
+from the rest of that plan.
 
-A plan is decoded both by simple and by EASY back-filling, see :mod:`desim.agents.batch.backfilling`, and the better one
-is gone on with. The local search is that of scheduling theory: insertions, first improvement (see for example
-R. Ruiz and T. Stuetzle, European Journal of Operational Research 177(3), 2007, on flow shops).
+A plan is decoded by simple and by EASY backfilling, see :mod:`desim.agents.batch.backfilling`, and the better of the
+two is used. The local search is a standard one of scheduling theory, insertion moves with first improvement (see for
+example R. Ruiz and T. Stuetzle, European Journal of Operational Research 177(3), 2007, on flow shops).
 """
 
 from __future__ import annotations
@@ -34,25 +35,25 @@ Floats = NDArray[np.float64]
 DECODERS = "desim.agents.batch.decoders"
 MOVES = Budget(moves=300)
 THRESHOLD = 10.0  # seconds, as in the metrics
-SHORTEST = 1.0  # seconds, the shortest run time that a slowdown without a bound divides by
-AT_ONCE = 64  # moves between two looks at the clock
-MOST_JOBS = 64  # so many jobs are planned for, those of the least requested time; what is left fills holes
+SHORTEST = 1.0  # seconds; lower limit of the divisor in an unbounded slowdown
+AT_ONCE = 64  # moves between two readings of the clock
+MOST_JOBS = 64  # number of jobs in a plan, those with the shortest requested times; the others fill holes
 
 
 class OrderDecoder:
-    """Decodes orders of the queue that is observed: from arrays that are made once, and by compiled functions.
+    """Decoder of orders of the observed queue, with preallocated arrays and compiled functions.
 
-    Positions are those in the queue, 0 being its head.
+    An order consists of positions in the queue; 0 is its head.
 
     Parameters
     ----------
     rng : numpy.random.Generator
-        What :meth:`improve` draws from; one number is taken.
+        Random generator for :meth:`improve`; one number is drawn from it.
 
     Attributes
     ----------
     score : float
-        Of the last decoding: the waits from now on, each times the weight of its job, added up.
+        Score of the last decoding: weighted sum of waiting times from now on, in seconds.
 
     Raises
     ------
@@ -67,22 +68,22 @@ class OrderDecoder:
         self.score, self._due, self._length = 0.0, 0, 0
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return all but the module of decoders, which cannot be copied."""
+        """Return the state without the module of decoders, which cannot be copied."""
         return {name: value for name, value in vars(self).items() if name != "_compiled"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Look the decoders up again."""
+        """Restore the state and import the decoders again."""
         vars(self).update(state, _compiled=decoders(DECODERS))
 
     def see(self, observation: BatchObservation, weights: Floats | float = 1.0) -> None:
-        """Take in what is observed.
+        """Read the state to decode for.
 
         Parameters
         ----------
         observation : BatchObservation
-            Now; L jobs are queued.
+            Observation with L queued jobs.
         weights : float or array of float, shape (L,)
-            What a second of waiting counts.
+            Weight of a second of waiting, for all jobs or for each.
         """
         queue = observation.queue
         ends, released, _ = expected_releases(observation)
@@ -105,54 +106,54 @@ class OrderDecoder:
         Parameters
         ----------
         order : array of int
-            Positions in the queue. What requests more cores than are up is left out.
+            Positions in the queue, without jobs that request more cores than are up.
         easy : bool
-            Whether by EASY or by simple back-filling.
+            Whether to decode by EASY backfilling; otherwise by simple backfilling.
         limit : float
-            The score from which on nobody wants to know it.
+            Score at which decoding stops because it cannot be an improvement.
 
         Returns
         -------
         float
-            Infinite if it is not below the limit; starts are not known then.
+            Score; infinite if not below the limit, in which case the start times are incomplete.
         """
         self.score, self._due = self._compiled.decode(order, easy, self._situation, limit, self._work)
         return self.score
 
     @property
     def starts(self) -> Floats:
-        """When each job starts by the last decoding, in seconds, shape (L,); only for those in the order."""
+        """Start times of the last decoding in seconds, shape (L,); valid only for jobs in the order."""
         starts: Floats = self._work.starts[: self._length]
         return starts.copy()
 
     @property
     def due(self) -> Integers:
-        """The positions of the jobs that start now by the last decoding, in the order in which they do."""
+        """Positions of the jobs that start now in the last decoding, in order of start."""
         due: Integers = self._work.sequence[: self._due]
         return due.copy()
 
     def improve(self, order: Integers, *, easy: bool, moves: int) -> float:
-        """Try moves of single jobs to other places.
+        """Improve an order by moving single jobs to other positions.
 
         Parameters
         ----------
         order : array of int
-            As in :meth:`decode`; it is changed.
+            Positions in the queue, as in :meth:`decode`; changed in place.
         easy : bool
-            As there.
+            Kind of backfilling, as in :meth:`decode`.
         moves : int
-            How many.
+            Number of moves to try.
 
         Returns
         -------
         float
-            The score that the order has now.
+            Score of the resulting order.
         """
         self.score = self._compiled.improve(order, easy, self._situation, moves, self._work)
         return self.score
 
     def _make_room(self, num_jobs: int, num_running: int) -> None:
-        """Make arrays for so many jobs."""
+        """Allocate arrays for given numbers of queued and running jobs."""
         whole, real = np.int64, np.float64
         self._ends, self._released = np.empty(num_running, real), np.empty(num_running, whole)
         self._cores = np.empty(num_jobs, whole)
@@ -168,27 +169,27 @@ class OrderDecoder:
 
 
 class SearchAgent(Named):
-    """Starts what the best plan starts now, of the plans that a local search over orders of the queue comes by.
+    """Agent that starts the jobs that start now in the best plan, found by local search over orders of the queue.
 
     Parameters
     ----------
     objective : {"waiting_time", "bounded_slowdown", "turnaround_time", "slowdown"}
-        The mean over the queued jobs, which is to be small, by requested times. Of waits and turnaround times the same
-        plans are best. A bounded slowdown has a threshold of 10 s.
+        Mean over the queued jobs that is minimized, by requested times. Waiting time and turnaround time have the same
+        best plans. The bounded slowdown has a threshold of 10 s.
     budget : Budget, optional
-        How long to search at each decision; by default 300 moves.
+        Limit on the search at each decision. Default: 300 moves.
 
     Attributes
     ----------
     name : str
-        Such as ``"search:batch:waiting_time:300"``.
+        Full name, such as ``"search:batch:waiting_time:300"``.
     score : float
-        Of the best plan at the last decision, see :class:`OrderDecoder`.
+        Score of the best plan at the last decision, see :class:`OrderDecoder`.
 
     Raises
     ------
     InvalidConfiguration
-        If there is no such objective.
+        If the objective is unknown.
     MissingDependency
         If numba is not installed.
     """
@@ -201,17 +202,17 @@ class SearchAgent(Named):
 
     @classmethod
     def named(cls, rest: str) -> SearchAgent:
-        """Return the agent of a name.
+        """Return the agent with a given name.
 
         Parameters
         ----------
         rest : str
-            What stands behind ``search:``: ``batch``, ``batch:OBJECTIVE`` or ``batch:OBJECTIVE:BUDGET``.
+            Name without ``search:``: ``batch``, ``batch:OBJECTIVE`` or ``batch:OBJECTIVE:BUDGET``.
 
         Returns
         -------
         SearchAgent
-            A new one.
+            A new agent.
 
         Raises
         ------
@@ -219,10 +220,10 @@ class SearchAgent(Named):
             If a part is unknown.
         """
         name = SearchName.parse("batch", rest, get_args(Objective), MOVES)
-        return cls(name.objective, name.budget)  # type: ignore[arg-type]  # it was looked up
+        return cls(name.objective, name.budget)  # type: ignore[arg-type]  # checked by parse
 
     def reset(self, simulation_info: dict[str, Any], rng: np.random.Generator) -> None:
-        """Forget the last plan, and take the random numbers of a new run; on nodes it is an InvalidConfiguration."""
+        """Begin a run with its random generator; raise InvalidConfiguration if the cluster has nodes."""
         refuse_nodes(simulation_info, self.name, "rollout-waiting_time:easy-sjf")
         self._decoder = OrderDecoder(rng)
         self._plan = np.empty(0, np.int64)
@@ -232,7 +233,7 @@ class SearchAgent(Named):
         """Return the jobs to start, or None."""
         queue, decoder = observation.queue, self._decoder
         up = observation.num_cores - observation.down_cores
-        known = (queue.requested_cores <= up).nonzero()[0]  # wider jobs never start as far as one knows
+        known = (queue.requested_cores <= up).nonzero()[0]  # wider jobs cannot start until cores are repaired
         if not len(known):
             return None
         decoder.see(observation, self._weights(queue.requested_time))
@@ -245,7 +246,7 @@ class SearchAgent(Named):
         return starts or None
 
     def _weights(self, times: Floats) -> Floats | float:
-        """Return what a second of waiting costs each job."""
+        """Return the weight of a second of waiting for each job."""
         if self.objective == "bounded_slowdown":
             return 1.0 / np.maximum(times, THRESHOLD)
         if self.objective == "slowdown":
@@ -253,13 +254,13 @@ class SearchAgent(Named):
         return 1.0
 
     def _beginnings(self, queue: Queue, by_time: Integers) -> list[Integers]:
-        """Return the orders from which the search may begin, the first by requested time."""
+        """Return the orders from which the search may start: by requested time, by area, and the last plan's."""
         areas = queue.requested_time[by_time] * queue.requested_cores[by_time]
         orders = [by_time, by_time[areas.argsort(kind="stable")]]
         return [*orders, self._continued(queue, by_time)] if len(self._plan) else orders
 
     def _continued(self, queue: Queue, by_time: Integers) -> Integers:
-        """Return the last plan's order; new jobs stand before the first of it that request more time."""
+        """Return the last plan's order; each new job precedes the first one in it with a longer requested time."""
         ids = queue.job_id[by_time]
         by_id = ids.argsort()
         places = np.minimum(ids[by_id].searchsorted(self._plan), len(ids) - 1)
@@ -269,11 +270,11 @@ class SearchAgent(Named):
         old, new = by_time[known], by_time[is_new]
         longest = np.maximum.accumulate(
             queue.requested_time[old]
-        )  # so far, which rises at the first that requests more
+        )  # running maximum, which is sorted, so that searchsorted finds the first longer job
         return np.insert(old, longest.searchsorted(queue.requested_time[new], "right"), new)
 
     def _best_beginning(self, orders: list[Integers]) -> tuple[Integers, bool]:
-        """Return the order whose decoding scores best, and whether that is by EASY."""
+        """Return the order with the best score, and whether EASY backfilling gave it."""
         best, easy, least = orders[0], False, math.inf
         for order in orders:
             for reserving in (False, True):
@@ -283,7 +284,7 @@ class SearchAgent(Named):
         return best, easy
 
     def _improve(self, order: Integers, easy: bool) -> float:
-        """Search for as long as the budget allows; return the score."""
+        """Search until the budget is used up; return the score."""
         moves = self.budget.most_moves
         deadline = math.inf if self.budget.seconds is None else perf_counter() + self.budget.seconds
         score = math.inf

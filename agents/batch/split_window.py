@@ -1,9 +1,9 @@
-"""The split-window agent: a network that starts jobs from the two ends of a queue.
+"""The split-window agent: a network that chooses jobs from the head and the tail of the queue.
 
 Source: Wang, Harwood and Rodriguez, "Deep Back-Filling: a split window technique for deep online cluster job
-scheduling", HPCC 2022. Departures: impossible actions have no probability unless asked for; the network scores jobs by
-features with shared weights; and where no job in the window fits, nothing is asked. The agent as the paper prints it is
-:class:`~desim.agents.batch.dbf.DBFAgent`.
+scheduling", HPCC 2022. Departures: impossible actions are masked unless requested otherwise; the network scores jobs by
+their features with shared weights; and decisions are skipped if no job in the window fits. For the agent as published,
+see :class:`~desim.agents.batch.dbf.DBFAgent`.
 """
 
 from __future__ import annotations
@@ -42,23 +42,23 @@ __all__ = ["SplitWindowAgent", "SplitWindowConfig", "WindowScorer", "greedy"]
 Arrays = dict[str, NDArray[Any]]
 
 NETWORKS = ("scorer",)
-"""The networks by name."""
+"""Names of the built-in networks."""
 
 
 class WindowScorer(Policy):
-    """Scores each job from its features, the mean of the window's, and a summary of the cluster.
+    """Network that scores each job by its features, the mean features of the window, and a summary of the cluster.
 
-    Waiting has a score of its own, from the same summary. Only jobs that fit are scored, which are few, so the cost
-    hardly depends on the size of the window, and a trained network serves windows of all sizes.
+    Waiting has a separate score from the same summary. Only jobs that fit are scored, which are few. So the cost hardly
+    depends on the size of the window, and a trained network can be used with windows of any size.
 
     Parameters
     ----------
     rng : numpy.random.Generator
-        For the weights.
+        Random generator for the initial weights.
     hidden : sequence of int
-        Units of the hidden layers of each of the three networks: jobs, waiting, value.
+        Numbers of units of the hidden layers, in each of the three networks: jobs, waiting, value.
     masked : bool
-        Whether impossible actions have no probability; otherwise they may be chosen, and end the cycle.
+        Whether impossible actions have probability 0. Otherwise they may be chosen, which ends the scheduling cycle.
     """
 
     def __init__(self, rng: np.random.Generator, *, hidden: Sequence[int] = (64, 32), masked: bool = True) -> None:
@@ -69,13 +69,13 @@ class WindowScorer(Policy):
         self.wait_score = initialized(mlp([summary, *hidden, 1], nn.Tanh), rng, 0.01)
         last = self.wait_score[-1]
         assert isinstance(last, nn.Linear)
-        nn.init.constant_(last.bias, -2.0)  # begins by starting what fits
+        nn.init.constant_(last.bias, -2.0)  # a new network rarely waits if a job fits
         self.critic = initialized(mlp([summary, *hidden, 1], nn.Tanh), rng)
 
     def forward(self, observations: dict[str, Tensor]) -> tuple[Distribution, Tensor]:
         """Return the distribution over M + 1 actions, and the values, shape (B,)."""
         jobs, cluster, mask = observations["jobs"], observations["cluster"], observations[ACTION_MASK]
-        present = jobs[:, :, 0].sum(1, keepdim=True).clamp(min=1.0)  # empty slots count for nothing
+        present = jobs[:, :, 0].sum(1, keepdim=True).clamp(min=1.0)  # empty slots do not count
         summary = torch.cat([cluster, jobs.sum(1) / present], dim=1)
         scored = mask[:, :-1].bool() if self.masked else torch.ones_like(mask[:, :-1], dtype=torch.bool)
         rows, slots = scored.nonzero(as_tuple=True)
@@ -88,17 +88,17 @@ class WindowScorer(Policy):
 
 
 def greedy(policy: Policy) -> Callable[[Arrays], int] | None:
-    """Return what finds the most likely action for an encoded observation, of equal ones the first.
+    """Return a fast function for the most likely action in an encoded observation; ties go to the first action.
 
     Parameters
     ----------
     policy : Policy
-        Later changes of its weights have no effect.
+        Network; later changes of its weights have no effect.
 
     Returns
     -------
     callable or None
-        None for networks that are not known here, or that compute in a way of their own.
+        The function; None for unknown networks and for subclasses that change the computation.
     """
     if not (isinstance(policy, WindowScorer) and computes_as(policy, WindowScorer)):
         return None
@@ -128,26 +128,26 @@ def _of_scorer(policy: WindowScorer) -> Callable[[Arrays], int]:
 
 @dataclass(frozen=True)
 class SplitWindowConfig(AgentConfig[Policy]):
-    """Window, observation and network.
+    """Window, observation and network of the split-window agent.
 
     Parameters
     ----------
     head : int
-        Slots of the window at the head of the queue.
+        Number of slots of the window at the head of the queue.
     tail : int
-        Slots at its tail.
+        Number of slots of the window at the tail of the queue.
     network : str
-        "scorer": one that scores every job with the same weights from its features; or ``module:Name``, one of your own
-        over the features.
+        Name of the network: "scorer", which scores every job by its features with the same weights; or MODULE:NAME, a
+        custom network over the features.
     hidden : tuple of int
-        Units of the hidden layers; by default 64 32.
+        Numbers of units of the hidden layers; empty for 64 32.
     masked : bool
-        Impossible actions have no probability; otherwise they may be chosen, and end the scheduling cycle.
+        Whether impossible actions have probability 0. If not, they may be chosen, which ends the scheduling cycle.
     num_cores : int
-        Cores of the cluster in training; the scorer serves clusters of any size.
+        Number of cores of the cluster in training; with the scorer, an agent can run on clusters of any size.
     reserve_after : float, optional
-        Once the oldest job has waited for so long, in seconds, it has a reservation, and what would delay it is
-        impossible.
+        Waiting time in seconds after which the oldest job gets a reservation; starts that would delay it are impossible
+        then. Without it, there is no reservation.
     """
 
     agent_kind: ClassVar[str] = "split-window"
@@ -161,7 +161,7 @@ class SplitWindowConfig(AgentConfig[Policy]):
     reserve_after: float | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what is out of range."""
+        """Raise InvalidConfiguration if a value is out of range."""
         check_known("network", self.network, NETWORKS)
         self.encoder()
 
@@ -171,35 +171,35 @@ class SplitWindowConfig(AgentConfig[Policy]):
 
     @property
     def reserve_after_or_never(self) -> float:
-        """When the oldest job gets a reservation, in seconds of waiting; infinity for never."""
+        """Waiting time in seconds after which the oldest job gets a reservation; infinity for never."""
         return math.inf if self.reserve_after is None else self.reserve_after
 
     def policy(self, rng: np.random.Generator) -> Policy:
-        """Return a new network, actor and critic, with weights from a generator."""
+        """Return a new network (actor and critic) with weights from a random generator."""
         if self.network == "scorer":
             return WindowScorer(rng, hidden=self.hidden or (64, 32), masked=self.masked)
         return own_network(self.network, self.encoder(), rng)
 
     @classmethod
     def load(cls, stem: str | Path, changes: Mapping[str, Any] | None = None) -> tuple[Self, Policy]:
-        """Return a configuration and its network, as for any agent; the window can be another one for the scorer."""
+        """Return a configuration and its network from files; with the scorer, the window may be changed."""
         config, policy = super().load(stem)
         if changes and config.network != "scorer":
-            raise InvalidConfiguration(f"the network of {stem} is bound to its window")
+            raise InvalidConfiguration(f"window: got a change, expected that of {stem}; only 'scorer' takes any window")
         return replace(config, **(changes or {})), policy
 
 
 class SplitWindowAgent(LearnedAgent):
-    """Starts the job that a network chooses from a split window, again and again until it chooses to wait.
+    """Agent that starts the jobs that a network chooses from a split window, until it chooses to wait.
 
     Parameters
     ----------
     policy : Policy
-        The network; later changes of its weights may have no effect.
+        Network; later changes of its weights may have no effect.
     config : SplitWindowConfig
-        What it sees.
+        Window, observation and network of the agent.
     name : str
-        For records and tables.
+        Name for records and tables.
     """
 
     config_type = SplitWindowConfig
@@ -212,7 +212,7 @@ class SplitWindowAgent(LearnedAgent):
         self._choose = greedy(self.policy)
 
     def reset(self, simulation_info: dict[str, Any], rng: np.random.Generator) -> None:
-        """Begin a run; nodes are an InvalidConfiguration."""
+        """Begin a run; raise InvalidConfiguration if the cluster has nodes."""
         refuse_nodes(simulation_info, self.name, "backfilling-sjf")
 
     def act(self, observation: BatchObservation) -> int | None:

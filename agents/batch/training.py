@@ -1,7 +1,7 @@
-"""Trainings for the batch cluster: of the split-window agent, and of an inspector.
+"""Trainings of agents for the batch cluster: the split-window agent, DBF, and the inspectors.
 
-Workloads for training and for validation are generated from seeds that are kept apart; a real trace, or the one that
-a paper used, is left for the evaluation.
+Training and validation workloads are generated from disjoint sets of seeds. Real traces, and the traces of the papers,
+are used for evaluation only.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ __all__ = [
 VALIDATION_SEED = 1_000_000
 
 ADVISED = 3
-"""What the seeds of episodes with an expert's advice begin with, which keeps them apart from those of the training."""
+"""First element of the seeds of episodes with an expert's actions; it keeps them apart from the training's seeds."""
 
 LONGEST = 20
-"""Decisions a job, at most, in an episode; as in the environment."""
+"""Largest number of decisions per job in an episode, as in the environment."""
 
 WINDOWS = tuple((size - tail, tail) for size in (8, 10, 16, 20, 32, 64) for tail in range(1, size + 1))
-"""The windows of the DBF paper's figure 5 with at least one slot at the tail."""
+"""The windows of the DBF paper's figure 5 that have at least one slot at the tail."""
 
 MEASURES = (
     "waiting_time_mean",
@@ -70,27 +70,27 @@ MEASURES = (
 )
 
 FLOOR = -1.0
-"""The least that a sequence of jobs can earn an inspector; with minus infinity it would be the paper's reward."""
+"""Lower limit of an inspector's reward per sequence of jobs; minus infinity would give the paper's reward."""
 
 
 @dataclass(frozen=True)
 class EpisodeOptions:
-    """Where episodes come from. Traces of several loads, overestimates and clusters take turns.
+    """Source of the episodes. Traces with different loads, overestimates and cluster sizes alternate.
 
     Parameters
     ----------
     load : tuple of float
-        Offered loads of the generated traces; the DBF paper's trace has 1.06. One number stands for itself.
+        Offered loads of the generated traces; the DBF paper's trace has 1.06. A single number is also accepted.
     overestimate : tuple of float
-        Generated jobs request between 1 and this times their actual run time.
+        Largest ratios of requested to actual run time; the ratio of each job is sampled between 1 and this.
     cluster_sizes : tuple of int
-        Cores of the clusters; by default as many as the agent's.
+        Numbers of cores of the clusters; empty for the num_cores of the agent.
     num_traces : int
-        Generated traces for training; a quarter as many for validation.
+        Number of generated traces for training; validation has a quarter as many.
     trace_jobs : int
-        Jobs of a trace.
+        Number of jobs per trace.
     num_jobs : int
-        Jobs of an episode.
+        Number of jobs per episode.
     """
 
     load: tuple[float, ...] = (1.06,)
@@ -101,12 +101,12 @@ class EpisodeOptions:
     num_jobs: int = 1_000
 
     def __post_init__(self) -> None:
-        """Refuse what is out of range."""
+        """Raise InvalidConfiguration if a value is out of range."""
         for name in ("load", "overestimate"):
             value = getattr(self, name)
             object.__setattr__(self, name, tuple(value) if isinstance(value, Iterable) else (value,))
         if not (self.load and self.overestimate):
-            raise InvalidConfiguration("load or overestimate is empty: there is nothing to draw from")
+            raise InvalidConfiguration("load or overestimate: got an empty tuple, expected at least one number")
         for load in self.load:
             finite("load", load, above=0)
         for cores in self.cluster_sizes:
@@ -117,30 +117,30 @@ class EpisodeOptions:
 def trace_episodes(
     options: EpisodeOptions, num_cores: int, *, validation: bool, arrivals: Literal["open", "closed"] = "open"
 ) -> Episodes:
-    """Return the episodes for training or validation, made once in each process.
+    """Return the episodes for training or validation, generated once per process.
 
     Parameters
     ----------
     options : EpisodeOptions
-        What they are like.
+        Description of the episodes.
     num_cores : int
-        Cores of the cluster, if the options name none.
+        Number of cores of the cluster if the options do not contain cluster sizes.
     validation : bool
-        Whether they are for validation, from other seeds.
+        Whether the episodes are for validation, with other seeds than those for training.
     arrivals : {"open", "closed"}
-        Whether jobs go on arriving until those of an episode have been started.
+        Whether jobs keep arriving until all jobs of an episode have started ("open") or not ("closed").
 
     Returns
     -------
     callable
-        Draws an episode of generated traces.
+        Function that samples an episode from the generated traces.
     """
     provider = plugins.workload_provider("batch", "lublin")
     count = max(options.num_traces // 4, 1) if validation else options.num_traces
     first = VALIDATION_SEED if validation else 1
     settings = list(product(options.load, options.overestimate, options.cluster_sizes or (num_cores,)))
     traces: dict[int, list[list[Job]]] = {}
-    for number in range(max(count, len(settings))):  # each setting has a trace at least
+    for number in range(max(count, len(settings))):  # at least one trace per setting
         load, overestimate, cores = settings[number % len(settings)]
         more = {"num_jobs": options.trace_jobs, "load": load, "overestimate": overestimate}
         loaded = provider.load("lublin", num_cores=cores, seed=first + number, **more)
@@ -150,44 +150,44 @@ def trace_episodes(
 
 
 def _one_of(parts: Sequence[Episodes], rng: np.random.Generator) -> Problem:
-    """Return an episode of a cluster, each of which is equally likely."""
+    """Return an episode of one of the cluster sizes, each equally likely."""
     return parts[int(rng.integers(len(parts)))](rng)
 
 
 @dataclass(frozen=True)
 class SplitWindowTraining(TrainingSettings[Policy]):
-    """Train an agent of the batch cluster; its weights and their card are written to the directory.
+    """Train an agent for the batch cluster and write its weights and model card to a directory.
 
-    Examples::
+    For example:
 
-        desim train batch --quick --out quick
-        desim train batch --head 19 --tail 1 --seed 2 --num-workers 2 --out m20
-        desim train batch --group-size 8 --whole-episodes --num-steps 4000 --warm-start 12 --out grouped
+    * desim train batch --quick --out quick
+    * desim train batch --head 19 --tail 1 --seed 2 --num-workers 2 --out m20
+    * desim train batch --group-size 8 --whole-episodes --num-steps 4000 --warm-start 12 --out grouped
 
-    Ctrl-C ends a training early; the same command goes on from where it was, to the same numbers.
+    Ctrl-C interrupts a training. The same command resumes it and gives the same numbers as without the interruption.
 
     Parameters
     ----------
     agent : SplitWindowConfig
         Window and network.
     learning : LearningConfig
-        How it learns. What comes an hour later counts 2 % less, whatever the number of decisions in between.
+        Learning algorithm. The discount is 2 % per simulated hour, regardless of the number of decisions.
     training : TrainingConfig
         Length, seed and environments.
     episodes : EpisodeOptions
         Workloads.
     any_window : bool
-        Give each episode a window of its own, of 8 to 64 slots with at least one at the tail; for the scorer.
+        Sample a window of 8 to 64 slots, at least one of them at the tail, for each episode; needs network "scorer".
     reward : str
-        "waiting" or "long-waits": minus the waiting time of all jobs, or its fourth power; "paper" or "scaled": the DBF
-        paper's, or that with constants; or ``module:name``, one of your own. With long waits and with your own the
-        weights with the highest return are kept.
+        Name of the reward: "waiting" (minus the waiting time of all jobs), "long-waits" (minus its fourth power),
+        the DBF paper's "paper", "scaled" (the same with scaling constants), or MODULE:NAME for a custom reward. For
+        long-waits and custom rewards, the weights with the highest return are kept.
     warm_start : int
-        Rounds in which the agent first learns to do what an expert does. With ``total_steps`` 0 it learns no more.
+        Number of rounds of imitating the expert before learning starts. With total_steps 0, only the warm start runs.
     expert : str
-        A rule of the window: "shortest" job first; the same with a reservation, "reserving"; or the shortest and oldest
-        first, "aged". Or any agent of the batch cluster, such as "search:batch", which sees the whole queue; the
-        network then learns in whole episodes, from those of all rounds.
+        Name of the agent to imitate in the warm start: a rule that sees only the window, "shortest" (job first), the
+        same with a reservation, "reserving", or "aged" (shortest and oldest first); or any batch agent, for example
+        search:batch, which sees the whole queue. Imitating such an agent uses whole episodes and all past rounds.
     """
 
     trained: ClassVar[str] = "batch"
@@ -206,7 +206,7 @@ class SplitWindowTraining(TrainingSettings[Policy]):
     expert: str = "reserving"
 
     def __post_init__(self) -> None:
-        """Refuse what does not go together, and experts that are not known."""
+        """Raise InvalidConfiguration if settings contradict each other or the expert is unknown."""
         super().__post_init__()
         check_known("reward", self.reward, REWARDS)
         if self.expert not in EXPERTS:
@@ -214,21 +214,21 @@ class SplitWindowTraining(TrainingSettings[Policy]):
 
     @classmethod
     def quick(cls) -> SplitWindowTraining:
-        """Return a small training of a few minutes."""
+        """Return settings for a training of a few minutes."""
         return cls(
             episodes=EpisodeOptions(num_traces=16),
             training=TrainingConfig(total_steps=400_000, validate_every=10),
-            warm_start=6,  # from random weights, so short a training ends with those that it began with
+            warm_start=6,  # a training this short does not improve on random initial weights by itself
         )
 
     @property
     def default_name(self) -> str:
-        """The name of the window."""
+        """Name of the agent, after its window."""
         return f"split-window-{self.agent.head}-{self.agent.tail}"
 
     def task(self) -> Task:
-        """Return what is to be learned."""
-        by_return = self.reward not in ("waiting", "paper", "scaled")  # the mean wait is not what matters then
+        """Return the learning task: environments, metrics and the objective."""
+        by_return = self.reward not in ("waiting", "paper", "scaled")  # the mean wait is not the objective then
         return Task(
             partial(make_env, self),
             partial(make_env, self, validation=True),
@@ -238,7 +238,7 @@ class SplitWindowTraining(TrainingSettings[Policy]):
         )
 
     def warm_up(self, training: Training) -> float | None:
-        """Let the policy imitate the expert while it acts itself; return in which share of the decisions it agreed."""
+        """Let the policy imitate the expert while acting itself; return the share of decisions on which both agree."""
         if not self.warm_start:
             return None
         learner, rounds = training.student, self.warm_start
@@ -250,19 +250,19 @@ class SplitWindowTraining(TrainingSettings[Policy]):
 
 
 def _advised(settings: SplitWindowTraining) -> Advised:
-    """Return an environment for training that tells what the expert would do."""
+    """Return a training environment that labels each decision with the expert's action."""
     return Advised(make_env(settings), create(settings.expert))
 
 
 def make_env(settings: SplitWindowTraining, *, validation: bool = False) -> BatchEnv:
-    """Return an environment for training or for validation, which does not ask where there is no choice.
+    """Return an environment for training or validation that skips decisions without a choice.
 
     Parameters
     ----------
     settings : SplitWindowTraining
         Window, observation, reward and workloads.
     validation : bool
-        Whether it is for validation.
+        Whether the environment is for validation.
     """
     agent, episodes = settings.agent, settings.episodes
     return BatchEnv(
@@ -277,12 +277,12 @@ def make_env(settings: SplitWindowTraining, *, validation: bool = False) -> Batc
 
 
 def measure(gym_env: Any) -> dict[str, float]:
-    """Return metrics of an episode that has ended; jobs still queued count with their waiting time so far.
+    """Return metrics of a finished episode; jobs still queued count with their waiting time so far.
 
     Parameters
     ----------
     gym_env : gymnasium.Env
-        A batch environment.
+        Batch environment.
     """
     metrics = gym_env.unwrapped.result().metrics(unfinished="include")
     return {name: metrics[name] for name in MEASURES}
@@ -290,25 +290,25 @@ def measure(gym_env: Any) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class DBFTraining(TrainingSettings[MLPPolicy]):
-    """Train DBF as its paper prints it; its weights and their card are written to the directory.
+    """Train DBF as published and write its weights and model card to a directory.
 
-    Source: Wang, Harwood and Rodriguez, "Deep Back-Filling", HPCC 2022, section IV-A: PPO, an update after each
-    episode, which ends with the 1,000th start; nothing is masked, and all decisions are asked for. An episode has about
-    3,000 decisions; the paper's 100,000 episodes are ``--total-steps 300000000``.
+    Source: Wang, Harwood and Rodriguez, "Deep Back-Filling", HPCC 2022, section IV-A: PPO with one update after each
+    episode, which ends with the 1,000th job start. No action is masked and no decision is skipped. An episode has
+    about 3,000 decisions; the paper's 100,000 episodes correspond to --total-steps 300000000.
 
-    Examples::
+    For example:
 
-        desim train batch-dbf --out m20
-        desim train batch-dbf --head 19 --tail 1 --out m20-t1
+    * desim train batch-dbf --out m20
+    * desim train batch-dbf --head 19 --tail 1 --out m20-t1
 
-    Ctrl-C ends a training early; the same command goes on from where it was, as does one with more steps.
+    Ctrl-C interrupts a training. The same command, or one with more steps, resumes it.
 
     Parameters
     ----------
     agent : DBFConfig
         Window and network.
     learning : LearningConfig
-        How it learns: the paper's learning rate, clip, discount and minibatch; the rest it does not state.
+        Learning algorithm, with the paper's learning rate, clip range, discount and minibatch size (it states no more).
     training : TrainingConfig
         Length, seed and environments.
     episodes : EpisodeOptions
@@ -336,17 +336,17 @@ class DBFTraining(TrainingSettings[MLPPolicy]):
 
     @classmethod
     def quick(cls) -> DBFTraining:
-        """Return a small training of a few minutes."""
+        """Return settings for a training of a few minutes."""
         training = TrainingConfig(30_000, num_envs=1, num_steps=LONGEST * 1_000, whole_episodes=True, validate_every=5)
         return cls(training=training, episodes=EpisodeOptions(num_traces=16))
 
     @property
     def default_name(self) -> str:
-        """The name of the window."""
+        """Name of the agent, after its window."""
         return f"dbf-m{self.agent.head + self.agent.tail}-t{self.agent.tail}"
 
     def task(self) -> Task:
-        """Return what is to be learned."""
+        """Return the learning task: environments, metrics and the objective."""
         return Task(
             partial(make_dbf_env, self),
             partial(make_dbf_env, self, validation=True),
@@ -358,14 +358,14 @@ class DBFTraining(TrainingSettings[MLPPolicy]):
 
 
 def make_dbf_env(settings: DBFTraining, *, validation: bool = False) -> BatchEnv:
-    """Return an environment for training or for validation, with the paper's observation and reward.
+    """Return an environment for training or validation with the paper's observation and reward.
 
     Parameters
     ----------
     settings : DBFTraining
         Window and workloads.
     validation : bool
-        Whether it is for validation.
+        Whether the environment is for validation.
     """
     agent, episodes = settings.agent, settings.episodes
     return BatchEnv(
@@ -380,32 +380,30 @@ def make_dbf_env(settings: DBFTraining, *, validation: bool = False) -> BatchEnv
 
 @dataclass(frozen=True)
 class InspectorTraining(TrainingSettings[Policy]):
-    """Train a SchedInspector over a priority; its weights and their card are written to the directory.
+    """Train a SchedInspector for a priority rule and write its weights and model card to a directory.
 
-    Source: Zhang, Dai and Xie, "SchedInspector", HPDC 2022: PPO on sequences of 128 jobs, and the relative improvement
-    of the average bounded slowdown over the base policy alone; ``batch-schedinspector`` is that. Departures: what a
-    sequence can lose is limited, because a few sequences with next to no waiting would decide everything; a new network
-    begins by accepting, which is why there is no warm start; several environments face the same sequence; the best
-    weights are those with the least mean.
+    Source: Zhang, Dai and Xie, "SchedInspector", HPDC 2022: PPO on sequences of 128 jobs; the reward is the relative
+    improvement of the average bounded slowdown over the base policy alone. For the authors' released program, see
+    batch-schedinspector. Departures from the paper: the loss per sequence is limited, because otherwise a few sequences
+    with almost no waiting would decide everything; a new network accepts every job at first, so there is no warm start;
+    several environments run the same sequence; and the weights with the lowest validation mean are kept.
 
-    Examples::
-
-        desim train batch-inspector --base f1 --out f1
+    Example: desim train batch-inspector --base f1 --out f1
 
     Parameters
     ----------
     agent : InspectorConfig
         Base policy, rules and network.
     learning : LearningConfig
-        How it learns. Nothing is discounted, because only the end of a sequence is rewarded.
+        Learning algorithm. There is no discounting, because only the end of a sequence is rewarded.
     training : TrainingConfig
         Length, seed and environments.
     num_cores : int
-        Cores of the cluster.
+        Number of cores of the cluster.
     episodes : EpisodeOptions
         Workloads.
     reward : {"bounded_slowdown", "waiting_time"}
-        Whose relative improvement over the base is earned, and whose mean is to be least in validation.
+        Metric whose relative improvement over the base policy is rewarded, and whose validation mean is minimized.
     """
 
     trained: ClassVar[str] = "batch-inspector"
@@ -433,16 +431,16 @@ class InspectorTraining(TrainingSettings[Policy]):
 
     @classmethod
     def quick(cls) -> InspectorTraining:
-        """Return a small training of a few minutes."""
+        """Return settings for a training of a few minutes."""
         return cls(training=TrainingConfig(60_000, num_envs=64, num_steps=10_000, whole_episodes=True, group_size=16))
 
     @property
     def default_name(self) -> str:
-        """The name of the priority."""
+        """Name of the agent, after its priority."""
         return f"inspector-{self.agent.base}"
 
     def task(self) -> Task:
-        """Return what is to be learned."""
+        """Return the learning task: environments, metrics and the objective."""
         return Task(
             partial(make_inspector_env, self),
             partial(make_inspector_env, self, validation=True),
@@ -453,14 +451,14 @@ class InspectorTraining(TrainingSettings[Policy]):
 
 
 def make_inspector_env(settings: InspectorTraining, *, validation: bool = False) -> InspectorEnv:
-    """Return an environment for training or for validation, whose sequences are cut from generated traces.
+    """Return an environment for training or validation with sequences cut from generated traces.
 
     Parameters
     ----------
     settings : InspectorTraining
         Base policy, rules, reward and workloads.
     validation : bool
-        Whether it is for validation.
+        Whether the environment is for validation.
     """
     sequences = trace_episodes(settings.episodes, settings.num_cores, validation=validation, arrivals="closed")
     base = BackfilledPriority(settings.agent.base)
@@ -469,26 +467,25 @@ def make_inspector_env(settings: InspectorTraining, *, validation: bool = False)
 
 @dataclass(frozen=True)
 class SchedInspectorTraining(TrainingSettings[MLPPolicy]):
-    """Train the SchedInspector of the released program; its weights and their card are written to the directory.
+    """Train SchedInspector as its released program does and write its weights and model card to a directory.
 
-    Source: Zhang, Dai and Xie, "SchedInspector", HPDC 2022, and the program DIR-LAB/SchedInspector: 100 sequences of
-    128 jobs an update, up to 80 steps over all of them at once, any number of rejections, and an improvement that is
-    divided by the larger of the two slowdowns. Its 4,000 updates are about ``--total-steps 60000000``.
+    Source: Zhang, Dai and Xie, "SchedInspector", HPDC 2022, and the program DIR-LAB/SchedInspector: 100 sequences
+    of 128 jobs per update, up to 80 optimizer steps over all of them at once, any number of rejections, and a reward
+    that is the improvement divided by the larger of the two slowdowns. Its 4,000 updates are
+    about --total-steps 60000000.
 
-    Examples::
-
-        desim train batch-schedinspector --out released
+    Example: desim train batch-schedinspector --out released
 
     Parameters
     ----------
     agent : SchedInspectorConfig
         Base policy, rules and network.
     learning : LearningConfig
-        How it learns. Nothing is discounted, because only the end of a sequence is rewarded.
+        Learning algorithm. There is no discounting, because only the end of a sequence is rewarded.
     training : TrainingConfig
         Length, seed and environments.
     num_cores : int
-        Cores of the cluster.
+        Number of cores of the cluster.
     episodes : EpisodeOptions
         Workloads.
     """
@@ -523,16 +520,16 @@ class SchedInspectorTraining(TrainingSettings[MLPPolicy]):
 
     @classmethod
     def quick(cls) -> SchedInspectorTraining:
-        """Return a small training of a few minutes."""
+        """Return settings for a training of a few minutes."""
         return cls(training=TrainingConfig(60_000, num_envs=50, num_steps=10_000, whole_episodes=True))
 
     @property
     def default_name(self) -> str:
-        """The name of the priority."""
+        """Name of the agent, after its priority."""
         return f"schedinspector-{self.agent.base}"
 
     def task(self) -> Task:
-        """Return what is to be learned."""
+        """Return the learning task: environments, metrics and the objective."""
         return Task(
             partial(make_schedinspector_env, self),
             partial(make_schedinspector_env, self, validation=True),
@@ -544,14 +541,14 @@ class SchedInspectorTraining(TrainingSettings[MLPPolicy]):
 
 
 def make_schedinspector_env(settings: SchedInspectorTraining, *, validation: bool = False) -> InspectorEnv:
-    """Return an environment for training, without a limit to rejections, or for validation, with it.
+    """Return an environment: for training with unlimited rejections, for validation with the agent's limit.
 
     Parameters
     ----------
     settings : SchedInspectorTraining
         Base policy, rules and workloads.
     validation : bool
-        Whether it is for validation.
+        Whether the environment is for validation.
     """
     agent = settings.agent
     sequences = trace_episodes(settings.episodes, settings.num_cores, validation=validation, arrivals="closed")
@@ -560,12 +557,12 @@ def make_schedinspector_env(settings: SchedInspectorTraining, *, validation: boo
 
 
 def measure_inspector(gym_env: Any) -> dict[str, float]:
-    """Return what the inspector and, after ``base_``, the base policy alone have made of a sequence that is over.
+    """Return the metrics of a finished sequence, with the inspector and (prefix ``base_``) with the base policy alone.
 
     Parameters
     ----------
     gym_env : InspectorEnv
-        At the end of an episode.
+        Environment at the end of an episode.
     """
     found: dict[str, float] = {}
     for prefix, metrics in zip(("", "base_"), gym_env.improvement.metrics, strict=True):

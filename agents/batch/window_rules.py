@@ -1,4 +1,4 @@
-"""Rules without learning that see no more than a split window: the controls of every learned agent, and its experts.
+"""Simple rules that see only a split window: baselines for learned agents, and experts for imitation.
 
 Source: the window of Wang, Harwood and Rodriguez, "Deep Back-Filling", HPCC 2022.
 """
@@ -31,48 +31,49 @@ Arrays = dict[str, NDArray[Any]]
 
 Rule = Literal["random", "shortest", "smallest", "first", "reserving", "weighing", "aged"]
 RULES: tuple[Rule, ...] = ("random", "shortest", "smallest", "first", "reserving", "weighing", "aged")
-"""The rules by name."""
+"""Names of the rules."""
 
 HORIZON = 3600.0
-"""Of the rule "reserving", in seconds, unless another one is asked for."""
+"""Default horizon of the rule "reserving", in seconds."""
 
 AGE_POWER = 4.0
-"""How strongly the rule "aged" prefers jobs that have waited for long."""
+"""Exponent of the waiting time in the rule "aged"."""
 
 
 class WindowRule(Named):
-    """Starts one job after the other of those in the window that fit, and waits only if none does.
+    """Agent that starts one fitting job of the window at a time and waits only if none may start.
 
     Parameters
     ----------
     rule : {"random", "shortest", "smallest", "first", "reserving", "weighing", "aged"}
-        Which: any, with equal probabilities; the one with the least requested time; that with the least requested
-        cores; or the first in the window. Of equal jobs the first. "reserving" is "shortest" with a reservation: if
-        the shortest job that does not fit could start within the horizon, no longer one that would delay it starts.
-        "weighing" is "reserving" with a horizon of its own for each job that would delay the reserved one: half of
-        what it takes longer, by requested times.
-        "aged" takes the least requested time over the fourth power of the waiting time, each plus one second, and
-        once the oldest job of the queue has waited for `reserve_after`, starts nothing that would delay it.
+        Name of the rule; ties go to the first job in the window. "random": any job, with equal probabilities;
+        "shortest": least requested time; "smallest": least requested cores; "first": first in the window.
+        "reserving": as "shortest", but if the shortest job that does not fit could start within the horizon, longer
+        jobs that would delay it are not started. "weighing": as "reserving", with a separate horizon for each job that
+        would delay the reserved one: half of the difference of their requested times. "aged": least ratio of requested
+        time to the fourth power of waiting time, each plus one second; once the oldest job of the queue has waited for
+        `reserve_after`, no job that would delay it is started.
     head : int
-        Slots at the head of the queue.
+        Number of slots of the window at the head of the queue.
     tail : int
-        Slots at its tail.
+        Number of slots of the window at the tail of the queue.
     horizon : float
-        Of the rule "reserving", in seconds.
+        Horizon of the rule "reserving", in seconds.
     reserve_after : float
-        Of the rule "aged", in seconds.
+        Waiting time in seconds after which the oldest job gets a reservation in the rule "aged".
 
     Raises
     ------
     InvalidConfiguration
-        If there is no such rule, or the window makes no sense; aged needs a slot at the head.
+        If the rule is unknown or the window is invalid; the rule "aged" needs a slot at the head.
 
     Notes
     -----
-    The horizon of "weighing" compares two orders. A job that takes p seconds and fits would delay the reserved one,
-    which takes q < p and could start in s. If the longer one starts now, the other waits for p; if it is held back,
-    they wait for s, and for s + q. The second sum is smaller if s < (p - q) / 2. What is long beside the reserved job
-    is thus held back for long, and what is hardly longer hardly ever, on any scale of run times.
+    The horizon of "weighing" comes from comparing two orders. A fitting job that takes p seconds would delay the
+    reserved job, which takes q < p seconds and could start in s seconds. If the longer job starts now, the shorter one
+    waits for p. If the longer job is held back, the two wait for s and s + q. The second total is smaller if
+    s < (p - q) / 2. So jobs much longer than the reserved one are held back for a long time, and slightly longer jobs
+    hardly at all, on any scale of run times.
     """
 
     def __init__(
@@ -80,7 +81,7 @@ class WindowRule(Named):
     ) -> None:
         one_of("rule", rule, RULES)
         if rule == "aged" and head < 1:
-            raise InvalidConfiguration("the rule 'aged' needs a slot at the head: the oldest job has a reservation")
+            raise InvalidConfiguration("head: got 0, expected at least 1 slot for rule 'aged', which reserves there")
         self.rule = rule
         self.horizon = horizon
         self.reserve_after = reserve_after
@@ -91,7 +92,7 @@ class WindowRule(Named):
         self.reset({}, np.random.default_rng(0))
 
     def reset(self, simulation_info: dict[str, Any], rng: np.random.Generator) -> None:
-        """Take the random numbers of a new run; a rule that reserves cores on nodes is an InvalidConfiguration."""
+        """Begin a run with its random generator; rules with reservations raise InvalidConfiguration on nodes."""
         if self.rule in ("reserving", "weighing", "aged"):
             refuse_nodes(simulation_info, self.name, "easy-sjf")
         self._rng = rng
@@ -132,7 +133,7 @@ class WindowRule(Named):
     def _harmless(
         self, observation: BatchObservation, shown: NDArray[np.int64], fits: NDArray[np.bool_]
     ) -> NDArray[np.bool_]:
-        """Tell which jobs do not delay the shortest that does not fit, or may, as it could not start soon anyway."""
+        """Return which jobs may start: no delay for the shortest blocked job, or that cannot start soon anyway."""
         queue, time = observation.queue, observation.time
         cores, times = queue.requested_cores[shown], queue.requested_time[shown]
         blocked = int(np.where(fits, np.inf, times).argmin())
@@ -151,12 +152,12 @@ def shortest(observations: Arrays) -> NDArray[Any]:
     Parameters
     ----------
     observations : dict of str to array, shape (B, ...)
-        Flat ones or features.
+        Flat observations or features.
 
     Returns
     -------
     array of int, shape (B,)
-        To wait where no job fits.
+        Chosen slots; the waiting action where no job fits.
     """
     mask = observations[ACTION_MASK][:, :-1].astype(bool)
     column = JOB_FEATURES.index("requested_time") if "cluster" in observations else 1
@@ -164,24 +165,24 @@ def shortest(observations: Arrays) -> NDArray[Any]:
 
 
 def reserving(observations: Arrays, horizon: float = HORIZON) -> NDArray[Any]:
-    """Return what the rule "reserving" does, for imitation.
+    """Return the actions of the rule "reserving", for imitation.
 
     Parameters
     ----------
     observations : dict of str to array, shape (B, ...)
         Features.
     horizon : float
-        In seconds.
+        Horizon in seconds.
 
     Returns
     -------
     array of int, shape (B,)
-        To wait where no job fits, or all would delay the reserved one.
+        Chosen slots; the waiting action where no job fits or all would delay the reserved one.
 
     Raises
     ------
     InvalidConfiguration
-        If the observations are flat.
+        If the observations are not features.
     """
     _check_features(observations, "reserving")
     jobs, cluster = observations["jobs"], observations["cluster"]
@@ -193,7 +194,7 @@ def reserving(observations: Arrays, horizon: float = HORIZON) -> NDArray[Any]:
 
 
 def aged(observations: Arrays) -> NDArray[Any]:
-    """Return what the rule "aged" does, for imitation; the reservation for the oldest job is the environment's.
+    """Return the actions of the rule "aged", for imitation; the environment reserves for the oldest job.
 
     Parameters
     ----------
@@ -203,12 +204,12 @@ def aged(observations: Arrays) -> NDArray[Any]:
     Returns
     -------
     array of int, shape (B,)
-        To wait where no job may start.
+        Chosen slots; the waiting action where no job may start.
 
     Raises
     ------
     InvalidConfiguration
-        If the observations are flat.
+        If the observations are not features.
     """
     _check_features(observations, "aged")
     jobs = observations["jobs"].astype(float)
@@ -219,7 +220,7 @@ def aged(observations: Arrays) -> NDArray[Any]:
 
 def _check_features(observations: Arrays, rule: str) -> None:
     if "cluster" not in observations:
-        raise InvalidConfiguration(f"the rule {rule!r} needs features: use 'shortest' with the flat observation")
+        raise InvalidConfiguration(f"rule {rule!r}: got flat observations, expected features; try rule 'shortest'")
 
 
 def _least(values: NDArray[Any], mask: NDArray[np.bool_]) -> NDArray[Any]:
@@ -228,4 +229,4 @@ def _least(values: NDArray[Any], mask: NDArray[np.bool_]) -> NDArray[Any]:
 
 
 EXPERTS = {"shortest": shortest, "reserving": reserving, "aged": aged}
-"""By name: what a rule does in each of many observations, for imitation."""
+"""Experts for imitation, by name: each returns the rule's actions in a batch of observations."""

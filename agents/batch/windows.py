@@ -1,7 +1,7 @@
-"""Orders and back-filling where cores are announced to be away: in windows of maintenance, or for somebody else.
+"""Strict orders and backfilling around advance reservations, which take cores for maintenance or for other users.
 
-A job starts only where it leaves the windows alone if it runs for as long as it requests. Everything is decided on a
-profile of free cores in which running jobs and windows have their places.
+A job starts only if, by its requested time, it uses no cores of an advance reservation. All decisions use a profile of
+free cores that contains the running jobs and the advance reservations.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ __all__ = ["fits_now", "start_around_windows"]
 def start_around_windows(
     observation: BatchObservation, order: NDArray[np.int64], blocked: Literal["stops", "reserves", "waits"]
 ) -> list[int] | None:
-    """Return the jobs that start now and end before windows take their cores, by requested times.
+    """Return the jobs to start now, which respect all advance reservations by their requested times.
 
     Parameters
     ----------
     observation : BatchObservation
-        L jobs are queued.
+        Observation with L queued jobs.
     order : array of int, shape (L,)
-        Their positions, first to last.
+        Positions of the queued jobs, first to last.
     blocked : {"stops", "reserves", "waits"}
-        What the first job that cannot start means for those behind it: that none may start, that they may where its
-        earliest place in the profile stays free, as in EASY, or nothing.
+        Effect of the first job that cannot start on later ones: none may start; they may start if they do not delay
+        its earliest reservation, as in EASY; or no effect.
 
     Returns
     -------
     list of int, or None
-        Ids; None if no job starts.
+        Ids of the jobs; None if no job starts.
     """
     profile, queue, time = AvailabilityProfile.of_running(observation), observation.queue, observation.time
     free, started = observation.free_cores, []
@@ -50,28 +50,28 @@ def start_around_windows(
             break
         if blocked == "reserves":
             reserved = profile.fit(cores, requested)
-            if reserved is not None:  # else cores are down, and nobody knows for how long
+            if reserved is not None:  # otherwise cores are down for an unknown time
                 profile.take(reserved)
             blocked = "waits"
     return started or None
 
 
 def fits_now(profile: AvailabilityProfile, cores: int, end: float) -> bool:
-    """Tell whether enough cores stay free from the beginning of a profile to a time.
+    """Return whether enough cores stay free from the beginning of a profile until a given time.
 
     Parameters
     ----------
     profile : AvailabilityProfile
-        Whose beginning is now.
+        Profile that begins now.
     cores : int
-        How many.
+        Number of cores.
     end : float
-        In seconds.
+        End of the interval in seconds.
 
     Returns
     -------
     bool
-        Whether they do.
+        True if they stay free.
     """
     points = zip(profile.times, profile.free, strict=True)
     return profile.free[0] >= cores and all(free >= cores for time, free in points if time < end)

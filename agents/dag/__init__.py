@@ -1,4 +1,4 @@
-"""Agents for DAG jobs. The search over plans is imported when it is first asked for: it needs numba."""
+"""Agents for DAG jobs. Search agents are imported on first use, because they need numba."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _LATER = dict.fromkeys(("GuidedSearchAgent", "SearchAgent"), "desim.agents.dag.s
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is not needed by most."""
+    """Import a module with optional dependencies when it is first used."""
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_LATER[name]), name)

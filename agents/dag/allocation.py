@@ -1,8 +1,8 @@
-"""Allocations: on which executor a node runs, and which of its parents are duplicated there.
+"""Allocations: choose the executor of a node, and the parents to duplicate there.
 
-Source: LACHESIS, section IV-C, for EFT and DEFT; its equations (9) and (10) leave out that an executor may be busy,
-which is put back here. Insertion is that of HEFT (IEEE TPDS 13(3), 2002, section 4.1): a node may run in idle time
-before what is assigned already.
+Source: LACHESIS, section IV-C, for EFT and DEFT. Its equations (9) and (10) ignore that an executor may be busy; we
+take that into account. Insertion is that of HEFT (IEEE TPDS 13(3), 2002, section 4.1): a node may run in an idle
+interval before nodes that are already assigned.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ def insertion_finish_times(
     available: Floats | None = None,
     penalties: Floats | float = 0.0,
 ) -> tuple[Floats, dict[int, int]]:
-    """Return when a node would finish on each executor, and the place in the queue where that is in idle time.
+    """Return when a node would finish on each executor, and its queue position where that is in an idle interval.
 
     Parameters
     ----------
     observation : DagObservation
-        What is assigned.
+        Observation with the current assignments.
     state : JobState
-        The job.
+        State of the job.
     node : int
-        An executable node.
+        A ready node.
     available : numpy.ndarray of shape (num_executors,), optional
-        When each executor can take something on, in seconds, infinite for those that are not to be used; by default
-        when all that is assigned to it will have run.
+        Time in seconds from which each executor is available, infinite for executors not to use. Default: when
+        everything assigned to it has run.
     penalties : numpy.ndarray of shape (num_executors,) or float
-        What will be added to the finishes before they are compared, in seconds: an executor that cannot be the least
-        even in the best case is not searched.
+        Seconds that the caller will add to the finish times before comparing them. Executors that cannot win even in
+        the best case are not searched.
 
     Returns
     -------
     finish : numpy.ndarray of shape (num_executors,)
-        Seconds, without the penalties; infinite where the executor is not to be used.
+        Finish times in seconds, without the penalties; infinite for executors not to use.
     positions : dict of int to int
-        For executors on which the node fits into idle time, how many waiting copies stay in front.
+        For executors on which the node fits into an idle interval: number of waiting copies before it in the queue.
     """
     run_times = state.run_times[node]
     ready = np.maximum(state.ready_times(node), observation.time)
@@ -57,7 +57,7 @@ def insertion_finish_times(
         available = observation.available_times
     finish = np.maximum(available, ready) + run_times
     least = ready + run_times
-    limit = (finish + penalties).min() * (1.0 + 8.0 * RESOLUTION)  # equal but for rounding is good enough
+    limit = (finish + penalties).min() * (1.0 + 8.0 * RESOLUTION)  # allows for rounding errors
     worth_a_look = (least <= observation.last_gap_ends) & (least + penalties <= limit)
     worth_a_look &= available < np.inf
     positions = {}
@@ -73,21 +73,21 @@ def insertion_finish_times(
 
 
 def assign_inserted(observation: DagObservation, state: JobState, node: int, executor: int) -> Assign:
-    """Return the assignment of a node to a given executor, in the first idle time that it fits into.
+    """Return the assignment of a node to a given executor, in the first idle interval in which it fits.
 
     Parameters
     ----------
     observation : DagObservation
-        What is assigned.
+        Observation with the current assignments.
     state : JobState
-        The job.
+        State of the job.
     node, executor : int
-        An executable node, and an executor that is up.
+        A ready node, and an executor that is up.
 
     Returns
     -------
     Assign
-        At the end of the queue if there is no such idle time.
+        Assignment; at the end of the queue if the node fits in no idle interval.
     """
     ready = max(state.ready_time(node, executor), observation.time)
     gap = observation.timetables[executor].earliest_gap(ready, state.run_times.item(node, executor))
@@ -95,38 +95,38 @@ def assign_inserted(observation: DagObservation, state: JobState, node: int, exe
 
 
 class Allocation(Protocol):
-    """What chooses an executor."""
+    """Protocol of a rule that chooses an executor."""
 
     name: str
 
     def allocate(
         self, observation: DagObservation, state: JobState, node: int, available: Floats | None = None
     ) -> Assign | None:
-        """Return the assignment of an executable node; None if there is no executor for it.
+        """Return the assignment of a ready node; None if no executor can take it.
 
         Parameters
         ----------
         observation : DagObservation
-            What is known.
+            Current observation.
         state : JobState
-            The job.
+            State of the job.
         node : int
             The node.
         available : numpy.ndarray of shape (num_executors,), optional
-            When each executor can take something on, in seconds, infinite for those that are not to be used; by
-            default when all that is assigned to it will have run.
+            Time in seconds from which each executor is available, infinite for executors not to use. Default: when
+            everything assigned to it has run.
         """
 
 
 class EFT:
-    """The executor on which the node finishes first, behind all that is assigned to it; of equal ones the first."""
+    """Earliest finish time, after everything assigned to the executor; ties go to the first executor."""
 
     name = "eft"
 
     def allocate(
         self, observation: DagObservation, state: JobState, node: int, available: Floats | None = None
     ) -> Assign | None:
-        """Return the assignment of an executable node, as for :class:`Allocation`."""
+        """Return the assignment of a ready node, as in :class:`Allocation`."""
         if available is None:
             available = observation.available_times
         finish, positions = self._finish_times(observation, state, node, available)
@@ -138,18 +138,18 @@ class EFT:
     def _finish_times(
         self, observation: DagObservation, state: JobState, node: int, available: Floats
     ) -> tuple[Floats, dict[int, int]]:
-        """Return when the node would finish on each executor, and places in queues that are not the last."""
+        """Return when the node would finish on each executor, and its queue positions other than the last."""
         finish = np.maximum(available, state.ready_times(node))
         finish += state.run_times[node]
         return finish, {}
 
 
 class DEFT(EFT):
-    """EFT, or a copy of one parent on the executor first, whichever lets the node finish earlier.
+    """EFT with an optional copy of one parent before the node on the same executor, if that lets it finish earlier.
 
-    The copy needs the inputs of the parent on that executor, and occupies it; the other inputs of the node arrive as
-    usual. A parent is duplicated only if that is strictly better; of equal choices the first executor counts, then the
-    first parent.
+    The copy needs the parent's inputs on that executor and occupies the executor. The other inputs of the node arrive
+    as usual. A parent is duplicated only if that is strictly better; ties go to the first executor, then to the first
+    parent.
     """
 
     name = "deft"
@@ -157,7 +157,7 @@ class DEFT(EFT):
     def allocate(
         self, observation: DagObservation, state: JobState, node: int, available: Floats | None = None
     ) -> Assign | None:
-        """Return the assignment of an executable node, as for :class:`Allocation`."""
+        """Return the assignment of a ready node, as in :class:`Allocation`."""
         if available is None:
             available = observation.available_times
         run_times = state.run_times[node]
@@ -168,7 +168,7 @@ class DEFT(EFT):
             return None
         parents = state.job.parents(node)
         if len(parents):
-            # A copy of the parent that runs shortest, started as soon as the executor is free: no better is possible.
+            # lower bound: a copy of the parent with the shortest run time that starts as soon as the executor is free
             parent_times = state.run_times[parents]
             bound = parent_times.min(axis=0)
             bound += available
@@ -182,7 +182,7 @@ class DEFT(EFT):
     def _duplicate(
         self, state: JobState, node: int, parents: NDArray[np.int64], parent_times: Floats, available: Floats
     ) -> tuple[float, int, int] | None:
-        """Return the best finish with one parent duplicated (CPEFT), with the executor and the parent."""
+        """Return the earliest finish with one duplicated parent (CPEFT), with the executor and the parent."""
         ready = np.array([state.ready_times(parent) for parent in parents.tolist()])
         finish = np.maximum(ready, available)
         finish += parent_times
@@ -195,7 +195,7 @@ class DEFT(EFT):
 
 
 class _Insertion(EFT):
-    """The insertion of HEFT: the node may run in idle time before what is assigned already."""
+    """EFT with HEFT's insertion: the node may run in an idle interval before nodes that are already assigned."""
 
     def _finish_times(
         self, observation: DagObservation, state: JobState, node: int, available: Floats
@@ -204,33 +204,33 @@ class _Insertion(EFT):
 
 
 class InsertionEFT(_Insertion):
-    """The executor on which the node finishes first, also in idle time before what is assigned to it already."""
+    """Earliest finish time, also in idle intervals before nodes that are already assigned (HEFT's insertion)."""
 
     name = "insertion-eft"
 
 
 class InsertionDEFT(_Insertion, DEFT):
-    """DEFT with the insertion of HEFT: the node may run in idle time before what is assigned already.
+    """DEFT with HEFT's insertion: the node may run in an idle interval before nodes that are already assigned.
 
-    A departure from the paper, whose nodes run in the order in which they were assigned. A copy of a parent, with the
-    node behind it, still goes to the end of the queue.
+    This departs from the LACHESIS paper, in which nodes run in the order of assignment. A copy of a parent, followed by
+    the node, still goes to the end of the queue.
     """
 
     name = "insertion-deft"
 
 
 def latest_others(arrivals: Floats) -> Floats:
-    """Return, for each row, the maximum of all other rows, column by column.
+    """Return for each row the maximum of all other rows, column by column.
 
     Parameters
     ----------
     arrivals : numpy.ndarray of shape (num_rows, num_columns)
-        At least two rows.
+        Values; at least two rows.
 
     Returns
     -------
     numpy.ndarray of the same shape
-        The maxima.
+        Maxima of the other rows.
     """
     columns = np.arange(arrivals.shape[1])
     last = arrivals.argmax(axis=0)

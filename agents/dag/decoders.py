@@ -1,14 +1,14 @@
-"""From an order of nodes to what runs where and when, compiled: list scheduling as the simulator carries it out.
+"""Compiled decoders that turn an order of nodes into a schedule: list scheduling as the simulator carries it out.
 
-A plan is an order of all nodes that are not assigned yet, parents first, with an executor for some of them. It is
-decoded node by node: a node goes where it finishes first (or to its own executor), behind all that is there or, with
-insertion, into idle time; with duplication behind a copy of one parent where that is better. These are the allocations
-of :mod:`desim.agents.dag.allocation`; times are added up as the cluster adds them, so that they are equal to the bit.
+A plan is an order of all unassigned nodes, parents first, with a fixed executor for some of them. It is decoded node by
+node: a node goes to its fixed executor or to the one on which it finishes first, after everything there; with
+insertion, also into an idle interval; with duplication, also after a copy of one parent. These are the allocations of
+:mod:`desim.agents.dag.allocation`. Times are summed in the cluster's order, so they are equal to the last bit.
 
-Copies stand in lists linked both ways, one an executor, so that the last decoded nodes can be taken out again: plans
-that begin alike share what their beginning decodes to. What belongs together stands in one array of records, because
-compiled code counts the users of every array that it touches. All that is compiled stands in this module, since what is
-kept of it on disk would not notice a change in another. It imports numba; see :func:`desim.agents.search.decoders`.
+Copies are kept in doubly linked lists, one per executor, so that the last decoded nodes can be removed again: plans
+with a common beginning share its decoding. Related values are in one array of records, because compiled code counts the
+references of every array that it uses. All compiled functions are in this module, because numba's cache on disk does
+not notice changes in other modules. This module imports numba; see :func:`desim.agents.search.decoders`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Records = NDArray[Any]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 NONE = -1
-"""No copy, no node, no executor: the end of a list."""
+"""Marks the absence of a copy, node or executor, and the end of a list."""
 
 _WHOLE, _REAL = np.int64, np.float64
 
@@ -50,8 +50,8 @@ NODE = np.dtype(
         ("copy", _WHOLE),
     ]
 )
-"""A node: its edges and children, from the first to before the last, its job, the least time in seconds from its end to
-that of its job, and the copy that was added last."""
+"""A node: first and one-past-last index of its edges and of its children, its job, the least time in seconds from its
+end to the end of its job, and the copy that was added last."""
 
 COPY = np.dtype(
     [
@@ -66,8 +66,8 @@ COPY = np.dtype(
         ("old_gap_end", _REAL),
     ]
 )
-"""A copy: when it starts and finishes, in seconds; the copies next to it on its executor, and that of the same node
-which was added before it; when its executor was available, and where the last idle time ended there, before."""
+"""A copy: node, executor, start and finish in seconds; the copies before and behind it on its executor, and the copy of
+the same node added before it; and the executor's previous values of ``available`` and ``gap_end``."""
 
 EXECUTOR = np.dtype(
     [
@@ -83,46 +83,47 @@ EXECUTOR = np.dtype(
         ("latest_parent", _WHOLE),
     ]
 )
-"""An executor: the copies at both ends of its list; when what runs ends and when all does, infinite if it is down; a
-time after which it has no idle time before a copy; when data set out to it at the earliest; and room for when the data
-of one node's parents arrive: one of them, the last, all others, and which is the last. All in seconds."""
+"""An executor: both ends of its list of copies; when its running node ends and when all its nodes do, infinite if it is
+down; a time after which there is no idle interval before a copy; the earliest time at which data are sent to it; and
+scratch space for a node's data arrivals: of one parent, of the last parent, of all others, and which parent is the
+last. Times are in seconds."""
 
 JOB = np.dtype([("weight", _REAL), ("bound", _REAL)])
-"""A job: what a second of its end counts, and when it ends at the earliest as far as has been decoded, in seconds."""
+"""A job: weight of a second of its end, and lower bound on its end in seconds, given what has been decoded."""
 
 PLACE = np.dtype([("old_bound", _REAL), ("old_sum", _REAL), ("old_peak", _REAL), ("count", _WHOLE)])
-"""What was there before a place of the order was decoded: the bound of its node's job, the weighted sum and the maximum
+"""The state before a position of the order was decoded: the bound of its node's job, the weighted sum and the maximum
 of all bounds, and the number of copies."""
 
 
 class Schedule(NamedTuple):
-    """What is known when a plan is made, and what has been decoded of it.
+    """The known state when a plan is made, and the decoded part of the plan.
 
     Attributes
     ----------
     now : float
-        Seconds.
+        Current time in seconds.
     run_times : array of float, shape (num_nodes, num_executors)
-        Seconds.
+        Run times in seconds.
     seconds, latencies : array of float, shape (num_executors, num_executors)
-        Of a unit of data, and in any case, from each executor to each other.
+        Transfer time per unit of data and latency from each executor to each other, in seconds.
     edges, nodes, copies, executors, jobs, places : array of records
-        As described above; nodes are numbered job by job, parents before their children. Copies that are assigned come
-        first.
+        Records as described above. Nodes are numbered job by job, parents before their children. Copies that are
+        already assigned come first.
     children : array of int
-        Nodes.
+        Children of the nodes.
     sizes : array of int, shape (2,)
-        How many copies there are, and how many places of the order have been decoded.
+        Number of copies, and number of decoded positions of the order.
     sums : array of float, shape (2,)
-        The weighted sum of the bounds of the jobs, and their maximum.
+        Weighted sum of the bounds of the jobs, and their maximum.
     makespan_weight : float
-        What a second of the last end counts.
+        Weight of a second of the last job's end.
     last_end : float
-        When jobs end that have all their nodes assigned, in seconds.
+        Latest end of jobs whose nodes are all assigned, in seconds.
     late : bool
-        Data set out when all parents of a node have finished, no sooner.
+        Whether data are sent only once all parents of a node have finished.
     insertion, duplication : bool
-        Which allocation decodes.
+        Allocation that decoding uses.
     """
 
     now: float
@@ -146,7 +147,7 @@ class Schedule(NamedTuple):
 
 
 def _inlined(function: Function) -> Function:
-    """Have a function compiled into its callers: to pass so many arrays takes longer than what it does with them."""
+    """Return a function that numba inlines into its callers, because passing many arrays takes longer than its work."""
     inlined: Any = numba.njit(inline="always")(function)
     return inlined  # type: ignore[no-any-return]
 
@@ -156,7 +157,7 @@ def _inlined(function: Function) -> Function:
 
 @compiled
 def _sent_at(schedule: Schedule, node: int) -> float:
-    """Return when all parents of a node have finished, the time at which its data set out if they do so late."""
+    """Return when all parents of a node have finished, which is when its data are sent if sending is late."""
     copies, nodes, edges = schedule.copies, schedule.nodes, schedule.edges
     latest = -np.inf
     for edge in range(nodes[node]["first_edge"], nodes[node]["last_edge"]):
@@ -170,7 +171,7 @@ def _sent_at(schedule: Schedule, node: int) -> float:
 
 @_inlined
 def _find_arrivals(schedule: Schedule, node: int, begin: int, end: int) -> None:
-    """Fill in when the data of a node's last parent, and of all others, arrive at executors ``begin`` to ``end``."""
+    """Store when the data of a node's last parent, and of all others, arrive at executors ``begin`` to ``end`` - 1."""
     executors, copies, nodes, edges = schedule.executors, schedule.copies, schedule.nodes, schedule.edges
     for place in range(begin, end):
         executors[place]["latest"] = 0.0
@@ -203,7 +204,7 @@ def _find_arrivals(schedule: Schedule, node: int, begin: int, end: int) -> None:
 
 @_inlined
 def _ready_time(schedule: Schedule, node: int, place: int) -> float:
-    """Return when all data of a node are at an executor."""
+    """Return when all data of a node are available at an executor."""
     copies, nodes, edges = schedule.copies, schedule.nodes, schedule.edges
     earliest = schedule.executors[place]["sent"]
     if schedule.late:
@@ -227,7 +228,7 @@ def _ready_time(schedule: Schedule, node: int, place: int) -> float:
 
 @_inlined
 def _gap(copies: Records, last: int, free: float, ready: float, duration: float) -> tuple[int, float]:
-    """Return the copy before which there is the first idle time that something fits into, and the start; or none."""
+    """Return the copy after the first idle interval that fits, and the start in it; NONE and infinity if none fits."""
     found, found_start = NONE, np.inf
     copy, least = last, ready + duration
     while copy != NONE and copies[copy]["start"] >= least:
@@ -243,7 +244,7 @@ def _gap(copies: Records, last: int, free: float, ready: float, duration: float)
 
 @_inlined
 def _allocate(schedule: Schedule, node: int, own: int) -> tuple[int, int, int]:
-    """Return the executor of a node, the copy that it is to stand before, and the parent to be duplicated, or none."""
+    """Return a node's executor, the copy it goes before (or NONE), and the parent to duplicate (or NONE)."""
     executors, copies, run_times = schedule.executors, schedule.copies, schedule.run_times
     begin, end = (0, len(executors)) if own == NONE else (own, own + 1)
     _find_arrivals(schedule, node, begin, end)
@@ -262,7 +263,7 @@ def _allocate(schedule: Schedule, node: int, own: int) -> tuple[int, int, int]:
             best, where, position = finish, place, behind
     if schedule.duplication:
         for place in range(begin, end):
-            # Only a copy of the parent whose data arrive last, alone, can help.
+            # Duplication helps only for the parent whose data arrive last, if it is the only such parent.
             parent, available, others = (
                 executors[place]["latest_parent"],
                 executors[place]["available"],
@@ -282,7 +283,7 @@ def _allocate(schedule: Schedule, node: int, own: int) -> tuple[int, int, int]:
 
 @_inlined
 def _put(schedule: Schedule, node: int, place: int, behind: int) -> float:
-    """Add a copy of a node to an executor, before another copy or at the end; return when it finishes."""
+    """Add a copy of a node to an executor, before another copy or at the end; return its finish time."""
     copies, nodes, executors = schedule.copies, schedule.nodes, schedule.executors
     number = schedule.sizes[0]
     schedule.sizes[0] = number + 1
@@ -315,7 +316,7 @@ def _put(schedule: Schedule, node: int, place: int, behind: int) -> float:
 
 @_inlined
 def _take_off(schedule: Schedule) -> None:
-    """Take the copy out that was added last."""
+    """Remove the copy that was added last."""
     copies = schedule.copies
     number = schedule.sizes[0] - 1
     schedule.sizes[0] = number
@@ -338,7 +339,7 @@ def _take_off(schedule: Schedule) -> None:
 
 @compiled
 def roll_back(schedule: Schedule, order: Whole, place: int) -> None:
-    """Take out what has been decoded of an order from a place on."""
+    """Undo the decoding of an order from a position on."""
     places, sums = schedule.places, schedule.sums
     while schedule.sizes[1] > place:
         last = schedule.sizes[1] - 1
@@ -351,26 +352,26 @@ def roll_back(schedule: Schedule, order: Whole, place: int) -> None:
 
 @compiled
 def decode(schedule: Schedule, order: Whole, own: Whole, end: int, limit: float) -> bool:
-    """Decode an order up to a place, from where it has been decoded to.
+    """Decode an order up to a position, continuing from the decoded part.
 
     Parameters
     ----------
     schedule : Schedule
-        What is known, and has been decoded; it is added to.
+        Known state and decoded part, which grows.
     order : array of int
         Nodes, parents first.
     own : array of int, shape (num_nodes,)
-        The executor of each node, or none.
+        Fixed executor of each node, or NONE.
     end : int
-        The place.
+        Position at which to stop.
     limit : float
-        The value that is too high.
+        Value above which decoding is abandoned.
 
     Returns
     -------
     bool
-        False if it has been given up, for what has been decoded shows that its value is higher than the limit; with
-        duplication, a later copy that finishes before an earlier one could have brought it down again.
+        False if decoding was abandoned because the decoded part implies a value above the limit. With duplication, a
+        later copy that finishes before an earlier one could still have lowered it.
     """
     places, jobs, nodes, sums = schedule.places, schedule.jobs, schedule.nodes, schedule.sums
     for place in range(schedule.sizes[1], end):
@@ -381,7 +382,7 @@ def decode(schedule: Schedule, order: Whole, own: Whole, end: int, limit: float)
         places[place]["old_sum"], places[place]["old_peak"] = sums[0], sums[1]
         schedule.sizes[1] = place + 1
         where, behind, duplicated = _allocate(schedule, node, own[node])
-        if where == NONE:  # its executor is down
+        if where == NONE:  # the fixed executor is down
             return False
         if duplicated != NONE:
             _put(schedule, duplicated, where, NONE)
@@ -397,19 +398,19 @@ def decode(schedule: Schedule, order: Whole, own: Whole, end: int, limit: float)
 
 @compiled
 def value_of(schedule: Schedule) -> float:
-    """Return the value of an order that has been decoded to its end: weighted ends of jobs, and the last of all."""
+    """Return the value of a fully decoded order: weighted sum of job ends plus weighted last end."""
     nodes, copies, jobs = schedule.nodes, schedule.copies, schedule.jobs
     total, last, job, end = 0.0, schedule.last_end, 0, -np.inf
     for node in range(len(nodes)):
         if nodes[node]["job"] != job:
             total, last = total + jobs[job]["weight"] * end, max(last, end)
             job, end = nodes[node]["job"], -np.inf
-        if nodes[node]["first_child"] == nodes[node]["last_child"]:  # all others finish before one of these
+        if nodes[node]["first_child"] == nodes[node]["last_child"]:  # every other node finishes before one of these
             soonest, copy = np.inf, nodes[node]["copy"]
             while copy != NONE:
                 soonest = min(soonest, copies[copy]["finish"])
                 copy = copies[copy]["sibling"]
-            if soonest < np.inf:  # otherwise it has been lost after its end
+            if soonest < np.inf:  # otherwise its result was lost after it ended
                 end = max(end, soonest)
     total, last = total + jobs[job]["weight"] * end, max(last, end)
     value: float = schedule.makespan_weight * last + total
@@ -418,7 +419,7 @@ def value_of(schedule: Schedule) -> float:
 
 @compiled
 def find_bounds(schedule: Schedule, planned: Whole) -> None:
-    """Fill in the tails, and the bounds before any of some nodes has been decoded."""
+    """Store the tails, and the bounds before any of the planned nodes is decoded."""
     nodes, jobs, executors = schedule.nodes, schedule.jobs, schedule.executors
     shortest = np.full(len(nodes), np.inf)
     for place in range(len(executors)):
@@ -445,26 +446,26 @@ def find_bounds(schedule: Schedule, planned: Whole) -> None:
 
 
 class Patience(NamedTuple):
-    """What a patient scheduler goes by, see :class:`~desim.agents.dag.PatientScheduler`, and where it stands.
+    """Parameters and state of a simulated patient scheduler, see :class:`~desim.agents.dag.PatientScheduler`.
 
     Attributes
     ----------
     keys : array of float, shape (num_jobs,)
-        Of each job; the node with the least key of its job, less a share of its rank, comes next.
+        Key of each job; the node with the least key of its job minus its own rank share comes next.
     work : array of float, shape (num_nodes,)
-        What the key of the job loses with each node that is assigned.
+        Amount by which the key of the job decreases when the node is assigned.
     ranks : array of float, shape (num_nodes,)
-        Those shares.
+        Rank shares of the nodes.
     slack : float
-        How much longer an idle executor may take than the best one.
+        Largest acceptable ratio of the times on the best idle executor and on the best of all.
     missing : array of bool, shape (num_nodes,)
-        The nodes that have not become executable so far.
+        Whether the node is not ready yet.
     ready : array of float, shape (num_nodes, num_executors)
-        When the data of those that have are on each executor, in seconds.
+        For ready nodes, when their data are on each executor, in seconds.
     found : array of int, shape (num_nodes,)
-        Those that are executable now come first.
+        Nodes; those that are ready now come first.
     number : array of int, shape (1,)
-        How many these are.
+        Number of ready nodes.
     """
 
     keys: Floats
@@ -479,7 +480,7 @@ class Patience(NamedTuple):
 
 @compiled
 def _have_finished(schedule: Schedule, node: int, time: float) -> bool:
-    """Tell whether all parents of a node have finished by a time."""
+    """Return whether all parents of a node have finished by a given time."""
     nodes, copies, edges = schedule.nodes, schedule.copies, schedule.edges
     for edge in range(nodes[node]["first_edge"], nodes[node]["last_edge"]):
         soonest, copy = np.inf, nodes[edges[edge]["parent"]]["copy"]
@@ -493,7 +494,7 @@ def _have_finished(schedule: Schedule, node: int, time: float) -> bool:
 
 @compiled
 def _find_executable(schedule: Schedule, patience: Patience, time: float) -> None:
-    """Add the nodes whose parents have finished by a time to those found."""
+    """Add the nodes whose parents have finished by a given time to the ready nodes."""
     executors, missing = schedule.executors, patience.missing
     for node in range(len(missing)):
         if missing[node] and _have_finished(schedule, node, time):
@@ -507,7 +508,7 @@ def _find_executable(schedule: Schedule, patience: Patience, time: float) -> Non
 
 @compiled
 def _choose(schedule: Schedule, patience: Patience, time: float) -> int:
-    """Return which of the nodes found comes next, by its place among them, or none if all are to wait."""
+    """Return the index of the next node among the ready ones; NONE if all of them should wait."""
     nodes, executors, run_times, ready = schedule.nodes, schedule.executors, schedule.run_times, patience.ready
     chosen, least, spare, least_loss, busy = NONE, np.inf, NONE, np.inf, False
     for place in range(len(executors)):
@@ -532,7 +533,7 @@ def _choose(schedule: Schedule, patience: Patience, time: float) -> int:
 
 @compiled
 def _assign_to_idle(schedule: Schedule, node: int, time: float, available: Floats) -> tuple[int, float]:
-    """Put a node, with DEFT, on one of the executors that are idle at a time; return which, and when it finishes."""
+    """Assign a node by DEFT to an executor that is idle at a given time; return the executor and the finish time."""
     executors = schedule.executors
     for place in range(len(executors)):
         available[place] = executors[place]["available"]
@@ -549,7 +550,7 @@ def _assign_to_idle(schedule: Schedule, node: int, time: float, available: Float
 
 @compiled
 def _next_end(schedule: Schedule, time: float) -> float:
-    """Return when the next copy finishes, or executor has nothing more to do, after a time."""
+    """Return the first time after a given one at which a copy finishes or an executor becomes idle."""
     soonest = np.inf
     for copy in range(schedule.sizes[0]):
         finish = schedule.copies[copy]["finish"]
@@ -564,23 +565,23 @@ def _next_end(schedule: Schedule, time: float) -> float:
 
 @compiled
 def plan_patiently(schedule: Schedule, patience: Patience, order: Whole, own: Whole) -> int:
-    """Play what a patient scheduler would do with DEFT, and take it out again.
+    """Simulate a patient scheduler with DEFT, store its plan, and restore the schedule.
 
     Parameters
     ----------
     schedule : Schedule
-        What is known; nothing has been decoded, and allocation is by DEFT.
+        Known state with nothing decoded and allocation by DEFT.
     patience : Patience
-        What it goes by; it is changed.
+        Parameters and initial state; changed in place.
     order : array of int, shape (num_planned,)
-        Is filled with the nodes in the order in which they come.
+        Output: the nodes in the order of assignment.
     own : array of int, shape (num_nodes,)
-        Is filled with their executors.
+        Output: the executors of the nodes.
 
     Returns
     -------
     int
-        How many nodes it comes to; not all if there is no executor.
+        Number of assigned nodes; fewer than all if no executor is available.
     """
     executors, found, count = schedule.executors, patience.found, patience.number
     before, available = executors["available"].copy(), np.zeros(len(executors))
@@ -601,7 +602,7 @@ def plan_patiently(schedule: Schedule, patience: Patience, order: Whole, own: Wh
             count[0] -= 1
             for other in range(number, count[0]):
                 found[other] = found[other + 1]
-            if finish <= time:  # it takes no time
+            if finish <= time:  # a run time of 0
                 _find_executable(schedule, patience, time)
         time = _next_end(schedule, time)
     while schedule.sizes[0] > first:
@@ -615,31 +616,31 @@ def plan_patiently(schedule: Schedule, patience: Patience, order: Whole, own: Wh
 
 
 class Search(NamedTuple):
-    """A local search: the plan that it stands at, and the best one that it has seen.
+    """State of a local search: the current plan and the best one found.
 
     Attributes
     ----------
     order : array of int, shape (num_planned,)
-        Nodes, parents first.
+        Nodes of the current plan, parents first.
     places : array of int, shape (num_nodes,)
-        Where each of them stands in the order; -1 for nodes that are not planned.
+        Position of each node in the order; -1 for nodes that are not planned.
     own : array of int, shape (num_nodes,)
-        The executor of each, or none.
+        Fixed executor of each node, or NONE.
     best_order, best_own : array of int
-        Of the best plan.
+        Order and executors of the best plan.
     values : array of float, shape (2,)
-        Of the plan, and of the best one.
+        Values of the current and of the best plan.
     history : array of float
-        The values some moves ago: a plan no worse than these is gone on with (late acceptance, E. K. Burke and
-        Y. Bykov, European Journal of Operational Research 258(1), 2017).
+        Values of earlier plans: a plan that is no worse than the one some moves ago is accepted (late acceptance,
+        E. K. Burke and Y. Bykov, European Journal of Operational Research 258(1), 2017).
     moves : array of int, shape (2,)
-        How many have been made, and after how many the best plan was found or worse ones were let in again.
+        Number of moves made, and its value when the best plan was found or the acceptance was last relaxed.
     spare : array of int, shape (num_planned,)
-        Room for the order before a move.
+        Scratch space for the order before a move.
     chain : array of int, shape (num_planned + 1,)
-        How many nodes there are on a chain without idle time to the end of a job, and these nodes.
+        Number of nodes on a chain without idle time to the end of a job, followed by these nodes.
     state : array of uint64, shape (1,)
-        Of the random numbers.
+        State of the random generator.
     """
 
     order: Whole
@@ -657,7 +658,7 @@ class Search(NamedTuple):
 
 @compiled
 def _draw(state: NDArray[np.uint64], number: int) -> int:
-    """Return a random number from 0 to below another one: splitmix64 (Steele, Lea, Flood, OOPSLA 2014)."""
+    """Return a random integer from 0 to ``number`` - 1: splitmix64 (Steele, Lea, Flood, OOPSLA 2014)."""
     state[0] += np.uint64(0x9E3779B97F4A7C15)
     bits = state[0]
     bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -668,7 +669,7 @@ def _draw(state: NDArray[np.uint64], number: int) -> int:
 
 @compiled
 def _window(schedule: Schedule, search: Search, node: int) -> tuple[int, int]:
-    """Return the first and the last place of the order to which a node can go."""
+    """Return the first and the last position in the order to which a node can move."""
     nodes, edges, places = schedule.nodes, schedule.edges, search.places
     first, last = 0, len(search.order) - 1
     for edge in range(nodes[node]["first_edge"], nodes[node]["last_edge"]):
@@ -682,7 +683,7 @@ def _window(schedule: Schedule, search: Search, node: int) -> tuple[int, int]:
 
 @compiled
 def _shift(search: Search, begin: int, end: int) -> None:
-    """Take the node at one place of the order to another; those between move up or down by one."""
+    """Move the node at one position of the order to another, shifting those in between by one."""
     order, places = search.order, search.places
     node = order[begin]
     step = 1 if end > begin else -1
@@ -695,10 +696,10 @@ def _shift(search: Search, begin: int, end: int) -> None:
 
 @compiled
 def _shift_job(schedule: Schedule, search: Search, job: int, begin: int, by: int) -> int:
-    """Take the nodes of a job, from a place of the order on, earlier or later; return the first place that changes."""
+    """Move a job's nodes from a position on by a distance in the order; return the first position that changes."""
     order, nodes = search.order, schedule.nodes
     count = len(order)
-    if by > 0:  # from the end, so that the job's own nodes do not stand in the way
+    if by > 0:  # from the end, so that the job's own nodes do not block each other
         bound = count
         for place in range(count - 1, begin - 1, -1):
             if nodes[order[place]]["job"] == job:
@@ -707,7 +708,7 @@ def _shift_job(schedule: Schedule, search: Search, job: int, begin: int, by: int
         return begin
     bound = max(begin + by, 0) - 1
     for place in range(max(begin + by, 0), begin):
-        if nodes[order[place]]["job"] == job:  # not beyond another node of it
+        if nodes[order[place]]["job"] == job:  # not past another node of the job
             bound = place
     first = bound + 1
     for place in range(begin, count):
@@ -719,7 +720,7 @@ def _shift_job(schedule: Schedule, search: Search, job: int, begin: int, by: int
 
 @compiled
 def _last_parent(schedule: Schedule, copy: int) -> int:
-    """Return the copy whose data arrived last where another copy is, or none."""
+    """Return the copy from which the last data arrived at another copy; NONE if there is none."""
     copies, nodes, edges = schedule.copies, schedule.nodes, schedule.edges
     node, place = copies[copy]["node"], copies[copy]["executor"]
     latest, found = -np.inf, NONE
@@ -740,17 +741,17 @@ def _last_parent(schedule: Schedule, copy: int) -> int:
 
 @compiled
 def find_chain(schedule: Schedule, search: Search) -> None:
-    """Find what a job waits for, backwards from its end: the copy ahead on the executor, or the last parent's.
+    """Find the chain that determines a job's end, backwards: the copy ahead on the executor, or the last parent's.
 
-    Only what stands on such a chain can bring the end forward. It is that of the last job, or now and then, and where
-    only single jobs count, of any.
+    Only changes on such a chain can bring the end forward. Usually the job that ends last is chosen. Sometimes, and
+    always if the makespan has no weight, the job is random.
 
     Parameters
     ----------
     schedule : Schedule
-        What the search's order decodes to.
+        Decoded order of the search.
     search : Search
-        Where it stands.
+        State of the search; its chain is changed.
     """
     nodes, copies, order, chain = schedule.nodes, schedule.copies, search.order, search.chain
     job = NONE
@@ -774,16 +775,16 @@ def find_chain(schedule: Schedule, search: Search) -> None:
 
 @compiled
 def _change(schedule: Schedule, search: Search) -> tuple[int, int, int]:
-    """Change the plan; return the first place that changes, and the node and its executor before if that changes.
+    """Change the plan; return the first position that changes, and the node with its previous executor, if changed.
 
-    How often it is which change was chosen on generated jobs, as the distance of short moves was.
+    We chose the probabilities of the changes and the distance of short moves on generated jobs.
     """
     state, order = search.state, search.order
     count = len(order)
     place = _draw(state, count)
     if search.chain[0] and _draw(state, 16) < 10:
         node = search.chain[1 + _draw(state, search.chain[0])]
-        if search.places[node] != NONE:  # not a copy of a node that was assigned before
+        if search.places[node] != NONE:  # not a copy that was already assigned
             place = search.places[node]
     node = order[place]
     kind = _draw(state, 16)
@@ -805,7 +806,7 @@ def _change(schedule: Schedule, search: Search) -> tuple[int, int, int]:
     if last <= first:
         return count, NONE, NONE
     end = first + _draw(state, last - first)
-    if end >= place:  # anywhere but where it is
+    if end >= place:  # any position but the current one
         end += 1
     _shift(search, place, end)
     return min(place, end), NONE, NONE
@@ -813,7 +814,7 @@ def _change(schedule: Schedule, search: Search) -> tuple[int, int, int]:
 
 @compiled
 def _let_worse_in(schedule: Schedule, search: Search) -> None:
-    """Let plans in that are up to a tenth worse than the best one, from now on, if nothing better has turned up."""
+    """Accept plans up to 10 % worse than the best one if there was no improvement for a number of moves."""
     count = len(search.order)
     if search.moves[0] - search.moves[1] < 100 + 20 * count:
         return
@@ -828,16 +829,16 @@ def _let_worse_in(schedule: Schedule, search: Search) -> None:
 
 @compiled
 def improve(schedule: Schedule, search: Search, moves: int) -> None:
-    """Make moves; the best plan is kept.
+    """Make moves and keep the best plan.
 
     Parameters
     ----------
     schedule : Schedule
-        What is known; the beginning of the search's order may have been decoded.
+        Known state; the beginning of the search's order may be decoded.
     search : Search
-        Where it stands.
+        State of the search; changed in place.
     moves : int
-        How many.
+        Number of moves to make.
     """
     order, values, history = search.order, search.values, search.history
     count = len(order)

@@ -1,13 +1,13 @@
-"""Desim's own graph agents: a graph network selects a node, DEFT allocates it.
+"""desim's graph agents: a graph network selects a node, and DEFT allocates it.
 
-They grew out of LACHESIS (Luo et al., "Learning to optimize DAG scheduling in heterogeneous environment", section IV),
-which :mod:`desim.agents.dag.printed` has as it is printed. Beside the paper's mode, in which a node is bound to an
-executor as soon as it is executable, there is one in which nodes are kept back until an executor is idle, and the
-network may wait for a better one; and one that plans whole batches, with insertion.
+They are based on LACHESIS (Luo et al., "Learning to optimize DAG scheduling in heterogeneous environment", section IV);
+for LACHESIS as published, see :mod:`desim.agents.dag.printed`. In the paper's mode, a node is bound to an executor as
+soon as it is ready. In a second mode, nodes wait until an executor is idle, and the network may wait for a better one.
+A third mode plans whole batches, with insertion.
 
-The agent decides with the network in NumPy. What belongs to a node is computed once, when its job arrives, up to its
-share of the first layer that scores it; what belongs to a job, when another of its nodes is assigned. Calls of a few
-microseconds are where torch spends more time on the way than at work.
+The agent evaluates the network in NumPy, because the overhead of torch dominates calls of a few microseconds. Values of
+a node, including its share of the first scoring layer, are computed once when its job arrives. Values of a job are
+updated when one of its nodes is assigned.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ Floats = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class EmbeddedJob:
-    """What a network needs of the nodes of one job.
+    """Precomputed network values of the nodes of one job.
 
     Attributes
     ----------
     told : array of float, shape (num_nodes, D)
-        What each node adds to the summary of its job.
+        Contribution of each node to the summary of its job.
     scored : array of float, shape (num_nodes, 32)
-        The share of each node in the first layer that scores it.
+        Contribution of each node to the first layer of the scoring network.
     """
 
     told: Floats
@@ -64,17 +64,17 @@ class EmbeddedJob:
 
 
 class GraphNetwork:
-    """The trained network.
+    """A trained network, evaluated in NumPy.
 
     Parameters
     ----------
     policy : GraphPolicy
-        Later changes of its weights have no effect.
+        Trained network; later changes of its weights have no effect.
     """
 
     @staticmethod
     def can_copy(policy: Policy) -> bool:
-        """Return whether a network is one of these, and computes as they do."""
+        """Return whether a network is a :class:`GraphPolicy` that computes as the base class does."""
         if not isinstance(policy, GraphPolicy):
             return False
         embedding = policy.embedding
@@ -101,12 +101,12 @@ class GraphNetwork:
         self._by_node, self._by_job, self._by_candidate, self._by_whole = np.split(first, np.cumsum(lengths).tolist())
 
     def embed(self, graphs: Sequence[JobGraph]) -> list[EmbeddedJob]:
-        """Embed the nodes of jobs.
+        """Return the embedded nodes of jobs.
 
         Parameters
         ----------
         graphs : sequence of JobGraph
-            At least one; all are embedded together.
+            Graphs of at least one job; all are embedded together.
         """
         starts = np.cumsum([0, *(len(graph.nodes) for graph in graphs)])
         own = np.concatenate([graph.nodes for graph in graphs])
@@ -139,21 +139,21 @@ class GraphNetwork:
         return embedded
 
     def describe(self, jobs: Floats, told: Floats, system: Floats) -> tuple[Floats, Floats]:
-        """Return the shares of jobs in the first layer that scores their nodes, and the summary of the system.
+        """Return the jobs' contributions to the first scoring layer, and the summary of the system.
 
         Parameters
         ----------
         jobs : array of float, shape (j, G)
-            How far they are.
+            Progress features of the jobs.
         told : array of float, shape (j, D)
-            The means of what their nodes without an executor tell.
+            For each job, mean of ``told`` over its unassigned nodes.
         system : array of float, shape (S,)
-            Of the whole.
+            Features of the system.
 
         Returns
         -------
         tuple of arrays of float, shape (j, 32) and (D + S,)
-            The shares hold that of the system as well.
+            Contributions of the jobs, which include that of the system; and the summary.
         """
         summary = self._of_job(np.concatenate([jobs, told], axis=1))
         whole = np.concatenate([summary.mean(axis=0), system])
@@ -167,9 +167,9 @@ class GraphNetwork:
         Parameters
         ----------
         shares : array of float, shape (c, 32)
-            Of their nodes and jobs in the first layer.
+            Contributions of their nodes and jobs to the first layer.
         candidates : array of float, shape (c, K)
-            What is expected of them.
+            Features of the candidates.
         """
         found: Floats = self._score.after_first(shares + candidates @ self._by_candidate)[:, 0]
         return found
@@ -180,17 +180,17 @@ class GraphNetwork:
         Parameters
         ----------
         whole : array of float, shape (D + S,)
-            Of :meth:`describe`.
+            Summary of the system, from :meth:`describe`.
         """
         return float(self._wait(whole)[0])
 
 
 GRAPH = "graph"
-"""The network of :mod:`desim.agents.dag.graph_policy`."""
+"""Name of the network in :mod:`desim.agents.dag.graph_policy`."""
 
 Mode = Literal["idle", "immediate", "planned"]
 
-"""When nodes are assigned, see :class:`GraphConfig`."""
+"""Names of the modes, see :class:`GraphConfig`."""
 
 
 @dataclass(frozen=True)
@@ -200,16 +200,17 @@ class GraphConfig(AgentConfig[Policy]):
     Parameters
     ----------
     kind : {"messages", "local"}
-        Whether the network passes messages between nodes.
+        Kind of network: "messages" passes messages from nodes to their parents, "local" uses only a node's features.
     mode : {"idle", "immediate", "planned"}
-        Assign nodes to idle executors only, and wait for better ones; or, as LACHESIS does, as soon as executable; or,
-        for batches, plan ahead: as soon as their parents are assigned, with insertion.
+        When nodes are assigned: "idle": to idle executors only, possibly after waiting for a better one; "immediate":
+        as soon as they are ready, as in LACHESIS; "planned": as soon as their parents are assigned, with insertion, for
+        batches.
     width : int
-        Numbers in an embedding or a summary.
+        Length of an embedding and of a summary.
     hidden : tuple of int
-        Units of the layers that score.
+        Numbers of units of the hidden layers that score candidates.
     network : str
-        "graph", the one of the kind; or ``module:Name``, one of your own. It must take any numbers of jobs, nodes and
+        Name of the network: "graph", or MODULE:NAME, a custom network, which must accept any numbers of jobs, nodes and
         edges.
     """
 
@@ -222,21 +223,23 @@ class GraphConfig(AgentConfig[Policy]):
     network: str = GRAPH
 
     def __post_init__(self) -> None:
-        """Refuse what is out of range."""
+        """Raise InvalidConfiguration if a value is out of range."""
         check_known("network", self.network, (GRAPH,))
         one_of("kind", self.kind, get_args(Kind))
         one_of("mode", self.mode, get_args(Mode))
         if self.width < 1 or not self.hidden or min(self.hidden) < 1:
-            raise InvalidConfiguration(f"width {self.width!r}, hidden {self.hidden!r}: want numbers of at least 1")
+            raise InvalidConfiguration(
+                f"width and hidden: got {self.width!r} and {self.hidden!r}, expected integers >= 1"
+            )
 
     @property
     def only_idle(self) -> bool:
-        """Whether nodes are kept back until an executor is idle."""
+        """Whether nodes wait until an executor is idle."""
         return self.mode == "idle"
 
     @property
     def allocation(self) -> Allocation:
-        """What allocates the nodes: DEFT, in mode "planned" with insertion."""
+        """Rule that chooses executors: DEFT; in mode "planned", with insertion."""
         return InsertionDEFT() if self.mode == "planned" else DEFT()
 
     def encoder(self, sizes: GraphSizes | None = None) -> GraphEncoder:
@@ -244,35 +247,37 @@ class GraphConfig(AgentConfig[Policy]):
         return GraphEncoder(self.allocation.allocate, only_idle=self.only_idle, sizes=sizes)
 
     def policy(self, rng: Generator) -> Policy:
-        """Return a new network, actor and critic, with weights from a generator."""
+        """Return a new network (actor and critic) with weights from a random generator."""
         if self.network != GRAPH:
             return own_network(self.network, self.encoder(), rng)
         return GraphPolicy(self.kind, rng, width=self.width, hidden=self.hidden)
 
 
 class _Known(NamedTuple):
-    """What is kept of a job between decisions."""
+    """Stored values of a job between decisions."""
 
     graph: JobGraph
     embedded: EmbeddedJob
 
 
 class GraphAgent(LearnedAgent):
-    """Assigns the node that a network scores highest to the executor that DEFT chooses, until it scores waiting higher.
+    """Agent that assigns the node with the highest network score to the executor that DEFT chooses, or waits.
+
+    It waits if waiting has the highest score.
 
     Parameters
     ----------
     policy : GraphPolicy
-        The network; later changes of its weights have no effect.
+        Network; later changes of its weights have no effect.
     config : GraphConfig
-        Which one it is, and the mode.
+        Network and mode of the agent.
     name : str
-        For records and tables.
+        Name for records and tables.
 
     Raises
     ------
     InvalidConfiguration
-        If the network computes in a way of its own, which is for :class:`OwnGraphAgent`; :meth:`of` chooses.
+        If the network overrides the computation; :class:`OwnGraphAgent` is for those, and :meth:`of` chooses.
     """
 
     config_type = GraphConfig
@@ -280,8 +285,8 @@ class GraphAgent(LearnedAgent):
     def __init__(self, policy: GraphPolicy, config: GraphConfig, *, name: str = "graph") -> None:
         if not GraphNetwork.can_copy(policy):
             raise InvalidConfiguration(
-                f"the network {type(policy).__name__} computes in a way of its own, so that GraphAgent has no copy of "
-                "it; try OwnGraphAgent, or GraphAgent.of, which chooses"
+                f"policy: got {type(policy).__name__}, which overrides GraphPolicy's computation, expected a plain "
+                "GraphPolicy; try OwnGraphAgent, or GraphAgent.of, which chooses"
             )
         self.network = GraphNetwork(policy)
         self.config = config
@@ -291,7 +296,7 @@ class GraphAgent(LearnedAgent):
 
     @classmethod
     def of(cls, config: GraphConfig, policy: Policy, *, name: str) -> Any:
-        """Return the agent of a configuration and a network; one that computes in its own way is asked in torch."""
+        """Return the agent for a configuration and a network; networks with their own computation run in torch."""
         if GraphNetwork.can_copy(policy):
             return super().of(config, policy, name=name)
         return OwnGraphAgent(policy, config, name=name)
@@ -306,23 +311,23 @@ class GraphAgent(LearnedAgent):
         self._told = np.zeros((0, self.network.width), np.float32)
 
     def act(self, observation: DagObservation) -> Assign | None:
-        """Return the assignment of the node that comes next; None to wait."""
+        """Return the assignment of the next node; None to wait."""
         scores = self.scores(observation)
         return None if scores is None else self.choose(observation, int(scores.argmax()))
 
     def scores(self, observation: DagObservation) -> Floats | None:
-        """Return the scores of all actions: unnormalized logarithms of their probabilities.
+        """Return the scores of all actions, which are unnormalized log-probabilities.
 
         Parameters
         ----------
         observation : DagObservation
-            A decision; those of a run are shown one after another.
+            Current decision; the decisions of a run must be passed in order.
 
         Returns
         -------
         array of float, shape (c,) or (c + 1,), or None
-            Of the executable nodes in order, and, in mode "idle", of waiting, minus infinity where that is impossible.
-            None if there is no choice, as no executor can take a node.
+            Scores of the ready nodes in order; in mode "idle", followed by that of waiting, which is minus infinity
+            if waiting is impossible. None if no executor can take a node.
         """
         available, time = observation.available_times, observation.time
         idle = available <= time
@@ -348,19 +353,19 @@ class GraphAgent(LearnedAgent):
         return np.append(scores, np.float32(wait))
 
     def choose(self, observation: DagObservation, action: int) -> Assign | None:
-        """Return what an action stands for.
+        """Return the assignment for an action.
 
         Parameters
         ----------
         observation : DagObservation
-            A decision.
+            Current decision.
         action : int
-            A place in :meth:`scores`.
+            Index in :meth:`scores`.
 
         Returns
         -------
         Assign or None
-            The assignment that DEFT makes of the node, or None to wait.
+            Assignment of the node by DEFT; None to wait.
         """
         nodes = list(observation.executable.values())
         if action == len(nodes):
@@ -370,7 +375,7 @@ class GraphAgent(LearnedAgent):
         return self.allocation.allocate(observation, *nodes[action], usable)
 
     def _follow(self, observation: DagObservation) -> None:
-        """Take in which jobs have come and gone, and which of their nodes have been assigned."""
+        """Update for jobs that arrived or left and nodes that were assigned."""
         states = list(observation.jobs.values())
         if states != self._states:
             self._take_over(observation, states)
@@ -383,7 +388,7 @@ class GraphAgent(LearnedAgent):
                 self._told[place] = known.embedded.told[left].sum(axis=0) / max(np.count_nonzero(left), 1)
 
     def _take_over(self, observation: DagObservation, states: list[JobState]) -> None:
-        """Embed the jobs that are new, forget those that are gone, and line up what is known of the others."""
+        """Embed new jobs, drop jobs that left, and realign the values of the others."""
         before = self._place
         progress, told = self._progress, self._told
         new = [state for state in states if state not in self._known]
@@ -404,16 +409,16 @@ class GraphAgent(LearnedAgent):
 
 
 class OwnGraphAgent:
-    """Assigns the node that a network of one's own finds best.
+    """Agent that assigns the node that a custom network scores highest.
 
     Parameters
     ----------
     policy : Policy
-        The network.
+        Custom network.
     config : GraphConfig
-        The mode.
+        Mode of the agent.
     name : str
-        For records and tables.
+        Name for records and tables.
     """
 
     def __init__(self, policy: Policy, config: GraphConfig, *, name: str = "graph") -> None:
@@ -423,7 +428,7 @@ class OwnGraphAgent:
         self.encoder = config.encoder()
 
     def act(self, observation: DagObservation) -> Assign | None:
-        """Return the assignment of the node that comes next; None to wait."""
+        """Return the assignment of the next node; None to wait."""
         self._make_room(observation)
         if self.encoder.forced(observation):
             return None
@@ -432,7 +437,7 @@ class OwnGraphAgent:
         return answer
 
     def _make_room(self, observation: DagObservation) -> None:
-        """Take an encoder with room for all that there is, where it has too little."""
+        """Replace the encoder by a larger one if its capacity is too small."""
         dags = [state.job for state in observation.jobs.values()]
         needed = GraphSizes(
             max(len(dags), 1),

@@ -1,9 +1,9 @@
-"""The actor-critic network of desim's own graph agents: it scores the nodes that may be assigned.
+"""The actor-critic network of desim's graph agents, which scores the nodes that may be assigned.
 
-It grew out of that of LACHESIS (Luo et al., section IV), which :mod:`desim.agents.dag.printed` has as it is printed.
-Here messages go up level by level; there are features of when a node would finish; job and global summaries are means,
-not sums, so that they stay within bounds in systems of all sizes, the numbers being features of their own; the job
-summary takes in nodes without an executor only; and there may be an action to wait.
+It is based on the network of LACHESIS (Luo et al., section IV); for that as published, see
+:mod:`desim.agents.dag.printed`. Here messages are passed upwards level by level; there are features for expected finish
+times; summaries of jobs and of the system are means instead of sums, which stay bounded in systems of any size, while
+the counts are separate features; a job's summary only includes unassigned nodes; and there may be an action to wait.
 """
 
 from __future__ import annotations
@@ -49,30 +49,30 @@ __all__ = [
 
 SLOPE = 0.2
 
-"""Of the leaky rectified linear units below 0, as in Decima."""
+"""Slope of the leaky rectified linear units for negative inputs, as in Decima."""
 
 
 class Activation(nn.LeakyReLU):
-    """The unit between layers."""
+    """Activation function between layers."""
 
     def __init__(self) -> None:
         super().__init__(SLOPE)
 
 
 def levels_of(edges: Tensor, num_nodes: int) -> Tensor:
-    """Return how far each node is from the leaves below it: the number of edges on the longest way.
+    """Return the level of each node: the number of edges on the longest path to a leaf below it.
 
     Parameters
     ----------
     edges : Tensor of int, shape (e, 2)
-        Parents and children, without a cycle.
+        Pairs (parent, child) without a cycle.
     num_nodes : int
         Number of nodes, n.
 
     Returns
     -------
     Tensor of int, shape (n,)
-        0 for leaves.
+        Levels; 0 for leaves.
     """
     levels = torch.zeros(num_nodes, dtype=torch.long, device=edges.device)
     while len(edges):
@@ -83,24 +83,24 @@ def levels_of(edges: Tensor, num_nodes: int) -> Tensor:
     return levels
 
 
-class NodeEmbedding(MessagePassing):  # type: ignore[misc]  # comes without types
-    """The embedding; all levels share their weights.
+class NodeEmbedding(MessagePassing):  # type: ignore[misc]  # the base class has no type hints
+    """Embedding of the nodes of graphs; all levels share their weights.
 
-    With x_n a linear map of the features of node n, e_n = g[sum of e_u over the children] + h[sum of a_u over the edges
-    to them] + x_n; a leaf has e_n = x_n. So has every node if the kind is "local": no sums then, which grow with graphs
-    that are larger than those that were learned from; what a node's rank tells of its descendants is all that is known
-    of them.
+    With x_n a small network's output for the features of node n, e_n = g[sum of e_u over the children u] + h[sum of a_u
+    over the edges to them] + x_n; a leaf has e_n = x_n. With the kind "local", every node has e_n = x_n. This avoids
+    sums that grow with graphs larger than those in training; the node's rank is then the only information about its
+    descendants.
 
     Parameters
     ----------
     kind : {"messages", "local"}
-        Whether nodes hear of their children.
+        Kind of embedding: with messages from children to parents, or without.
     num_features : int
-        Features of a node, F.
+        Number of features of a node, F.
     width : int
-        Numbers in an embedding, D.
+        Length of an embedding, D.
     rng : numpy.random.Generator
-        For the weights.
+        Random generator for the initial weights.
     """
 
     def __init__(
@@ -115,16 +115,16 @@ class NodeEmbedding(MessagePassing):  # type: ignore[misc]  # comes without type
         self.other = initialized(mlp([1, 16, width], Activation), rng)
 
     def forward(self, nodes: Tensor, edges: Tensor, edge_times: Tensor) -> Tensor:
-        """Return the embeddings, shape (n, D).
+        """Return the embeddings of the nodes, shape (n, D).
 
         Parameters
         ----------
         nodes : Tensor, shape (n, F)
-            Features.
+            Features of the nodes.
         edges : Tensor of int, shape (e, 2)
-            Parents and children.
+            Pairs (parent, child).
         edge_times : Tensor, shape (e,)
-            What is known of the edges.
+            Features of the edges.
         """
         own = self.prepare(nodes)
         if self.kind == "local":
@@ -142,39 +142,39 @@ class NodeEmbedding(MessagePassing):  # type: ignore[misc]  # comes without type
         return cast(Tensor, embedded)
 
     def message(self, x_j: Tensor, known: Tensor) -> Tensor:
-        """Return what a child tells its parent, with the number of the edge behind it, shape (e, D + 1).
+        """Return the message of each child to its parent, followed by the feature of the edge, shape (e, D + 1).
 
         Parameters
         ----------
         x_j : Tensor, shape (e, D)
             Embeddings of the children.
         known : Tensor, shape (e, 1)
-            Of the edges.
+            Features of the edges.
         """
         return torch.cat([x_j, known], dim=1)
 
 
 Kind = Literal["messages", "local"]
-"""Whether a network passes messages from children to parents, or none; both see the same."""
+"""Kind of embedding: with messages from children to parents, or without; the node features are the same."""
 
 
 MOST_KNOWN = 4_096
-"""Jobs that are kept in mind while a policy acts."""
+"""Largest number of jobs whose embeddings are cached while a policy acts."""
 
 
 class _Memory:
-    """What a policy has computed of jobs while it acts: their graphs stay the same until it has learned.
+    """Cache of job embeddings while a policy acts; valid until its weights change.
 
     Attributes
     ----------
     parameters : list of torch.nn.Parameter
-        The weights that play a part; to look for them takes longer than to see whether they have changed.
+        Relevant weights, stored because collecting them takes longer than checking their versions.
     versions : tuple of int
-        Of these weights.
+        Version numbers of these weights.
     places : dict of int to int
-        Row of each job, by its key.
+        Row of each job, by its graph key.
     parts : tuple of Tensor
-        Features, embeddings and what is summed up of nodes, of shape (jobs, N, ...); empty if nothing is known.
+        Features, embeddings and summary inputs of nodes, of shape (jobs, N, ...); empty if nothing is cached.
     """
 
     def __init__(self) -> None:
@@ -184,27 +184,27 @@ class _Memory:
         self.parts: tuple[Tensor, ...] = ()
 
     def __reduce__(self) -> tuple[type[_Memory], tuple[()]]:
-        """Leave behind what is known when a policy is copied or sent to another process."""
+        """Return an empty cache if the policy is copied or sent to another process."""
         return _Memory, ()
 
     def clear(self, versions: tuple[int, ...]) -> None:
-        """Forget all."""
+        """Empty the cache."""
         self.versions, self.places, self.parts = versions, {}, ()
 
 
 class GraphPolicy(Policy):
-    """Scores candidates from their node, their job and the whole system, with the same weights.
+    """Network that scores candidates by their node, their job and the whole system, with shared weights.
 
     Parameters
     ----------
     kind : {"messages", "local"}
-        Which embedding.
+        Kind of embedding.
     rng : numpy.random.Generator
-        For the weights.
+        Random generator for the initial weights.
     width : int
-        Numbers in an embedding or a summary, D.
+        Length of an embedding and of a summary, D.
     hidden : sequence of int
-        Units of the layers that score, and of those that value.
+        Numbers of units of the hidden layers of the scores and of the critic.
     """
 
     def __init__(
@@ -222,12 +222,12 @@ class GraphPolicy(Policy):
         self.wait = initialized(mlp([whole, *hidden, 1], Activation), rng, 0.1)
         last = self.wait[-1]
         assert isinstance(last, nn.Linear)
-        nn.init.constant_(last.bias, -2.0)  # begins by assigning what it can
+        nn.init.constant_(last.bias, -2.0)  # a new network rarely waits if it can assign a node
         self.critic = initialized(mlp([whole, *hidden, 1], Activation), rng)
         self._memory = _Memory()
 
     def train(self, mode: bool = True) -> GraphPolicy:
-        """Begin to learn, or to act only; nothing is kept in mind from what was before."""
+        """Set training or evaluation mode; empty the cache."""
         self._memory.clear(())
         return super().train(mode)
 
@@ -245,7 +245,7 @@ class GraphPolicy(Policy):
         """Return the scores of all candidates, shape (B, C), and the summary of the system, shape (B, D + S)."""
         present = observations["present"].bool()
         has_nodes = present.any(-1)
-        batch, places = has_nodes.nonzero(as_tuple=True)  # the jobs, P of them
+        batch, places = has_nodes.nonzero(as_tuple=True)  # the P jobs
         look_up = self._embed if torch.is_grad_enabled() else self._recall
         graph_of_job, (own, embedded, of_nodes) = look_up(observations, batch, places)
         jobs = _picked(observations["jobs"], batch, places)
@@ -271,10 +271,10 @@ class GraphPolicy(Policy):
     def _embed(
         self, observations: Observations, batch: Tensor, places: Tensor
     ) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor]]:
-        """Embed every graph once, though many observations may show it.
+        """Embed each graph once, even if several observations contain it.
 
-        Returns which graph each job is, shape (P,), and of the graphs the features and embeddings of their nodes, and
-        what is summed up of these, shape (U, N, F), (U, N, D) and (U, N, D).
+        Return the graph index of each job, shape (P,), and for the U graphs the features, embeddings and summary inputs
+        of their nodes, shape (U, N, F), (U, N, D) and (U, N, D).
         """
         keys, graph_of_job = torch.unique(_picked(observations["keys"], batch, places), return_inverse=True)
         one = torch.zeros(len(keys), dtype=torch.long, device=keys.device)
@@ -284,7 +284,7 @@ class GraphPolicy(Policy):
     def _recall(
         self, observations: Observations, batch: Tensor, places: Tensor
     ) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor]]:
-        """Do the same while the policy acts, with jobs that it has seen before with these weights in mind."""
+        """Return the same while the policy acts, with the cache for jobs seen before with the same weights."""
         memory = self._memory
         if not memory.parameters:
             memory.parameters = [*self.embedding.parameters(), *self.of_node.parameters()]
@@ -302,7 +302,7 @@ class GraphPolicy(Policy):
         return torch.tensor([memory.places[key] for key in keys], device=batch.device), (own, embedded, of_nodes)
 
     def _embedded(self, observations: Observations, batch: Tensor, places: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return features, embeddings and what is summed up of the nodes of some graphs."""
+        """Return features, embeddings and summary inputs of the nodes of some graphs."""
         present = _picked(observations["present"], batch, places).bool()
         own = _picked(observations["nodes"], batch, places)
         edges = _picked(observations["edges"], batch, places).long()
@@ -318,27 +318,27 @@ class GraphPolicy(Policy):
 
 
 def _picked(tensor: Tensor, rows: Tensor, places: Tensor) -> Tensor:
-    """Return ``tensor[rows, places]``: ``index_select`` copies blocks, and adds their gradients up, much faster."""
+    """Return ``tensor[rows, places]``; ``index_select`` is much faster, also in the backward pass."""
     return tensor.flatten(0, 1).index_select(0, rows * tensor.shape[1] + places)
 
 
-#: The names that PyTorch Geometric has for what it knows of.
+#: Names in PyTorch Geometric of arrays that it interprets.
 NAMES = {"nodes": "x", "edges": "edge_index", "edge_times": "edge_attr"}
 
 
 def to_data(graph: SystemGraph) -> Data:
-    """Return a graph for PyTorch Geometric.
+    """Return a graph as PyTorch Geometric data.
 
     Parameters
     ----------
     graph : SystemGraph
-        Of :meth:`desim.problems.dag.graph_encoder.GraphEncoder.graph`.
+        Graph from :meth:`desim.problems.dag.graph_encoder.GraphEncoder.graph`.
 
     Returns
     -------
     torch_geometric.data.Data
-        ``x`` (n, F), ``edge_index`` (2, e) from parent to child, ``edge_attr`` (e, 1), ``job`` (n,), the job of each
-        node, and all other arrays under their own names.
+        ``x`` (n, F); ``edge_index`` (2, e), from parent to child; ``edge_attr`` (e, 1); ``job`` (n,), the job of each
+        node; and all other arrays under their own names.
     """
     tensors = {one.name: torch.from_numpy(np.array(getattr(graph, one.name))) for one in fields(graph)}
     tensors["edges"] = tensors["edges"].T.contiguous()
@@ -348,17 +348,17 @@ def to_data(graph: SystemGraph) -> Data:
 
 
 def from_data(data: Data) -> SystemGraph:
-    """Return the graph that was given to PyTorch Geometric.
+    """Return a graph from PyTorch Geometric data.
 
     Parameters
     ----------
     data : torch_geometric.data.Data
-        Of :func:`to_data`.
+        Data from :func:`to_data`.
 
     Returns
     -------
     SystemGraph
-        With equal arrays.
+        Graph with equal arrays.
     """
     arrays = {one.name: data[NAMES.get(one.name, one.name)].numpy() for one in fields(SystemGraph)}
     arrays["edges"] = np.ascontiguousarray(arrays["edges"].T)

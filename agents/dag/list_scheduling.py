@@ -1,6 +1,6 @@
-"""List scheduling: an order says which node comes next, an allocation says where it runs.
+"""List schedulers: an order chooses the next node, and an allocation chooses its executor.
 
-Patient list scheduling waits for a faster executor where that is worth it.
+Patient list schedulers wait for a faster executor if that pays off.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ __all__ = ["HEFT", "ListScheduler", "PatientScheduler"]
 
 
 class ListScheduler(Named):
-    """Assigns every executable node at once, in the order given, to the executor that the allocation chooses.
+    """Assign every ready node at once, in a given order, to the executor that an allocation chooses.
 
-    So the paper has it: a node that becomes executable is bound to an executor even if all are busy, and no later node
-    goes before it, however urgent. With ``only_idle`` nodes are kept back until an executor has nothing to do.
+    This follows the LACHESIS paper: a node is bound to an executor as soon as it is ready, even if all executors are
+    busy, and no later node overtakes it, however urgent. With ``only_idle``, nodes wait until an executor is idle.
 
     Parameters
     ----------
     order : Order
-        For example ``FIFO()`` or ``RankUp()``.
+        Order of the nodes, for example ``FIFO()`` or ``RankUp()``.
     allocation : Allocation
-        ``EFT()``, ``InsertionEFT()`` or ``DEFT()``, the default.
+        Rule that chooses the executor: ``EFT()``, ``InsertionEFT()`` or ``DEFT()`` (default).
     only_idle : bool
-        Assign a node only when some executor is idle, and only to such a one.
+        Whether to assign nodes only while some executor is idle, and only to idle ones.
 
     Attributes
     ----------
     name : str
-        The order and the allocation, ``"rank_up-deft"``; and ``"-idle"`` with ``only_idle``.
+        Names of the order and the allocation, such as ``"rank_up-deft"``, with ``"-idle"`` if ``only_idle`` is set.
 
     Examples
     --------
@@ -64,7 +64,7 @@ class ListScheduler(Named):
         self._keys: dict[int, tuple[ReferenceType[Job], int, list[float]]] = {}
         self._num_jobs = 0
         self._time = np.nan
-        self._fresh: set[int] = set()  # jobs whose keys are those of this time, where keys change; only looked up
+        self._fresh: set[int] = set()  # ids of jobs with keys of the current time, if keys change; never iterated
 
     def reset(self, info: Mapping[str, Any], rng: Generator) -> None:
         """Begin a new run."""
@@ -72,7 +72,7 @@ class ListScheduler(Named):
         self.order.reset(rng)
 
     def act(self, observation: DagObservation) -> Assign | None:
-        """Return the assignment of the node that comes next; None if there is no executor for it."""
+        """Return the assignment of the next node; None if no executor can take it."""
         available = observation.available_times
         if self.only_idle:
             available = np.where(available <= observation.time, available, np.inf)
@@ -82,14 +82,14 @@ class ListScheduler(Named):
             self._order_anew(observation)
         self._take_new(observation)
         heap = self._heap
-        while heap[0][3] not in observation.executable:  # withdrawn, or assigned by somebody else
+        while heap[0][3] not in observation.executable:  # withdrawn, or assigned by another agent
             heapq.heappop(heap)
         ticket = heap[0][3]
         state, node = observation.executable[ticket]
         return self.allocation.allocate(observation, state, node, available)
 
     def _take_new(self, observation: DagObservation) -> None:
-        """Put the nodes that have become executable into the heap."""
+        """Push the nodes that have become ready onto the heap."""
         executable = observation.executable
         first, last = self._read, observation.num_revealed
         if last - first > len(executable):
@@ -103,7 +103,7 @@ class ListScheduler(Named):
         self._read = last
 
     def _order_anew(self, observation: DagObservation) -> None:
-        """Forget the keys of an earlier time."""
+        """Discard the keys of an earlier time."""
         self._time = observation.time
         self._fresh.clear()
         self._heap.clear()
@@ -113,7 +113,7 @@ class ListScheduler(Named):
         """Return the number of a job and the keys of its nodes."""
         job_id = state.job.job_id
         known = self._keys.get(job_id)
-        if known is None or known[0]() is not state.job:  # an id may be used again
+        if known is None or known[0]() is not state.job:  # ids may be reused
             if len(self._keys) > 2 * len(observation.jobs) + 4:
                 self._keys = {job: self._keys[job] for job in observation.jobs if job in self._keys}
             known = ref(state.job), self._num_jobs, self.order.keys(observation, state).tolist()
@@ -130,9 +130,9 @@ class ListScheduler(Named):
 class HEFT(ListScheduler):
     """Heterogeneous Earliest Finish Time: highest upward rank first, insertion-based EFT, no duplication.
 
-    Source: H. Topcuoglu, S. Hariri and M.-Y. Wu, IEEE TPDS 13(3), 2002, section 4.1. It plans the whole job when it
-    arrives, so it needs a cluster with ``plan_ahead=True``. Of equal ranks the job that arrived first comes first, then
-    the node that is first in topological order; of equal finishes the first executor.
+    Source: H. Topcuoglu, S. Hariri and M.-Y. Wu, IEEE TPDS 13(3), 2002, section 4.1. HEFT plans a whole job when it
+    arrives, so the cluster needs ``plan_ahead=True``. Ties of rank go to the job that arrived first, then to the node
+    that is first in topological order; ties of finish time go to the first executor.
     """
 
     def __init__(self) -> None:
@@ -140,45 +140,48 @@ class HEFT(ListScheduler):
         self.name = "heft"
 
     def reset(self, info: Mapping[str, Any], rng: Generator) -> None:
-        """Begin a new run; a cluster that does not plan ahead is an InvalidConfiguration."""
+        """Begin a new run; raise InvalidConfiguration if the cluster does not plan ahead."""
         require_planning(self.name, info)
         super().reset(info, rng)
 
 
 def require_planning(name: str, info: Mapping[str, Any]) -> None:
-    """Raise InvalidConfiguration unless the cluster takes nodes whose parents have not finished."""
+    """Raise InvalidConfiguration unless the cluster accepts nodes whose parents have not finished."""
     if not info.get("plan_ahead"):
-        raise InvalidConfiguration(f"{name} plans whole jobs: want DagCluster(..., plan_ahead=True)")
+        raise InvalidConfiguration(
+            f"{name}: got a cluster without planning ahead, expected one with; try DagCluster(..., plan_ahead=True)"
+        )
 
 
 Floats = NDArray[np.float64]
 
 
 class PatientScheduler(Named):
-    """Assigns nodes to idle executors only, and holds a node back while a busy one would finish it sooner.
+    """Assign nodes to idle executors only, and hold a node back while a busy executor would finish it sooner.
 
-    At each decision the executable nodes are gone through in order. The first of them is assigned that an idle executor
-    finishes within ``slack`` times what the best of all executors takes, waiting for it included. If there is none, all
-    wait for the next event; if nothing runs that could bring one, the node is assigned that loses least.
+    At each decision, the ready nodes are examined in order. The first node is assigned that some idle executor finishes
+    within ``slack`` times the time on the best of all executors, including the wait for it. If there is no such node,
+    all nodes wait for the next event. If no running node could cause one, the node with the smallest loss is assigned.
 
     Parameters
     ----------
     order : Order
-        ``RankUp()`` by default.
+        Order of the nodes. Default: ``RankUp()``.
     allocation : Allocation
-        Chooses among the idle executors; ``DEFT()`` by default.
+        Rule that chooses among the idle executors. Default: ``DEFT()``.
     slack : float
-        At least 1. By what is lost on the best idle executor a node is held back, duplicates aside.
+        Largest acceptable ratio of the times on the best idle executor and on the best of all, at least 1. Duplication
+        is not considered in it.
 
     Attributes
     ----------
     name : str
-        The order, the allocation, and ``"-patient"``.
+        Names of the order and the allocation, followed by ``"-patient"``.
 
     Raises
     ------
     InvalidConfiguration
-        If the slack is below 1.
+        If the slack is less than 1.
     """
 
     def __init__(self, order: Order | None = None, allocation: Allocation | None = None, *, slack: float = 1.0) -> None:
@@ -194,7 +197,7 @@ class PatientScheduler(Named):
         self.order.reset(rng)
 
     def act(self, observation: DagObservation) -> Assign | None:
-        """Return the assignment of the node that comes next; None to wait."""
+        """Return the assignment of the next node; None to wait."""
         available, time = observation.available_times, observation.time
         idle = available <= time
         if not idle.any():
@@ -211,12 +214,12 @@ class PatientScheduler(Named):
             state, node = nodes[min(soon.tolist(), key=keys.__getitem__)]
         elif ((available > time) & (available < np.inf)).any():
             return None
-        else:  # only executors that are down would be better
+        else:  # only executors that are down would finish a node sooner
             state, node = nodes[int((best_idle - np.where(best < np.inf, best, 0.0)).argmin())]
         return self.allocation.allocate(observation, state, node, np.where(idle, available, np.inf))
 
     def _keys_of(self, observation: DagObservation, nodes: list[tuple[JobState, int]]) -> list[float]:
-        """Return the keys of nodes; of equal ones the first node comes first."""
+        """Return the keys of nodes; ties go to the first node."""
         known = {} if self.order.changes else self._keys
         if len(known) > 2 * len(observation.jobs) + 4:
             known = {state: known[state] for state in observation.jobs.values() if state in known}

@@ -1,6 +1,6 @@
-"""The exact optimum of small instances, by constraint programming (CP-SAT of ortools, an extra: ``desim[optimum]``).
+"""Exact optima of small instances, by constraint programming (CP-SAT of ortools, an extra: ``desim[optimum]``).
 
-The solver knows only whole numbers, so that times become whole ticks.
+The solver only handles integers, so times are converted to integer ticks.
 """
 
 from __future__ import annotations
@@ -22,37 +22,37 @@ __all__ = ["OptimalSchedule", "Optimum", "ScheduledCopy", "optimal_schedule"]
 
 Floats = NDArray[np.float64]
 
-#: Without a resolution that fits, a long time is divided into this many ticks.
+#: Number of ticks in a long time, if some times are not whole seconds and no resolution is given.
 NUM_TICKS = 100_000_000
 
-#: What takes longer than this, and much longer than a schedule need be, is never chosen, however long it takes.
+#: Durations above this number of ticks, and much longer than a schedule, are clipped: they are never chosen anyway.
 FAR = 2.0**40
 
-#: A schedule of more ticks is too long for a solver that adds numbers of 64 bits.
+#: Largest number of ticks in a schedule, because the solver adds 64-bit integers.
 LONGEST = 2.0**48
 
-#: Times that are within this part of a whole number of ticks are one: a rounding error.
+#: Relative deviation from an integer number of ticks that counts as a rounding error.
 TOLERANCE = 1e-9
 
 
 def choose_resolution(times: Sequence[Floats], given: float | None, long_time: float) -> tuple[float, bool]:
-    """Return how long a tick is.
+    """Return the length of a tick.
 
     Parameters
     ----------
     times : sequence of numpy.ndarray
         All times that will be converted, in seconds.
     given : float, optional
-        What the user wants, in seconds.
+        Length of a tick chosen by the user, in seconds.
     long_time : float
-        In seconds; it is divided if not all times are whole seconds.
+        Time in seconds that is divided into ticks if some times are not whole seconds.
 
     Returns
     -------
     resolution : float
-        Seconds of a tick.
+        Length of a tick in seconds.
     is_exact : bool
-        Whether all times are whole ticks.
+        Whether all times are integer numbers of ticks.
     """
     if given is not None:
         return given, all(_is_whole(array / given) for array in times)
@@ -62,33 +62,33 @@ def choose_resolution(times: Sequence[Floats], given: float | None, long_time: f
 
 
 def in_ticks(times: Floats, resolution: float, long_time: float) -> NDArray[np.int64]:
-    """Return times as whole ticks, rounded up but for what is only a rounding error.
+    """Return times as integer ticks, rounded up except for rounding errors.
 
-    Those that are too long for any schedule are only that: how long they are may be more than the solver can count.
+    Times too long for any schedule are clipped, since the solver might not be able to represent them.
 
     Parameters
     ----------
     times : numpy.ndarray
-        Seconds.
+        Times in seconds.
     resolution : float
-        Seconds of a tick.
+        Length of a tick in seconds.
     long_time : float
-        Seconds in which all can be done.
+        Time in seconds in which everything can be done.
 
     Returns
     -------
     numpy.ndarray of int, of the same shape
-        Ticks.
+        Times in ticks.
 
     Raises
     ------
     InvalidConfiguration
-        If that are more ticks than the solver can count.
+        If a schedule may have more ticks than the solver can represent.
     """
     if not long_time / resolution < LONGEST:
         raise InvalidConfiguration(
-            f"the resolution is {resolution!r} s, and a schedule may take {long_time!r} s: "
-            "these are more ticks than the solver can count"
+            f"resolution: got {resolution!r} s, expected more, because a schedule may take {long_time!r} s: "
+            "too many ticks for the solver"
         )
     ticks = np.minimum(times / resolution, max(4.0 * long_time / resolution, FAR))
     return np.where(_close(ticks), np.rint(ticks), np.ceil(ticks)).astype(np.int64)
@@ -107,7 +107,7 @@ Ticks = NDArray[np.int64]
 
 
 class CopyInTicks(NamedTuple):
-    """A copy of a node that the solver has placed."""
+    """A copy of a node in the solver's schedule."""
 
     start: int
     finish: int
@@ -116,20 +116,20 @@ class CopyInTicks(NamedTuple):
 
 
 class Instance(NamedTuple):
-    """What is to be scheduled, all times in ticks.
+    """A scheduling instance with all times in ticks.
 
     Attributes
     ----------
     run_times : numpy.ndarray of shape (num_nodes, num_executors)
-        Of each node on each executor.
+        Run time of each node on each executor.
     edges : list of (int, int)
-        Parent and child; nodes are in topological order.
+        Pairs (parent, child); nodes are in topological order.
     transfers : numpy.ndarray of shape (num_edges, num_executors, num_executors)
-        From each executor to each other, 0 on the diagonal.
+        Transfer time of each edge from each executor to each other, 0 on the diagonal.
     releases : numpy.ndarray of shape (num_nodes,)
-        When nodes may start.
+        Earliest start of each node.
     free : numpy.ndarray of shape (num_executors,)
-        When executors may start.
+        Time from which each executor is free.
     """
 
     run_times: Ticks
@@ -140,22 +140,22 @@ class Instance(NamedTuple):
 
     @property
     def horizon(self) -> int:
-        """A makespan that can be had: all on one executor."""
+        """A feasible makespan: everything on one executor."""
         totals = np.maximum(self.free, self.releases.max()) + self.run_times.sum(axis=0)
         return int(totals.min())
 
 
 class Solution(NamedTuple):
-    """What the solver found.
+    """Result of the solver.
 
     Attributes
     ----------
     copies : list of CopyInTicks or None
-        None if it found nothing in its time.
+        Schedule; None if none was found within the time limit.
     bound : int
-        No makespan is below.
+        Lower bound on the makespan.
     is_optimal : bool
-        Whether it has proved that no schedule is better.
+        Whether the schedule is proved to be optimal.
     """
 
     copies: list[CopyInTicks] | None
@@ -169,16 +169,16 @@ def solve(instance: Instance, *, duplication: bool, time_limit: float) -> Soluti
     Parameters
     ----------
     instance : Instance
-        In ticks.
+        Instance in ticks.
     duplication : bool
         Whether a node may run on several executors.
     time_limit : float
-        Seconds of real time.
+        Limit on wall time in seconds.
 
     Returns
     -------
     Solution
-        The best that it found.
+        Best solution found.
 
     Raises
     ------
@@ -189,10 +189,10 @@ def solve(instance: Instance, *, duplication: bool, time_limit: float) -> Soluti
     model = _Model(cp_model, instance, duplication)
     solver = cp_model.CpSolver()
     solver.parameters.max_time_in_seconds = time_limit
-    solver.parameters.num_workers = 1  # more may find another of several best schedules each time
+    solver.parameters.num_workers = 1  # several workers may return different optimal schedules in each run
     solver.parameters.random_seed = 0
     status = solver.solve(model.model)
-    assert status != cp_model.INFEASIBLE  # all on one executor is always possible
+    assert status != cp_model.INFEASIBLE  # everything on one executor is always feasible
     bound = max(solver.best_objective_bound, 0.0)
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return Solution(None, round(bound), False)
@@ -208,30 +208,30 @@ def _import() -> Any:
     try:
         return importlib.import_module("ortools.sat.python.cp_model")
     except ImportError as error:
-        raise MissingDependency(f"the optimum needs ortools: pip install 'desim[optimum]' ({error})") from error
+        raise MissingDependency(f"agent optimum needs ortools: pip install 'desim[optimum]' ({error})") from error
 
 
 class _Model:
-    """The variables and constraints.
+    """Variables and constraints of the optimization model.
 
-    A schedule stays as good when copies are taken out whose data nobody uses, and a second copy on the same executor is
-    of no use: so there is at most one of each node on each executor, each is used, and all finish by the makespan.
+    A schedule does not get worse if unused copies are removed, and a second copy of a node on the same executor is
+    useless. So there is at most one copy of each node per executor, each copy is used, and all finish by the makespan.
 
     Parameters
     ----------
     cp_model : module
-        Of ortools.
+        Module ``cp_model`` of ortools.
     instance : Instance
-        In ticks.
+        Instance in ticks.
     duplication : bool
         Whether a node may run on several executors.
 
     Attributes
     ----------
     model : CpModel
-        The whole.
+        The model.
     present, starts : dict
-        Whether there is a copy of (node, executor), and when it starts.
+        For each pair (node, executor): whether there is a copy, and when it starts.
     """
 
     def __init__(self, cp_model: Any, instance: Instance, duplication: bool) -> None:
@@ -246,7 +246,7 @@ class _Model:
         self._add_makespan()
 
     def _add_copies(self) -> None:
-        """A copy of each node somewhere, one after another on each executor."""
+        """Add the copies: at least one of each node, without overlap on an executor."""
         model, run_times = self.model, self._instance.run_times
         num_nodes, num_executors = run_times.shape
         earliest = self._earliest_starts()
@@ -273,7 +273,7 @@ class _Model:
             model.add_no_overlap(of_executor)
 
     def _earliest_starts(self) -> Ticks:
-        """Return when each node can start on each executor if every node had executors of its own."""
+        """Return when each node could start on each executor if executors were unlimited."""
         run_times = self._instance.run_times
         earliest = np.maximum(self._instance.releases[:, None], self._instance.free)
         for number, (parent, child) in sorted(enumerate(self._instance.edges), key=lambda entry: entry[1][1]):
@@ -283,7 +283,7 @@ class _Model:
         return earliest
 
     def _add_data(self) -> None:
-        """Each copy has its data from a copy of each parent, and each copy but of the last nodes is used."""
+        """Add the data flow: each copy gets data from one copy of each parent, and each copy with children is used."""
         model, run_times = self.model, self._instance.run_times
         executors = range(run_times.shape[1])
         uses: dict[tuple[int, int], list[Any]] = {}
@@ -304,7 +304,7 @@ class _Model:
             model.add_bool_or([*of_copy, self.present[key].negated()])
 
     def _add_makespan(self) -> None:
-        """The makespan, which is not below the time after each node, nor below what runs on each executor."""
+        """Add the makespan, with lower bounds from each node's tail and each executor's work."""
         model, run_times = self.model, self._instance.run_times
         makespan = model.new_int_var(0, self._horizon, "makespan")
         tails = self._tails()
@@ -317,9 +317,9 @@ class _Model:
         model.minimize(makespan)
 
     def _tails(self) -> Ticks:
-        """Return the least time from the end of a copy to the makespan.
+        """Return the least time from the end of each copy to the makespan.
 
-        Without duplication all children use the copy; with it, at least one does.
+        Without duplication, all children use the copy; with duplication, at least one child does.
         """
         run_times = self._instance.run_times
         tails = np.zeros_like(run_times)
@@ -333,19 +333,19 @@ class _Model:
         return tails
 
 
-#: The model has a variable for each edge and each pair of executors; with more the solver would only fill the memory.
+#: Largest size of a model, which has a variable for each edge and pair of executors; larger ones only fill the memory.
 LARGEST = 200_000
 
 
 class ScheduledCopy(NamedTuple):
-    """A copy in a schedule.
+    """A copy of a node in a schedule.
 
     Attributes
     ----------
     job_id, node, executor : int
-        What runs where.
+        Job id, node and executor of the copy.
     start, finish : float
-        Seconds.
+        Start and finish in seconds.
     """
 
     job_id: int
@@ -356,23 +356,23 @@ class ScheduledCopy(NamedTuple):
 
 
 class OptimalSchedule(NamedTuple):
-    """The best schedule that was found, and what is known of better ones.
+    """The best schedule found, with a bound on better ones.
 
     Attributes
     ----------
     copies : tuple of ScheduledCopy
-        In order of start; none comes before one that it depends on.
+        Copies in order of start; each comes after those that it depends on.
     makespan : float
-        When the last node has finished, in seconds.
+        Finish time of the last node in seconds.
     bound : float
-        No schedule is shorter, in seconds.
+        Lower bound on the makespan of any schedule, in seconds.
     status : str
-        ``"optimal"`` if that is proved, for times that are rounded up to whole ticks; otherwise ``"feasible"``.
+        ``"optimal"`` if optimality is proved, for times rounded up to integer ticks; otherwise ``"feasible"``.
     resolution : float
-        Seconds of a tick.
+        Length of a tick in seconds.
     is_exact : bool
-        Whether all times are whole ticks. If so, ``"optimal"`` means that makespan and bound are equal; if not, they
-        differ by what rounding can hide.
+        Whether all times are integer numbers of ticks. If so, ``"optimal"`` means that makespan and bound are equal;
+        otherwise they differ by the possible effect of rounding.
     """
 
     copies: tuple[ScheduledCopy, ...]
@@ -384,14 +384,14 @@ class OptimalSchedule(NamedTuple):
 
 
 class _Options(NamedTuple):
-    """How to solve; see optimal_schedule."""
+    """Options of the solver, see :func:`optimal_schedule`."""
 
     duplication: bool
     time_limit: float
     resolution: float | None
 
     def check(self) -> None:
-        """Raise InvalidConfiguration if a number is out of range."""
+        """Raise InvalidConfiguration if a value is out of range."""
         finite("time_limit", self.time_limit, above=0)
         if self.resolution is not None:
             finite("resolution", self.resolution, above=0)
@@ -405,38 +405,38 @@ def optimal_schedule(
     time_limit: float = 60.0,
     resolution: float | None = None,
 ) -> OptimalSchedule:
-    """Return a schedule of least makespan.
+    """Return a schedule with the smallest makespan.
 
-    Executors are up all the time, data move between pairs that share no links from when a copy has
-    finished, and submission times are known in advance: no agent can finish all jobs earlier.
+    The model assumes that executors are always up, that transfers begin when a copy has finished and do not share
+    links, and that submission times are known in advance. Under these conditions, no agent can finish all jobs earlier.
 
-    The solver computes with whole ticks. Times that are no whole numbers of ticks are rounded up for the solver; the
-    schedule then has the solver's assignment and order with the true times, and the bound is lowered by one tick for
-    everything that can have been rounded on the way to the last finish, so that it holds for the true times.
+    The solver computes in integer ticks, to which other times are rounded up. The returned schedule has the solver's
+    assignment and order, with the true times. Its bound also holds for the true times: it is lowered by one tick for
+    each time that may have been rounded on the way to the last finish.
 
     Parameters
     ----------
     jobs : sequence of Job
-        Few and small: 30 nodes on 4 executors take about a second.
+        Jobs, few and small: 30 nodes on 4 executors take about a second.
     executors : Executors
-        What they run on.
+        Executors.
     duplication : bool
         Whether a node may run on several executors.
     time_limit : float
-        Seconds of real time; if they are over, the best so far is returned, which another computer may not repeat.
+        Limit on wall time in seconds; then the best schedule so far is returned, which may depend on the machine.
     resolution : float, optional
-        Seconds of a tick. If left out, 1 where all times are whole seconds, otherwise a hundred-millionth of the time
-        that all nodes take on one executor.
+        Length of a tick in seconds. Default: 1 if all times are whole seconds, otherwise 1e-8 times the time that all
+        nodes take on one executor.
 
     Returns
     -------
     OptimalSchedule
-        With a lower bound and whether it is proved to be the best.
+        Schedule with a lower bound and whether it is proved to be optimal.
 
     Raises
     ------
     InvalidConfiguration
-        If there are no jobs, a number is out of range, or the instance is hopelessly large.
+        If there are no jobs, a value is out of range, or the instance is too large.
     MissingDependency
         If ortools is not installed.
 
@@ -450,37 +450,37 @@ def optimal_schedule(
     options = _Options(duplication, time_limit, resolution)
     options.check()
     if not jobs:
-        raise InvalidConfiguration("there are no jobs to be scheduled")
+        raise InvalidConfiguration("jobs: got an empty sequence, expected at least one job")
     graph = union_of(jobs, executors, np.zeros(executors.num_executors))
     releases = np.repeat([job.submission_time for job in jobs], [job.num_nodes for job in jobs])
     return _solve(graph, releases, options)[0]
 
 
 class Optimum(PlanningAgent):
-    """Plans the jobs that arrive together by :func:`optimal_schedule`, on executors as they are.
+    """Agent that plans jobs that arrive together by :func:`optimal_schedule`, given the current state of the executors.
 
-    For jobs that all arrive at once that is the optimum; a plan takes no account of jobs to come, and later jobs queue
-    behind those planned before. It needs a cluster with ``plan_ahead=True`` and without shared links. A node that
-    comes back after an outage is assigned by upward rank and EFT.
+    If all jobs arrive at once, this is the optimum. A plan ignores jobs to come, and later jobs queue behind those
+    planned before. The cluster needs ``plan_ahead=True`` and no shared links. A node that has to run again after an
+    outage is assigned by upward rank and EFT.
 
     Parameters
     ----------
     duplication : bool
         Whether a node may run on several executors.
     time_limit : float
-        Seconds of real time for each plan.
+        Limit on wall time per plan in seconds.
     resolution : float, optional
-        Seconds of a tick, see :func:`optimal_schedule`.
+        Length of a tick in seconds, see :func:`optimal_schedule`.
 
     Attributes
     ----------
     schedules : list of OptimalSchedule
-        What it has planned since the run began.
+        Plans since the beginning of the run.
 
     Raises
     ------
     InvalidConfiguration
-        If a number is out of range.
+        If a value is out of range.
 
     Examples
     --------
@@ -508,29 +508,29 @@ class Optimum(PlanningAgent):
         self.schedules: list[OptimalSchedule] = []
 
     def reset(self, info: Mapping[str, Any], rng: Generator) -> None:
-        """Begin a new run; a cluster that does not plan ahead, or has shared links, is an InvalidConfiguration."""
+        """Begin a new run; raise InvalidConfiguration if the cluster does not plan ahead or has shared links."""
         super().reset(info, rng)
         if info.get("links") is not None:
             raise InvalidConfiguration(
-                "optimum knows no shared links, so that what it takes for the best would not be: want links=None; try "
-                "portfolio"
+                "optimum: got a cluster with shared links, which the solver does not model, expected links=None; "
+                "try portfolio"
             )
         self.schedules = []
 
     def plan(self, graph: UnionGraph) -> list[Placed]:
-        """Return the schedule of jobs that have arrived together, in order of start."""
+        """Return the schedule of jobs that arrived together, in order of start."""
         schedule, placed = _solve(graph, np.zeros(graph.num_nodes), self._options)
         self.schedules.append(schedule)
         return placed
 
 
 def _solve(graph: UnionGraph, releases: Floats, options: _Options) -> tuple[OptimalSchedule, list[Placed]]:
-    """Solve in ticks, counted from when the first executor is free, and return to seconds."""
+    """Solve in ticks, counted from when the first executor is free, and convert the result to seconds."""
     edges = [(parent, child) for child, parents in enumerate(graph.parents) for parent, _, _ in parents]
     if len(edges) * graph.num_executors**2 + graph.run_times.size > LARGEST:
         raise InvalidConfiguration(
-            f"{graph.num_nodes} nodes and {len(edges)} edges on {graph.num_executors} executors are too many for an "
-            "exact solution"
+            f"optimum: got {graph.num_nodes} nodes and {len(edges)} edges on {graph.num_executors} executors, too many "
+            "for an exact solution"
         )
     begin = graph.free.min().item()
     sizes = np.array([size for parents in graph.parents for _, size, _ in parents])
@@ -549,7 +549,7 @@ def _solve(graph: UnionGraph, releases: Floats, options: _Options) -> tuple[Opti
     )
     solution = solve(instance, duplication=options.duplication, time_limit=options.time_limit)
     placed = _with_true_times(graph, releases, solution)
-    # On the way to the last finish lie a first start, and copies and transfers by turns, each copy once.
+    # The path to the last finish has a first start, then copies and transfers in turn, with each copy at most once.
     roundings = 0 if is_exact else 2 * graph.num_nodes * (graph.num_executors if options.duplication else 1)
     makespan = _makespan(placed)
     schedule = OptimalSchedule(
@@ -564,7 +564,7 @@ def _solve(graph: UnionGraph, releases: Floats, options: _Options) -> tuple[Opti
 
 
 def _with_true_times(graph: UnionGraph, releases: Floats, solution: Solution) -> list[Placed]:
-    """Return the schedule with its order on each executor, each copy as early as that allows."""
+    """Return the solver's schedule with true times: the same order per executor, each copy as early as possible."""
     if solution.copies is None:
         if not releases.any():
             return serial_plan(graph)

@@ -1,13 +1,13 @@
-"""Orders: which of the executable nodes comes next, and the ranks that most of them follow.
+"""Orders of ready nodes, and the ranks that most of them use.
 
-Ranks say how far nodes are from the end and from the beginning of their job. Source: H. Topcuoglu, S. Hariri and M.-Y.
-Wu, "Performance-effective and low-complexity task scheduling for heterogeneous computing", IEEE TPDS 13(3), 2002,
-section 4. A node counts with its mean run time over all executors, an edge with its mean transfer time over all pairs
-of different executors.
+Ranks are distances of nodes from the end or the beginning of their job. Source: H. Topcuoglu, S. Hariri and M.-Y. Wu,
+"Performance-effective and low-complexity task scheduling for heterogeneous computing", IEEE TPDS 13(3), 2002, section
+4. Path lengths consist of mean run times of nodes over all executors and mean transfer times of edges over all pairs of
+different executors.
 
-An order gives each node of a job a key when the job arrives; the node with the smallest key comes first, and of equal
-keys the job that arrived first and the node that comes first in it. An order whose keys change with time has
-``changes = True`` and is asked at every decision.
+An order gives each node of a job a key when the job arrives. The node with the smallest key comes first; ties go to the
+job that arrived first, then to the first node in it. An order whose keys change over time has ``changes = True``, and
+its keys are computed at every decision.
 """
 
 from __future__ import annotations
@@ -43,24 +43,24 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 
-#: Ranks are rounded to this part of themselves, so that equal ones are equal: sums in another order round differently.
+#: Relative precision to which ranks are rounded, so that sums that differ only by rounding errors are equal.
 RESOLUTION = 2.0**-40
 
 
 def mean_run_times(job: Job, executors: Executors) -> Floats:
-    """Return the mean run time of each node over the executors.
+    """Return the mean run time of each node over the executors, in seconds.
 
     Parameters
     ----------
     job : Job
         The job.
     executors : Executors
-        What it runs on.
+        Executors of the cluster.
 
     Returns
     -------
     numpy.ndarray of shape (num_nodes,)
-        Seconds.
+        Mean run times in seconds.
     """
     times: Floats = job.run_times_on(executors).mean(axis=1)
     return times
@@ -74,33 +74,33 @@ def mean_transfer_times(job: Job, executors: Executors) -> Floats:
     job : Job
         The job.
     executors : Executors
-        With the channels between them.
+        Executors of the cluster, with the channels between them.
 
     Returns
     -------
     numpy.ndarray of shape (num_edges,)
-        Latency and size / transfer speed, averaged over all pairs of different executors.
+        Latency plus size / transfer speed in seconds, averaged over all pairs of different executors.
     """
     times: Floats = executors.mean_latency + job.child_size * executors.mean_seconds_per_unit
     return times
 
 
 def rank_up(job: Job, executors: Executors, *, transfers: bool = True) -> Floats:
-    """Return the length of the longest path from each node to the end of the job, the node included.
+    """Return the upward rank of each node: the longest path from it to the end of the job, including the node itself.
 
     Parameters
     ----------
     job : Job
         The job.
     executors : Executors
-        What it runs on.
+        Executors of the cluster.
     transfers : bool
-        Whether edges count; without them this is the static level of DLS.
+        Whether to include transfer times; without them, the result is the static level of DLS.
 
     Returns
     -------
     numpy.ndarray of shape (num_nodes,)
-        Seconds, rounded so that equal ranks are equal.
+        Ranks in seconds, rounded so that equal ranks compare equal.
     """
     return rounded(_upward(job, executors, transfers=transfers))
 
@@ -120,37 +120,37 @@ def _upward(job: Job, executors: Executors, *, transfers: bool = True) -> list[f
 
 
 def static_levels(job: Job, executors: Executors) -> Floats:
-    """Return the length of the longest path from each node to the end of the job without transfers.
+    """Return the static level of each node: the longest path from it to the end of the job, without transfers.
 
     Parameters
     ----------
     job : Job
         The job.
     executors : Executors
-        What it runs on.
+        Executors of the cluster.
 
     Returns
     -------
     numpy.ndarray of shape (num_nodes,)
-        Seconds, rounded so that equal levels are equal.
+        Levels in seconds, rounded so that equal levels compare equal.
     """
     return rank_up(job, executors, transfers=False)
 
 
 def rank_down(job: Job, executors: Executors) -> Floats:
-    """Return the length of the longest path from the beginning of the job to each node, the node excluded.
+    """Return the downward rank of each node: the longest path from the beginning of the job, excluding the node itself.
 
     Parameters
     ----------
     job : Job
         The job.
     executors : Executors
-        What it runs on.
+        Executors of the cluster.
 
     Returns
     -------
     numpy.ndarray of shape (num_nodes,)
-        Seconds, rounded so that equal ranks are equal.
+        Ranks in seconds, rounded so that equal ranks compare equal.
     """
     return rounded(_downward(job, executors))
 
@@ -169,35 +169,35 @@ def _downward(job: Job, executors: Executors) -> list[float]:
 
 
 def path_lengths(job: Job, executors: Executors) -> Floats:
-    """Return the length of the longest path through each node: upward and downward rank together.
+    """Return the length of the longest path through each node: the sum of upward and downward rank.
 
     Parameters
     ----------
     job : Job
         The job.
     executors : Executors
-        What it runs on.
+        Executors of the cluster.
 
     Returns
     -------
     numpy.ndarray of shape (num_nodes,)
-        Seconds, rounded (once, which is why the ranks are added here) so that equal lengths are equal.
+        Lengths in seconds, rounded once so that equal lengths compare equal.
     """
     return rounded(np.array(_upward(job, executors)) + _downward(job, executors))
 
 
 def rounded(times: ArrayLike) -> Floats:
-    """Return sums of times rounded so that those are equal that differ by the order of summation, in any job.
+    """Return times rounded so that sums that differ only by the order of summation compare equal, in any job.
 
     Parameters
     ----------
     times : array_like
-        Seconds, each a sum of numbers of at least 0.
+        Times in seconds, each a sum of nonnegative numbers.
 
     Returns
     -------
     numpy.ndarray of the same shape
-        Seconds.
+        Rounded times in seconds.
     """
     mantissas, exponents = np.frexp(np.asarray(times, dtype=np.float64))
     whole: Floats = np.ldexp(np.round(mantissas / RESOLUTION) * RESOLUTION, exponents)
@@ -208,12 +208,12 @@ Value = TypeVar("Value")
 
 
 class PerJob(Generic[Value]):
-    """What is computed once for each job in the system, and forgotten with it.
+    """A value computed once for each job in the system and dropped when the job leaves.
 
     Parameters
     ----------
     compute : callable
-        Returns it for the state of a job and the executors.
+        Function that takes the state of a job and the executors and returns the value.
     """
 
     def __init__(self, compute: Callable[[JobState, Executors], Value]) -> None:
@@ -221,85 +221,85 @@ class PerJob(Generic[Value]):
         self.forget()
 
     def forget(self) -> None:
-        """Forget the jobs of another run."""
+        """Discard the values of all jobs, at the beginning of a run."""
         self._known: dict[int, tuple[JobState, Value]] = {}
 
     def of(self, observation: DagObservation, state: JobState) -> Value:
-        """Return what belongs to a job in the system."""
+        """Return the value of a job in the system."""
         job_id = state.job.job_id
         known = self._known.get(job_id)
-        if known is None or known[0] is not state:  # an id may be used again
+        if known is None or known[0] is not state:  # ids may be reused
             self._known = {job: entry for job, entry in self._known.items() if job in observation.jobs}
             known = self._known[job_id] = state, self._compute(state, observation.executors)
         return known[1]
 
 
 class Order(Protocol):
-    """What gives nodes their keys."""
+    """Protocol of an order, which gives nodes their keys."""
 
     name: str
     changes: bool
 
     def reset(self, rng: Generator) -> None:
-        """Forget what came before."""
+        """Discard the state of the previous run."""
 
     def keys(self, observation: DagObservation, state: JobState) -> Floats:
-        """Return a key for each node of a job, of shape (num_nodes,); small ones come first."""
+        """Return a key for each node of a job, shape (num_nodes,); the smallest key comes first."""
 
 
 class _Static:
-    """An order whose keys are computed once a job."""
+    """Base class of orders whose keys are computed once per job."""
 
     changes = False
 
     def reset(self, rng: Generator) -> None:
-        """Do nothing: the keys follow from the job."""
+        """Do nothing, because the keys only depend on the job."""
 
 
 class FIFO(_Static):
-    """The job that arrived first."""
+    """First in, first out: the job that arrived first comes first."""
 
     name = "fifo"
 
     def keys(self, observation: DagObservation, state: JobState) -> Floats:
-        """Return the submission time for all nodes."""
+        """Return the submission time of the job, in seconds, for all nodes."""
         return np.full(state.job.num_nodes, state.job.submission_time)
 
 
 class SJF(_Static):
-    """The smallest job: the one with the least mean run time in all."""
+    """Shortest job first: the job with the least sum of mean run times comes first."""
 
     name = "sjf"
 
     def keys(self, observation: DagObservation, state: JobState) -> Floats:
-        """Return the sum of the mean run times for all nodes, in seconds."""
+        """Return the sum of the job's mean run times, in seconds, for all nodes."""
         return np.full(state.job.num_nodes, rounded(mean_run_times(state.job, observation.executors).sum()))
 
 
 class RankUp(_Static):
-    """The node with the longest way to the end of its job, transfers included: that of HEFT and HighRankUp-DEFT."""
+    """Highest upward rank first, including transfer times, as in HEFT and HighRankUp-DEFT."""
 
     name = "rank_up"
 
     def keys(self, observation: DagObservation, state: JobState) -> Floats:
-        """Return the negative upward ranks, in seconds."""
+        """Return the negative upward ranks in seconds."""
         return -rank_up(state.job, observation.executors)
 
 
 class CriticalPath(_Static):
-    """The node on the longest path through its job: that of CPOP, upward and downward rank together."""
+    """Longest path first: the largest sum of upward and downward rank, as in CPOP."""
 
     name = "critical-path"
 
     def keys(self, observation: DagObservation, state: JobState) -> Floats:
-        """Return the negative length of the longest path through each node, in seconds."""
+        """Return the negative length of the longest path through each node in seconds."""
         return -path_lengths(state.job, observation.executors)
 
 
 class LeastWork:
-    """The job with the least work left to assign, and in it the node with the highest upward rank: SRPT for graphs.
+    """Least unassigned work first, and in a job the highest upward rank first: SRPT for task graphs.
 
-    The key is the sum of the mean run times of the job's nodes without an executor, less a hundredth of the rank.
+    The key is the sum of the mean run times of the job's unassigned nodes minus a hundredth of the node's rank.
     """
 
     name = "least-work"
@@ -309,11 +309,11 @@ class LeastWork:
         self._times = PerJob(_times_and_ranks)
 
     def reset(self, rng: Generator) -> None:
-        """Forget the jobs of another run."""
+        """Discard the values of all jobs, at the beginning of a run."""
         self._times.forget()
 
     def keys(self, observation: DagObservation, state: JobState) -> Floats:
-        """Return the time that is left of the job less a hundredth of each rank, in seconds."""
+        """Return the unassigned work of the job minus a hundredth of each rank, in seconds."""
         times, ranks = self._times.of(observation, state)
         keys: Floats = rounded(times[~state.assigned].sum() - 0.01 * ranks)
         return keys
@@ -324,20 +324,21 @@ def _times_and_ranks(state: JobState, executors: Executors) -> tuple[Floats, Flo
 
 
 class HRRN:
-    """The highest response ratio, wait / (wait + execution), as LACHESIS writes it.
+    """Highest response ratio next: wait / (wait + execution), as in the LACHESIS paper.
 
-    The paper does not say whose wait and execution. In its mode a node is assigned as soon as it is executable, so that
-    its own wait says nothing; that of the job does.
+    The paper does not define wait and execution. In its mode, a node is assigned as soon as it is ready, so its own
+    wait is always 0; we use the wait of the job.
 
     Parameters
     ----------
     of : {"job", "node"}
-        Wait since the submission of the job, and the mean run time of the whole job or of the node alone.
+        Execution time in the ratio: mean run time of the whole job, or of the node alone. The wait is always that since
+        the submission of the job.
 
     Raises
     ------
     InvalidConfiguration
-        If ``of`` is something else.
+        If ``of`` is unknown.
     """
 
     changes = True
@@ -347,11 +348,11 @@ class HRRN:
         self._times = PerJob(_mean_times_of_job if of == "job" else _mean_times)
 
     def reset(self, rng: Generator) -> None:
-        """Forget the jobs of another run."""
+        """Discard the values of all jobs, at the beginning of a run."""
         self._times.forget()
 
     def keys(self, observation: DagObservation, state: JobState) -> Floats:
-        """Return the negative response ratios now."""
+        """Return the negative response ratios at the current time."""
         times = self._times.of(observation, state)
         wait = observation.time - state.job.submission_time
         ratios: Floats = np.divide(wait, wait + times, out=np.zeros(len(times)), where=wait + times > 0)
@@ -367,7 +368,7 @@ def _mean_times_of_job(state: JobState, executors: Executors) -> Floats:
 
 
 class RandomOrder:
-    """Any node."""
+    """Random order of the nodes."""
 
     name = "random"
     changes = False
@@ -376,7 +377,7 @@ class RandomOrder:
         self._rng = default_rng(0)
 
     def reset(self, rng: Generator) -> None:
-        """Draw from the run's generator from now on."""
+        """Use the random generator of the run from now on."""
         self._rng = rng
 
     def keys(self, observation: DagObservation, state: JobState) -> Floats:

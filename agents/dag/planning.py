@@ -1,4 +1,4 @@
-"""Plans of whole jobs: several jobs as one graph, a schedule under construction, and agents that make one."""
+"""Planning of whole jobs: several jobs as one graph, a schedule under construction, and the base class of planners."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ Floats = NDArray[np.float64]
 
 
 class UnionGraph(NamedTuple):
-    """Several jobs as one graph; its nodes are numbered job after job, so in topological order.
+    """Several jobs as one graph; nodes are numbered job by job, in topological order.
 
     Attributes
     ----------
     owners : list of (int, int)
-        Job and node there, for each node.
+        Job id and node number in the job, for each node.
     run_times : numpy.ndarray of shape (num_nodes, num_executors)
-        Seconds on each executor that can be used.
+        Run times in seconds, on each usable executor.
     parents : list of list of (int, float, float)
-        For each node its parents, with the units of data and the mean transfer time in seconds.
+        Parents of each node: (parent, units of data, mean transfer time in seconds).
     ranks : numpy.ndarray of shape (num_nodes,)
-        Upward ranks, in seconds.
+        Upward ranks in seconds.
     executors : list of int
-        Those executors, by their numbers in the cluster.
+        Usable executors, by their numbers in the cluster.
     free : numpy.ndarray of shape (num_executors,)
-        When each can take something on, in seconds.
+        Time in seconds from which each executor is available.
     seconds_per_unit, latencies : numpy.ndarray of shape (num_executors, num_executors)
-        Of the channels between them.
+        Transfer time per unit of data and latency between the executors, in seconds.
     """
 
     owners: list[tuple[int, int]]
@@ -63,21 +63,21 @@ class UnionGraph(NamedTuple):
 
 
 def union_of(jobs: Sequence[Job], executors: Executors, available: Floats) -> UnionGraph:
-    """Return some jobs as one graph.
+    """Return several jobs as one graph.
 
     Parameters
     ----------
     jobs : sequence of Job
-        At least one.
+        Jobs; at least one.
     executors : Executors
-        Of the cluster.
+        Executors of the cluster.
     available : numpy.ndarray of shape (num_executors,)
-        When each can take something on, in seconds; infinite for those that are not to be used, but not for all.
+        Time in seconds from which each executor is available; infinite for executors not to use, but not for all.
 
     Returns
     -------
     UnionGraph
-        On the other executors.
+        Graph on the usable executors.
     """
     used = np.flatnonzero(available < np.inf)
     owners: list[tuple[int, int]] = []
@@ -104,7 +104,7 @@ def union_of(jobs: Sequence[Job], executors: Executors, available: Floats) -> Un
 
 
 class Placed(NamedTuple):
-    """A copy with its place; they sort in the order in which an executor runs them."""
+    """A copy of a node with its time and executor; copies sort in the order in which an executor runs them."""
 
     start: float
     finish: float
@@ -113,19 +113,19 @@ class Placed(NamedTuple):
 
 
 class Timetables:
-    """The copies placed so far.
+    """A schedule under construction: the copies placed so far.
 
     Parameters
     ----------
     graph : UnionGraph
-        What is to be placed, and where.
+        Nodes and executors.
 
     Attributes
     ----------
     tables : list of list of Placed
-        By executor, in order.
+        Copies by executor, in order of start.
     copies : list of list of Placed
-        By node.
+        Copies by node.
     """
 
     def __init__(self, graph: UnionGraph) -> None:
@@ -138,37 +138,37 @@ class Timetables:
         self.copies: list[list[Placed]] = [[] for _ in range(graph.num_nodes)]
 
     def end(self, executor: int) -> float:
-        """Return when an executor has run all that is placed on it, in seconds."""
+        """Return when an executor has run everything placed on it, in seconds."""
         table = self.tables[executor]
         return table[-1].finish if table else self._free[executor]
 
     def append(self, node: int, executor: int, earliest: float = 0.0) -> None:
-        """Place a node behind all that is on an executor, not before a time in seconds."""
+        """Place a node after everything on an executor, not before a given time in seconds."""
         start = max(self.end(executor), earliest, *self.arrivals(node, executor))
         self.place(Placed(start, start + self._run_times[node][executor], node, executor))
 
     def is_on(self, node: int, executor: int) -> bool:
-        """Tell whether an executor has a copy of a node."""
+        """Return whether an executor has a copy of a node."""
         return any(copy.executor == executor for copy in self.copies[node])
 
     def arrival(self, copy: Placed, size: float, executor: int) -> float:
-        """Return when data of a copy are on an executor, in seconds."""
+        """Return when the data of a copy arrive at an executor, in seconds."""
         source = copy.executor
         if source == executor:
             return copy.finish
-        # Added up as the cluster does, so that what is planned is what happens.
+        # Summed in the same order as in the cluster, so that planned times equal simulated times.
         seconds: float = size * self._seconds[source][executor] + self._latencies[source][executor]
         return copy.finish + seconds
 
     def arrivals(self, node: int, executor: int) -> list[float]:
-        """Return when the data of each parent are on an executor, from the copy that is first there, in seconds."""
+        """Return when the data of each parent arrive at an executor, from the earliest of its copies, in seconds."""
         return [
             min(self.arrival(copy, size, executor) for copy in self.copies[parent])
             for parent, size, _ in self._graph.parents[node]
         ]
 
     def slot(self, node: int, executor: int) -> Placed:
-        """Return the earliest place for a node on an executor, idle time included."""
+        """Return the earliest placement of a node on an executor, including idle intervals."""
         ready = max(self.arrivals(node, executor), default=0.0)
         ready = max(ready, self._free[executor])
         duration = self._run_times[node][executor]
@@ -182,26 +182,26 @@ class Timetables:
         return Placed(start, start + duration, node, executor)
 
     def place(self, placed: Placed) -> None:
-        """Put a copy in its place."""
+        """Add a copy to the schedule."""
         insort(self.tables[placed.executor], placed)
         self.copies[placed.node].append(placed)
 
     def remove(self, placed: Placed) -> None:
-        """Take a copy out."""
+        """Remove a copy from the schedule."""
         self.tables[placed.executor].remove(placed)
         self.copies[placed.node].remove(placed)
 
     def in_order(self) -> list[Placed]:
-        """Return all copies in order of start: none comes before one that it depends on."""
+        """Return all copies in order of start; each comes after those that it depends on."""
         return sorted(copy for table in self.tables for copy in table)
 
     def drop_unused(self) -> None:
-        """Take out the copies whose data are not the first anywhere, from the last nodes up."""
+        """Remove the copies whose data are nowhere the first to arrive, from the last node to the first."""
         parents = self._graph.parents
         used: list[set[int]] = [set() for _ in parents]
         for node in range(len(parents) - 1, -1, -1):
             copies = self.copies[node]
-            if not used[node]:  # nobody waits for it: it only has to finish
+            if not used[node]:  # no node needs its data: it only has to finish
                 used[node].add(min(copies, key=_finish).executor)
             for copy in [copy for copy in copies if copy.executor not in used[node]]:
                 self.remove(copy)
@@ -212,21 +212,21 @@ class Timetables:
                     used[parent].add(first.executor)
 
     def ready_times(self, node: int, skipped: int, guesses: list[float]) -> Floats:
-        """Return when the data of a node's parents are on each executor.
+        """Return when the data of a node's parents are available at each executor.
 
         Parameters
         ----------
         node : int
             The node.
         skipped : int
-            A parent that does not count.
+            Parent to ignore.
         guesses : list of float
-            For each node when it may finish, in seconds, used with the mean transfer time while it is not placed.
+            Estimated finish time of each node in seconds, used with the mean transfer time for nodes not placed yet.
 
         Returns
         -------
         numpy.ndarray of shape (num_executors,)
-            Seconds.
+            Times in seconds.
         """
         graph = self._graph
         latest = np.zeros(graph.num_executors)
@@ -244,17 +244,17 @@ class Timetables:
 
 
 def serial_plan(graph: UnionGraph) -> list[Placed]:
-    """Return the schedule of all nodes on the one executor that is done with them first; of equal ones the first.
+    """Return the schedule of all nodes on the single executor that finishes first; ties go to the first executor.
 
     Parameters
     ----------
     graph : UnionGraph
-        What is to be placed, and where.
+        Nodes and executors.
 
     Returns
     -------
     list of Placed
-        In order.
+        Copies in order of start.
     """
     timetables = Timetables(graph)
     executor = int((graph.free + graph.run_times.sum(axis=0)).argmin())
@@ -264,18 +264,18 @@ def serial_plan(graph: UnionGraph) -> list[Placed]:
 
 
 def in_order_of_start(copies: Iterable[Copy]) -> list[Copy]:
-    """Return copies that have started as a list scheduler would take them.
+    """Return copies that have started in the order in which a list scheduler would assign them.
 
     Parameters
     ----------
     copies : iterable of Copy
-        Of a simulation.
+        Copies from a simulation.
 
     Returns
     -------
     list of Copy
-        By start. Copies that take no time may start together: a parent's then comes first, as nodes are in topological
-        order.
+        Copies in order of start. Copies with a run time of 0 may start together; then a parent's copy comes first,
+        because nodes are in topological order.
     """
     return sorted(copies, key=lambda copy: (copy.start, copy.finish, copy.state.job.job_id, copy.node))
 
@@ -285,7 +285,10 @@ def _finish(placed: Placed) -> float:
 
 
 class PlanningAgent(Named):
-    """Plans the jobs that arrive together as one graph; a node that comes back after an outage goes by rank and EFT."""
+    """Base class of agents that plan jobs arriving together as one graph.
+
+    Nodes that have to run again after an outage are assigned by upward rank and EFT.
+    """
 
     name = ""
 
@@ -294,21 +297,21 @@ class PlanningAgent(Named):
         self._fallback = ListScheduler(RankUp(), EFT())
 
     def plan(self, graph: UnionGraph) -> list[Placed]:
-        """Return a schedule of all nodes in order of start; to be written by subclasses."""
+        """Return a schedule of all nodes in order of start; subclasses implement it."""
         raise NotImplementedError
 
     def plan_jobs(self, jobs: Sequence[Job], executors: Executors, graph: UnionGraph) -> list[Placed]:
-        """Return a schedule of jobs that are one graph; by default :meth:`plan` makes it of the graph alone."""
+        """Return a schedule of jobs that form one graph; by default, :meth:`plan` of that graph."""
         return self.plan(graph)
 
     def reset(self, info: Mapping[str, Any], rng: Generator) -> None:
-        """Begin a new run; a cluster that does not plan ahead is an InvalidConfiguration."""
+        """Begin a new run; raise InvalidConfiguration if the cluster does not plan ahead."""
         require_planning(self.name, info)
         self._planned = {}
         self._fallback.reset(info, rng)
 
     def act(self, observation: DagObservation) -> list[Assign] | Assign | None:
-        """Return the schedule of the jobs that are new, or the assignment of a node that has come back."""
+        """Return the schedule of new jobs, or the assignment of a node that has to run again."""
         jobs = observation.jobs
         new = [state.job for job_id, state in jobs.items() if self._planned.get(job_id) is not state]
         if not new:

@@ -1,7 +1,7 @@
-"""A portfolio of schedulers: the plans of several are made in simulation, and the best is carried out.
+"""A portfolio of schedulers: simulate the plans of several agents and carry out the best one.
 
-Each heuristic has instances on which it is several times as bad as another: data that had better not move, a task that
-had better wait. No rule tells these apart beforehand as surely as carrying out the plans of all does.
+For each heuristic there are instances on which another one is several times better, for example because data should not
+be moved or a task should wait. Simulating all plans tells these cases apart more reliably than any rule.
 """
 
 from __future__ import annotations
@@ -23,37 +23,37 @@ __all__ = ["Portfolio"]
 
 
 class Portfolio(PlanningAgent):
-    """Plans the jobs that arrive together as the best of its members would, or on one executor if that is better.
+    """Plan jobs that arrive together as the best of the portfolio's members, or on one executor if that is better.
 
-    Each member is asked in a simulation of the new jobs alone, on the executors that are up. Its copies are then
-    placed, in the order of their starts there, behind what the executors of the cluster are busy with. The plan whose
-    last node is done first is carried out, of equal ones the first. For jobs that arrive at an idle cluster, whose
-    executors stay up, it is therefore never behind a member.
+    Each member runs in a simulation of the new jobs alone, on the executors that are up. Its copies are then placed in
+    order of start, after the current work of the cluster's executors. The plan with the earliest end is carried out;
+    ties go to the first member. So for jobs that arrive at an idle cluster whose executors stay up, the portfolio is
+    never worse than any member.
 
-    Where transfers share links, no plan tells by itself when a node will be done: members are simulated with the links,
-    with and without planning ahead where they take both, and what the best has assigned is assigned as it was, at the
-    same times. Behind jobs that are in the system already, all of it is assigned at once.
+    If transfers share links, a plan alone does not determine when its nodes finish. So members are simulated with the
+    links, with and without planning ahead if they support both, and the assignments of the best one are repeated at the
+    same times. If other jobs are already in the system, all assignments are made at once.
 
     Parameters
     ----------
     members : sequence of Agent
-        At least one.
+        Agents of the portfolio; at least one.
 
     Raises
     ------
     InvalidConfiguration
-        If there is none. A run raises it if a member refuses the cluster.
+        If there are no members; in a run, if a member does not support the cluster.
     """
 
     def __init__(self, members: Sequence[Agent]) -> None:
         super().__init__()
         if not members:
-            raise InvalidConfiguration("members is empty, want at least one agent")
+            raise InvalidConfiguration("members: got an empty sequence, expected at least one agent")
         self.members = list(members)
         self.name = f"portfolio:{'+'.join(str(getattr(member, 'name', type(member).__name__)) for member in members)}"
 
     def reset(self, info: Mapping[str, Any], rng: Generator) -> None:
-        """Begin a new run; a cluster that does not plan ahead, or that a member refuses, is an InvalidConfiguration."""
+        """Begin a new run; raise InvalidConfiguration if the cluster is unsupported or does not plan ahead."""
         super().reset(info, rng)
         self._links = _links_of(info)
         self._script: list[_Timed] = []
@@ -62,7 +62,7 @@ class Portfolio(PlanningAgent):
                 member.reset(info, np.random.default_rng(0))
 
     def act(self, observation: DagObservation) -> list[Assign] | Assign | None:
-        """Return the schedule of the jobs that are new, or what of it is due now."""
+        """Return the schedule of new jobs, or the assignments that are due now."""
         if self._links is None:
             return super().act(observation)
         available, now = observation.available_times, observation.time
@@ -77,7 +77,7 @@ class Portfolio(PlanningAgent):
             script = self._best(new, observation.executors, used)
             if is_alone:
                 self._script = [_Timed(now + time, action) for time, action in script]
-            else:  # positions count copies that wait, of which there are others now
+            else:  # queue positions count waiting copies, which differ from the simulation's
                 script = [*self._script, *(_Timed(now, action) for _, action in script)]
                 self._script = [_Timed(time, action._replace(position=None)) for time, action in script]
         if not self._script or available[self._executors].max() == np.inf:
@@ -86,12 +86,12 @@ class Portfolio(PlanningAgent):
         latest = now + ROUNDING * max(now, 1.0)
         due = [one for one in self._script if one.time <= latest]
         if not due and available[self._executors].max() <= now:
-            due = self._script[:1]  # what it waited for has come already, as nothing runs that could still come
+            due = self._script[:1]  # nothing runs, so the event that it waited for has already happened
         self._script = [one for one in self._script if one not in due]
         return [one.action for one in due] or None
 
     def _best(self, new: Sequence[Job], executors: Executors, used: list[int]) -> list[_Timed]:
-        """Return what is to be assigned on some executors, by the time since the jobs have arrived."""
+        """Return the assignments of the best plan on the given executors, with times since the arrival of the jobs."""
         assert self._links is not None
         jobs = [_restricted(job.submitted(0.0, job_id=number), used) for number, job in enumerate(new)]
         make = partial(
@@ -116,21 +116,21 @@ class Portfolio(PlanningAgent):
         ]
 
     def plan_jobs(self, jobs: Sequence[Job], executors: Executors, graph: UnionGraph) -> list[Placed]:
-        """Return the best plan of all members.
+        """Return the best plan among those of all members.
 
         Parameters
         ----------
         jobs : sequence of Job
-            Those that are new.
+            New jobs.
         executors : Executors
-            Of the cluster.
+            Executors of the cluster.
         graph : UnionGraph
-            The jobs as one graph, on the executors that are up.
+            Graph of the jobs on the executors that are up.
 
         Returns
         -------
         list of Placed
-            In order of start.
+            Copies in order of start.
         """
         alone = [_restricted(job.submitted(0.0, job_id=number), graph.executors) for number, job in enumerate(jobs)]
         first = np.cumsum([0, *(job.num_nodes for job in jobs)]).tolist()
@@ -143,18 +143,18 @@ class Portfolio(PlanningAgent):
 
 
 class _Timed(NamedTuple):
-    """What is to be assigned, and when, in seconds."""
+    """An assignment with its time in seconds."""
 
     time: float
     action: Assign
 
 
-#: Times of a simulation that began at 0 are those of one that began later up to this part.
+#: Relative rounding error between the times of a simulation that begins at 0 and of one that begins later.
 ROUNDING = 1e-9
 
 
 class _Following:
-    """Notes what another agent assigns."""
+    """Wrapper that records the assignments of an agent."""
 
     def __init__(self, agent: Agent) -> None:
         self.agent = agent
@@ -174,7 +174,7 @@ class _Following:
 
 
 def _followed(cluster: DagCluster, member: Agent, count: int) -> tuple[float, list[_Timed]]:
-    """Return when a member has done all of so many jobs, and what it has assigned when."""
+    """Return when a member finishes all of the jobs, infinite if it does not, and its assignments with times."""
     ends: list[float] = []
     cluster.on("job_completion", lambda time, job: ends.append(time))
     following = _Following(member)
@@ -183,7 +183,7 @@ def _followed(cluster: DagCluster, member: Agent, count: int) -> tuple[float, li
 
 
 def _links_of(info: Mapping[str, Any]) -> SharedLinks | None:
-    """Return the links that a cluster describes."""
+    """Return the shared links in the description of a cluster; None if there are none."""
     links = info.get("links")
     if links is None:
         return None
@@ -197,7 +197,7 @@ def _links_between(links: SharedLinks, used: list[int]) -> SharedLinks:
 
 
 def _end(plan: Sequence[Placed]) -> float:
-    """Return when the last node is done, from the copy of it that is done first."""
+    """Return when the last node finishes, by the earliest copy of each node."""
     finishes: dict[int, float] = {}
     for copy in plan:
         finishes[copy.node] = min(copy.finish, finishes.get(copy.node, np.inf))
@@ -210,7 +210,7 @@ def _only(executors: Executors, used: list[int]) -> Executors:
 
 
 def _restricted(job: Job, used: list[int]) -> Job:
-    """Return a job with the run times of some executors, if it has any."""
+    """Return a job restricted to the run times on some executors, if it has a table of run times."""
     if job.run_times is None or len(used) == job.run_times.shape[1]:
         return job
     edges = [(parent, child, size) for child, row in enumerate(job.parent_lists) for parent, size in row]
@@ -218,7 +218,7 @@ def _restricted(job: Job, used: list[int]) -> Job:
 
 
 def _simulated(member: Agent, jobs: Sequence[Job], executors: Executors) -> list[tuple[int, int, int]]:
-    """Return job, node and executor of the copies that a member starts, in order of their starts."""
+    """Return job, node and executor of the copies that a member starts, in order of start."""
     cluster = DagCluster(jobs, executors)
     if _plans_ahead(member, cluster):
         cluster = DagCluster(jobs, executors, plan_ahead=True)
@@ -229,7 +229,7 @@ def _simulated(member: Agent, jobs: Sequence[Job], executors: Executors) -> list
 
 
 def _plans_ahead(member: Agent, cluster: DagCluster) -> bool:
-    """Tell whether a member refuses a cluster that does not let it assign nodes before their parents have finished."""
+    """Return whether a member only accepts clusters that plan ahead."""
     reset: Any = getattr(member, "reset", None)
     try:
         if reset is not None:
@@ -240,7 +240,7 @@ def _plans_ahead(member: Agent, cluster: DagCluster) -> bool:
 
 
 def _behind(graph: UnionGraph, rows: Sequence[tuple[int, int]]) -> list[Placed]:
-    """Return nodes on executors in some order as a plan, behind what the executors are busy with."""
+    """Return nodes on executors, in a given order, as a plan after the current work of the executors."""
     timetables = Timetables(graph)
     for node, executor in rows:
         timetables.append(node, executor)

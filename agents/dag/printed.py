@@ -1,9 +1,9 @@
-"""LACHESIS as its paper prints it, and Decima as its authors released it: networks and agents.
+"""LACHESIS as published and Decima as released by its authors: networks and agents.
 
 Sources: Luo et al., "Learning to optimize DAG scheduling in heterogeneous environment" (LACHESIS), sections IV and V-A,
 equations (7) to (11); Mao et al., "Learning scheduling algorithms for data processing clusters" (Decima), SIGCOMM 2019,
-with what their public program does. A node is assigned as soon as all its parents have finished, by DEFT. What the
-papers do not state is a setting here; ``experiments/lachesis/register.toml`` lists all of it with what was tried.
+and its public program. A node is assigned by DEFT as soon as all its parents have finished. Settings here stand for
+whatever the papers do not state; ``experiments/lachesis/register.toml`` lists these gaps and what we tried.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ __all__ = ["DecimaAgent", "DecimaConfig", "DecimaPolicy", "LachesisAgent", "Lach
 NODE_INPUTS = [FIXED_FEATURES.index(n) for n in ("run_time", "incoming_time", "outgoing_time", "rank_up", "rank_down")]
 JOB_INPUTS = [JOB_FEATURES.index(name) for name in ("unassigned_nodes", "unassigned_time")]
 EXECUTOR_INPUTS = [SYSTEM_GRAPH_FEATURES.index(n) for n in ("idle_executors", "time_to_next_idle", "mean_backlog")]
-"""What LACHESIS sees of nodes, of their jobs, and of the executors, in the order of the text; times and counts are
-compressed."""
+"""LACHESIS's input features of nodes, of their jobs, and of the executors, in the order of the text; times and counts
+are log-scaled."""
 
 RUNNING = JOB_FEATURES.index("running_nodes")
 IDLE = SYSTEM_GRAPH_FEATURES.index("idle_executors")
 RUN_TIME = FIXED_FEATURES.index("run_time")
 
 EXECUTORS, TASKS, SECONDS = 20.0, 200.0, 100.0
-"""What Decima's program divides numbers of executors and of tasks by, and times."""
+"""Divisors of numbers of executors, numbers of tasks and times (in seconds) in Decima's program."""
 
 PAPER_EXECUTORS = 50
-"""Idle executors are counted as a share of this number, which both papers have."""
+"""Number of executors in both papers; idle executors are counted relative to it."""
 
 
 class _Flat(NamedTuple):
@@ -57,19 +57,19 @@ class _Flat(NamedTuple):
     Attributes
     ----------
     nodes, jobs : Tensor, shape (n, F) and (j, G)
-        What is seen of them.
+        Features of nodes and of jobs.
     left : Tensor of bool, shape (n,)
-        Which nodes have no executor.
+        Whether a node is unassigned.
     job_of_node, row_of_job : Tensor of int, shape (n,) and (j,)
-        Where nodes and jobs belong.
+        Job of each node, and observation of each job.
     edges : Tensor of int, shape (e, 2)
-        Parents and children.
+        Pairs (parent, child).
     edge_times : Tensor, shape (e, 1)
-        Of the transfers.
+        Features of the transfers.
     rows, slots : Tensor of int, shape (c,)
-        The candidates: observations, and actions in them.
+        Observation and action index of each candidate.
     candidates : Tensor of int, shape (c,)
-        Their nodes.
+        Node of each candidate.
     """
 
     nodes: Tensor
@@ -85,7 +85,7 @@ class _Flat(NamedTuple):
 
 
 def _flat(observations: Observations) -> _Flat:
-    """Return all jobs of a batch in a row, and all nodes of these."""
+    """Return all jobs of a batch, and all their nodes, in one sequence."""
     present = observations["present"].bool()
     has_nodes = present.any(-1)
     rows, _ = has_nodes.nonzero(as_tuple=True)
@@ -114,21 +114,21 @@ def _flat(observations: Observations) -> _Flat:
 
 
 def _summed(values: Tensor, index: Tensor, count: int) -> Tensor:
-    """Return the sums of rows by where they belong, shape (count, D)."""
+    """Return sums of rows with the same index, shape (count, D)."""
     return values.new_zeros(count, values.shape[1]).index_add(0, index, values)
 
 
 class _Lachesis(nn.Module):
-    """Scores of executable nodes: three layers of equation (7), sums over jobs and over all, and the score network.
+    """Network that scores ready nodes: layers of equation (7), sums over jobs and over all jobs, and a score network.
 
     Parameters
     ----------
     config : LachesisConfig
-        The sizes.
+        Sizes of the network.
     rng : numpy.random.Generator
-        For the weights.
+        Random generator for the initial weights.
     last : float
-        Scale of the last layer's weights.
+        Scale of the initial weights of the last layer.
     """
 
     def __init__(self, config: LachesisConfig, rng: Generator, last: float) -> None:
@@ -144,7 +144,7 @@ class _Lachesis(nn.Module):
         self.score = initialized(mlp([inputs, *config.hidden, 1], Activation), rng, last)
 
     def forward(self, observations: Observations) -> Tensor:
-        """Return the scores of all candidates, shape (B, C); what is no candidate has 0."""
+        """Return the scores of all candidates, shape (B, C); empty places have score 0."""
         flat = _flat(observations)
         jobs, rows = len(flat.row_of_job), len(observations["present"])
         of_jobs = flat.jobs[:, JOB_INPUTS].index_select(0, flat.job_of_node)
@@ -166,14 +166,14 @@ class _Lachesis(nn.Module):
 
 
 class LachesisPolicy(QPolicy):
-    """Actor and critic of LACHESIS, with their targets: both score each executable node.
+    """Actor and critic of LACHESIS, with their target networks; both score each ready node.
 
     Parameters
     ----------
     config : LachesisConfig
-        The sizes.
+        Sizes of the networks.
     rng : numpy.random.Generator
-        For the weights.
+        Random generator for the initial weights.
     """
 
     def __init__(self, config: LachesisConfig, rng: Generator) -> None:
@@ -181,23 +181,23 @@ class LachesisPolicy(QPolicy):
 
 
 class RelativeCategorical(MaskedCategorical):
-    """A choice whose entropy is told as a share of the most that it can be, as in Decima's program."""
+    """Categorical distribution with relative entropy: a share of its maximum, as in Decima's program."""
 
     def entropy(self) -> Tensor:
-        """Return the entropy of each over the logarithm of how many actions are possible, shape (B,)."""
+        """Return the entropies divided by the logarithm of the number of possible actions, shape (B,)."""
         assert self.mask is not None
         return super().entropy() / self.mask.sum(-1).clamp(min=2).to(self.log_probabilities).log()
 
 
 class DecimaPolicy(Policy):
-    """Decima's network without its choice of a number of executors, which DEFT makes superfluous.
+    """Decima's network without its choice of a number of executors, which is unnecessary with DEFT.
 
     Parameters
     ----------
     config : DecimaConfig
-        The sizes.
+        Sizes of the network.
     rng : numpy.random.Generator
-        For the weights.
+        Random generator for the initial weights.
     """
 
     def __init__(self, config: DecimaConfig, rng: Generator) -> None:
@@ -212,7 +212,7 @@ class DecimaPolicy(Policy):
         self.score = initialized(mlp([node + 3 * width, *config.hidden, 1], Activation), rng, 0.1)
 
     def forward(self, observations: Observations) -> tuple[Distribution, Tensor]:
-        """Return the distribution over the actions; values are 0, for REINFORCE needs none."""
+        """Return the distribution over the actions; all values are 0, because REINFORCE does not use them."""
         flat = _flat(observations)
         jobs, rows = len(flat.row_of_job), len(observations["present"])
         free = observations["system"][:, IDLE] * (PAPER_EXECUTORS / EXECUTORS)
@@ -232,7 +232,7 @@ class DecimaPolicy(Policy):
         return RelativeCategorical(scores, observations[ACTION_MASK]), scores.new_zeros(rows)
 
     def _embedded(self, known: Tensor, edges: Tensor) -> Tensor:
-        """Return the embeddings: from the leaves up, at most so many levels."""
+        """Return the embeddings, computed from the leaves up, for at most ``depth`` levels."""
         embedded = cast(Tensor, self.prepare(known))
         levels = levels_of(edges, len(known))
         level_of_edge = levels[edges[:, 0]]
@@ -248,20 +248,20 @@ class DecimaPolicy(Policy):
 
 
 def _number(compressed: Tensor) -> Tensor:
-    """Undo what :func:`desim.envs.base.compressed` did."""
+    """Return the inverse of :func:`desim.envs.base.compressed`."""
     return torch.expm1(4.0 * compressed)
 
 
 @dataclass(frozen=True)
 class _Printed(AgentConfig[Policy]):
-    """What both have in common: nodes are assigned as soon as they are executable, by DEFT."""
+    """Common part of both configurations: nodes are assigned by DEFT as soon as they are ready."""
 
     hidden: tuple[int, ...] = (32, 16, 8)
 
     def __post_init__(self) -> None:
-        """Refuse what is out of range."""
+        """Raise InvalidConfiguration if a value is out of range."""
         if not self.hidden or min(self.hidden) < 1:
-            raise InvalidConfiguration(f"hidden is {self.hidden!r}, want numbers of at least 1")
+            raise InvalidConfiguration(f"hidden: got {self.hidden!r}, expected integers >= 1")
 
     def encoder(self, sizes: GraphSizes | None = None) -> GraphEncoder:
         """Return the encoder of the observation."""
@@ -270,19 +270,19 @@ class _Printed(AgentConfig[Policy]):
 
 @dataclass(frozen=True)
 class LachesisConfig(_Printed):
-    """LACHESIS.
+    """Networks of LACHESIS.
 
     Parameters
     ----------
     hidden : tuple of int
-        Units of the layers that score, as in section V-A.
+        Numbers of units of the hidden layers that score nodes, as in section V-A.
     layers : int
-        Of the graph network, which share their weights.
+        Number of layers of the graph network, which share their weights.
     function_units : int
-        Units of the hidden layer of g, h, and the functions of the summaries, which the paper does not state.
+        Number of units of the hidden layer of g, h and the summary functions, which the paper does not state.
     executor_state : bool
-        See how many executors are idle, when the next one is, and how much is assigned: figure 4 has executors among
-        the inputs, and the text has not.
+        Whether the inputs include the number of idle executors, the time until the next one is idle, and the assigned
+        work. Figure 4 of the paper has executors as inputs, its text does not.
     """
 
     agent_kind: ClassVar[str] = "lachesis"
@@ -292,30 +292,30 @@ class LachesisConfig(_Printed):
     executor_state: bool = True
 
     def __post_init__(self) -> None:
-        """Refuse what is out of range."""
+        """Raise InvalidConfiguration if a value is out of range."""
         super().__post_init__()
         whole("layers", self.layers, least=1)
         whole("function_units", self.function_units, least=1)
 
     def policy(self, rng: Generator) -> Policy:
-        """Return new networks, with weights from a generator."""
+        """Return new networks with weights from a random generator."""
         return LachesisPolicy(self, rng)
 
 
 @dataclass(frozen=True)
 class DecimaConfig(_Printed):
-    """Decima, with DEFT for its executors.
+    """Network of Decima, with DEFT for its executors.
 
     Parameters
     ----------
     hidden : tuple of int
-        Units of the layers that score.
+        Numbers of units of the hidden layers that score nodes.
     inner : tuple of int
-        Units of the hidden layers of all other networks.
+        Numbers of units of the hidden layers of all other networks.
     width : int
-        Numbers in an embedding or a summary.
+        Length of an embedding and of a summary.
     depth : int
-        Most levels of a graph from whose leaves messages come.
+        Largest number of levels, from the leaves up, that pass messages.
     """
 
     agent_kind: ClassVar[str] = "decima"
@@ -325,17 +325,17 @@ class DecimaConfig(_Printed):
     depth: int = 8
 
     def policy(self, rng: Generator) -> Policy:
-        """Return a new network, with weights from a generator."""
+        """Return a new network with weights from a random generator."""
         return DecimaPolicy(self, rng)
 
 
 class LachesisAgent(OwnGraphAgent, LearnedAgent):
-    """LACHESIS with trained weights: the executable node that the actor scores highest, allocated by DEFT."""
+    """LACHESIS with trained weights: assign the ready node that the actor scores highest, by DEFT."""
 
     config_type = LachesisConfig
 
 
 class DecimaAgent(OwnGraphAgent, LearnedAgent):
-    """Decima-DEFT with trained weights: the executable node that Decima's network scores highest, allocated by DEFT."""
+    """Decima-DEFT with trained weights: assign the ready node that Decima's network scores highest, by DEFT."""
 
     config_type = DecimaConfig

@@ -1,11 +1,11 @@
-"""CPOP, PEFT and DLS: list schedulers of the literature with an order or a choice of their own.
+"""CPOP, PEFT and DLS: published list schedulers with their own order or choice of executor.
 
 Sources: H. Topcuoglu, S. Hariri and M.-Y. Wu, "Performance-effective and low-complexity task scheduling for
-heterogeneous computing", IEEE TPDS 13(3), 2002, section 4.2, for CPOP, the critical path on one executor; H. Arabnejad
-and J. G. Barbosa, "List scheduling algorithm for heterogeneous systems by an optimistic cost table", IEEE TPDS 25(3),
-2014, for PEFT, in which a table of what is still to come, computed once, looks ahead; G. C. Sih and E. A. Lee, "A
-compile-time scheduling heuristic for interconnection-constrained heterogeneous processor architectures", IEEE TPDS
-4(2), 1993, for DLS, in which dynamic levels choose the node and its executor together.
+heterogeneous computing", IEEE TPDS 13(3), 2002, section 4.2, for CPOP, which runs the critical path on one executor;
+H. Arabnejad and J. G. Barbosa, "List scheduling algorithm for heterogeneous systems by an optimistic cost table", IEEE
+TPDS 25(3), 2014, for PEFT, which looks ahead with a table of remaining costs, computed once; G. C. Sih and E. A. Lee,
+"A compile-time scheduling heuristic for interconnection-constrained heterogeneous processor architectures", IEEE TPDS
+4(2), 1993, for DLS, which chooses node and executor together by dynamic levels.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ Floats = NDArray[np.float64]
 
 
 class CPOP(ListScheduler):
-    """Critical Path On a Processor: the nodes of the critical path on one executor, the others by insertion-based EFT.
+    """Critical Path On a Processor: the critical path on one executor, other nodes by insertion-based EFT.
 
-    Of the nodes whose parents are assigned, the one on the longest path comes next (upward and downward rank together).
-    The nodes of the critical path go to the executor on which their run times have the least sum, also in idle time
-    there. It plans whole jobs, so it needs a cluster with ``plan_ahead=True``.
+    Among the nodes whose parents are assigned, the one on the longest path comes next (upward plus downward rank). The
+    nodes of the critical path go to the executor with the smallest sum of their run times, also into idle intervals.
+    CPOP plans whole jobs, so the cluster needs ``plan_ahead=True``.
 
-    Jobs that arrive together are one graph with one critical path; each group of later jobs has its own. A node that
-    comes back after an outage goes to the executor of its path if that is up, and by EFT otherwise. Of equal priorities
-    the job that arrived first comes first, then the node that is first in topological order; of equal sums or finishes
-    the first executor.
+    Jobs that arrive together form one graph with one critical path; each group of later jobs has its own. A node that
+    has to run again after an outage goes to the executor of its path if that is up, and otherwise by EFT. Ties of
+    priority go to the job that arrived first, then to the node that is first in topological order; ties of sums and
+    finish times go to the first executor.
 
     Examples
     --------
@@ -65,14 +65,14 @@ class CPOP(ListScheduler):
         self.name = "cpop"
 
     def reset(self, info: Mapping[str, Any], rng: Generator) -> None:
-        """Begin a new run; a cluster that does not plan ahead is an InvalidConfiguration."""
+        """Begin a new run; raise InvalidConfiguration if the cluster does not plan ahead."""
         require_planning(self.name, info)
         self._allocation.forget()
         super().reset(info, rng)
 
 
 class _PathOnOneExecutor:
-    """The executor of the critical path for its nodes, insertion-based EFT for the others."""
+    """Allocation of critical-path nodes to their executor, and of other nodes by insertion-based EFT."""
 
     name = "critical-path executor"
 
@@ -81,14 +81,14 @@ class _PathOnOneExecutor:
         self.forget()
 
     def forget(self) -> None:
-        """Forget the jobs of another run."""
+        """Discard the jobs of the previous run."""
         self._planned: dict[int, JobState] = {}
         self._critical: dict[tuple[int, int], int] = {}
 
     def allocate(
         self, observation: DagObservation, state: JobState, node: int, available: Floats | None = None
     ) -> Assign | None:
-        """Return the assignment of an executable node; None if there is no executor for it."""
+        """Return the assignment of a ready node; None if no executor can take it."""
         if available is None:
             available = observation.available_times
         if available.min() == np.inf:
@@ -102,7 +102,7 @@ class _PathOnOneExecutor:
         return assign_inserted(observation, state, node, executor)
 
     def _plan(self, observation: DagObservation, available: Floats) -> None:
-        """Find the critical path of the jobs that are new, and its executor."""
+        """Find the critical path of the new jobs, and its executor."""
         jobs = observation.jobs
         self._critical = {key: executor for key, executor in self._critical.items() if self._is_current(jobs, key[0])}
         new = [state for job_id, state in jobs.items() if self._planned.get(job_id) is not state]
@@ -118,24 +118,24 @@ class _PathOnOneExecutor:
 
 
 def critical_path(jobs: Sequence[Job], executors: Executors) -> tuple[int, list[int]]:
-    """Return the longest path through some jobs, taken as one graph, with mean run times and mean transfer times.
+    """Return the longest path through some jobs as one graph, by mean run times and mean transfer times.
 
-    It goes from one node to the child that its upward rank comes from. (The paper takes any child whose priority is
-    that of the path, which may be a node of another path that is just as long.)
+    From each node, the path continues to the child that determines the node's upward rank. (The paper accepts any child
+    with the priority of the path, which may be on another path of the same length.)
 
     Parameters
     ----------
     jobs : sequence of Job
-        At least one.
+        Jobs; at least one.
     executors : Executors
-        What they run on.
+        Executors of the cluster.
 
     Returns
     -------
     index : int
-        Which of the jobs it lies in; of equal ones the first.
+        Position of the job with the path; ties go to the first job.
     path : list of int
-        Its nodes, from one without parents to one without children; of equal ones the first child at each step.
+        Nodes of the path, from one without parents to one without children; ties go to the first child.
     """
     ranks = [rank_up(job, executors) for job in jobs]
     lengths = [rank.max().item() for rank in ranks]
@@ -154,28 +154,28 @@ def critical_path(jobs: Sequence[Job], executors: Executors) -> tuple[int, list[
 
 
 def _first_greatest(values: Sequence[float], tolerance: float) -> int:
-    """Return the position of the first value that is the greatest but for rounding."""
+    """Return the position of the first value that equals the greatest one within rounding errors."""
     greatest = max(values)
     return next(position for position, value in enumerate(values) if value >= greatest - tolerance)
 
 
 def optimistic_cost_table(job: Job, executors: Executors) -> Floats:
-    """Return the least time from the end of each node to the end of its job, if executors were always free.
+    """Return the optimistic cost table: least time from the end of a node to the end of its job, with idle executors.
 
-    OCT(i, k) is 0 for a node without children; otherwise, over its children j, the greatest of the least, over the
-    executors l, of OCT(j, l) + run time of j on l + mean transfer time of the edge, which is 0 if l is k.
+    OCT(i, k) is 0 for a node i without children. Otherwise, it is the maximum over the children j of the minimum over
+    the executors l of OCT(j, l) + run time of j on l + mean transfer time of the edge, which is 0 if l = k.
 
     Parameters
     ----------
     job : Job
         The job.
     executors : Executors
-        What it runs on.
+        Executors of the cluster.
 
     Returns
     -------
     numpy.ndarray of shape (num_nodes, num_executors)
-        Seconds, for each executor that the node may run on.
+        Costs in seconds, for each executor that may run the node.
     """
     run_times = job.run_times_on(executors)
     transfers = mean_transfer_times(job, executors).tolist()
@@ -193,14 +193,14 @@ def optimistic_cost_table(job: Job, executors: Executors) -> Floats:
 
 
 class PEFT(ListScheduler):
-    """Predict Earliest Finish Time: HEFT with the optimistic cost table in place of ranks, and in the choice.
+    """Predict Earliest Finish Time: HEFT with the optimistic cost table, both for the order and for the executor.
 
-    Of the nodes whose parents are assigned, the one with the highest mean of its row of the table comes next; it goes
-    to the executor with the least finish (in idle time, too) plus entry of the table. It plans the whole job when it
-    arrives, so it needs a cluster with ``plan_ahead=True``.
+    Among the nodes whose parents are assigned, the one with the highest mean of its table row comes next. It goes to
+    the executor with the smallest sum of finish time (also in idle intervals) and table entry. PEFT plans a whole job
+    when it arrives, so the cluster needs ``plan_ahead=True``.
 
-    Of means that are equal but for rounding the job that arrived first comes first, then the node that is first in
-    topological order; of such sums the first executor.
+    Ties within rounding errors: equal means go to the job that arrived first, then to the node that is first in
+    topological order; equal sums go to the first executor.
 
     Examples
     --------
@@ -218,7 +218,7 @@ class PEFT(ListScheduler):
         self.name = "peft"
 
     def reset(self, info: Mapping[str, Any], rng: Generator) -> None:
-        """Begin a new run; a cluster that does not plan ahead is an InvalidConfiguration."""
+        """Begin a new run; raise InvalidConfiguration if the cluster does not plan ahead."""
         require_planning(self.name, info)
         self._tables.forget()
         super().reset(info, rng)
@@ -229,7 +229,7 @@ def _table_of(state: JobState, executors: Executors) -> Floats:
 
 
 class _RankOCT:
-    """The node with the highest mean optimistic cost."""
+    """Order by the highest mean optimistic cost."""
 
     name = "rank_oct"
     changes = False
@@ -238,15 +238,15 @@ class _RankOCT:
         self._tables = tables
 
     def reset(self, rng: Generator) -> None:
-        """Do nothing: the keys follow from the job."""
+        """Do nothing, because the keys only depend on the job."""
 
     def keys(self, observation: DagObservation, state: JobState) -> Floats:
-        """Return the negative means, in seconds, rounded so that equal ones are equal."""
+        """Return the negative means in seconds, rounded so that equal ones compare equal."""
         return -rounded(self._tables.of(observation, state).mean(axis=1))
 
 
 class _OptimisticEFT:
-    """The executor with the least finish plus optimistic cost: O_EFT, equation (6) of the paper."""
+    """Allocation by the least finish time plus optimistic cost: O_EFT, equation (6) of the paper."""
 
     name = "optimistic-EFT"
 
@@ -256,7 +256,7 @@ class _OptimisticEFT:
     def allocate(
         self, observation: DagObservation, state: JobState, node: int, available: Floats | None = None
     ) -> Assign | None:
-        """Return the assignment of an executable node; None if there is no executor for it."""
+        """Return the assignment of a ready node; None if no executor can take it."""
         costs = self._tables.of(observation, state)[node]
         finish, positions = insertion_finish_times(observation, state, node, available, costs)
         sums = finish + costs
@@ -268,18 +268,18 @@ class _OptimisticEFT:
 
 
 class DLS(Named):
-    """Dynamic Level Scheduling: the pair of an executable node and an executor that has the highest dynamic level.
+    """Dynamic Level Scheduling: assign the pair of a ready node and an executor with the highest dynamic level.
 
-    The dynamic level of node i on executor k is its static level (the longest way to the end of the job, without
-    transfers), less the time at which it could start there (its data have arrived and the executor has run all that is
-    assigned to it), plus how much faster than the mean k runs i.
+    The dynamic level of node i on executor k is the static level of i (longest path to the end of the job, without
+    transfers), minus the time at which i could start on k (its data have arrived and everything assigned to k has run),
+    plus the difference between the mean run time of i and its run time on k.
 
-    Departures from the paper: links are not reserved, and run times are averaged by the mean instead of the median, so
-    that the static level is that of the other agents here. With ``plan_ahead=True`` it schedules before anything runs,
-    as in the paper; without, it chooses among the nodes whose parents have finished.
+    Departures from the paper: links are not reserved, and static levels use mean instead of median run times, as in
+    the other agents here. With ``plan_ahead=True``, DLS schedules before anything runs, as in the paper; otherwise it
+    chooses among the nodes whose parents have finished.
 
-    Of levels that are equal but for rounding, the job that arrived first comes first, then the node that is first in
-    topological order, then the first executor.
+    Ties within rounding errors go to the job that arrived first, then to the node that is first in topological order,
+    then to the first executor.
 
     Examples
     --------
@@ -310,7 +310,7 @@ class DLS(Named):
         self._forget()
 
     def act(self, observation: DagObservation) -> Assign | None:
-        """Return the assignment of the highest dynamic level; None if no executor is up."""
+        """Return the assignment with the highest dynamic level; None if no executor is up."""
         available = observation.available_times
         if available.min() == np.inf:
             return None
@@ -319,19 +319,19 @@ class DLS(Named):
             ticket, executor = self._frontier.highest(available)
             entry = observation.executable.get(ticket)
             self._frontier.remove(ticket)
-            if entry is not None:  # otherwise somebody else has assigned it
+            if entry is not None:  # otherwise another agent has assigned it
                 self._chosen = ticket
                 state, node = entry
                 return Assign(state.job.job_id, node, executor)
 
     def _take(self, observation: DagObservation) -> None:
-        """Bring the frontier up to date; as long as time stands still, assignments do not change what is in it."""
+        """Update the frontier; assignments at the same time do not change the levels of the other nodes in it."""
         if observation.time != self._time:
             self._time = observation.time
             self._frontier = _Frontier(observation.executors.num_executors)
             tickets = list(observation.executable)
         else:
-            tickets = [self._chosen, *range(self._read, observation.num_revealed)]  # a stage may have tasks left
+            tickets = [self._chosen, *range(self._read, observation.num_revealed)]  # a stage may have unassigned tasks
         self._read = observation.num_revealed
         for ticket in tickets:
             entry = observation.executable.get(ticket)
@@ -341,14 +341,14 @@ class DLS(Named):
                 self._frontier.add((number, node, ticket), advantages[node], state.ready_times(node))
 
     def _number_and_advantages(self, state: JobState, executors: Executors) -> tuple[int, Floats]:
-        """Return the number of a job in order of arrival, and static level + mean run time - run time of its nodes."""
+        """Return a job's arrival number, and static level + mean run time - run time of its nodes on each executor."""
         self._num_jobs += 1
         levels = static_levels(state.job, executors) + mean_run_times(state.job, executors)
         return self._num_jobs, levels[:, None] - state.run_times
 
 
 class _Frontier:
-    """The executable nodes as rows of arrays; the last row takes the place of one that is removed."""
+    """The ready nodes as rows of arrays; the last row replaces a removed one."""
 
     def __init__(self, num_executors: int) -> None:
         self._keys: list[tuple[int, int, int]] = []
@@ -357,7 +357,7 @@ class _Frontier:
         self._ready = np.empty((16, num_executors))
 
     def add(self, key: tuple[int, int, int], advantages: Floats, ready: Floats) -> None:
-        """Add a node: its place in the order, the last part of it the ticket; levels as if it started at time 0."""
+        """Add a node by its position in the order, which ends with the ticket, and its levels for a start at time 0."""
         row = len(self._keys)
         if row == len(self._ready):
             self._advantages = np.concatenate((self._advantages, self._advantages))
@@ -368,7 +368,7 @@ class _Frontier:
         self._row_of[key[2]] = row
 
     def remove(self, ticket: int) -> None:
-        """Remove a node."""
+        """Remove the node with a given ticket."""
         row = self._row_of.pop(ticket)
         key = self._keys.pop()
         if key[2] != ticket:
@@ -379,13 +379,13 @@ class _Frontier:
             self._row_of[key[2]] = row
 
     def highest(self, available: Floats) -> tuple[int, int]:
-        """Return the ticket and the executor of the highest dynamic level."""
+        """Return the ticket and the executor with the highest dynamic level."""
         count = len(self._keys)
         levels = np.maximum(self._ready[:count], available)
         np.subtract(self._advantages[:count], levels, out=levels)
         place = int(levels.argmax())
         row, executor = divmod(place, levels.shape[1])
-        # Levels are differences of times: they are as exact as the largest of these.
+        # Levels are differences of times, so their rounding error is relative to the largest of these times.
         start = max(self._ready.item(row, executor), available.item(executor))
         tolerance = 4.0 * RESOLUTION * max(start, abs(self._advantages.item(row, executor)))
         rows, executors = np.nonzero(levels >= levels.item(place) - tolerance)

@@ -1,8 +1,8 @@
 """DAG agents by name.
 
-An order and an allocation make a list scheduler, such as ``"rank_up-deft"`` or ``"fifo-eft"``; an order alone goes
-with ``deft``. With ``-idle`` behind these, nodes are kept back until an executor is idle, with ``-patient`` also while
-a busy one would finish them sooner.
+An order and an allocation make a list scheduler, such as ``"rank_up-deft"`` or ``"fifo-eft"``; the default allocation
+is ``deft``. With the suffix ``-idle``, nodes wait until an executor is idle; with ``-patient``, they also wait while a
+busy executor would finish them sooner.
 """
 
 from __future__ import annotations
@@ -28,35 +28,38 @@ from desim.exceptions import InvalidConfiguration
 __all__ = ["create", "descriptions", "files"]
 
 _ORDERS: dict[str, tuple[str, Callable[[], Order]]] = {
-    "fifo": ("the job that arrived first comes next", FIFO),
-    "sjf": ("the job with the least mean run time in all comes next", SJF),
-    "hrrn": ("the job with the highest response ratio comes next", HRRN),
-    "hrrn-node": ("the node with the highest response ratio comes next", partial(HRRN, "node")),
-    "rank_up": ("the node with the longest way to the end of its job comes next", RankUp),
-    "critical-path": ("the node on the longest path through its job comes next", CriticalPath),
-    "least-work": ("the job with the least work left to assign comes next", LeastWork),
-    "random": ("any node comes next", RandomOrder),
+    "fifo": ("the job that arrived first", FIFO),
+    "sjf": ("the job with the least total mean run time", SJF),
+    "hrrn": ("the job with the highest response ratio", HRRN),
+    "hrrn-node": ("the node with the highest response ratio", partial(HRRN, "node")),
+    "rank_up": ("the node with the highest upward rank (longest path to the end of its job)", RankUp),
+    "critical-path": ("the node on the longest path through its job", CriticalPath),
+    "least-work": ("the job with the least unassigned work", LeastWork),
+    "random": ("a random node", RandomOrder),
 }
 
 _ALLOCATIONS: dict[str, tuple[str, type[Allocation]]] = {
-    "eft": ("the executor where it finishes first", EFT),
-    "insertion-eft": ("the same, in idle time too", InsertionEFT),
-    "deft": ("the executor where it finishes first, with a copy of one parent before it if that helps", DEFT),
-    "insertion-deft": ("the same, in idle time too", InsertionDEFT),
+    "eft": ("earliest finish time", EFT),
+    "insertion-eft": ("earliest finish time, also in idle intervals", InsertionEFT),
+    "deft": ("earliest finish time, with a copy of one parent if that helps", DEFT),
+    "insertion-deft": (
+        "earliest finish time, with a copy of one parent if that helps, also in idle intervals",
+        InsertionDEFT,
+    ),
 }
 
 _SLACKS = {"least-work": 1.35}
-"""Of patient schedulers, if it is not 1, by order: what kept mean completion times shortest on generated workloads."""
+"""Slacks other than 1 of patient schedulers, by order: the best for mean completion times on generated workloads."""
 
 
 def _list_scheduler(order: str, rest: str) -> Agent:
-    """Return the list scheduler of an order, and of an allocation or none, and perhaps ``idle`` or ``patient``."""
+    """Return the list scheduler for an order and the rest of its name: allocation, ``idle`` or ``patient``, if any."""
     allocation, _, mode = f"-{rest}".rpartition("-") if rest.endswith(("idle", "patient")) else (f"-{rest}", "", "")
     allocation = allocation.removeprefix("-") or "deft"
     if allocation not in _ALLOCATIONS:
         near = did_you_mean(rest, _ALLOCATIONS)
         raise InvalidConfiguration(
-            f"no allocation {rest!r}{near}; there are {', '.join(_ALLOCATIONS)}, -idle and -patient"
+            f"unknown allocation {rest!r}{near}; expected one of {', '.join(_ALLOCATIONS)}, -idle and -patient"
         )
     parts = _ORDERS[order][1](), _ALLOCATIONS[allocation][1]()
     if mode == "patient":
@@ -65,41 +68,41 @@ def _list_scheduler(order: str, rest: str) -> Agent:
 
 
 def _graph(source: str) -> Agent:
-    """Return the agent of trained weights: a pretrained name or a path."""
+    """Return the agent with trained weights, given by a pretrained name or a path."""
     from desim.agents.dag.graph_agent import GraphAgent
 
     return GraphAgent.named(source)
 
 
 def _lachesis(source: str) -> Agent:
-    """Return LACHESIS with trained weights: a pretrained name or a path."""
+    """Return LACHESIS with trained weights, given by a pretrained name or a path."""
     from desim.agents.dag.printed import LachesisAgent
 
     return LachesisAgent.named(source)
 
 
 def _decima(source: str) -> Agent:
-    """Return Decima-DEFT with trained weights: a pretrained name or a path."""
+    """Return Decima-DEFT with trained weights, given by a pretrained name or a path."""
     from desim.agents.dag.printed import DecimaAgent
 
     return DecimaAgent.named(source)
 
 
 def _search(rest: str) -> Agent:
-    """Return the search agent of an objective, perhaps a budget and a guide, such as ``makespan:1000``."""
+    """Return the search agent for an objective and optionally a budget and a guide, such as ``makespan:1000``."""
     from desim.agents.dag.search import SearchAgent
 
     return SearchAgent.named(f"dag:{rest}", _REGISTRY.create)
 
 
 def _guide_files(rest: str) -> tuple[Path, ...] | None:
-    """Return the files of the agent that a search begins with; it stands behind objective and budget."""
+    """Return the files of a search's guide, whose name follows objective and budget."""
     guide = ":".join(rest.split(":")[2:])
     return _REGISTRY.files(guide) if guide else ()
 
 
 def _base_files(base: str) -> tuple[Path, ...] | None:
-    """Return the files of the agent that another one is made of."""
+    """Return the files of a base agent."""
     return _REGISTRY.files(base)
 
 
@@ -114,25 +117,27 @@ def _member_files(members: str) -> tuple[Path, ...] | None:
 
 
 _MEMBERS = "heft+cpop+peft+dls+tdca+rank_up-insertion-deft+rank_up-deft-patient+critical-path-deft+fifo-deft"
-"""Of the portfolio that names none."""
+"""Default members of the portfolio."""
 
 _REGISTRY: Registry = Registry(
     "dag",
     {
-        "heft": ("Upward ranks, then the executor where the node finishes first, in idle time too; plans ahead.", HEFT),
-        "cpop": ("HEFT with the nodes of the critical path on one executor; plans ahead.", CPOP),
-        "peft": ("HEFT with a table of what is still to come; plans ahead.", PEFT),
-        "dls": ("The pair of node and executor with the highest dynamic level.", DLS),
-        "tdca": ("Clusters of nodes with duplicates, merged onto the executors; plans ahead.", TDCA),
-        "optimum": ("The exact optimum, for a few small jobs; needs ortools; plans ahead.", Optimum),
+        "heft": ("HEFT: highest upward rank first, earliest finish time with insertion; plans ahead.", HEFT),
+        "cpop": ("CPOP: as HEFT, with the critical path on one executor; plans ahead.", CPOP),
+        "peft": ("PEFT: as HEFT, with a table of optimistic remaining costs; plans ahead.", PEFT),
+        "dls": ("DLS: the pair of node and executor with the highest dynamic level.", DLS),
+        "tdca": ("TDCA: clusters of nodes with duplicates, merged onto the executors; plans ahead.", TDCA),
+        "optimum": ("Exact optimum for a few small jobs; needs ortools; plans ahead.", Optimum),
     },
     {
         **{
-            f"{order}-ALLOCATION": Family(f"List scheduling: {text}.", partial(_list_scheduler, order), "deft")
+            f"{order}-ALLOCATION": Family(
+                f"List scheduling: {text} comes next.", partial(_list_scheduler, order), "deft"
+            )
             for order, (text, _) in _ORDERS.items()
         },
         "lachesis:NAME": Family(
-            "LACHESIS as its paper prints it: trained weights, by name or path.",
+            "LACHESIS as published: trained weights, by name or path.",
             _lachesis,
             files=partial(made_of, agent="lachesis"),
         ),
@@ -142,38 +147,38 @@ _REGISTRY: Registry = Registry(
             files=partial(made_of, agent="decima"),
         ),
         "graph:NAME": Family(
-            "A graph network of desim's own with DEFT: trained weights, by name or path.",
+            "desim's graph network with DEFT: trained weights, by name or path.",
             _graph,
             files=partial(made_of, agent="graph"),
         ),
         "rollout:BASE": Family(
-            "Tries assignments in simulation, another agent doing the rest, for a short makespan.",
+            "Try assignments in simulation, with agent BASE for later decisions, to minimize the makespan.",
             lambda base: RolloutAgent(_REGISTRY.create(base)),
             files=_base_files,
         ),
         "rollout-completion_time:BASE": Family(
-            "The same, for short times from arrival to completion.",
+            "As rollout, to minimize the mean time from arrival to completion.",
             lambda base: RolloutAgent(_REGISTRY.create(base), objective="completion_time"),
             files=_base_files,
         ),
         "portfolio:MEMBERS": Family(
-            "Carries out the plan of several agents (A+B+C) that is done first in simulation; plans ahead.",
+            "Carry out the plan with the shortest simulated makespan among several agents (A+B+C); plans ahead.",
             lambda members: Portfolio([_REGISTRY.create(name) for name in members.split("+")]),
             _MEMBERS,
             _member_files,
         ),
         "search:dag:OBJECTIVE:BUDGET": Family(
-            "Moves nodes to other places and executors, and follows the best plan; needs numba. With an agent's name "
-            "behind the budget it begins with what that one would do, too.",
+            "Search over orders and executors of nodes, and follow the best plan; needs numba. Add :AGENT to start "
+            "from that agent's plan too.",
             _search,
             "makespan",
             _guide_files,
         ),
     },
     {
-        **{f"ORDER-{allocation}": f"List scheduling: {text}." for allocation, (text, _) in _ALLOCATIONS.items()},
-        "ORDER-ALLOCATION-idle": "List scheduling that keeps nodes back until an executor is idle.",
-        "ORDER-ALLOCATION-patient": "The same, and nodes are held back while a busy executor would finish them sooner.",
+        **{f"ORDER-{allocation}": f"List scheduling by {text}." for allocation, (text, _) in _ALLOCATIONS.items()},
+        "ORDER-ALLOCATION-idle": "List scheduling in which nodes wait until an executor is idle.",
+        "ORDER-ALLOCATION-patient": "The same; nodes also wait while a busy executor would finish them sooner.",
     },
 )
 create, descriptions, files = _REGISTRY.create, _REGISTRY.descriptions, _REGISTRY.files

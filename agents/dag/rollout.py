@@ -23,24 +23,24 @@ Objective = Literal["makespan", "completion_time"]
 
 
 class RolloutAgent(Lookahead):
-    """Assigns the node to the executor, or waits, where the base agent then gets on best with the jobs in the system.
+    """Agent that assigns a node to an executor, or waits, where the base agent's simulated continuation scores best.
 
-    Candidates are the base agent's action, its node on each of the next best executors, each of the other executable
-    nodes with the longest way to the end of their jobs, and to wait.
+    Candidates are the base agent's action, its node on each of the next best executors, the other ready nodes with the
+    highest upward ranks, and waiting. Only jobs that are in the system are simulated.
 
     Parameters
     ----------
     base : Agent
-        See :class:`Lookahead`.
+        Base agent, see :class:`Lookahead`.
     objective : {"makespan", "completion_time"}
-        What is to be small: when the last of the jobs ends, or the mean time from their submissions to their ends.
+        Quantity to minimize: the end of the last job, or the mean time from submission to end.
     executors : int
-        How many other executors to try at most for the base agent's node, those first where it would finish first.
+        Largest number of other executors to try for the base agent's node, those with the earliest finish first.
     nodes : int
-        How many other nodes to try at most, those first with the highest upward rank.
+        Largest number of other nodes to try, those with the highest upward rank first.
     allocation : Allocation, optional
-        Where nodes run that the base agent has not chosen; that of the base agent if it has one as ``allocation``,
-        otherwise ``DEFT()``, or ``EFT()`` for tasks.
+        Allocation of nodes that the base agent did not choose. Default: the ``allocation`` of the base agent if it has
+        one, otherwise ``DEFT()``, or ``EFT()`` on clusters that schedule single tasks.
 
     Raises
     ------
@@ -64,14 +64,14 @@ class RolloutAgent(Lookahead):
         self._ranks = PerJob(_ranks_of)
 
     def reset(self, info: dict[str, Any], rng: np.random.Generator) -> None:
-        """Begin a new run, of the base agent too.
+        """Begin a new run, also for the base agent.
 
         Parameters
         ----------
         info : dict
-            The description of the cluster.
+            Description of the cluster.
         rng : numpy.random.Generator
-            The agent's random stream, for the base agent.
+            Random stream of the agent, which passes it to the base agent.
         """
         super().reset(info, rng)
         self._ranks.forget()
@@ -79,19 +79,19 @@ class RolloutAgent(Lookahead):
         self._allocation: Allocation = self.allocation or getattr(self.base, "allocation", None) or default
 
     def alternatives(self, observation: DagObservation, action: Any) -> list[Any]:
-        """Return other executors for the base agent's node, other nodes, and None.
+        """Return other executors for the base agent's node, other nodes, and None (to wait).
 
         Parameters
         ----------
         observation : DagObservation
-            The executable nodes and the executors.
+            Ready nodes and executors.
         action : object
             The base agent's action.
 
         Returns
         -------
         list of object
-            Without the base agent's action.
+            Alternative actions, without the base agent's.
         """
         available = observation.available_times
         first = action[0] if isinstance(action, list) and action else action
@@ -108,7 +108,7 @@ class RolloutAgent(Lookahead):
     def _elsewhere(
         self, observation: DagObservation, own: tuple[JobState, int], taken: int, available: Floats
     ) -> Iterator[Assign]:
-        """Yield assignments of a node to the executors where it would finish first, but for one."""
+        """Yield assignments of a node to the executors with the earliest finish, except one executor."""
         state, node = own
         finish = np.maximum(available, state.ready_times(node)) + state.run_times[node]
         finish[taken] = np.inf
@@ -120,34 +120,34 @@ class RolloutAgent(Lookahead):
                 yield assignment
 
     def tally(self, simulation: Simulation) -> _Completions:
-        """Return what notes when the jobs end in a fork.
+        """Return the object that records when the jobs end in a fork.
 
         Parameters
         ----------
         simulation : Simulation
-            The fork.
+            The fork, before its first event.
 
         Returns
         -------
         Tally
-            It listens to the ends of jobs.
+            Running score, registered as a listener for job completions.
         """
         return _Completions(simulation, self.objective)
 
     def twins(self, observation: DagObservation, twin: DagObservation) -> Iterator[tuple[Any, Any]]:
-        """Yield the jobs in the system, each with its counterpart in a fork, and what both share.
+        """Yield the jobs in the system, each with its counterpart in a fork, and objects that both share.
 
         Parameters
         ----------
         observation : DagObservation
-            Of the run.
+            Observation of the run.
         twin : DagObservation
-            Of the fork.
+            Observation of the fork.
 
         Yields
         ------
         (object, object)
-            Pairs.
+            Pairs (original, counterpart).
         """
         yield observation.executors, observation.executors
         for job_id, state in observation.jobs.items():
@@ -160,7 +160,7 @@ def _ranks_of(state: JobState, executors: Executors) -> Floats:
 
 
 class _Completions:
-    """The objective of the jobs in the system, as they end."""
+    """Running value of the objective as the jobs in the system end."""
 
     def __init__(self, simulation: Simulation, objective: str) -> None:
         self._env = simulation.env
@@ -176,15 +176,15 @@ class _Completions:
         self._last = time
 
     def is_over(self, best: Score | None) -> bool:
-        """Tell whether the jobs that are left, which end after now, make too large a value certain."""
+        """Return whether the value is certain to be too large, because the remaining jobs end after now."""
         return best is not None and not best.unfinished and self._value(self._env.now) > best.value
 
     def score(self) -> Score:
-        """Return the value; jobs that are left are unfinished."""
+        """Return the value; remaining jobs count as unfinished."""
         return Score(len(self._jobs), self._value(self._last))
 
     def _value(self, now: float) -> float:
-        """Return the objective if the jobs that are left end now."""
+        """Return the objective if the remaining jobs ended now."""
         if self._mean:
             return (self._sum + len(self._jobs) * now - self._submissions) / self._number
         return now

@@ -1,10 +1,10 @@
-"""Search over plans for the DAG cluster: over the order of nodes, and over where they run.
+"""Search over plans for the DAG cluster: over the order of nodes and over their executors.
 
-When jobs arrive, and when an outage has changed what was planned, all nodes that are not assigned yet are planned anew.
-A plan is an order of these nodes and an executor for some; it is decoded by list scheduling, see
-:mod:`desim.agents.dag.decoders`. The search begins with the plans of the usual orders and allocations, and with what is
-left of the last plan, and moves nodes and jobs to other places for as long as the budget lasts. In between the plan is
-followed, each copy being assigned no sooner than it must be, so that what arrives next can still change it.
+When jobs arrive, or an outage has invalidated the plan, all unassigned nodes are planned again. A plan is an order of
+these nodes with fixed executors for some of them; list scheduling decodes it, see :mod:`desim.agents.dag.decoders`. The
+search starts from the plans of common orders and allocations and from the rest of the last plan. It moves nodes and
+jobs to other positions until the budget is used up. Between plannings the plan is carried out, with each copy assigned
+as late as possible, so that later arrivals can still change it.
 """
 
 from __future__ import annotations
@@ -37,36 +37,36 @@ Whole = NDArray[np.int64]
 
 DECODERS = "desim.agents.dag.decoders"
 MOVES = Budget(moves=1_000)
-AT_ONCE = 16  # moves between two looks at the clock
-SHORTEST = 1e-9  # seconds, of the path that ends are divided by
-TIE = 1e-3  # what the mean completion time counts beside the makespan: of equal ones the plan that ends jobs sooner
-PATIENCE = 3  # moves
-LEAST_WORK_SLACK = 1.35  # as the agent of that name has it
+AT_ONCE = 16  # moves between two readings of the clock
+SHORTEST = 1e-9  # seconds; lower limit of the path length that job ends are divided by
+TIE = 1e-3  # weight of the mean completion time beside the makespan: of equal makespans, jobs should end sooner
+PATIENCE = 3  # moves; minimum length of the acceptance history
+LEAST_WORK_SLACK = 1.35  # as in the agent least-work-ALLOCATION-patient
 NONE = -1
 
 
 class Situation:
-    """What is observed, as arrays for the decoders: the jobs that have nodes without an executor.
+    """The observed state as arrays for the decoders: jobs with unassigned nodes.
 
     Parameters
     ----------
     observation : DagObservation
-        What is known.
+        Current observation.
     objective : {"makespan", "completion_time", "job_slr"}
-        What is to be small.
+        Quantity to minimize.
     gaps : bool
-        Whether nodes may be inserted before copies that wait.
+        Whether nodes may be inserted before waiting copies.
     late : bool
-        Whether data of a node set out no sooner than all its parents have finished.
+        Whether data are sent only once all parents of a node have finished.
 
     Attributes
     ----------
     states : list of JobState
-        These jobs.
+        Jobs with unassigned nodes.
     owners : list of (int, int)
-        For each node the place of its job in ``states``, and its number there.
+        For each node, the index of its job in ``states`` and its number in the job.
     planned : list of int
-        The nodes without an executor.
+        Unassigned nodes.
     """
 
     def __init__(self, observation: DagObservation, objective: Objective, *, gaps: bool, late: bool) -> None:
@@ -104,13 +104,13 @@ class Situation:
 
     @staticmethod
     def _weight(state: JobState, objective: Objective) -> float:
-        """Return what a second of the end of a job counts."""
+        """Return the weight of a second of a job's end."""
         if objective == "job_slr":
             return 1.0 / max(_critical_path(state), SHORTEST)
         return TIE if objective == "makespan" else 1.0
 
     def _graph(self) -> tuple[NDArray[Any], NDArray[Any], Whole]:
-        """Return nodes, edges and children."""
+        """Return the records of nodes and edges, and the children."""
         jobs = [state.job for state in self.states]
         first_node = np.cumsum([0, *(job.num_nodes for job in jobs)])
         first_edge = np.cumsum([0, *(job.num_edges for job in jobs)])
@@ -130,7 +130,7 @@ class Situation:
     def _places(
         self, observation: DagObservation, nodes: NDArray[Any], gaps: bool
     ) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return executors, and the copies that there are, with room for those to come."""
+        """Return the records of executors and of existing copies, with capacity for those to come."""
         available, sent = observation.available_times, self.states[0].earliest_sending
         executors = np.zeros(len(available), dtype=self._decoders.EXECUTOR)
         executors["first"] = executors["last"] = NONE
@@ -161,17 +161,17 @@ class Situation:
     # -- plans ---------------------------------------------------------------------------------------
 
     def order_by(self, keys: Sequence[Any]) -> Whole:
-        """Return the nodes to be planned as a list scheduler takes them: the least key first, parents before children.
+        """Return the nodes to plan in the order of a list scheduler: smallest key first, parents before children.
 
         Parameters
         ----------
         keys : sequence
-            Of all nodes, numbers or tuples of them; of equal ones the first node comes first.
+            Keys of all nodes, numbers or tuples of numbers; ties go to the first node.
 
         Returns
         -------
         numpy.ndarray of int
-            An order.
+            Ordered nodes.
         """
         nodes, planned = self.schedule.nodes, set(self.planned.tolist())
         parents, children = self.schedule.edges["parent"].tolist(), self.schedule.children.tolist()
@@ -195,11 +195,11 @@ class Situation:
         return np.array(order)
 
     def clear(self) -> None:
-        """Take out what has been decoded."""
+        """Undo the last decoding."""
         self._decoders.roll_back(self.schedule, self._decoded, 0)
 
     def value(self, order: Whole, own: Whole, *, insertion: bool, duplication: bool) -> float:
-        """Decode a plan, and return its value; what has been decoded stands in ``schedule``."""
+        """Return the value of a plan after decoding it; the decoded plan remains in ``schedule``."""
         schedule = self.schedule._replace(insertion=insertion, duplication=duplication)
         self.clear()
         self._decoded = order
@@ -210,7 +210,7 @@ class Situation:
 
 
 def _last_end(observation: DagObservation) -> float:
-    """Return when the last of the jobs ends whose nodes are all assigned."""
+    """Return the last end of the jobs whose nodes are all assigned."""
     states = [state for state in observation.jobs.values() if state.assigned.all()]
     return max(
         (min(copy.finish for copy in copies) for state in states for copies in state.copies if copies), default=0.0
@@ -218,7 +218,7 @@ def _last_end(observation: DagObservation) -> float:
 
 
 def _critical_path(state: JobState) -> float:
-    """Return the longest path through a job, each node where it runs shortest, without transfers."""
+    """Return the longest path through a job by the shortest run time of each node, without transfers."""
     finish = state.run_times.min(axis=1).tolist()
     for node, parents in enumerate(state.job.parent_lists):
         finish[node] += max((finish[parent] for parent, _ in parents), default=0.0)
@@ -226,35 +226,35 @@ def _critical_path(state: JobState) -> float:
 
 
 class Step(NamedTuple):
-    """A copy that a plan has on an executor."""
+    """A planned copy of a node on an executor."""
 
     state: JobState
     node: int
 
 
 class SearchAgent(Named):
-    """Follows the best plan that a local search finds whenever jobs arrive.
+    """Agent that carries out the best plan that a local search finds, and plans again whenever jobs arrive.
 
     Parameters
     ----------
     objective : {"makespan", "completion_time", "job_slr"}
-        What is to be small for the jobs in the system: when the last of them ends; the mean of their ends; the mean of
-        their times from submission to end, each over the longest path through the job.
+        Quantity to minimize for the jobs in the system: end of the last job; mean end; or mean ratio of the time from
+        submission to end to the longest path through the job.
     budget : Budget, optional
-        How long to search whenever a plan is made; by default 1,000 moves.
+        Limit on each search. Default: 1,000 moves.
 
     Attributes
     ----------
     name : str
-        Such as ``"search:dag:makespan:1000"``.
+        Full name, such as ``"search:dag:makespan:1000"``.
     value : float
-        What the last plan expects the objective to be, in seconds since time 0, with a thousandth of the mean end of
-        jobs added to makespans; the last two objectives count from time 0, too.
+        Expected objective of the last plan, with ends in seconds since time 0. Makespans include a thousandth of the
+        mean end; the other two objectives also count from time 0 instead of the submissions.
 
     Raises
     ------
     InvalidConfiguration
-        If there is no such objective.
+        If the objective is unknown.
     MissingDependency
         If numba is not installed.
     """
@@ -263,26 +263,27 @@ class SearchAgent(Named):
         self.objective: Objective = one_of("objective", objective, get_args(Objective))
         self.budget = budget
         self.name = str(SearchName("dag", objective, budget))
-        decoders(DECODERS)  # without numba this fails now
+        decoders(DECODERS)  # raises MissingDependency now if numba is missing
         self._fallback = ListScheduler(RankUp(), EFT())
         self._orders: list[Order] = [RankUp(), SJF(), LeastWork(), CriticalPath()]
         self.reset({}, default_rng(0))
 
     @staticmethod
     def named(rest: str, create: Callable[[str], Agent]) -> SearchAgent:
-        """Return the agent of what stands behind ``search:``.
+        """Return the agent with a given name.
 
         Parameters
         ----------
         rest : str
-            ``dag``, ``dag:OBJECTIVE``, ``dag:OBJECTIVE:BUDGET`` or ``dag:OBJECTIVE:BUDGET:GUIDE``.
+            Name without ``search:``: ``dag``, ``dag:OBJECTIVE``, ``dag:OBJECTIVE:BUDGET`` or
+            ``dag:OBJECTIVE:BUDGET:GUIDE``.
         create : callable
-            Makes the guide of its name.
+            Function that takes the name of the guide and returns the agent.
 
         Returns
         -------
         SearchAgent
-            A new one.
+            A new agent.
 
         Raises
         ------
@@ -290,17 +291,17 @@ class SearchAgent(Named):
             If a part is unknown.
         """
         name = SearchName.parse("dag", rest, get_args(Objective), MOVES, guided=True)
-        objective: Any = name.objective  # it was looked up
+        objective: Any = name.objective  # checked by parse
         if name.guide:
             return GuidedSearchAgent(create(name.guide), objective, name.budget)
         return SearchAgent(objective, name.budget)
 
     def reset(self, info: Mapping[str, Any], rng: Generator) -> None:
-        """Begin a new run; a cluster whose nodes run task by task is an InvalidConfiguration."""
+        """Begin a new run; raise InvalidConfiguration if the cluster schedules single tasks."""
         if info.get("granularity") == "task":
-            raise InvalidConfiguration(f"{self.name} plans whole nodes: want a DagCluster")
+            raise InvalidConfiguration(f"{self.name}: got a cluster of tasks, expected a DagCluster of whole nodes")
         self.plan_ahead = bool(info.get("plan_ahead"))
-        # Data that set out when a parent finishes lose nothing by a late assignment; others do.
+        # A late assignment costs nothing if data are sent when a parent finishes; otherwise it delays transfers.
         self._at_once = info.get("transfers") == "when_assigned"
         self._state = rng.integers(2**64, size=1, dtype=np.uint64)
         self._fallback.reset(info, rng)
@@ -314,14 +315,14 @@ class SearchAgent(Named):
         self._answered: dict[tuple[int, int], set[int]] = {}
 
     def act(self, observation: DagObservation) -> Sequence[Assign | None] | Assign | None:
-        """Return what is due now of the plan, which is made anew if jobs have arrived or it cannot be kept."""
+        """Return the assignments of the plan that are due; plan again if jobs arrived or the plan is invalid."""
         if observation.available_times.min() == np.inf:
             return None
         if not self._holds(observation):
             self._plan(observation)
         due = self._due(observation)
         if not due and not any(table.running or table.waiting for table in observation.timetables.values()):
-            self._plan(observation)  # what it counted on has been lost: otherwise nothing would ever happen again
+            self._plan(observation)  # what the plan waits for was lost: without a new plan, the run would stall
             due = self._due(observation)
             if not due:
                 chosen = self._fallback.act(observation)
@@ -332,18 +333,18 @@ class SearchAgent(Named):
         return [*due, None]
 
     def _note(self, observation: DagObservation, due: Sequence[Assign]) -> None:
-        """Note where there may be copies of the nodes that are assigned now."""
+        """Store the executors on which the nodes assigned now may have copies."""
         self._answered = {}
         for one in due:
             known = {copy.executor for copy in observation.jobs[one.job_id].copies[one.node]}
             self._answered.setdefault((one.job_id, one.node), known).add(one.executor)
 
-    # -- to follow a plan ----------------------------------------------------------------------------
+    # -- carrying out a plan -------------------------------------------------------------------------
 
     def _holds(self, observation: DagObservation) -> bool:
-        """Tell whether the plan is for all jobs there are, what it has assigned is still assigned, and nothing else is.
+        """Return whether the plan covers all current jobs, and exactly its assignments have been made.
 
-        Who only asks for advice may do otherwise.
+        If the agent only gives advice, other assignments may have been made.
         """
         if any(self._known.get(job_id) is not state for job_id, state in observation.jobs.items()):
             return False
@@ -362,7 +363,7 @@ class SearchAgent(Named):
         """Return the assignments that must be made now."""
         jobs = observation.jobs
         due: list[Assign] = []
-        chosen: set[tuple[int, int]] = set()  # only looked up
+        chosen: set[tuple[int, int]] = set()  # never iterated
         idle = [not (table.running or table.waiting) for table in observation.timetables.values()]
         goes_on = True
         while goes_on:
@@ -380,11 +381,11 @@ class SearchAgent(Named):
         return due
 
     def _is_due(self, step: Step, idle: bool, chosen: set[tuple[int, int]]) -> bool:
-        """Tell whether a copy that is next on an executor can be assigned, and must be."""
+        """Return whether the next copy on an executor can and must be assigned now."""
         state, node = step
         job_id = state.job.job_id
         parents = state.job.parent_lists[node]
-        if state.assigned[node] or (job_id, node) in chosen:  # nobody may ask when its time has come
+        if state.assigned[node] or (job_id, node) in chosen:  # duplicates: no decision may follow in time
             return all(state.copies[parent] or (job_id, parent) in chosen for parent, _ in parents)
         if self._at_once:
             if self.plan_ahead:
@@ -392,10 +393,10 @@ class SearchAgent(Named):
             return state.tickets[node] is not None
         return idle and state.tickets[node] is not None and all(state.has_data[parent] for parent, _ in parents)
 
-    # -- to make one ---------------------------------------------------------------------------------
+    # -- planning --------------------------------------------------------------------------------------
 
     def _plan(self, observation: DagObservation) -> None:
-        """Search for a plan for all that is not assigned."""
+        """Search for a plan for all unassigned nodes."""
         self._answered = {}
         self._known = dict(observation.jobs)
         self._expected = {state: state.assigned.copy() for state in observation.jobs.values()}
@@ -409,7 +410,7 @@ class SearchAgent(Named):
         self._queues = self._read(situation)
 
     def _best_beginning(self, situation: Situation, observation: DagObservation) -> tuple[Whole, Whole, bool, bool]:
-        """Return the best of the plans of usual orders and allocations, and of what is left of the last plan."""
+        """Return the best initial plan, among those of common orders and allocations and the rest of the last plan."""
         best, best_value = None, np.inf
         for order, own in self._beginnings(situation, observation):
             for insertion in (True, False):
@@ -421,7 +422,7 @@ class SearchAgent(Named):
         return best
 
     def _beginnings(self, situation: Situation, observation: DagObservation) -> Iterator[tuple[Whole, Whole]]:
-        """Yield plans to begin with: orders of nodes, with an executor for some."""
+        """Yield initial plans: orders of nodes, with fixed executors for some."""
         anywhere = np.full(len(situation.owners), NONE)
         for order in self._orders:
             keys = np.concatenate([order.keys(observation, state) for state in situation.states])
@@ -432,13 +433,13 @@ class SearchAgent(Named):
             return
         keys, own = self._last_plan(situation)
         is_new = np.isnan(keys)
-        # What has arrived since comes last, first, or among the others by rank.
+        # New nodes come last, first, or among the others by rank.
         for among in (np.inf, -1.0, np.searchsorted(np.sort(-ranks[~is_new]), -ranks[is_new])):
             keys[is_new] = among
             yield situation.order_by(list(zip(keys.tolist(), (-ranks).tolist(), strict=True))), own
 
     def _patient_plans(self, situation: Situation, ranks: Floats) -> Iterator[tuple[Whole, Whole]]:
-        """Yield what patient schedulers would do, by what is left of jobs, by the work of whole jobs, and by rank."""
+        """Yield the plans of patient schedulers: by unassigned work, by total work, and by rank."""
         schedule = situation.schedule._replace(insertion=False, duplication=True)
         job_of, times, planned = schedule.nodes["job"], schedule.run_times.mean(axis=1), situation.planned
         left = np.bincount(job_of[planned], times[planned], len(situation.states))
@@ -459,7 +460,7 @@ class SearchAgent(Named):
                 yield order, own
 
     def _last_plan(self, situation: Situation) -> tuple[Floats, Whole]:
-        """Return for each node its place in the last plan, NaN without one, and its executor there."""
+        """Return the position in the last plan (NaN if none) and the executor in it (NONE if none) for each node."""
         keys, own = [], []
         for state in situation.states:
             unknown = np.full(state.job.num_nodes, np.nan), np.full(state.job.num_nodes, NONE)
@@ -470,7 +471,7 @@ class SearchAgent(Named):
         return np.concatenate(keys), np.where(self._up[joined], joined, NONE)
 
     def _remember(self, situation: Situation, order: Whole, own: Whole) -> None:
-        """Note a plan, for the next one to begin with."""
+        """Store a plan as an initial plan for the next search."""
         keys = np.full(len(situation.owners), -1.0)
         keys[order] = np.arange(len(order))
         ends = np.cumsum([state.job.num_nodes for state in situation.states])[:-1]
@@ -478,7 +479,7 @@ class SearchAgent(Named):
         self._last = dict(zip(situation.states, plans, strict=True))
 
     def _improve(self, situation: Situation, order: Whole, own: Whole, insertion: bool, duplication: bool) -> Any:
-        """Return the search when the budget is spent."""
+        """Return the search after the budget is used up."""
         schedule = situation.schedule._replace(insertion=insertion, duplication=duplication)
         value = situation.value(order, own, insertion=insertion, duplication=duplication)
         places = np.full(len(situation.owners), NONE)
@@ -507,12 +508,12 @@ class SearchAgent(Named):
         return search
 
     def _patience(self, number: int) -> int:
-        """Return how many moves ago the plan was that a changed one must not be worse than."""
+        """Return the length of the history in late acceptance, in moves."""
         moves = self.budget.moves
         return PATIENCE if moves is None else PATIENCE + moves // (2 * number)
 
     def _read(self, situation: Situation) -> list[list[Step]]:
-        """Return what has been decoded, by executor, the first copy last."""
+        """Return the decoded copies by executor, in reverse order of start."""
         copies = situation.schedule.copies
         queues = []
         for last in situation.schedule.executors["last"].tolist():
@@ -526,27 +527,27 @@ class SearchAgent(Named):
 
 
 class GuidedSearchAgent(SearchAgent):
-    """Begins with what another agent would do, too: search around that agent's plan.
+    """A search that also starts from the plan of another agent, the guide.
 
-    Whenever a plan is made, the guide answers in a fork without foresight until all jobs have ended; the nodes in the
-    order of their starts there, each on the executor that it was given, are one more plan to begin with. Copies are
-    made anew as the search makes them, so that the plan may differ a little from what the guide would do. If the guide
-    has learned from a search, and what is found around it is learned from again, that is expert iteration (T. Anthony,
-    Z. Tian and D. Barber, "Thinking fast and slow with deep learning and tree search", NIPS 2017).
+    Whenever a plan is made, the guide acts in a fork without foresight until all jobs have ended. The order of starts
+    in the fork, with the executors used there, is an additional initial plan. Duplicates are chosen again by the
+    search, so the plan may differ slightly from what the guide would do. If a learned guide imitates a search, and is
+    trained again on the plans found around its own, this is expert iteration (T. Anthony, Z. Tian and D. Barber,
+    "Thinking fast and slow with deep learning and tree search", NIPS 2017).
 
     Parameters
     ----------
     guide : Agent
-        It must be one that does not look ahead in forks itself.
+        Agent whose plan is an additional starting point; it must not look ahead itself.
     objective : {"makespan", "completion_time", "job_slr"}
-        What is to be small for the jobs in the system.
+        Quantity to minimize for the jobs in the system.
     budget : Budget, optional
-        How long to search whenever a plan is made; by default 1,000 moves.
+        Limit on each search. Default: 1,000 moves.
 
     Attributes
     ----------
     num_plans, num_guided : int
-        Plans of this run, and those among them that began with what the guide would do.
+        Number of plans in this run, and number of those that started from the guide's plan.
 
     Raises
     ------
@@ -557,24 +558,24 @@ class GuidedSearchAgent(SearchAgent):
     def __init__(self, guide: Agent, objective: Objective = "makespan", budget: Budget = MOVES) -> None:
         own_name = str(getattr(guide, "name", type(guide).__name__))
         if hasattr(guide, "attach"):
-            raise InvalidConfiguration(f"{own_name} looks ahead itself, and forks are not given forks")
+            raise InvalidConfiguration(f"{own_name}: the guide looks ahead itself, which forks do not support")
         self.guide = guide
         self._fork: Callable[[], Simulation] | None = None
         super().__init__(objective, budget)
         self.name = str(SearchName("dag", objective, budget, own_name))
 
     def attach(self, fork: Callable[[], Simulation]) -> None:
-        """Learn how the system can be copied as far as it is known; called before each run.
+        """Store the function that forks the run; called before each run.
 
         Parameters
         ----------
         fork : callable
-            Returns a simulation in the state that is observed, without foresight.
+            Function that returns a simulation in the observed state, without foresight.
         """
         self._fork = fork
 
     def reset(self, info: Mapping[str, Any], rng: Generator) -> None:
-        """Begin a new run, for which the guide must be fit, too."""
+        """Begin a new run, also for the guide."""
         super().reset(info, rng)
         self._info, self._guide_seed = dict(info), int(rng.integers(2**63))
         self._guided_order: Whole | None = None
@@ -588,7 +589,7 @@ class GuidedSearchAgent(SearchAgent):
             reset(self._info, default_rng(self._guide_seed))
 
     def _best_beginning(self, situation: Situation, observation: DagObservation) -> tuple[Whole, Whole, bool, bool]:
-        """Return the best of the usual plans and of what the guide would do."""
+        """Return the best initial plan, among the common ones and that of the guide."""
         self._guided_order = None
         found = super()._best_beginning(situation, observation)
         self.num_plans += 1
@@ -596,25 +597,27 @@ class GuidedSearchAgent(SearchAgent):
         return found
 
     def _beginnings(self, situation: Situation, observation: DagObservation) -> Iterator[tuple[Whole, Whole]]:
-        """Yield the usual plans, and what the guide would do."""
+        """Yield the common initial plans, and that of the guide."""
         yield from super()._beginnings(situation, observation)
         numbers = {(situation.states[job].job.job_id, node): at for at, (job, node) in enumerate(situation.owners)}
         keys, own = np.full(len(numbers), np.inf), np.full(len(numbers), NONE)
-        planned = set(situation.planned.tolist())  # only looked up
+        planned = set(situation.planned.tolist())  # never iterated
         for place, copy in enumerate(self._followed()):
             number = numbers.get((copy.state.job.job_id, copy.node))
             if number in planned:
                 keys[number] = min(place, keys[number])
                 if own[number] == NONE or not copy.duplicate:
                     own[number] = copy.executor
-        if (own[situation.planned] != NONE).all():  # it has had all nodes run
+        if (own[situation.planned] != NONE).all():  # all nodes ran in the fork
             self._guided_order = situation.order_by(keys.tolist())
             yield self._guided_order, own
 
     def _followed(self) -> list[Copy]:
-        """Return the copies that start if the guide goes on alone, in order of their starts."""
+        """Return the copies that start if the guide acts alone, in order of start."""
         if self._fork is None:
-            raise InvalidConfiguration(f"{self.name} was not given forks: use desim.simulate, or desim.core.introduce")
+            raise InvalidConfiguration(
+                f"{self.name}: got no forks before the first decision; try desim.simulate, or desim.core.introduce"
+            )
         simulation = self._fork()
         started: list[Copy] = []
         simulation.problem.on("start", lambda time, copy: started.append(copy))

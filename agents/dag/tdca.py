@@ -1,8 +1,8 @@
 """TDCA: clusters of nodes, with duplicates, that are merged onto the executors.
 
 Source: K. He, X. Meng, Z. Pan, L. Yuan and P. Zhou, "A novel task-duplication based clustering algorithm for
-heterogeneous computing environments", IEEE TPDS 30(1), 2019; written from the description of its four phases in
-LACHESIS, section V-A, without the paper at hand.
+heterogeneous computing environments", IEEE TPDS 30(1), 2019. We implemented the description of its four phases in
+LACHESIS, section V-A, without access to the paper.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ Floats = NDArray[np.float64]
 
 
 class Estimates(NamedTuple):
-    """When nodes could finish if there were as many executors as one likes.
+    """Earliest completion times of nodes if executors were unlimited.
 
     Attributes
     ----------
     favourites : list of int
-        For each node the parent whose data would come last from another executor; -1 without parents.
+        Favourite predecessor of each node: the parent whose data would arrive last from another executor; -1 if none.
     completion : numpy.ndarray of shape (num_nodes, num_executors)
         Earliest completion on each kind of executor, in seconds from the beginning.
     least : list of float
-        The least of each row.
+        Minimum of each row.
     """
 
     favourites: list[int]
@@ -38,14 +38,14 @@ class Estimates(NamedTuple):
 
 
 class Cluster(NamedTuple):
-    """Nodes that are to run on one executor.
+    """A group of nodes that run on the same executor.
 
     Attributes
     ----------
     nodes : list of int
-        A path: each but the first is a child of the one before.
+        Nodes of a path: each except the first is a child of the previous one.
     duplicates : list of int
-        Ancestors of the first node, in topological order, of which copies may run before it.
+        Ancestors of the first node, in topological order, that may be copied before it.
     """
 
     nodes: list[int]
@@ -53,20 +53,20 @@ class Cluster(NamedTuple):
 
 
 def estimate(graph: UnionGraph) -> Estimates:
-    """Compute earliest completions and favourite predecessors, parents before children.
+    """Return earliest completion times and favourite predecessors, computed from parents to children.
 
-    A node runs behind its favourite predecessor on the same executor, or receives the data, whichever is earlier; the
-    data of its other parents come from where these finish first, after the mean transfer time.
+    A node runs after its favourite predecessor on the same executor or receives its data from another, whichever is
+    earlier. The data of the other parents come from where these finish first, after the mean transfer time.
 
     Parameters
     ----------
     graph : UnionGraph
-        The jobs.
+        Graph of the jobs.
 
     Returns
     -------
     Estimates
-        Of equal arrivals, the first parent is the favourite.
+        Estimates for all nodes; ties between parents go to the first one.
     """
     completion = graph.run_times.copy()
     favourites = [-1] * graph.num_nodes
@@ -85,23 +85,23 @@ def estimate(graph: UnionGraph) -> Estimates:
 
 
 def make_clusters(graph: UnionGraph, estimates: Estimates) -> list[Cluster]:
-    """Divide the nodes into clusters and decide what may be duplicated into each.
+    """Return clusters of all nodes, with the ancestors that may be duplicated into each.
 
-    Phase 1: from the node with the lowest rank that is in no cluster, the favourite predecessors are followed up to one
-    that is in a cluster, or to a node without parents. Phase 2: behind that point, the path is continued with copies
-    as long as the first node of the cluster could then start earlier.
+    Phase 1: starting from the unclustered node with the lowest rank, follow favourite predecessors up to a clustered
+    node or to a node without parents. Phase 2: beyond that point, continue the path with copies while they would let
+    the first node of the cluster start earlier.
 
     Parameters
     ----------
     graph : UnionGraph
-        The jobs.
+        Graph of the jobs.
     estimates : Estimates
-        Of the same jobs.
+        Estimates for the same graph.
 
     Returns
     -------
     list of Cluster
-        Every node is in the ``nodes`` of one.
+        Clusters; every node is in the ``nodes`` of exactly one.
     """
     in_cluster = [False] * graph.num_nodes
     clusters = []
@@ -122,7 +122,7 @@ def make_clusters(graph: UnionGraph, estimates: Estimates) -> list[Cluster]:
 def _worth_duplicating(graph: UnionGraph, estimates: Estimates, path: list[int]) -> list[int]:
     """Return the ancestors along favourite predecessors whose copies let the first node of a path start earliest.
 
-    On the kind of executor on which the last node of the path could be complete first.
+    Times are those on the kind of executor on which the last node of the path could complete first.
     """
     executor = int(estimates.completion[path[-1]].argmin())
     run_times = graph.run_times[:, executor].tolist()
@@ -142,13 +142,13 @@ def _worth_duplicating(graph: UnionGraph, estimates: Estimates, path: list[int])
         if start < best_start:
             best_start, best = start, chain.copy()
         if _ready(graph, estimates, first, before) >= best_start or len(chain) >= 8:
-            break  # nothing above can help
+            break  # further ancestors cannot help
         step = estimates.favourites[step]
     return best
 
 
 def _ready(graph: UnionGraph, estimates: Estimates, node: int, local: int) -> float:
-    """Return when the data of all parents but a local one could be on another executor."""
+    """Return when the data of all parents except a local one could arrive at another executor."""
     return max(
         (estimates.least[parent] + transfer for parent, _, transfer in graph.parents[node] if parent != local),
         default=0.0,
@@ -161,12 +161,12 @@ def plan_with_tdca(graph: UnionGraph) -> list[Placed]:
     Parameters
     ----------
     graph : UnionGraph
-        The jobs and the executors.
+        Graph of the jobs and executors.
 
     Returns
     -------
     list of Placed
-        In order of start; at no place does a copy come before one that it depends on.
+        Copies in order of start; each comes after those that it depends on.
     """
     estimates = estimate(graph)
     merging = _Merging(graph, estimates, make_clusters(graph, estimates))
@@ -180,16 +180,16 @@ def plan_with_tdca(graph: UnionGraph) -> list[Placed]:
 
 
 class _Merging:
-    """Clusters on their way to executors.
+    """State of merging clusters onto executors.
 
     Parameters
     ----------
     graph : UnionGraph
-        The jobs.
+        Graph of the jobs and executors.
     estimates : Estimates
-        Of the same jobs.
+        Estimates for the same graph.
     clusters : list of Cluster
-        Their nodes.
+        Clusters of all nodes.
     """
 
     def __init__(self, graph: UnionGraph, estimates: Estimates, clusters: list[Cluster]) -> None:
@@ -203,7 +203,7 @@ class _Merging:
         self._to_come = np.zeros(graph.num_executors)
 
     def place(self, node: int) -> None:
-        """Place a node, the parents of which are placed; the first node of a cluster brings it to an executor."""
+        """Place a node whose parents are placed; the first node of a cluster determines the cluster's executor."""
         number = self._cluster_of[node]
         cluster = self._clusters[number]
         executor = self._executor_of.get(number)
@@ -216,7 +216,7 @@ class _Merging:
         self.timetables.place(self.timetables.slot(node, executor))
 
     def _choose(self, cluster: Cluster) -> int:
-        """Return the executor on which a cluster would finish first; of equal ones the first."""
+        """Return the executor on which a cluster would finish first; ties go to the first executor."""
         timetables = self.timetables
         executors = range(self._graph.num_executors)
         if len(cluster.nodes) == 1 and not cluster.duplicates:
@@ -227,13 +227,13 @@ class _Merging:
             done = np.maximum(finish, timetables.ready_times(node, before, self._guesses))
             done += self._graph.run_times[node]
             for copy in timetables.copies[node]:
-                done[copy.executor] = max(finish[copy.executor], copy.finish)  # one copy is enough
+                done[copy.executor] = max(finish[copy.executor], copy.finish)  # no second copy on the same executor
             finish = done
             before = node
         return int(finish.argmin())
 
     def _duplicate(self, duplicates: list[int], node: int, executor: int) -> None:
-        """Place copies on an executor if that lets a node start earlier there."""
+        """Place copies on an executor if they let a node start earlier there."""
         timetables = self.timetables
         missing = [other for other in duplicates if not timetables.is_on(other, executor)]
         if not missing:
@@ -249,7 +249,7 @@ class _Merging:
                 timetables.remove(copy)
 
     def _insert_parents(self, node: int, executor: int) -> None:
-        """Copy the parent whose data come last into idle time before a node, as long as that lets it start earlier."""
+        """Copy the parent with the last data into an idle interval, repeatedly, while the node then starts earlier."""
         timetables = self.timetables
         parents = self._graph.parents[node]
         while parents:
@@ -268,26 +268,26 @@ class _Merging:
 
 
 class TDCA(PlanningAgent):
-    """Task-Duplication based Clustering Algorithm, after the description of its four phases.
+    """Task-Duplication based Clustering Algorithm (TDCA), after the description of its four phases.
 
-    It plans whole jobs, those that arrive together as one graph, so it needs a cluster with ``plan_ahead=True``. What
-    the phases do here, where the description leaves it open:
+    TDCA plans whole jobs, with jobs that arrive together as one graph, so the cluster needs ``plan_ahead=True``. Where
+    the description leaves the phases open, we implement them as follows:
 
-    1. Clusters: earliest completions are computed as if there were executors enough, with mean transfer times; the
-       favourite predecessor of a node is the parent whose data would come last. From the node that is closest to the
-       end and in no cluster, favourite predecessors are followed up to one that is in a cluster.
-    2. Duplication: the path goes on above the first node of each cluster with copies of favourite predecessors, at most
-       eight, as far as that lets the first node start earlier.
-    3. Merging to the executors there are: nodes in order of upward rank; the first node of a cluster brings it to the
-       executor on which the whole cluster would finish first, behind what is there and to come there. Its duplicates
-       come along if they let it start earlier. Nodes of merged clusters run in order of upward rank, in idle time too.
-    4. Insertion: before a node is placed, the parent whose data come last is copied into idle time before it, again
-       and again, as long as the node can then start earlier. At the end, copies whose data nobody waits for are left
-       out.
+    1. Clustering: earliest completions are computed for unlimited executors, with mean transfer times. The favourite
+       predecessor of a node is the parent whose data would arrive last. From the unclustered node closest to the end,
+       favourite predecessors are followed up to a clustered one.
+    2. Duplication: above the first node of each cluster, the path continues with copies of up to eight favourite
+       predecessors, while they let the first node start earlier.
+    3. Merging onto the executors: nodes are placed in order of upward rank. The first node of a cluster chooses the
+       executor on which the whole cluster would finish first, after the nodes placed or expected there. Its duplicates
+       are placed too if they let it start earlier. The nodes of merged clusters run in order of upward rank, also in
+       idle intervals.
+    4. Insertion: before a node is placed, the parent whose data arrive last is copied into an idle interval before it,
+       repeatedly, while that lets the node start earlier. In the end, unused copies are removed.
 
-    If all nodes on one executor would be done earlier than that, this is what it plans. A node that comes back after an
-    outage is assigned by upward rank and EFT. Later jobs queue behind those planned before. Links that transfers share
-    are left out of the plan, as they are of the times that other agents expect.
+    If all nodes would finish earlier on a single executor, they are planned there. A node that has to run again after
+    an outage is assigned by upward rank and EFT. Later jobs queue behind those planned before. Plans ignore that
+    transfers share links, as do the expected times of the other agents.
 
     Examples
     --------
@@ -302,5 +302,5 @@ class TDCA(PlanningAgent):
     name = "tdca"
 
     def plan(self, graph: UnionGraph) -> list[Placed]:
-        """Return the schedule of jobs that have arrived together, in order of start."""
+        """Return the schedule of jobs that arrived together, in order of start."""
         return plan_with_tdca(graph)

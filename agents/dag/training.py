@@ -1,4 +1,4 @@
-"""Training of graph networks on queries like those of TPC-H: desim's own, LACHESIS as printed, Decima as released."""
+"""Trainings of graph networks on TPC-H-like queries: desim's own, LACHESIS as published, and Decima as released."""
 
 from __future__ import annotations
 
@@ -41,53 +41,53 @@ __all__ = [
 ]
 
 Objective = Literal["makespan", "completion_time"]
-"""What is to be short: all, or the mean time from arrival to completion of a job."""
+"""Names of the quantities to minimize: makespan, or mean time from arrival to completion of a job."""
 
 MEASURES = {"makespan": "makespan", "completion_time": "turnaround_time_mean"}
-"""What decides which weights are best, by objective."""
+"""Metric that selects the best weights, by objective."""
 
 CANDIDATES_PER_JOB = 4
-"""Room for executable nodes in the arrays of an observation."""
+"""Capacity for ready nodes in the arrays of an observation."""
 
 RANDOM_NODES, RANDOM_EDGES, RANDOM_CANDIDATES = 24, 96, 6
-"""Room for the nodes and edges of random graphs, and for the executable ones of each."""
+"""Capacity for the nodes and edges of random graphs, and for the ready nodes of each."""
 
 VARIED_NODES, VARIED_EDGES, VARIED_CANDIDATES = 110, 440, 12
-"""The same for varied ones."""
+"""Capacity for varied graphs, likewise."""
 
 OBJECTIVE = "objective"
-"""The reward that is as the objective says."""
+"""Name of the reward that follows from the objective."""
 
 PATIENT = "patient"
-"""The expert that is a rule over what is encoded."""
+"""Name of the expert that is a rule over encoded observations."""
 
 MINIBATCH = 256
-"""Samples a step where an agent is the expert: its episodes are few, as it takes its time."""
+"""Samples per optimizer step if the expert is an agent: agents are slow, so the episodes are few."""
 
 ADVISED = 3
-"""What the seeds begin with of episodes in which an agent is the expert."""
+"""First element of the seeds of episodes with an expert agent's actions."""
 
 _DELAY = CANDIDATE_FEATURES.index("delay")
 
 
 def patient(observations: Arrays, order: str, most_delay: float) -> NDArray[Any]:
-    """Return the first candidate, by an order, that an idle executor finishes about as soon as any other would.
+    """Return the first candidate in an order that an idle executor finishes about as early as any executor would.
 
     Parameters
     ----------
     observations : dict of str to array, shape (B, ...)
-        Of :class:`desim.problems.dag.graph_encoder.GraphEncoder`.
+        Observations of :class:`desim.problems.dag.graph_encoder.GraphEncoder`.
     order : str
-        The feature of a candidate that is least for the first one.
+        Name of the candidate feature that orders the candidates; the smallest value comes first.
     most_delay : float
-        A node is held back if the logarithm of the ratio of the time that it takes on the best idle executor to that on
-        the best of all, waiting for that one included, is larger.
+        Largest acceptable delay: logarithm of the ratio of the time on the best idle executor to the time on the best
+        of all executors, including the wait for it. Nodes with a larger delay are held back.
 
     Returns
     -------
     array of int, shape (B,)
-        Candidates, or to wait. Where waiting is impossible, the node that loses least. Unless nodes are kept back until
-        an executor is idle, none loses anything.
+        Chosen candidates, or waiting. If waiting is impossible, the node with the smallest delay. In modes without
+        waiting for idle executors, no node has a delay.
     """
     candidates = observations["candidates"]
     room = candidates.shape[1]
@@ -106,34 +106,34 @@ EXPERTS: dict[str, Callable[[Arrays], NDArray[Any]]] = {
     "makespan": partial(patient, order="before_by_rank", most_delay=PROMPT),
     "completion_time": partial(patient, order="before_by_work", most_delay=SOON),
 }
-"""What networks imitate, by objective."""
+"""Rules that networks imitate, by objective."""
 
 
 @dataclass(frozen=True)
 class GraphEpisodes:
-    """Where episodes come from: each setting of a cluster is drawn at random.
+    """Source of the episodes; each setting of an episode's cluster is sampled at random.
 
     Parameters
     ----------
     num_jobs : tuple of two ints
-        Least and most jobs of an episode.
+        Smallest and largest number of jobs per episode.
     num_executors : tuple of int
-        Numbers of executors, one of which is drawn for an episode; their speeds are drawn as well.
+        Numbers of executors, one of which is sampled for each episode, as are the executors' speeds.
     ccr : tuple of float
-        Communication-to-computation ratios, one of which is drawn for an episode.
+        Communication-to-computation ratios, one of which is sampled for each episode.
     intervals : tuple of float
-        Mean seconds between jobs, one of which is drawn for an episode; 0 for all at time 0.
+        Mean times between job arrivals in seconds, one of which is sampled for each episode; 0: all jobs at time 0.
     graphs : tuple of str
-        Kinds of jobs, one of which is drawn for an episode: "tpch" queries, "random" graphs, "varied" ones of up to 110
-        nodes.
+        Kinds of jobs, one of which is sampled for each episode: queries ("tpch"), random graphs ("random") or
+        graphs of up to 110 nodes ("varied").
     loads : tuple of float
-        If there are any, one of them is drawn for an episode in place of the interval: the work that is submitted in a
-        time, by what all executors can do in it; 0 for all at time 0.
+        Offered loads that replace the intervals, one of which is sampled for each episode: submitted work per time as
+        a share of what all executors can do; 0: all jobs at time 0. Empty: use the intervals.
 
     Raises
     ------
     InvalidConfiguration
-        If there is nothing to draw from.
+        If a setting is empty or out of range.
     """
 
     num_jobs: tuple[int, int] = (15, 30)
@@ -144,26 +144,26 @@ class GraphEpisodes:
     loads: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse what is out of range."""
+        """Raise InvalidConfiguration if a value is out of range."""
         if not 1 <= self.num_jobs[0] <= self.num_jobs[1]:
-            raise InvalidConfiguration(f"num_jobs is {self.num_jobs!r}, want two numbers from 1 on, in order")
+            raise InvalidConfiguration(f"num_jobs: got {self.num_jobs!r}, expected two numbers >= 1 in ascending order")
         for name in ("num_executors", "ccr", "intervals", "graphs"):
             if not getattr(self, name):
-                raise InvalidConfiguration(f"{name} is empty: there is nothing to draw from")
+                raise InvalidConfiguration(f"{name}: got no value, expected at least one")
 
     def draw(self, rng: Generator, *, plan_ahead: bool = False) -> DagCluster:
-        """Return the cluster of an episode, in which nodes may be assigned as soon as their parents are if it says so.
+        """Return the cluster of a sampled episode.
 
         Parameters
         ----------
         rng : numpy.random.Generator
-            Source of randomness.
+            Random generator.
         plan_ahead : bool
-            As for the cluster.
+            Whether nodes may be assigned as soon as their parents are assigned.
         """
         make: Callable[..., Any] = plugins.episode_workload("dag")
         low, high = self.num_jobs
-        further: dict[str, Any] = {}  # drawn only where there is a choice, so that other episodes stay what they are
+        further: dict[str, Any] = {}  # sampled only if there is a choice, so that other episodes stay the same
         if self.graphs != ("tpch",):
             further["graphs"] = str(rng.choice(np.array(self.graphs)))
         if self.loads:
@@ -180,7 +180,7 @@ class GraphEpisodes:
 
     @property
     def sizes(self) -> GraphSizes:
-        """Room for all that may be drawn."""
+        """Capacity for the largest episode."""
         most = self.num_jobs[1]
         if self.graphs == ("tpch",):
             return GraphSizes(jobs=most, candidates=CANDIDATES_PER_JOB * most)
@@ -191,37 +191,38 @@ class GraphEpisodes:
 
 @dataclass(frozen=True)
 class GraphTraining(TrainingSettings[Policy]):
-    """Train a graph network of desim's own for DAG jobs; the weights and their card are written to the directory.
+    """Train desim's graph network for DAG jobs and write its weights and model card to a directory.
 
-    Examples::
+    For example:
 
-        desim train dag --quick --out quick
-        desim train dag --objective completion_time --warm-start 8 --out short-waits
-        desim train dag --mode planned --intervals 0 --warm-start 6 --out batch
-        desim train dag --warm-start 6 --total-steps 0 --expert search:dag:completion_time:100 --out imitating
+    * desim train dag --quick --out quick
+    * desim train dag --objective completion_time --warm-start 8 --out short-waits
+    * desim train dag --mode planned --intervals 0 --warm-start 6 --out batch
+    * desim train dag --warm-start 6 --total-steps 0 --expert search:dag:completion_time:100 --out imitating
 
-    Ctrl-C ends a training early; the same command goes on from where it was, to the same numbers.
+    Ctrl-C interrupts a training. The same command resumes it and gives the same numbers as without the interruption.
 
     Parameters
     ----------
     agent : GraphConfig
         Network and mode.
     learning : LearningConfig
-        How it learns.
+        Learning algorithm.
     training : TrainingConfig
         Length, seed and environments.
     episodes : GraphEpisodes
         Workloads.
     objective : {"makespan", "completion_time"}
-        Earn minus the time that passes, or minus the time that jobs spend in the system.
+        Quantity to minimize: the time until all jobs are done, or the time that jobs spend in the system.
     reward : str
-        "objective", or ``module:name``: one of your own, with which the weights with the highest return are kept.
+        Name of the reward: "objective", which follows from the objective, or MODULE:NAME, a custom reward, with which
+        the weights with the highest return are kept.
     warm_start : int
-        Rounds in which the network first learns to do what an expert does. With ``total_steps`` 0 it learns no more.
+        Number of rounds of imitating the expert before learning starts. With total_steps 0, only the warm start runs.
     expert : str
-        "patient": a rule, which is patient in mode idle; or any agent of the cluster, such as
-        "search:dag:completion_time:100", which sees all that there is. From these the network learns which node comes
-        next, the executor being chosen as ever, in whole episodes and from those of all rounds. Agents that wait are
+        Name of the agent to imitate in the warm start: "patient", a rule that also waits in mode idle; or any DAG
+        agent, such as "search:dag:completion_time:100", which sees the full state. Imitating an agent teaches only the
+        choice of the next node, not of its executor, and uses whole episodes and all past rounds. Agents that wait are
         imitated in mode idle.
     """
 
@@ -245,7 +246,7 @@ class GraphTraining(TrainingSettings[Policy]):
     expert: str = PATIENT
 
     def __post_init__(self) -> None:
-        """Refuse what does not go together, and experts that are not known."""
+        """Raise InvalidConfiguration if settings contradict each other or the expert is unknown."""
         super().__post_init__()
         check_known("reward", self.reward, (OBJECTIVE,))
         if self.expert != PATIENT:
@@ -253,25 +254,25 @@ class GraphTraining(TrainingSettings[Policy]):
 
     @classmethod
     def quick(cls) -> GraphTraining:
-        """Return a small training of a few minutes."""
+        """Return settings for a training of a few minutes."""
         default = cls()
         training = replace(default.training, total_steps=60_000)
         return cls(training=training, episodes=GraphEpisodes((8, 12)), warm_start=4)
 
     @property
     def default_name(self) -> str:
-        """The kind and the objective."""
+        """Name of the agent, after its kind and objective."""
         return f"{self.agent.kind}-{self.objective.replace('_', '-')}"
 
     def task(self) -> Task:
-        """Return what is to be learned."""
+        """Return the learning task: environments, metrics and the objective."""
         make = partial(make_env, self)
         if self.reward != OBJECTIVE:
             return Task(make, make, measure)
         return Task(make, make, measure, objective=MEASURES[self.objective], maximize=False)
 
     def warm_up(self, training: Training) -> float | None:
-        """Let the network imitate the expert in whole episodes; return in which share of the decisions it agreed."""
+        """Let the network imitate the expert in whole episodes; return the share of decisions on which both agree."""
         if not self.warm_start:
             return None
         learner, rounds = training.student, self.warm_start
@@ -284,14 +285,14 @@ class GraphTraining(TrainingSettings[Policy]):
 
 
 def _advised(settings: GraphTraining) -> Advised:
-    """Return an environment for training that tells what the expert would do."""
+    """Return a training environment that labels each decision with the expert's action."""
     return Advised(make_env(settings), create(settings.expert))
 
 
 def make_env(settings: GraphTraining) -> DagEnv:
-    """Return an environment for training or for validation, which differ by the seeds of their episodes.
+    """Return an environment for training or validation; the two differ only in the seeds of their episodes.
 
-    It does not ask where there is no choice.
+    Decisions without a choice are skipped.
 
     Parameters
     ----------
@@ -307,12 +308,12 @@ def make_env(settings: GraphTraining) -> DagEnv:
 
 
 LACHESIS_EPISODES = GraphEpisodes((1, 30), num_executors=(50,), ccr=(3.5,), intervals=(0.0,))
-"""Batches of 1 to 30 jobs at the ratio at which fixed rules reach the paper's numbers."""
+"""Batches of 1 to 30 jobs, with the CCR at which fixed rules reach the paper's numbers."""
 
 
 @dataclass(frozen=True)
 class _PrintedTraining(TrainingSettings[Policy]):
-    """What trainings of published agents have in common: the makespan is to be short.
+    """Common part of the trainings of published agents, which minimize the makespan.
 
     Parameters
     ----------
@@ -325,33 +326,32 @@ class _PrintedTraining(TrainingSettings[Policy]):
 
     @property
     def default_name(self) -> str:
-        """The agent."""
+        """Name of the agent."""
         return f"tpch-{self.agent.agent_kind}"
 
     def task(self) -> Task:
-        """Return what is to be learned."""
+        """Return the learning task: environments, metrics and the objective."""
         make = partial(_printed_env, self)
         return Task(make, make, measure, objective=MEASURES["makespan"], maximize=False)
 
 
 @dataclass(frozen=True)
 class LachesisTraining(_PrintedTraining):
-    """Train LACHESIS by algorithm 1 of its paper; the weights and their card are written to the directory.
+    """Train LACHESIS by algorithm 1 of its paper and write its weights and model card to a directory.
 
-    Examples::
+    For example:
 
-        desim train dag-lachesis --quick --out quick
-        desim train dag-lachesis --out lachesis
+    * desim train dag-lachesis --quick --out quick
+    * desim train dag-lachesis --out lachesis
 
     Parameters
     ----------
     agent : LachesisConfig
-        The networks.
+        Networks.
     learning : LearningConfig
-        Algorithm 1 with what the paper does not state.
+        Learning algorithm: algorithm 1, completed by settings that the paper does not state.
     training : TrainingConfig
-        Length, seed and environments; the length of an episode is drawn from an exponential distribution whose mean
-        grows.
+        Length, seed and environments. Episode lengths are sampled from an exponential distribution with a growing mean.
     episodes : GraphEpisodes
         Workloads.
     """
@@ -384,28 +384,30 @@ class LachesisTraining(_PrintedTraining):
 
     @classmethod
     def quick(cls) -> LachesisTraining:
-        """Return a small training of a minute."""
+        """Return settings for a training of about a minute."""
         training = replace(cls().training, total_steps=2_000, num_steps=100, validation_episodes=4)
         return cls(training=training, episodes=replace(LACHESIS_EPISODES, num_jobs=(1, 8)))
 
 
 @dataclass(frozen=True)
 class DecimaTraining(_PrintedTraining):
-    """Train Decima, with DEFT for its executors, as its authors released it; the weights are written to the directory.
+    """Train Decima with DEFT as its authors released it and write its weights and model card to a directory.
 
-    Examples::
+    For example:
 
-        desim train dag-decima --quick --out quick
-        desim train dag-decima --total-steps 20000000 --out decima
+    * desim train dag-decima --quick --out quick
+    * desim train dag-decima --total-steps 20000000 --out decima
 
     Parameters
     ----------
     agent : DecimaConfig
-        The network.
+        Network.
     learning : LearningConfig
-        REINFORCE; the weight of the entropy is that of the program, whose rewards are ten times as large.
+        Learning algorithm: REINFORCE, with the entropy weight of the released program, whose rewards are ten times as
+        large.
     training : TrainingConfig
-        Length, seed and environments: 16 face the same jobs, whose mean return at a time is the baseline.
+        Length, seed and environments: 16 environments run the same jobs, and their mean return at a time is the
+        baseline.
     episodes : GraphEpisodes
         Workloads.
     """
@@ -433,24 +435,26 @@ class DecimaTraining(_PrintedTraining):
 
     @classmethod
     def quick(cls) -> DecimaTraining:
-        """Return a small training of a minute."""
+        """Return settings for a training of about a minute."""
         training = replace(cls().training, total_steps=6_000, num_steps=100, validation_episodes=4)
         return cls(training=training, episodes=replace(LACHESIS_EPISODES, num_jobs=(1, 8)))
 
 
 def _printed_env(settings: _PrintedTraining) -> DagEnv:
-    """Return an environment for training or for validation, which differ by the seeds of their episodes."""
+    """Return an environment for training or validation; the two differ only in the seeds of their episodes."""
     encoder = settings.agent.encoder(settings.episodes.sizes)
     return DagEnv(settings.episodes.draw, observation=encoder, reward="makespan", skip_forced=True)
 
 
 def measure(gym_env: Any) -> dict[str, float]:
-    """Return makespan and mean completion time of an episode in seconds, and the gap of the first to its lower bound.
+    """Return makespan and mean completion time of a finished episode in seconds, and the makespan's relative gap.
+
+    The gap is relative to the lower bound on the makespan.
 
     Parameters
     ----------
     gym_env : gymnasium.Env
-        An environment of DAG jobs whose episode has ended.
+        Environment of DAG jobs at the end of an episode.
     """
     metrics = gym_env.unwrapped.result().metrics()
     gap = metrics["makespan"] / metrics["lower_bound"] - 1.0

@@ -139,7 +139,7 @@ def test_an_order_alone_goes_with_deft() -> None:
     ],
 )
 def test_a_name_that_means_nothing(problem: str, name: str) -> None:
-    with pytest.raises(InvalidConfiguration, match=r"; (there are|want for example) .*|no priority"):
+    with pytest.raises(InvalidConfiguration, match=r"; (expected one of|try for example) .*|unknown priority"):
         plugins.create_agent(problem, name)
 
 
@@ -152,7 +152,7 @@ def test_an_order_is_given_by_name_class_or_instance(kind: type) -> None:
 
 @pytest.mark.parametrize("order", ["nonsense", 3, None, int, EASYBackfilling])
 def test_an_order_that_is_none(order: object) -> None:
-    with pytest.raises(InvalidConfiguration, match="no priority"):
+    with pytest.raises(InvalidConfiguration, match="unknown priority"):
         as_priority(order)  # type: ignore[arg-type]
 
 

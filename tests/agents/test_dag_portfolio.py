@@ -152,9 +152,9 @@ def test_with_arrivals_and_outages_on_shared_links_all_jobs_end(seed: int) -> No
 def test_names() -> None:
     assert create("portfolio").name == f"portfolio:{MEMBERS}"  # type: ignore[attr-defined]
     assert create("portfolio:heft+dls").name == "portfolio:heft+dls"  # type: ignore[attr-defined]
-    with pytest.raises(InvalidConfiguration, match="members is empty"):
+    with pytest.raises(InvalidConfiguration, match="members: got an empty sequence"):
         Portfolio([])
-    with pytest.raises(InvalidConfiguration, match="no dag agent 'nobody'"):
+    with pytest.raises(InvalidConfiguration, match="unknown dag agent 'nobody'"):
         create("portfolio:heft+nobody")
 
 

@@ -70,7 +70,7 @@ def test_peft_of_arabnejad_and_barbosa() -> None:
 
 @pytest.mark.parametrize("agent", [HEFT(), CPOP(), PEFT()])
 def test_what_plans_whole_jobs_says_so(agent: Agent) -> None:
-    with pytest.raises(InvalidConfiguration, match=r"plans whole jobs: want DagCluster\(..., plan_ahead=True\)"):
+    with pytest.raises(InvalidConfiguration, match=r"expected one with; try DagCluster\(..., plan_ahead=True\)"):
         simulate(DagCluster([Job(1, [1.0])], Executors([1.0])), agent)
 
 

@@ -254,12 +254,12 @@ def test_guides_know_only_what_is_known() -> None:
 
 
 def test_a_guide_cannot_look_ahead_itself_and_forks_must_be_there() -> None:
-    with pytest.raises(InvalidConfiguration, match="rollout:fifo-deft looks ahead itself"):
+    with pytest.raises(InvalidConfiguration, match="rollout:fifo-deft: the guide looks ahead itself"):
         dag.create("search:dag:makespan:10:rollout:fifo-deft")
     simulation = Simulation(DagCluster(*four_jobs()))
     decision = simulation.advance()
     assert decision is not None
-    with pytest.raises(InvalidConfiguration, match=r"search:dag:makespan:10:fifo-deft was not given forks"):
+    with pytest.raises(InvalidConfiguration, match=r"search:dag:makespan:10:fifo-deft: got no forks"):
         dag.create("search:dag:makespan:10:fifo-deft").act(decision.observation)
 
 
@@ -276,7 +276,7 @@ def test_the_names() -> None:
 
 def test_tasks_are_refused() -> None:
     jobs, executors = random_instance(3)
-    with pytest.raises(InvalidConfiguration, match="plans whole nodes"):
+    with pytest.raises(InvalidConfiguration, match="got a cluster of tasks, expected a DagCluster of whole nodes"):
         simulate(TaskCluster(jobs, executors), SearchAgent())
 
 

@@ -97,7 +97,7 @@ class TestAgent:
 
     def test_what_it_is_not_made_for_is_refused(self) -> None:
         agent = DBFAgent(policy_of(CONFIG), CONFIG)
-        with pytest.raises(InvalidConfiguration, match="dbf is for 32 cores, the cluster has 64"):
+        with pytest.raises(InvalidConfiguration, match="dbf: got a cluster of 64 cores, expected 32"):
             simulate(BatchCluster(JOBS, 64), agent)
         with pytest.raises(InvalidConfiguration, match=r"window: got \(0, 0\)"):
             DBFConfig(0, 0)

@@ -177,6 +177,6 @@ def test_refusals() -> None:
     with pytest.raises(InvalidConfiguration, match="delay_weight: got nan"):
         Tetris(float("nan"))
     with pytest.raises(
-        InvalidConfiguration, match=r"no deferrable agent 'lifo' \(did you mean 'fifo'\?\); there are fifo"
+        InvalidConfiguration, match=r"unknown deferrable agent 'lifo' \(did you mean 'fifo'\?\); expected one of fifo"
     ):
         create("lifo")

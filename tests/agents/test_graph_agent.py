@@ -266,9 +266,9 @@ def test_an_imitator_comes_to_agree_with_its_expert(config: GraphConfig, rounds:
     [
         (lambda: GraphConfig(kind="other"), "kind: got 'other', expected one of 'messages', 'local'"),
         (lambda: GraphConfig(mode="other"), "mode is 'other'"),
-        (lambda: GraphConfig(width=0), "want numbers of at least 1"),
-        (lambda: GraphEpisodes((0, 3)), r"num_jobs is \(0, 3\)"),
-        (lambda: GraphEpisodes(ccr=()), "ccr is empty"),
+        (lambda: GraphConfig(width=0), "width and hidden: got 0"),
+        (lambda: GraphEpisodes((0, 3)), r"num_jobs: got \(0, 3\)"),
+        (lambda: GraphEpisodes(ccr=()), "ccr: got no value"),
     ],
 )
 def test_configurations_that_make_no_sense_are_refused(make: Any, what: str) -> None:

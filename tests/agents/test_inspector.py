@@ -196,7 +196,7 @@ class TestArguments:
             ({"max_rejections": 1.5}, r"max_rejections is 1\.5"),
             ({"interval": 0.0}, r"interval is 0\.0"),
             ({"interval": float("inf")}, "interval is inf"),
-            ({"base": "best"}, "no priority 'best'"),
+            ({"base": "best"}, "unknown priority 'best'"),
         ],
     )
     def test_a_rule_out_of_range(self, rules: dict[str, Any], message: str) -> None:

@@ -119,7 +119,7 @@ def test_what_is_to_be_otherwise_than_in_the_card(tmp_path: Path) -> None:
     by_name = create("split-window", f"{stem}@9-1")
     assert agent.config == by_name.config == SplitWindowConfig(9, 1, hidden=(16, 8), reserve_after=9.0)
     assert by_name.name == f"split-window:{stem}@9-1"
-    with pytest.raises(InvalidConfiguration, match=r"no window '4x4'; want for example @9-1"):
+    with pytest.raises(InvalidConfiguration, match=r"window: got '4x4', expected HEAD-TAIL; try for example @9-1"):
         create("split-window", f"{stem}@4x4")
 
 

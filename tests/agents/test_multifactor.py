@@ -161,5 +161,5 @@ def test_scores_without_a_look_are_refused() -> None:
     simulation = Simulation(BatchCluster([Job(1, 0.0, 1, 1.0, 1.0)], 1))
     decision = simulation.advance()
     assert decision is not None
-    with pytest.raises(InvalidConfiguration, match="looks at the cluster first"):
+    with pytest.raises(InvalidConfiguration, match="multifactor: got no observation before scores"):
         Multifactor().scores(decision.observation.queue, 0.0)

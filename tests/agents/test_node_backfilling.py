@@ -146,7 +146,7 @@ def test_agents_that_count_cores_say_what_to_use_instead(name: str, instead: str
     if name.startswith("search"):
         pytest.importorskip("numba")
     jobs = [Job(0, 0.0, 1, 1.0, 1.0)]
-    message = f"^{name.removeprefix('rollout:')} counts cores and knows no nodes; on nodes use {instead}"
+    message = f"^{name.removeprefix('rollout:')}: got a cluster with nodes, expected one without; try {instead}"
     with pytest.raises(InvalidConfiguration, match=message):
         simulate(BatchCluster(jobs, nodes=NODES), create(name))
     create(instead)

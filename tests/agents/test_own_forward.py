@@ -139,7 +139,7 @@ def test_a_graph_network_that_computes_in_its_own_way_is_asked(method: str) -> N
         return
     with pytest.raises(AskedError):
         simulate(small_dags(), agent)
-    with pytest.raises(InvalidConfiguration, match="the network Mine computes in a way of its own, so that GraphAgent"):
+    with pytest.raises(InvalidConfiguration, match="policy: got Mine, which overrides GraphPolicy's computation"):
         GraphAgent(policy, GraphConfig())
 
 

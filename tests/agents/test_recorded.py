@@ -43,7 +43,7 @@ def test_a_job_starts_when_the_log_says_so_or_as_soon_as_it_can(log: Path) -> No
     assert isinstance(agent, Recorded)
     assert starts_of(agent, trace.jobs, 4) == {1: 5.0, 2: 0.0, 3: 25.0, 4: 25.0, 5: 40.0}
     assert (agent.delays, agent.unknown) == ({3: 5.0}, 1)
-    told = "5 jobs met, 1 of them started later than recorded, by 5 s at the median and 5 s at most, 1 without a"
+    told = "5 jobs submitted, 1 of them started later than recorded, by 5 s at the median and 5 s at most, 1 without a"
     assert agent.remarks().startswith(told)
     assert starts_of(agent, trace.jobs, 7) == {1: 5.0, 2: 0.0, 3: 20.0, 4: 25.0, 5: 40.0}
     assert (agent.delays, agent.unknown) == ({}, 1)
@@ -68,7 +68,7 @@ def test_without_a_record_there_is_nothing_to_repeat(tmp_path: Path) -> None:
     path = tmp_path / "log.swf"
     path.write_text(LOG.replace(" 5 20 ", " -1 20 ").splitlines()[1])
     for source in (str(path), "lublin"):
-        with pytest.raises(InvalidConfiguration, match=f"^recorded:{source}: no start of a job is recorded: nothing"):
+        with pytest.raises(InvalidConfiguration, match=f"^recorded:{source}: got a log without start times"):
             create(f"recorded:{source}")
 
 

@@ -430,13 +430,13 @@ class TestRefusals:
                 "objective: got 'makespan', expected one of 'bounded_slowdown'",
             ),  # type: ignore[arg-type]
             (lambda: RolloutAgent(FCFS(), width=-1), "width: got -1"),
-            (lambda: RolloutAgent(FCFS(), horizon=0.0), r"horizon is 0\.0"),
+            (lambda: RolloutAgent(FCFS(), horizon=0.0), r"horizon: got 0\.0, expected a time in seconds above 0"),
             (lambda: RolloutAgent(RolloutAgent(FCFS())), "rollout:rollout:fcfs: the base agent looks ahead itself"),
             (lambda: DagRolloutAgent(ListScheduler(FIFO()), nodes=1.5), r"nodes: got 1\.5"),  # type: ignore[arg-type]
             (lambda: DagRolloutAgent(ListScheduler(FIFO()), executors=-2), "executors: got -2"),
-            (lambda: create("rollout:nobody"), "no batch agent 'nobody'"),
-            (lambda: create("rollout-makespan:fcfs"), "no batch agent 'rollout-makespan:fcfs'"),
-            (lambda: create_dag("rollout-waiting_time:heft"), "no dag agent 'rollout-waiting_time:heft'"),
+            (lambda: create("rollout:nobody"), "unknown batch agent 'nobody'"),
+            (lambda: create("rollout-makespan:fcfs"), "unknown batch agent 'rollout-makespan:fcfs'"),
+            (lambda: create_dag("rollout-waiting_time:heft"), "unknown dag agent 'rollout-waiting_time:heft'"),
         ],
     )
     def test_arguments(self, make: Callable[[], Any], message: str) -> None:
@@ -447,7 +447,7 @@ class TestRefusals:
         simulation = Simulation(BatchCluster(exact((0.0, 1, 1.0), (0.0, 1, 1.0), (0.5, 1, 1.0)), 1))
         agent = RolloutAgent(create("fcfs"))
         agent.reset({}, simulation.stream("agent"))
-        with pytest.raises(InvalidConfiguration, match=r"rollout:fcfs was not given forks: use desim.simulate"):
+        with pytest.raises(InvalidConfiguration, match=r"rollout:fcfs: got no forks before the first decision; try desim.simulate"):
             while (decision := simulation.advance()) is not None:
                 decision.answer(agent.act(decision.observation))
 

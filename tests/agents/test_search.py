@@ -26,12 +26,12 @@ def test_names_are_read_and_written(rest: str, full: str) -> None:
 @pytest.mark.parametrize(
     ("rest", "message"),
     [
-        ("dag", "no batch agent 'search:dag'; want for example search:batch:waiting_time:300"),
-        ("batch:waiting_time:300:4", "want for example"),
+        ("dag", "unknown batch agent 'search:dag'; try for example search:batch:waiting_time:300"),
+        ("batch:waiting_time:300:4", "try for example"),
         ("batch:makespan", "objective"),
-        ("batch:waiting_time:many", "no budget 'many'; want moves such as 300, or seconds such as 0.1s"),
+        ("batch:waiting_time:many", "budget: got 'many', expected moves such as 300 or seconds such as 0.1s"),
         ("batch:waiting_time:0s", "seconds is 0.0"),
-        ("batch:waiting_time:-1", "no budget '-1'"),
+        ("batch:waiting_time:-1", "budget: got '-1'"),
     ],
 )
 def test_what_is_wrong_in_a_name_is_said(rest: str, message: str) -> None:
@@ -40,7 +40,7 @@ def test_what_is_wrong_in_a_name_is_said(rest: str, message: str) -> None:
 
 
 def test_a_budget_has_a_limit() -> None:
-    with pytest.raises(InvalidConfiguration, match="moves or of seconds"):
+    with pytest.raises(InvalidConfiguration, match="budget: got neither moves nor seconds"):
         Budget()
     assert Budget(seconds=1).most_moves == float("inf")
     assert Budget(moves=7).most_moves == 7

@@ -252,7 +252,7 @@ class TestTraining:
         assert all(torch.equal(tensor, second.weights[name]) for name, tensor in first.weights.items())
         before = replace(settings, warm_start=0).train()
         assert not all(torch.equal(tensor, before.weights[name]) for name, tensor in first.weights.items())
-        with pytest.raises(InvalidConfiguration, match="no batch agent 'nobody'"):
+        with pytest.raises(InvalidConfiguration, match="unknown batch agent 'nobody'"):
             replace(settings, expert="nobody")
 
     def test_windows_of_any_size_have_a_slot_at_the_tail(self) -> None:

@@ -201,12 +201,12 @@ def test_what_weighs_holds_a_job_back_for_half_of_what_it_takes_longer() -> None
             "window-luckiest-9-1",
             "rule: got 'luckiest', expected one of 'random', 'shortest', 'smallest', 'first', 'reserving', 'weighing'",
         ),
-        ("window-shortest-9", "no batch agent 'window-shortest-9'; want for example window-shortest-9-1"),
-        ("window-shortest-a-b", "want for example"),
+        ("window-shortest-9", "unknown batch agent 'window-shortest-9'; try for example window-shortest-9-1"),
+        ("window-shortest-a-b", "try for example"),
         ("window-shortest-0-0", "a window of 0 [+] 0 slots"),
-        ("window-weighing-9-1@60", "no batch agent 'window-weighing-9-1@60': only 'reserving' has a horizon"),
-        ("window-reserving-9-1@soon", "want for example"),
-        ("window-aged-0-4", "needs a slot at the head"),
+        ("window-weighing-9-1@60", "unknown batch agent 'window-weighing-9-1@60': only rule 'reserving' has a horizon"),
+        ("window-reserving-9-1@soon", "try for example"),
+        ("window-aged-0-4", "head: got 0, expected at least 1 slot"),
     ],
 )
 def test_rules_that_do_not_exist_are_refused(name: str, what: str) -> None:

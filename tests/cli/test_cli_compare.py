@@ -341,7 +341,7 @@ def test_unfinished_jobs_are_told_and_never_best(desim: Desim) -> None:
     ("arguments", "message"),
     [
         (["--agents", ","], "want names"),
-        (["--agents", "fcfs,nope"], "no batch agent 'nope'; there are fcfs"),
+        (["--agents", "fcfs,nope"], "unknown batch agent 'nope'; expected one of fcfs"),
         (["--agents", "fcfs", "--baseline", "sjf"], "expected one of the agents fcfs"),
         (["--agents", "fcfs", "--seeds", "0"], "at least 1"),
         (["--agents", "fcfs", "--workers", "0"], "at least 1"),

@@ -156,7 +156,7 @@ def test_trained_weights_are_agents_too(desim: Desim, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "what"),
     [
-        (("--agents", "nobody"), "no batch agent 'nobody'"),
+        (("--agents", "nobody"), "unknown batch agent 'nobody'"),
         (("--agents", "fcfs,split-window:./none"), "there are no weights none: none.json is missing"),
         (("--agents", "split-window:none"), "no pretrained split-window agent 'none'"),
         (("--agents", ","), "expected different names"),

@@ -92,7 +92,7 @@ def test_the_warm_up_is_left_out(desim: Desim, waits: Path) -> None:
         (("dag", "--agents", "heft"), "PROBLEM: got dag, expected batch: only its logs record waits"),
         (("batch", "--agents", "fcfs"), "lublin: records no waits; give a log with --trace FILE"),
         (("batch", "--agents", "fcfs", "--trace", "LOG", "--load", "0.5"), "which change the log"),
-        (("batch", "--agents", "fcfss", "--trace", "LOG"), "no batch agent 'fcfss'"),
+        (("batch", "--agents", "fcfss", "--trace", "LOG"), "unknown batch agent 'fcfss'"),
         (("batch", "--agents", "fcfs", "--trace", "LOG", "--queue-field", "30"), "line 3: no field 30, or no job num"),
         (("batch", "--agents", "fcfs", "--trace", "LOG", "--workers", "0"), "--workers: got 0, expected an integer"),
     ],

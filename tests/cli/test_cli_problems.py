@@ -242,7 +242,7 @@ def test_recorded_workflows(desim: Desim, tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (["run", "chess"], "no problem 'chess'; there are batch, dag, deferrable, multiserver, and MODULE:FUNCTION"),
-        (["compare", "dag", "--agents", "fcfs"], "no dag agent 'fcfs'; there are heft"),
+        (["compare", "dag", "--agents", "fcfs"], "unknown dag agent 'fcfs'; expected one of heft"),
         (["run", "dag", "--executors", "0"], "--executors: got 0"),
         (["run", "dag", "--mean-time-to-failure", "5"], "--mean-time-to-repair"),
         (["run", "deferrable", "--workload", "busy"], "there is no case 'busy'"),

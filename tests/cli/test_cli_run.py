@@ -140,8 +140,8 @@ def test_a_stream_that_nobody_keeps_leaves_nothing(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--agent", "esy"], "no batch agent 'esy' (did you mean 'easy'?); there are fcfs, lcfs, sjf"),
-        (["--agent", "easy-nope"], "no priority 'nope'; there are fcfs"),
+        (["--agent", "esy"], "unknown batch agent 'esy' (did you mean 'easy'?); expected one of fcfs, lcfs, sjf"),
+        (["--agent", "easy-nope"], "unknown priority 'nope'; expected one of fcfs"),
         (["--trace", "lubln"], "lubln: no such file, nor a generated workload"),
         (["--cores", "0"], "--cores is 0"),
         (["--jobs", "0"], "--jobs is 0"),

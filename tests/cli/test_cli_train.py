@@ -145,7 +145,7 @@ def test_ctrl_c_loses_nothing(workers: str, desim: Desim, tmp_path: Path) -> Non
         ((*TINY, "--out", "OUT", "--load", "0"), "load: got 0.0"),
         ((*TINY, "--out", "OUT", "--head", "0", "--tail", "0"), "a window of 0 + 0 slots"),
         ((*TINY, "--out", "OUT", "--group-size", "2"), "groups of 2 need whole episodes"),
-        (("train", "dag", "--out", "OUT", "--num-jobs", "3", "2"), "num_jobs is (3, 2), want two numbers from 1 on"),
+        (("train", "dag", "--out", "OUT", "--num-jobs", "3", "2"), "num_jobs: got (3, 2), expected two numbers >= 1"),
         (("train", "deferrable", "--out", "OUT", "--algorithm", "reinforce"), "want whole_episodes"),
     ],
     ids=lambda value: " ".join(value[-4:]) if isinstance(value, tuple) else None,
@@ -203,7 +203,7 @@ def test_help_has_the_options_with_examples(desim: Desim) -> None:
     outcome = desim("train", "batch", "--help")
     assert outcome.status == 0
     words = ("--out", "--head", "--tail", "--seed", "--json", "--warm-start", "--learning-rate", "--no-masked")
-    for word in (*words, "desim train batch --quick", "Slots of the window at the head of the queue."):
+    for word in (*words, "desim train batch --quick", "Number of slots of the window at the head of the queue."):
         assert word in outcome.out
 
 

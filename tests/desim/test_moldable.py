@@ -152,7 +152,7 @@ class TestOnNodes:
             simulate(BatchCluster(jobs, nodes=self.NODES), Answers(StartAs(1, 1), StartAs(2, 1), StartAs(2, 1)))
 
     def test_the_rule_for_cores_says_that_it_knows_no_nodes(self) -> None:
-        with pytest.raises(InvalidConfiguration, match="easy-molding-sjf counts cores and knows no nodes"):
+        with pytest.raises(InvalidConfiguration, match="easy-molding-sjf: got a cluster with nodes"):
             simulate(BatchCluster([self.JOB], nodes=self.NODES), create("easy-molding-sjf"))
 
 

@@ -358,7 +358,7 @@ def test_preemption_takes_qualities() -> None:
             "QOS levels preempt each other: a preempts b preempts c preempts a",
         ),
         (lambda: cluster(qualities=[]), r"quality_of\[1\]: got 'standby', expected one of: none"),
-        (lambda: Preempting(Answers()), "follows no order"),
+        (lambda: Preempting(Answers()), "expected one with a priority order"),
     ],
 )
 def test_what_makes_no_sense(make: Any, message: str) -> None:

@@ -123,7 +123,7 @@ def test_the_experts_of_the_warm_start_are_the_rules(
 
 def test_other_experts_need_features_and_wait_where_nothing_fits() -> None:
     for expert in (reserving, aged):
-        with pytest.raises(InvalidConfiguration, match="needs features"):
+        with pytest.raises(InvalidConfiguration, match="got flat observations, expected features"):
             expert({ACTION_MASK: np.ones((1, 2)), "jobs": np.zeros((1, 1, 3))})
     mask = np.array([[0, 0, 0, 1], [0, 1, 1, 1]], np.int8)
     jobs = np.array([[[1, 0.1, 0], [1, 0.2, 0], [1, 0.3, 0]]] * 2, np.float32)

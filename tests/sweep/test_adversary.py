@@ -141,5 +141,5 @@ def test_what_cannot_be_searched_is_refused() -> None:
         instances_of("deferrable")
     with pytest.raises(InvalidConfiguration, match="no objective 'num_nodes'"):
         Ratio("dag", "heft", "cpop", "num_nodes")
-    with pytest.raises(InvalidConfiguration, match="no dag agent 'nobody'"):
+    with pytest.raises(InvalidConfiguration, match="unknown dag agent 'nobody'"):
         Ratio("dag", "heft", "nobody", "makespan")

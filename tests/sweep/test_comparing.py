@@ -261,7 +261,7 @@ def test_what_is_wrong_is_told() -> None:
         (BatchCluster, ["fcfs"], {}, "expected a name, a desim.Problem, or a function"),
         ("batch", "fcfs", {}, "agents: got 'fcfs', expected a list"),
         ("batch", [], {}, "expected at least one"),
-        ("batch", ["eazy"], {}, "no batch agent 'eazy' .did you mean"),
+        ("batch", ["eazy"], {}, "unknown batch agent 'eazy' .did you mean"),
         ("batch", [FCFS], SMALL, "agent: got the class FCFS, expected an instance"),
         ("batch", [FCFS(), FCFS()], SMALL, "two agents have the name 'fcfs'"),
         ("batch", ["fcfs"], {"core": 3}, "no option 'core' .did you mean 'cores'"),
