@@ -338,7 +338,8 @@ class _Log:
         for name, value in wanted.items():
             if known.get(name, value) != value:
                 raise InvalidConfiguration(
-                    f"{directory} holds another search: {name}: got {known[name]!r}, expected {value!r}; try another directory"
+                    f"{directory} holds another search: {name}: got {known[name]!r}, expected {value!r}; try another "
+                    "directory"
                 )
             self.study.set_user_attr(name, value)
         for trial in self.study.get_trials(deepcopy=False, states=[optuna.trial.TrialState.RUNNING]):
