@@ -167,7 +167,7 @@ class TestConfig:
     @pytest.mark.parametrize(
         ("wrong", "what"),
         [
-            ({"network": "oracle"}, "network is 'oracle'"),
+            ({"network": "oracle"}, "network: got 'oracle'"),
             ({"head": 0, "tail": 0}, "a window of 0"),
             ({"head": -1}, "a window of -1"),
             ({"head": 0, "tail": 4, "reserve_after": 5.0}, "a slot for the oldest job"),
