@@ -1,4 +1,4 @@
-"""Agents for deferrable jobs under fluctuating capacity; search is imported when first asked for: it needs numba."""
+"""Agents for deferrable jobs under fluctuating capacity; ``SearchAgent``, which needs numba, is imported on access."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ _LATER = {"SearchAgent": "desim.agents.deferrable.search"}
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is not needed by most."""
+    """Import optional agents on first access."""
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_LATER[name]), name)

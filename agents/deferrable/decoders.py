@@ -1,11 +1,10 @@
-"""Plans of deferrable jobs, compiled: what they hold and bring, and changes of them that bring more.
+"""Compiled evaluation and local search of plans of deferrable jobs.
 
-A plan is the slot of each job, -1 if it is not started, as in :class:`desim.agents.deferrable.program.Instance`. What a
-change brings is counted by the slots that it concerns, as the cluster counts it: a violation is what is held above the
-capacity, where that is more than the cluster tolerates, and no job starts in a slot in which what it requests does not
-fit. Where the capacity is uncertain, the violation that is expected counts; and a job pays for its cores what these
-would bring if they were kept for jobs that are not yet known. This module imports numba; see
-:func:`desim.agents.search.decoders`.
+A plan is the start slot of each job, -1 if it is not started, as in :class:`desim.agents.deferrable.program.Instance`.
+A change is evaluated over the slots that it affects, by the rules of the cluster: a violation is the usage above the
+capacity, if it exceeds the cluster's tolerance, and a job only starts in a slot in which its request fits. With an
+uncertain capacity the expected violation counts. A job also pays a rent for its cores: their value if they were kept
+for jobs that are not yet known. This module imports numba; see :func:`desim.agents.search.decoders`.
 """
 
 from __future__ import annotations
@@ -27,27 +26,27 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def _compiled(function: Function) -> Function:
-    """Have a function compiled that makes no arrays: who uses those that it is given need not be counted."""
+    """Compile a function that allocates no arrays, without reference counting of its arguments."""
     return compiled(function, allocates=False)
 
 
 MOST_REMOVED = 16
-"""So many jobs leave the plan at most at once; then others try for their room."""
+"""Largest number of jobs that one move removes from the plan."""
 
 WIDEST = 24
-"""They run in some of at most so many slots in a row."""
+"""Largest number of consecutive slots in which the removed jobs run."""
 
 TRIED = 16
-"""So many jobs that are not in the plan try for it."""
+"""Number of jobs outside the plan that one move tries to insert."""
 
 LITTLE = 1e-9
-"""What brings no more than this is taken for rounding."""
+"""Gains up to this count as rounding errors."""
 
 FAR = 4
-"""A capacity that is normally distributed is never so many standard deviations off."""
+"""Number of standard deviations at which the normal distribution of a capacity is truncated."""
 
 FINE = 32
-"""Steps of the table below in a standard deviation."""
+"""Number of steps of ``EXCESS`` per standard deviation."""
 
 EXCESS = np.array(
     [
@@ -56,20 +55,20 @@ EXCESS = np.array(
         for place in range(-FAR * FINE, FAR * FINE + 2)
     ]
 )
-"""By how much a standard normal number is exceeded on average, by what lies so many steps above its mean."""
+"""Expected excess of a constant over a standard normal variable, by the constant in steps from -FAR on."""
 
 
 class Situation(NamedTuple):
-    """What is planned; most names are those of :class:`desim.agents.deferrable.program.Instance`.
+    """Planning instance as arrays for compiled functions.
 
     Attributes
     ----------
     first, last, worth, duration, requests, capacity, limit, delay_weight, weights, overcommit
-        As there.
+        Same as in :class:`desim.agents.deferrable.program.Instance`; ``weights`` are its ``violation_weights``.
     deviation : array of float, shape (num_slots, num_resources)
-        The standard deviation of the capacity, which is then its mean; 0 where it is known.
+        Standard deviation of the capacity, whose mean is then ``capacity``; 0 where the capacity is known.
     rent : array of float, shape (num_slots + 1,)
-        What a core is worth to others in the slots before this one, altogether.
+        Cumulative rent of a core over all slots before this one.
     """
 
     first: Integers
@@ -87,24 +86,24 @@ class Situation(NamedTuple):
 
 
 class Work(NamedTuple):
-    """A plan, and what is written to while it is changed.
+    """Plan, with the arrays that are updated as it changes.
 
     Attributes
     ----------
     starts : array of int, shape (num_jobs,)
-        The plan.
+        Start slot of each job, -1 if it is not planned.
     used : array of float, shape (num_slots, num_resources)
-        What it holds in each slot, with what is held anyhow.
+        Usage per slot by the plan and by running jobs.
     begun : array of int, shape (num_slots, num_resources)
-        How many of its jobs start there and request something of the resource.
+        Number of planned jobs that start in the slot and request the resource.
     kept : array of int, shape (num_jobs,)
-        The plan before a move.
+        Plan before a move.
     order : array of int, shape (num_jobs,)
-        Jobs that try for a place.
+        Buffer for the jobs to insert.
     random : array of uint64, shape (1,)
-        The state of the random generator.
+        State of the random generator.
     held : array of float, shape (num_slots, num_resources)
-        What is held anyhow.
+        Usage by running jobs.
     """
 
     starts: Integers
@@ -118,7 +117,7 @@ class Work(NamedTuple):
 
 @_compiled
 def value(situation: Situation, work: Work) -> float:
-    """Return what the plan brings, less what all violations cost."""
+    """Return the reward of the plan, minus the cost of all violations."""
     total = 0.0
     for job in range(len(work.starts)):
         if work.starts[job] >= 0:
@@ -131,7 +130,7 @@ def value(situation: Situation, work: Work) -> float:
 
 @_compiled
 def place_all(order: Integers, situation: Situation, work: Work) -> float:
-    """Put jobs where each brings most beside those before it, and return what that brings altogether."""
+    """Insert jobs one by one at their best slots; return the total gain."""
     total = 0.0
     for job in order:
         if work.starts[job] < 0:
@@ -141,7 +140,7 @@ def place_all(order: Integers, situation: Situation, work: Work) -> float:
 
 @_compiled
 def begin(orders: Integers, situation: Situation, work: Work) -> None:
-    """Plan by each of some orders, a row each, which end with a number below 0, and keep the plan that brings most."""
+    """Plan by each order, one per row padded with negative numbers, and keep the best plan."""
     best = -np.inf
     for row in range(len(orders)):
         _clear(work)
@@ -161,7 +160,7 @@ def begin(orders: Integers, situation: Situation, work: Work) -> None:
 
 @_compiled
 def _clear(work: Work) -> None:
-    """Make the plan an empty one."""
+    """Make the plan empty."""
     for job in range(len(work.starts)):
         work.starts[job] = -1
     for slot in range(len(work.used)):
@@ -172,28 +171,28 @@ def _clear(work: Work) -> None:
 
 @_compiled
 def _keep(work: Work) -> None:
-    """Remember the plan."""
+    """Save the plan in ``kept``."""
     for job in range(len(work.starts)):
         work.kept[job] = work.starts[job]
 
 
 @_compiled
 def improve(moves: int, situation: Situation, work: Work) -> float:
-    """Take jobs out of the plan and others in, again and again; keep what brings no less.
+    """Improve the plan by moves that remove jobs and insert others; moves that lower the value are undone.
 
     Parameters
     ----------
     moves : int
-        How many times.
+        Number of moves.
     situation : Situation
-        What is planned.
+        Planning instance.
     work : Work
-        Its plan is changed.
+        Plan, changed in place.
 
     Returns
     -------
     float
-        By how much the plan brings more.
+        Total gain.
     """
     gained = 0.0
     number = len(work.starts)
@@ -204,7 +203,7 @@ def improve(moves: int, situation: Situation, work: Work) -> float:
         slot = _draw(work.random, len(work.used))
         until = slot + 1 + _draw(work.random, WIDEST)
         begin = _draw(work.random, number)
-        for step in range(number):  # those that run in the slots, from a random job on
+        for step in range(number):  # remove jobs that run in the slots, from a random job on
             job = (begin + step) % number
             start = work.starts[job]
             if count < wanted and 0 <= start < until and slot < start + situation.duration[job]:
@@ -219,7 +218,7 @@ def improve(moves: int, situation: Situation, work: Work) -> float:
                 work.order[count] = job
                 count += 1
                 outside += 1
-        for place in range(count - 1, -1, -1):  # in a random order
+        for place in range(count - 1, -1, -1):  # insert in random order
             other = _draw(work.random, place + 1)
             job, work.order[other] = work.order[other], work.order[place]
             work.order[place] = job
@@ -233,7 +232,7 @@ def improve(moves: int, situation: Situation, work: Work) -> float:
 
 @_compiled
 def _restore(situation: Situation, work: Work) -> None:
-    """Make the plan what it was before the move."""
+    """Restore the plan before the move."""
     for job in range(len(work.starts)):
         if work.starts[job] != work.kept[job] and work.starts[job] >= 0:
             _remove(job, situation, work)
@@ -244,11 +243,11 @@ def _restore(situation: Situation, work: Work) -> None:
 
 @_compiled
 def _place_best(job: int, situation: Situation, work: Work) -> float:
-    """Put a job where it brings most, the earliest such slot, or nowhere; return what that brings."""
+    """Insert a job at its best slot (ties go to the earliest), or leave it out; return the gain."""
     best, where = LITTLE, -1
     for start in range(situation.first[job], situation.last[job] + 1):
         if situation.worth[job] - situation.delay_weight * (start - situation.first[job]) <= best:
-            break  # later it brings less still
+            break  # later slots gain even less
         most = _worth(job, start, situation)
         gain = most - _cost(job, start, most - best, situation, work)
         if gain > best:
@@ -261,7 +260,7 @@ def _place_best(job: int, situation: Situation, work: Work) -> float:
 
 @_compiled
 def _cost(job: int, start: int, limit: float, situation: Situation, work: Work) -> float:
-    """Return what a job's violations would cost, infinite if it must not start there or if that is above the limit."""
+    """Return the cost of a job's violations; infinite if it must not start there or the cost exceeds the limit."""
     cost = 0.0
     for slot in range(start, min(start + situation.duration[job], len(work.used))):
         for resource in range(work.used.shape[1]):
@@ -281,7 +280,7 @@ def _cost(job: int, start: int, limit: float, situation: Situation, work: Work) 
 
 @_compiled
 def _worth(job: int, start: int, situation: Situation) -> float:
-    """Return what a job brings if it starts in a slot, less what its cores are worth to others."""
+    """Return the reward of a job that starts in a slot, minus the rent of its cores."""
     end = min(start + situation.duration[job], len(situation.rent) - 1)
     rent = situation.requests[job, 0] * (situation.rent[end] - situation.rent[start])
     return float(situation.worth[job] - situation.delay_weight * (start - situation.first[job]) - rent)
@@ -289,7 +288,7 @@ def _worth(job: int, start: int, situation: Situation) -> float:
 
 @_compiled
 def _violation(situation: Situation, slot: int, resource: int, held: float) -> float:
-    """Return by how much the capacity is exceeded; on average, if it is normally distributed."""
+    """Return the usage above the capacity; the expected value if the capacity is uncertain."""
     deviation = situation.deviation[slot, resource]
     over = float(held - situation.capacity[slot, resource])
     if deviation <= 0:
@@ -305,7 +304,7 @@ def _violation(situation: Situation, slot: int, resource: int, held: float) -> f
 
 @_compiled
 def _place(job: int, start: int, situation: Situation, work: Work) -> None:
-    """Put a job into the plan."""
+    """Insert a job into the plan."""
     work.starts[job] = start
     for resource in range(work.used.shape[1]):
         amount = situation.requests[job, resource]
@@ -317,7 +316,7 @@ def _place(job: int, start: int, situation: Situation, work: Work) -> None:
 
 @_compiled
 def _remove(job: int, situation: Situation, work: Work) -> float:
-    """Take a job out of the plan, and return what that brings."""
+    """Remove a job from the plan; return the gain."""
     start = work.starts[job]
     work.starts[job] = -1
     change = -_worth(job, start, situation)
@@ -335,7 +334,7 @@ def _remove(job: int, situation: Situation, work: Work) -> float:
 
 @_compiled
 def _draw(random: NDArray[np.uint64], below: int) -> int:
-    """Return a random number of at least 0: splitmix64 (Steele, Lea and Flood, OOPSLA 2014)."""
+    """Return a random integer in [0, below) by splitmix64 (Steele, Lea and Flood, OOPSLA 2014)."""
     random[0] += np.uint64(0x9E3779B97F4A7C15)
     mixed = random[0]
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

@@ -1,12 +1,12 @@
-"""Forecasts of the capacity that on-demand jobs will leave, for agents that plan ahead.
+"""Forecasts of the capacity that on-demand jobs leave, for agents that plan ahead.
 
-Each is a pure function of the observation, without state. How good one is on a series of capacities,
-:func:`forecast_errors` says.
+Each forecast is a pure function of the observation. :func:`forecast_errors` measures its accuracy on a series of
+capacities.
 
-A shield is a forecast that is hardly ever too high. The OSDEC paper (Dong et al., section 6) leaves safety as future
-work. Here an agent starts only jobs that fit under a lower bound of the capacity for as long as they run. The bound is
-a forecast less a margin for each slot ahead, so large that on other trajectories the capacity fell below the bound in
-no more than a given share of the forecasts.
+A shield is a lower bound of the capacity: a forecast that is rarely too high. The OSDEC paper (Dong et al., section 6)
+leaves safety as future work. An agent with a shield starts only jobs that fit under the bound as long as they run. The
+bound is a forecast minus a margin per slot ahead. The margins are calibrated on other trajectories, so that the
+capacity falls below the bound in at most a given share of the forecasts.
 """
 
 from __future__ import annotations
@@ -38,56 +38,55 @@ Floats = NDArray[np.float64]
 
 
 class Forecast(Protocol):
-    """Tells what the capacity may be in the slots to come."""
+    """Forecast of the capacity in future slots."""
 
     def predict(self, observation: DeferrableObservation, steps: int) -> Floats:
-        """Return the capacities of the slots that follow the present one, whose own is known.
+        """Return the expected capacities of the slots after the present one, whose capacity is known.
 
         Parameters
         ----------
         observation : DeferrableObservation
-            At the beginning of slot t.
+            Observation at the beginning of slot t.
         steps : int
-            How many slots to look ahead, at least 0.
+            Number of slots to look ahead, at least 0.
 
         Returns
         -------
         numpy.ndarray of shape (steps, num_resources)
-            Row k - 1 is for slot t + k, k = 1 ... steps; whether or not the run lasts as long.
+            Expected capacity; row k - 1 is for slot t + k, k = 1 ... steps, even beyond the end of the run.
         """
 
 
 @dataclass(frozen=True)
 class LastValue:
-    """The capacity stays as it is."""
+    """Persistence forecast: the capacity stays as it is."""
 
     def predict(self, observation: DeferrableObservation, steps: int) -> Floats:
-        """Return the present capacity for each slot, as :meth:`Forecast.predict` says."""
+        """Return the present capacity for each slot; see :meth:`Forecast.predict`."""
         return np.repeat(observation.capacity[None], _checked_steps(steps), axis=0)
 
 
 @dataclass(frozen=True)
 class Seasonal:
-    """The capacity is what it was one period ago, or on average at the same time of the last periods.
+    """Seasonal forecast: the capacity of one period ago, or its mean over several past periods.
 
-    Of each slot to come it takes the latest slots that are known and lie a whole number of periods before it. Where
-    there is none yet, the capacity stays as it is now.
+    The forecast of a slot uses the latest known slots that lie a whole number of periods before it. If there is none,
+    it is the present capacity.
 
     Parameters
     ----------
     period : int
-        Slots after which the capacity repeats, such as those of a day, at least 1.
+        Period in slots, such as the slots of a day, at least 1.
     carry : float
-        From 0 to 1: how much of the present deviation from what it would have forecast for the present slot is expected
-        to be left one slot later: the k-th slot is forecast with carry^k of it. That is right for a periodic level with
-        noise of this autoregressive coefficient.
+        Autoregressive coefficient of the deviation from the seasonal level, 0 to 1. The forecast k slots ahead adds
+        carry^k times the present deviation. This suits a periodic level with first-order autoregressive noise.
     num_periods : int, optional
-        It takes the mean over so many periods, as far as there are; all if None.
+        Number of past periods to average over, as far as they are known; None for all.
 
     Raises
     ------
     InvalidConfiguration
-        If one of them is out of range.
+        If a parameter is out of range.
     """
 
     period: int
@@ -101,10 +100,10 @@ class Seasonal:
         finite("carry", self.carry, least=0, most=1)
 
     def predict(self, observation: DeferrableObservation, steps: int) -> Floats:
-        """Return the seasonal capacity of each slot, as :meth:`Forecast.predict` says."""
-        lead = np.arange(_checked_steps(steps) + 1)  # from the present slot on, as it would have been forecast
+        """Return the seasonal capacity of each slot; see :meth:`Forecast.predict`."""
+        lead = np.arange(_checked_steps(steps) + 1)  # starts with the present slot, to get its deviation
         slot, present = observation.slot, observation.capacity
-        # The present slot takes what was before it, a later one whatever is known.
+        # The present slot uses earlier slots only, a later one all that are known.
         latest = slot + lead - self.period * np.maximum(1, -(-lead // self.period))
         count = slot // self.period + 1
         if self.num_periods is not None:
@@ -116,7 +115,7 @@ class Seasonal:
         return np.where(is_known, expected, present)[1:]
 
     def _means(self, history: Floats, latest: NDArray[np.int64], count: int) -> Floats:
-        """Return means over slots that are whole periods apart; NaN where there is none."""
+        """Return means over slots that are whole periods apart; NaN if there are none."""
         slots = latest[:, None] - self.period * np.arange(count)
         is_known = (slots >= 0)[:, :, None]
         total = np.where(is_known, history[np.maximum(slots, 0)], 0.0).sum(axis=1)
@@ -126,12 +125,13 @@ class Seasonal:
 
 
 class Oracle:
-    """The capacity as it will be, for bounds on what better forecasts could bring.
+    """Perfect forecast from the true capacities, as an upper bound on the benefit of better forecasts.
 
     Parameters
     ----------
     series : array_like of shape (num_slots,) or (num_slots, num_resources)
-        The capacity of each slot, such as that of :func:`~desim.problems.deferrable.foresee`; the last value stays.
+        True capacity of each slot, such as that of :func:`~desim.problems.deferrable.foresee`. The last value holds
+        for all later slots.
 
     Raises
     ------
@@ -143,28 +143,28 @@ class Oracle:
         self.series = checked_series(series)
 
     def predict(self, observation: DeferrableObservation, steps: int) -> Floats:
-        """Return what the series says, as :meth:`Forecast.predict` says."""
+        """Return the true capacity of each slot; see :meth:`Forecast.predict`."""
         if self.series.shape[1] != len(observation.resources):
             raise InvalidConfiguration(
-                f"the oracle knows {self.series.shape[1]} resources, the platform has {observation.resources}"
+                f"series of the Oracle: got {self.series.shape[1]} resources, expected {observation.resources}"
             )
         slots = observation.slot + 1 + np.arange(_checked_steps(steps))
         return self.series[np.minimum(slots, len(self.series) - 1)]
 
 
 class ForecastErrors(NamedTuple):
-    """How far forecasts were from the truth; row k - 1 is about forecasts of k slots ahead.
+    """Forecast errors by lead time; row k - 1 is for forecasts k slots ahead.
 
     Attributes
     ----------
     mean_absolute : numpy.ndarray of shape (steps, num_resources)
         Mean absolute error, in units of the resource; NaN where there was no forecast.
     root_mean_square : numpy.ndarray of shape (steps, num_resources)
-        Root of the mean squared error, in the same units.
+        Root mean square error, in the same units.
     bias : numpy.ndarray of shape (steps, num_resources)
-        Mean of forecast less truth, in the same units: above 0 if too much was promised.
+        Mean of forecast minus truth, in the same units; above 0 if forecasts were too high.
     num_forecasts : numpy.ndarray of shape (steps,)
-        Number of forecasts that these are means of.
+        Number of forecasts that the means are over.
     """
 
     mean_absolute: Floats
@@ -174,28 +174,28 @@ class ForecastErrors(NamedTuple):
 
 
 def forecast_errors(forecast: Forecast, capacity: ArrayLike, steps: int, *, first_slot: int = 0) -> ForecastErrors:
-    """Return how far a forecast is from the truth, over a whole series and by lead time.
+    """Return the errors of a forecast over a whole series, by lead time.
 
     Parameters
     ----------
     forecast : Forecast
-        What is asked at every slot; it sees the capacity up to that slot, and no jobs.
+        Forecast, made in every slot from the capacities up to that slot, without jobs.
     capacity : array_like of shape (num_slots,) or (num_slots, num_resources)
-        The capacity of each slot.
+        Capacity of each slot.
     steps : int
-        The longest lead time in slots, at least 1.
+        Longest lead time in slots, at least 1.
     first_slot : int
-        Forecasts made before this slot do not count, for those that need a period to begin with.
+        First slot whose forecast counts, for forecasts that need a period of history.
 
     Returns
     -------
     ForecastErrors
-        By lead time; a lead time that goes past the series everywhere has NaN.
+        Errors by lead time; NaN for lead times longer than the series.
 
     Raises
     ------
     InvalidConfiguration
-        If an argument is out of range, or a forecast has another shape than it should.
+        If an argument is out of range, or a forecast has the wrong shape.
 
     Examples
     --------
@@ -220,28 +220,28 @@ def forecast_errors(forecast: Forecast, capacity: ArrayLike, steps: int, *, firs
 
 
 def errors_by_slot(forecast: Forecast, series: Floats, steps: int, first_slot: int) -> Iterator[Floats]:
-    """Yield forecast less truth for each slot of a series that a forecast is made in, a row for each slot ahead of it.
+    """Yield forecast minus truth for each slot of a series, with one row per slot ahead.
 
     Parameters
     ----------
     forecast : Forecast
-        What is asked; it sees the capacity up to the slot, and no jobs.
+        Forecast, made from the capacities up to the slot, without jobs.
     series : numpy.ndarray of shape (num_slots, num_resources)
-        The capacity of each slot.
+        Capacity of each slot.
     steps : int
-        How many slots to look ahead; there are fewer rows where the series ends before.
+        Number of slots to look ahead; there are fewer rows near the end of the series.
     first_slot : int
-        Of the first forecast.
+        Slot of the first forecast.
 
     Yields
     ------
     numpy.ndarray of shape (at most steps, num_resources)
-        In units of the resource.
+        Errors in units of the resource.
 
     Raises
     ------
     InvalidConfiguration
-        If a forecast has another shape than it should.
+        If a forecast has the wrong shape.
     """
     num_slots, num_resources = series.shape
     names = tuple(f"resource {index}" for index in range(num_resources))
@@ -252,46 +252,46 @@ def errors_by_slot(forecast: Forecast, series: Floats, steps: int, first_slot: i
             predicted = forecast.predict(observation, steps)
             if np.shape(predicted) != (steps, num_resources):
                 raise InvalidConfiguration(
-                    f"slot {slot}: the forecast has shape {np.shape(predicted)}, want {(steps, num_resources)}"
+                    f"slot {slot}: forecast shape: got {np.shape(predicted)}, expected {(steps, num_resources)}"
                 )
             truth = series[slot + 1 : slot + 1 + steps]
             yield predicted[: len(truth)] - truth
 
 
 def _checked_steps(steps: int) -> int:
-    """Return how many slots to look ahead, or raise InvalidConfiguration."""
+    """Return the number of slots to look ahead; raise InvalidConfiguration if it is out of range."""
     return whole_number("steps", steps, 0)
 
 
 def whole_number(name: str, value: object, least: int) -> int:
-    """Return a whole number of at least so much, or raise InvalidConfiguration."""
+    """Return an integer; raise InvalidConfiguration if it is none or below ``least``."""
     if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
-        raise InvalidConfiguration(f"{name} is {value!r}, want a whole number of at least {least}")
+        raise InvalidConfiguration(f"{name}: got {value!r}, expected an integer >= {least}")
     return int(value)
 
 
 @dataclass(frozen=True)
 class CapacityShield:
-    """A lower bound of the capacity, for the ``forecast`` of an agent.
+    """Lower bound of the capacity, for the ``forecast`` of an agent.
 
-    If each bound fails with a probability of at most ``level``, a slot is violated with at most this probability times
-    the number of slots before it in which running jobs may have been started: a job is started only if all that run
-    stay below the bounds of that moment, so that one of these has failed where there is a violation.
+    A job is started only if all running jobs stay below the bounds of that moment, so a violation means that one of
+    these bounds failed. If each bound fails with a probability of at most ``level``, the probability of a violation in
+    a slot is at most ``level`` times the number of earlier slots in which jobs that still run may have been started.
 
     Parameters
     ----------
     base : Forecast
-        What is expected.
+        Forecast of the capacity.
     margins : numpy.ndarray of shape (steps, num_resources)
-        What is taken off the forecast of k slots ahead, in units of the resource; row k - 1. The last row stays for
-        slots that are further ahead.
+        Margins that are subtracted from the forecast, in units of the resource; row k - 1 is for k slots ahead, and the
+        last row also for slots further ahead.
     level : float
-        The probability with which each bound may fail; for the record.
+        Largest probability that a bound fails; stored for information only.
 
     Raises
     ------
     InvalidConfiguration
-        If there are no margins, or one is not a finite number.
+        If ``margins`` is empty or holds a number that is not finite.
     """
 
     base: Forecast
@@ -299,13 +299,15 @@ class CapacityShield:
     level: float
 
     def __post_init__(self) -> None:
-        """Refuse what is out of range."""
+        """Raise InvalidConfiguration if the margins are invalid."""
         known = isinstance(self.margins, np.ndarray) and self.margins.ndim == 2 and self.margins.size
         if not known or not np.isfinite(self.margins).all():
-            raise InvalidConfiguration(f"margins are {self.margins!r}, want a row of numbers for each slot ahead")
+            raise InvalidConfiguration(
+                f"margins: got {self.margins!r}, expected finite numbers, one row per slot ahead"
+            )
 
     def predict(self, observation: DeferrableObservation, steps: int) -> Floats:
-        """Return the lower bounds of the slots that follow, of shape (steps, num_resources)."""
+        """Return the lower bounds of the slots after the present one, shape (steps, num_resources)."""
         rows = np.minimum(np.arange(steps), len(self.margins) - 1)
         bounds: Floats = np.maximum(self.base.predict(observation, steps) - self.margins[rows], 0.0)
         return bounds
@@ -314,31 +316,31 @@ class CapacityShield:
 def calibrate(
     series: Sequence[ArrayLike], *, steps: int, level: float, base: Forecast | None = None, first_slot: int = 0
 ) -> CapacityShield:
-    """Return the shield whose bounds failed in no more than a share of the forecasts.
+    """Return the shield whose bounds failed in at most a given share of the forecasts.
 
     Parameters
     ----------
     series : sequence of array_like of shape (num_slots,) or (num_slots, num_resources)
-        Capacities of trajectories that are not those which the shield is for.
+        Capacities of calibration trajectories, which must differ from those that the shield is used on.
     steps : int
-        How many slots ahead there is a margin of its own for, at least 1.
+        Number of slots ahead with separate margins, at least 1.
     level : float
-        The share, above 0 and below 1.
+        Largest share of failed bounds, above 0 and below 1.
     base : Forecast, optional
-        What is expected; the last value if left out.
+        Forecast of the capacity. Default: :class:`LastValue`.
     first_slot : int
         Slot of the first forecast.
 
     Returns
     -------
     CapacityShield
-        The margins of k slots ahead are quantiles of how much too high the forecasts were, and at least 0.
+        Shield whose margins are quantiles of the forecast errors by lead time, at least 0.
 
     Raises
     ------
     InvalidConfiguration
-        If an argument is out of range, trajectories differ in their resources, or none has ``steps`` slots behind
-        its first forecast.
+        If an argument is out of range, trajectories differ in their numbers of resources, or none has ``steps`` slots
+        after its first forecast.
 
     Examples
     --------
@@ -347,21 +349,21 @@ def calibrate(
     [[1.0]]
     """
     if not 0 < level < 1:
-        raise InvalidConfiguration(f"level is {level!r}, want a number above 0 and below 1")
+        raise InvalidConfiguration(f"level: got {level!r}, expected a number > 0 and < 1")
     if steps < 1:
-        raise InvalidConfiguration(f"steps is {steps!r}, want at least 1")
+        raise InvalidConfiguration(f"steps: got {steps!r}, expected an integer >= 1")
     forecast = LastValue() if base is None else base
     found: list[list[Floats]] = [[] for _ in range(steps)]
     all_checked = [checked_series(one) for one in series]
     if len({checked.shape[1] for checked in all_checked}) > 1:
-        raise InvalidConfiguration("the trajectories have different numbers of resources")
+        raise InvalidConfiguration("series: got trajectories with different numbers of resources, expected equal ones")
     for checked in all_checked:
         for errors in errors_by_slot(forecast, checked, steps, first_slot):
             for ahead, error in enumerate(errors):
                 found[ahead].append(error)
     if not all(found):
         raise InvalidConfiguration(
-            f"no trajectory has {steps} slots behind slot {first_slot}: there is nothing to calibrate with"
+            f"nothing to calibrate with: no trajectory has {steps} slots after slot {first_slot}; try fewer steps"
         )
     margins = [np.quantile(np.array(errors), 1.0 - level, axis=0, method="inverted_cdf") for errors in found]
     return CapacityShield(forecast, np.maximum(np.array(margins), 0.0), level)

@@ -1,9 +1,9 @@
-"""A forecast of the capacity that is learned from what was seen of it, slot by slot, and that knows how far it is off.
+"""Forecast of the capacity that is learned online from past slots and estimates its own error.
 
-By how much the capacity changes from one slot to the next is taken for a linear function of the capacity and of waves
-of a day, its halves and so on: an autoregressive process around a daily level. The coefficients are those of a ridge
-regression on all slots so far, which draws them towards no change: at first the forecast is the last value. What is
-left unexplained is the deviation of forecasts of one slot, and grows from slot to slot as the process says.
+The model is an autoregressive process around a daily level: the change of the capacity from one slot to the next is a
+linear function of the capacity and of sine waves with a period of a day, half a day and so on. The coefficients come
+from a ridge regression on all slots so far, which shrinks them towards no change, so the first forecasts are the last
+value. The residuals give the standard deviation one slot ahead; it grows with the lead time as the process implies.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ Floats = NDArray[np.float64]
 
 
 class Expectation(NamedTuple):
-    """What the capacities of the slots to come may be, of shape (steps, num_resources) each.
+    """Predictive distribution of future capacities; both arrays have shape (steps, num_resources).
 
     Attributes
     ----------
     mean : numpy.ndarray
-        What is expected.
+        Expected capacities.
     deviation : numpy.ndarray
-        The standard deviations.
+        Standard deviations.
     """
 
     mean: Floats
@@ -40,45 +40,45 @@ class Expectation(NamedTuple):
 
 @runtime_checkable
 class UncertainForecast(Forecast, Protocol):
-    """A forecast that also tells how far it may be off."""
+    """Forecast that also estimates its uncertainty."""
 
     def expect(self, observation: DeferrableObservation, steps: int) -> Expectation:
-        """Return means and standard deviations for the slots that follow the present one.
+        """Return means and standard deviations for the slots after the present one.
 
         Parameters
         ----------
         observation : DeferrableObservation
-            At the beginning of slot t.
+            Observation at the beginning of slot t.
         steps : int
-            How many slots to look ahead, at least 0.
+            Number of slots to look ahead, at least 0.
 
         Returns
         -------
         Expectation
-            Row k - 1 is for slot t + k.
+            Means and standard deviations; row k - 1 is for slot t + k.
         """
 
 
 @dataclass(frozen=True)
 class Learned:
-    """The capacity goes on as it has gone so far: a daily level, and deviations from it that die away.
+    """Online forecast: a learned daily level, with deviations that decay.
 
     Parameters
     ----------
     period : int
-        Slots of a day, at least 1.
+        Number of slots per day, at least 1.
     harmonics : int
-        Waves of the daily level, of a whole day, half a day and so on, at least 0.
+        Number of sine waves of the daily level (a day, half a day and so on), at least 0.
     ridge : float
-        How firmly to expect no change, above 0: as if so many slots had told so.
+        Strength of the ridge penalty towards no change, > 0, in units of observed slots.
     caution : float
-        Standard deviations by which :meth:`predict` stays below what is expected, at least 0: for agents that violate
-        the capacity where a forecast is too high.
+        Number of standard deviations that :meth:`predict` stays below the mean, at least 0. Use it for agents that
+        would otherwise violate the capacity after high forecasts.
 
     Raises
     ------
     InvalidConfiguration
-        If one of them is out of range.
+        If a parameter is out of range.
 
     Examples
     --------
@@ -96,19 +96,19 @@ class Learned:
     caution: float = field(default=0.0, kw_only=True)
 
     def __post_init__(self) -> None:
-        """Refuse what is out of range."""
+        """Raise InvalidConfiguration if a parameter is out of range."""
         whole_number("period", self.period, 1)
         whole_number("harmonics", self.harmonics, 0)
         finite("ridge", self.ridge, above=0)
         finite("caution", self.caution, least=0)
 
     def predict(self, observation: DeferrableObservation, steps: int) -> Floats:
-        """Return what is expected, less the caution; as :meth:`Forecast.predict` says."""
+        """Return the means minus ``caution`` standard deviations; see :meth:`Forecast.predict`."""
         mean, deviation = self.expect(observation, steps)
         return np.maximum(mean - self.caution * deviation, 0.0) if self.caution else mean
 
     def expect(self, observation: DeferrableObservation, steps: int) -> Expectation:
-        """Return means and standard deviations, as :meth:`UncertainForecast.expect` says."""
+        """Return means and standard deviations; see :meth:`UncertainForecast.expect`."""
         history = observation.capacity_history
         whole_number("steps", steps, 0)
         expected = [self._expect_one(series, observation.slot, steps) for series in history.T]
@@ -116,9 +116,9 @@ class Learned:
         return Expectation(np.maximum(mean, 0.0), deviation)
 
     def _expect_one(self, series: Floats, slot: int, steps: int) -> tuple[Floats, Floats]:
-        """Return both for one resource."""
+        """Return means and standard deviations for one resource."""
         centre, scale = float(series.mean()), float(series.std())
-        if scale <= 1e-12 * max(abs(centre), 1.0):  # it has never changed
+        if scale <= 1e-12 * max(abs(centre), 1.0):  # the capacity has never changed
             return np.full(steps, series[-1]), np.zeros(steps)
         level = (series - centre) / scale
         waves = self._waves(np.arange(slot + 1 - len(series) + 1, slot + 1 + steps))
@@ -128,7 +128,7 @@ class Learned:
         precision = explaining.T @ explaining
         precision.flat[:: len(precision) + 1] += self.ridge
         weights = np.linalg.solve(precision, explaining.T @ change)
-        # what is left, and what the ridge counts as left, per slot
+        # penalized residual sum of squares per slot
         variance = max(float(change @ (change - explaining @ weights)), 0.0) / seen
         persistence = min(max(1.0 + float(weights[0]), -1.0), 1.0)
         drifts = (waves[seen:] @ weights[1:]).tolist()
@@ -141,6 +141,6 @@ class Learned:
         return centre + scale * mean, scale * np.sqrt(deviation)
 
     def _waves(self, slots: NDArray[np.int64]) -> Floats:
-        """Return a constant and the waves, a row for each slot."""
+        """Return a constant and the sine waves, one row per slot."""
         angles = 2.0 * np.pi * np.outer(slots % self.period, np.arange(1, self.harmonics + 1)) / self.period
         return np.concatenate([np.ones((len(slots), 1)), np.cos(angles), np.sin(angles)], axis=1)

@@ -1,8 +1,8 @@
-"""Plans made by placing one job after another, where it fits first: what a job would get if the most urgent came first.
+"""List scheduling of deferrable jobs: jobs are placed one after another, each in the earliest slot in which it fits.
 
-A plan takes the capacity as it is for all slots to come. It costs a hundredth of what a rolling horizon takes, and it
-reserves room for a large job, as back-filling does, where a rule that looks at one slot lets smaller ones by. Several
-plans, of which the best counts, come close to what a rolling horizon plans.
+A plan assumes that the capacity stays constant. It takes a hundredth of the time of a rolling horizon. Unlike a rule
+that considers a single slot, it reserves capacity for large jobs, as backfilling does. The best of several such plans
+comes close to that of a rolling horizon.
 """
 
 from __future__ import annotations
@@ -23,26 +23,27 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 PlanOrder = Literal["worth", "slack", "best"]
-"""Jobs that add most to the objective first; those first whose start can least be deferred; or the plan that is worth
-most of five: of these two, and of those that place the largest, the earliest, or the most impatient jobs first."""
+"""Order in which jobs are placed: ``"worth"``, largest reward first; ``"slack"``, earliest latest start first; or
+``"best"``, the plan with the largest reward out of five: these two, and those that place the largest jobs first, the
+earliest jobs first, or jobs with a short start window and a large reward first."""
 
 ORDERS: tuple[PlanOrder, ...] = get_args(PlanOrder)
 
 
 class _Planner(Placing):
-    """The known jobs and the room for them, from which plans are made."""
+    """Known jobs and free capacity, from which plans are made."""
 
     def plan(self, key: Floats) -> Ints:
-        """Return the starts of the plan that places the jobs with the least key first, of equal ones the best."""
+        """Return the start slots of the plan that places jobs by ascending key; ties go to the largest reward."""
         return self.starts(np.lexsort((-self.worth, key)).tolist())
 
     def value(self, starts: Ints) -> float:
-        """Return what a plan adds to the objective, in core-slots."""
+        """Return the reward of a plan, in core-slots."""
         planned = starts != LATER
         return float((self.worth - self.weight * (starts - self.first))[planned].sum())
 
     def plans(self) -> dict[PlanOrder, Ints]:
-        """Return the plans of all orders; if all jobs fit at their earliest, they are the same."""
+        """Return the plans of all orders; they are equal if all jobs fit at their earliest start."""
         found: dict[PlanOrder, Ints] = {"worth": self.plan(-self.worth)}
         at_once = np.where(self.usable, self.first, LATER)
         if (found["worth"] == at_once).all():
@@ -55,27 +56,28 @@ class _Planner(Placing):
 
 
 def planned_starts(observation: DeferrableObservation, order: PlanOrder, horizon: int = HORIZON) -> Ints:
-    """Return when a plan starts each known job.
+    """Return the slot in which a list schedule starts each known job.
 
     Parameters
     ----------
     observation : DeferrableObservation
-        What is seen now.
+        Present observation.
     order : {"worth", "slack", "best"}
-        In which order jobs are placed, see `PlanOrder`. Of equal jobs those whose window is open come first, and then
-        those that became known earlier.
+        Order in which jobs are placed, see `PlanOrder`. Ties go to jobs whose start window is open, then to those that
+        became known earlier.
     horizon : int
-        Slots that are planned, this one included; what happens behind them is not looked at.
+        Number of slots to plan, including the present one; later slots are ignored.
 
     Returns
     -------
     numpy.ndarray of int64, shape (current jobs + future jobs,)
-        In how many slots they are started; -1 for jobs that are not: no room in their windows, or nothing to gain.
+        Number of slots until each job starts; -1 for jobs that are not started, because they do not fit within their
+        start window or have no positive reward.
 
     Raises
     ------
     InvalidConfiguration
-        If there is no such order, or nothing is planned.
+        If the order is unknown, or the horizon is below 1.
     """
     _check(order, horizon)
     planner = _Planner(observation, horizon)
@@ -86,25 +88,25 @@ def planned_starts(observation: DeferrableObservation, order: PlanOrder, horizon
 
 def _check(order: str, horizon: int) -> None:
     if order not in ORDERS:
-        raise InvalidConfiguration(f"no order {order!r}; there are {', '.join(ORDERS)}")
+        raise InvalidConfiguration(f"order: got {order!r}, expected one of {', '.join(ORDERS)}")
     if horizon < 1:
-        raise InvalidConfiguration(f"horizon is {horizon!r}, want at least 1")
+        raise InvalidConfiguration(f"horizon: got {horizon!r}, expected an integer >= 1")
 
 
 class ListPlan(Named):
-    """Starts what a plan starts now that places one job after another.
+    """Agent that makes a list schedule in every slot and starts the jobs that it starts now.
 
     Parameters
     ----------
     order : {"best", "slack", "worth"}
-        In which order, see `PlanOrder`.
+        Order in which jobs are placed, see `PlanOrder`.
     horizon : int
-        Slots that are planned.
+        Number of slots to plan, including the present one.
 
     Raises
     ------
     InvalidConfiguration
-        If there is no such order, or nothing is planned.
+        If the order is unknown, or the horizon is below 1.
     """
 
     def __init__(self, order: PlanOrder = "best", *, horizon: int = HORIZON) -> None:
@@ -114,7 +116,7 @@ class ListPlan(Named):
         self.name = "list-plan" if order == "best" else f"list-plan-{order}"
 
     def act(self, observation: DeferrableObservation) -> list[int]:
-        """Return the positions of the jobs to be started."""
+        """Return the positions of the jobs to start."""
         number = len(observation.current)
         if not number:
             return []
@@ -123,12 +125,12 @@ class ListPlan(Named):
 
 
 class PlannedWaits:
-    """Tells a network when plans would start each job; the advice of a score encoder.
+    """Features of a score encoder: when list schedules would start each job.
 
     Parameters
     ----------
     horizon : int
-        Slots that are planned.
+        Number of slots to plan, including the present one.
     """
 
     names = tuple(f"{what}_by_{order}" for order in ORDERS for what in ("starts_now", "planned_wait"))
@@ -137,17 +139,17 @@ class PlannedWaits:
         self.horizon = horizon
 
     def describe(self, observation: DeferrableObservation) -> NDArray[np.float32]:
-        """Return for each known job whether a plan starts it now, and the wait in eighths of slots, 3 if it never does.
+        """Return for each known job and plan whether it starts now, and its wait.
 
         Parameters
         ----------
         observation : DeferrableObservation
-            What is seen now.
+            Present observation.
 
         Returns
         -------
         numpy.ndarray of float32, shape (current jobs + future jobs, 6)
-            The columns are ``names``.
+            Features; the columns are ``names``. Waits are in units of 8 slots, at most 3; 3 also means never.
         """
         columns: list[Any] = []
         plans = _Planner(observation, self.horizon).plans()

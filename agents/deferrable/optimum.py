@@ -1,4 +1,4 @@
-"""The best schedule in hindsight, which no agent can beat, as a mixed-integer linear program (HiGHS)."""
+"""Offline optimum: the best schedule in hindsight as a mixed-integer linear program, an upper bound on all agents."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ __all__ = ["Optimum", "Planned", "instance_of", "offline_optimum"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-#: A gap that is no larger, relative to the bound, may come of the tolerances of the solver.
+#: Relative gap up to which the difference may be due to the solver's tolerances.
 TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True)
 class Optimum(Bounded):
-    """The best schedule that was found, and how much better another can be.
+    """Best schedule found, with an upper bound on all schedules.
 
     Attributes
     ----------
     jobs : tuple of Job
-        All jobs, as in the foresight.
+        All jobs, in the order of the foresight.
     starts : tuple of int or None
-        The slot in which each is started; None if it is not.
+        Start slot of each job; None if it is not started.
     value : float
-        What the schedule brings, equation (1) of the OSDEC paper, in core-slots.
+        Reward of the schedule in core-slots, equation (1) of the OSDEC paper.
     bound : float
-        No schedule brings more, but for the tolerances of the solver; at least ``value``.
+        Upper bound on the reward of any schedule, within the solver's tolerances; at least ``value``.
     proved : bool
-        Whether value and bound are equal but for these, a millionth: no schedule is better.
+        Whether the schedule is optimal: value and bound differ by less than the solver's tolerance of 1e-6, relative.
     seconds : float
-        How long the search took.
+        Wall-clock time of the search in seconds.
     """
 
     jobs: tuple[Job, ...]
@@ -55,12 +55,12 @@ class Optimum(Bounded):
     seconds: float
 
     def highest(self) -> float:
-        """Return the bound.
+        """Return the upper bound.
 
         Returns
         -------
         float
-            In core-slots, as the gap is.
+            Upper bound in core-slots.
         """
         return self.bound
 
@@ -76,40 +76,41 @@ def offline_optimum(
 ) -> Optimum:
     """Find the schedule of largest reward when all jobs and capacities are known from the beginning.
 
-    Revenue is earned in full also by jobs that run past the last slot; violations count in the slots of the foresight
-    only. For an upper bound on all agents these must be the slots of the run: give the cluster a ``num_slots``.
+    Jobs that run past the last slot earn their full revenue; violations count only in the slots of the foresight. For
+    an upper bound on all agents these must be the slots of the run: give the cluster a ``num_slots``.
 
-    The bound holds for clusters that evict jobs, too: those that stay are a schedule themselves. The schedule, however,
-    is for one that does not evict. Without violations it brings the same there, otherwise less.
+    The bound also holds for clusters that evict jobs, because the jobs that are not evicted form a schedule of their
+    own. The schedule itself assumes no eviction. On a cluster with eviction it has the same reward if it causes no
+    violation, otherwise less.
 
     Parameters
     ----------
     foresight : Foresight
-        What :func:`~desim.problems.deferrable.foresee` returns.
+        Result of :func:`~desim.problems.deferrable.foresee`.
     delay_weight : float
-        w1, as for the cluster.
+        Weight w1 of the delay, as for the cluster.
     violation_weight : float or sequence of float
-        w2, as for the cluster.
+        Weight w2 of violations, as for the cluster.
     overcommit : bool
-        Whether jobs may be started where they do not fit, as for the cluster. Without it there can be violations only
-        where the capacity falls. The bound with it is one without it as well.
+        Whether jobs may be started where they do not fit, as for the cluster. Otherwise violations are possible only
+        where the capacity falls. The bound with overcommit is also valid without.
     time_limit : float
-        Seconds of real time for the solver; if they are over, the best so far is returned, which another computer may
-        not repeat.
+        Time limit of the solver in wall-clock seconds. If it is reached, the best schedule so far is returned, which
+        may differ between computers.
     gap : float
         Relative gap at which the solver may stop.
 
     Returns
     -------
     Optimum
-        With a proved upper bound. Of starts that bring the same, the earliest are taken.
+        Schedule with an upper bound. Ties between start slots go to the earliest.
 
     Raises
     ------
     InvalidConfiguration
-        If an argument is out of range, or there are hopelessly many jobs.
+        If an argument is out of range, or the program is too large.
     WorkloadError
-        If a job makes no sense.
+        If a job is invalid.
 
     Examples
     --------
@@ -126,7 +127,7 @@ def offline_optimum(
     jobs = tuple(foresight.jobs)
     table = np.asarray(foresight.capacity, dtype=np.float64)
     resources = tuple(f"resource {number}" for number in range(table.shape[1] if table.ndim == 2 else 1))
-    # the cluster knows what its arguments must be
+    # the cluster validates its arguments
     cluster = DeferrableCluster(
         (), table, resources=resources, delay_weight=delay_weight, violation_weight=violation_weight
     )
@@ -144,23 +145,23 @@ def offline_optimum(
 
 
 def instance_of(jobs: list[Job], capacity: Floats, cluster: DeferrableCluster, overcommit: bool) -> Instance:
-    """Return the program of all jobs in a capacity that is known.
+    """Return the planning instance of jobs under a known capacity.
 
     Parameters
     ----------
     jobs : list of Job
-        Those that can be started.
+        Jobs that can be started.
     capacity : array of float, shape (num_slots, num_resources)
-        What there is in each slot.
+        Capacity of each slot.
     cluster : DeferrableCluster
-        Has the weights of the reward.
+        Cluster that has the weights of the reward.
     overcommit : bool
         Whether jobs may be started beyond the capacity.
 
     Returns
     -------
     Instance
-        For the solver.
+        Planning instance for the solver.
     """
     whole = np.array([(job.earliest_start, job.latest_start, job.duration) for job in jobs], dtype=np.int64)
     first, last, duration = whole.reshape(-1, 3).T
@@ -181,7 +182,7 @@ def instance_of(jobs: list[Job], capacity: Floats, cluster: DeferrableCluster, o
 
 
 def _plan(instance: Instance, time_limit: float, gap: float) -> tuple[Ints, float]:
-    """Return the schedule of the solver, or of a greedy insertion if that is better, and a bound."""
+    """Return the better of the solver's and a greedy schedule, and an upper bound."""
     solution = solve(instance, time_limit=time_limit, gap=gap)
     candidates = []
     if solution.starts is not None:
@@ -196,19 +197,19 @@ def _is_closed(value: float, bound: float) -> bool:
 
 
 class Planned(Named):
-    """An agent that starts jobs when a plan says so.
+    """Agent that follows a fixed plan.
 
     Parameters
     ----------
     jobs : iterable of Job
-        As they are submitted.
+        Jobs of the workload.
     starts : iterable of int or None
-        The slot of each, None for those that are not started.
+        Start slot of each job; None for jobs that are not started.
 
     Raises
     ------
     InvalidConfiguration
-        If there are not as many starts as jobs, or a start is outside its job's window.
+        If the numbers of starts and jobs differ, or a start is outside its job's start window.
 
     Examples
     --------
@@ -224,36 +225,35 @@ class Planned(Named):
     def __init__(self, jobs: Iterable[Job], starts: Iterable[int | None]) -> None:
         known, slots = tuple(jobs), tuple(starts)
         if len(known) != len(slots):
-            raise InvalidConfiguration(f"there are {len(known)} jobs and {len(slots)} starts, want one for each job")
+            raise InvalidConfiguration(f"starts: got {len(slots)} for {len(known)} jobs, expected one per job")
         self._due: dict[int, set[tuple[int, float]]] = {}
         for job, slot in zip(known, slots, strict=True):
             if slot is None:
                 continue
             if not job.earliest_start <= slot <= job.latest_start:
                 raise InvalidConfiguration(
-                    f"job {job.job_id} is to be started in slot {slot!r}, want one from {job.earliest_start} to "
-                    f"{job.latest_start}"
+                    f"start of job {job.job_id}: got slot {slot!r}, expected {job.earliest_start} to {job.latest_start}"
                 )
-            # identifiers may return once a job has left, but not together with the time of submission
+            # a job_id may be reused after its job has left, but not with the same submission time
             self._due.setdefault(slot, set()).add((job.job_id, float(job.submission_time)))
 
     def act(self, observation: DeferrableObservation) -> list[int]:
-        """Return the positions of the jobs whose slot has come.
+        """Return the positions of the jobs that the plan starts now.
 
         Parameters
         ----------
         observation : DeferrableObservation
-            What is seen now.
+            Present observation.
 
         Returns
         -------
         list of int
-            In the order in which they became known.
+            Positions in the order in which the jobs became known.
 
         Raises
         ------
         InvalidConfiguration
-            If a job of the plan cannot be started now, since the plan is for another workload.
+            If a job that the plan starts now is not waiting, because the plan is for another workload.
         """
         due = self._due.get(observation.slot)
         if not due:
@@ -265,7 +265,7 @@ class Planned(Named):
             known = zip(current.job_id.tolist(), current.submission_time.tolist(), strict=True)
             missing = min(due.difference(known))
             raise InvalidConfiguration(
-                f"time {observation.slot}: job {missing[0]} is to be started and is not there: the plan is for another "
-                "workload"
+                f"slot {observation.slot}: the plan starts job {missing[0]}, which is not waiting; the plan belongs to "
+                "another workload"
             )
         return positions

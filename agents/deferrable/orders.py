@@ -1,12 +1,12 @@
-"""Priority orders for deferrable jobs: each starts, in its order, what fits.
+"""Priority rules for deferrable jobs: each starts the jobs that fit, in its own order.
 
-A priority gives every job whose window is open a score; the smallest comes first, and of equal scores the job that
-became known earlier. Jobs are started in this order while they fit into what is free. What does not fit is passed
-over, or, with ``skip=False``, ends the slot, as the OSDEC paper (Dong et al., section 4.1.2) decodes the scores of its
+A priority rule scores every job whose start window is open. The smallest score comes first; ties go to the job that
+became known earlier. Jobs are started in this order if they fit the free capacity. A job that does not fit is skipped
+or, with ``skip=False``, ends the slot, as the OSDEC paper (Dong et al., section 4.1.2) decodes the scores of its
 agents.
 
-None of them starts what exceeds the capacity of the slot that begins. With a forecast they do not start either what
-would exceed the capacity later, as far as the forecast knows.
+No rule starts jobs beyond the capacity of the present slot. With a forecast, no rule starts jobs that would exceed the
+forecast capacity of later slots either.
 """
 
 from __future__ import annotations
@@ -40,23 +40,23 @@ Floats = NDArray[np.float64]
 
 
 def first_fitting(jobs: JobSet, order: NDArray[np.int64], room: Floats, *, skip: bool) -> list[int]:
-    """Return the positions of the jobs that fit, each beside those before it.
+    """Return the positions of the jobs that fit together, tried in the given order.
 
     Parameters
     ----------
     jobs : JobSet
-        The jobs.
+        Jobs to choose from.
     order : numpy.ndarray of int64
-        Positions in which they are tried.
+        Positions of the jobs in the order in which they are tried.
     room : numpy.ndarray of shape (num_slots, num_resources)
-        What is free in this slot and in later ones. A job that runs longer is checked against what there is.
+        Free capacity in the present slot and in later ones. A job that runs longer is checked for these slots only.
     skip : bool
-        Pass over what does not fit; if not, stop there.
+        Whether to skip a job that does not fit, instead of stopping there.
 
     Returns
     -------
     list of int
-        Positions, in order.
+        Positions of the chosen jobs, in order.
     """
     if room.shape == (1, 1):
         return _first_fitting_now(jobs.cores[order].tolist(), order.tolist(), float(room[0, 0]), skip)
@@ -64,7 +64,7 @@ def first_fitting(jobs: JobSet, order: NDArray[np.int64], room: Floats, *, skip:
     requests, durations = jobs.requests, jobs.duration.astype(np.int64)
     chosen = []
     for position in order.tolist():
-        # a job that holds nothing of a resource does not mind if that is short
+        # only resources that the job requests must be free
         held = room[: durations[position]]
         if (held - requests[position] >= 0)[:, requests[position] > 0].all():
             held -= requests[position]
@@ -75,7 +75,7 @@ def first_fitting(jobs: JobSet, order: NDArray[np.int64], room: Floats, *, skip:
 
 
 def _first_fitting_now(requests: list[float], order: list[int], free: float, skip: bool) -> list[int]:
-    """Do the same for one resource and for this slot alone."""
+    """Return the same as :func:`first_fitting` for one resource and the present slot only."""
     chosen = []
     for position, request in zip(order, requests, strict=True):
         if request <= free:
@@ -87,14 +87,15 @@ def _first_fitting_now(requests: list[float], order: list[int], free: float, ski
 
 
 class Priority(Named):
-    """An order of the jobs whose window is open, and the agent that follows it.
+    """Base class of priority rules: agents that start jobs in order of a score.
 
     Parameters
     ----------
     skip : bool
-        Pass over jobs that do not fit; if not, the first of them ends the slot.
+        Whether to skip jobs that do not fit; otherwise the first such job ends the slot.
     forecast : Forecast, optional
-        Start only what fits, by this forecast, for as long as it runs.
+        Forecast of the capacity; a job is started only if it fits for its whole duration. Default: only the present
+        slot is checked.
     """
 
     name: str = "priority"
@@ -109,17 +110,17 @@ class Priority(Named):
         Parameters
         ----------
         observation : DeferrableObservation
-            What is seen now.
+            Present observation.
 
         Returns
         -------
         numpy.ndarray of shape (num_current,)
-            Here the order in which the jobs became known; the rules have others.
+            Scores. The base class uses the order in which the jobs became known.
         """
         return np.arange(len(observation.current), dtype=np.float64)
 
     def act(self, observation: DeferrableObservation) -> list[int]:
-        """Return the positions of the jobs to be started, in order."""
+        """Return the positions of the jobs to start, in order."""
         current = observation.current
         if not len(current):
             return []
@@ -138,16 +139,16 @@ class FIFO(Priority):
     Parameters
     ----------
     since : {"submission", "window"}
-        What a job has waited since: its submission, or the slot in which its window has opened.
+        Time by which jobs are ordered: their submission, or the slot in which their start window opens.
     skip : bool
-        As for :class:`Priority`.
+        Same as for :class:`Priority`.
     forecast : Forecast, optional
-        As for :class:`Priority`.
+        Same as for :class:`Priority`.
 
     Raises
     ------
     InvalidConfiguration
-        If ``since`` is something else.
+        If ``since`` is unknown.
     """
 
     name = "fifo"
@@ -174,16 +175,16 @@ class SJF(Priority):
     Parameters
     ----------
     measure : {"duration", "work"}
-        What is short: the slots that a job runs, or these times its cores.
+        Measure of length: the duration in slots, or the duration times the number of cores.
     skip : bool
-        As for :class:`Priority`.
+        Same as for :class:`Priority`.
     forecast : Forecast, optional
-        As for :class:`Priority`.
+        Same as for :class:`Priority`.
 
     Raises
     ------
     InvalidConfiguration
-        If there is no such measure.
+        If the measure is unknown.
     """
 
     name = "sjf"
@@ -206,21 +207,21 @@ class SJF(Priority):
 
 
 class Tetris(Priority):
-    """Packing: by how well a job's request aligns with what is free, and by how long it has been deferred.
+    """Packing: alignment of a job's request with the free capacity, plus a weighted delay.
 
     Grandl et al., "Multi-resource packing for cluster schedulers", SIGCOMM 2014, start the task with the largest dot
-    product of its request and of what is free, both as shares of the capacity, and add a weighted second term. Here the
-    product is divided by the sum of the free shares and given in cores, so that of cores alone the largest request
-    comes first, and the second term is the delay.
+    product of its request and the free capacity, both as shares of the total capacity, and add a weighted second term.
+    Here the product is divided by the sum of the free shares and expressed in cores, so with cores alone the largest
+    request comes first. The second term is the delay.
 
     Parameters
     ----------
     delay_weight : float
-        Cores that a slot of delay counts for.
+        Weight of the delay, in cores per slot.
     skip : bool
-        As for :class:`Priority`.
+        Same as for :class:`Priority`.
     forecast : Forecast, optional
-        As for :class:`Priority`.
+        Same as for :class:`Priority`.
 
     Raises
     ------
@@ -238,7 +239,7 @@ class Tetris(Priority):
         """Return minus (alignment + weighted delay), in cores."""
         current = observation.current
         alignment = current.cores
-        there = observation.capacity > 0  # where there is nothing, no request for it fits anyhow
+        there = observation.capacity > 0  # no request fits a resource without capacity
         if len(observation.resources) > 1 and there[0]:
             scale = observation.capacity[there]
             free = np.maximum(observation.free[there], 0.0) / scale
@@ -249,14 +250,14 @@ class Tetris(Priority):
 
 
 class EarliestDeadline(Priority):
-    """Earliest deadline first: by the slot at which a job ends if it is started as late as possible.
+    """Earliest deadline first: the deadline is the end of a job that starts as late as possible.
 
     Parameters
     ----------
     skip : bool
-        As for :class:`Priority`.
+        Same as for :class:`Priority`.
     forecast : Forecast, optional
-        As for :class:`Priority`.
+        Same as for :class:`Priority`.
     """
 
     name = "earliest-deadline"
@@ -267,14 +268,14 @@ class EarliestDeadline(Priority):
 
 
 class LargestRevenue(Priority):
-    """The job that brings most first.
+    """Largest revenue first.
 
     Parameters
     ----------
     skip : bool
-        As for :class:`Priority`.
+        Same as for :class:`Priority`.
     forecast : Forecast, optional
-        As for :class:`Priority`.
+        Same as for :class:`Priority`.
     """
 
     name = "largest-revenue"
@@ -285,32 +286,32 @@ class LargestRevenue(Priority):
 
 
 class LeastSlack(Priority):
-    """By how long a job can still be deferred.
+    """Least slack first: the number of slots by which a job's start can still be deferred.
 
     Parameters
     ----------
     skip : bool
-        As for :class:`Priority`.
+        Same as for :class:`Priority`.
     forecast : Forecast, optional
-        As for :class:`Priority`.
+        Same as for :class:`Priority`.
     """
 
     name = "least-slack"
 
     def scores(self, observation: DeferrableObservation) -> Floats:
-        """Return latest start - now, in slots."""
+        """Return latest start - present slot, in slots."""
         return observation.current.latest_start - observation.slot
 
 
 class RandomOrder(Priority):
-    """A new random order in every slot: what any rule has to beat.
+    """Random order, new in every slot: a minimal baseline.
 
     Parameters
     ----------
     skip : bool
-        As for :class:`Priority`.
+        Same as for :class:`Priority`.
     forecast : Forecast, optional
-        As for :class:`Priority`.
+        Same as for :class:`Priority`.
     """
 
     name = "random"
@@ -320,7 +321,7 @@ class RandomOrder(Priority):
         self._rng = np.random.default_rng(0)
 
     def reset(self, simulation_info: dict[str, Any], rng: np.random.Generator) -> None:
-        """Take the agent's random stream of a new run."""
+        """Use the agent's random generator of a new run."""
         self._rng = rng
 
     def scores(self, observation: DeferrableObservation) -> Floats:

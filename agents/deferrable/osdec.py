@@ -1,9 +1,9 @@
-"""OSDEC as printed, and the variants of the paper's table 1; what desim makes of it is :mod:`.score_policy`.
+"""OSDEC as in the paper, and the variants of its table 1; :mod:`.score_policy` has desim's extension of it.
 
 Source: Dong et al., "An advanced reinforcement learning framework for online scheduling of deferrable workloads in
-cloud computing", sections 4.1 to 4.2.3 and table 3. What the paper does not state is a row of the register of its
-experiments: the sizes of layers, the activation of the value, what the coefficients of table 3 multiply (here the two
-vectors of the auxiliary module), that the policy's gradient does not reach this module, the pointer network.
+cloud computing", sections 4.1 to 4.2.3 and table 3. The paper leaves some details open; the register of its experiments
+lists our choices: the sizes of layers, the activation of the value, what the coefficients of table 3 multiply (here the
+two vectors of the auxiliary module), that the policy's gradient does not reach this module, and the pointer network.
 """
 
 from __future__ import annotations
@@ -49,24 +49,24 @@ from desim.problems.deferrable.printed import JOB_SETS, PrintedEncoder
 __all__ = ["OsdecAgent", "OsdecConfig"]
 
 COEFFICIENT = 10.0
-"""Factor of the high-level and the low-level vector, table 3."""
+"""Factor of the high-level and low-level vectors, table 3."""
 
 
 class _Tasks(AuxiliaryTasks):
-    """The module that predicts amounts themselves, and learns by their mean squared error."""
+    """Auxiliary module that predicts amounts directly and minimizes their mean squared error."""
 
     def _expected(self, history: Tensor) -> Tensor:
         return history.new_zeros(len(history), len(TASKS))
 
     def loss(self, observations: dict[str, Tensor], high: Tensor | None = None) -> Tensor:
-        """Return the mean squared error over all tasks, in the scale of the log."""
+        """Return the mean squared error over all tasks, in the encoder's scale."""
         known = observations[KNOWN]
         errors = self.predictions(observations["history"], high) - observations[TARGETS]
         return (errors.square() * known).sum() / known.sum().clamp(min=1.0)
 
 
 class _Printed(ScorePolicy):
-    """What the networks share: capacity and the vectors of the auxiliary module, which go with each job."""
+    """Base class of the networks: capacity and the auxiliary vectors are part of every job's input."""
 
     seen = ("capacity",)
     coefficient = COEFFICIENT
@@ -74,20 +74,20 @@ class _Printed(ScorePolicy):
 
 
 class Encoded(_Printed):
-    """A Transformer encoder over running, current and future jobs and the capacity, with heads for scores and value.
+    """Transformer encoder over running, current and future jobs and the capacity, with heads for scores and value.
 
     Parameters
     ----------
     encoder : PrintedEncoder
-        Whose observations are seen.
+        Encoder of the observations.
     rng : numpy.random.Generator
-        For the weights.
+        Generator for the weights.
     auxiliary : {"none", "high", "low", "both"}
-        Which vectors of the auxiliary module are part of every token; both is OSDEC.
+        Vectors of the auxiliary module in every token; both is OSDEC.
     width : int
-        Numbers in a token.
+        Size of a token.
     layers : int
-        Encoder layers, with one head.
+        Number of encoder layers, each with one head.
     """
 
     def __init__(self, encoder: PrintedEncoder, rng: Generator, auxiliary: Auxiliary, width: int, layers: int) -> None:
@@ -127,24 +127,24 @@ class Encoded(_Printed):
 
 
 def _gaussian(outputs: Tensor, mask: Tensor) -> Gaussian:
-    """Return the distribution of scores from two numbers for each job, shape (B, m, 2)."""
+    """Return the distribution of scores from two outputs per job, shape (B, m, 2)."""
     outputs = nn.functional.pad(outputs, (0, 0, 0, mask.shape[1] - outputs.shape[1]))
     return Gaussian(torch.tanh(outputs[:, :, 0]), softplus(outputs[:, :, 1]) + LEAST_DEVIATION, mask)
 
 
 class FixedLength(_Printed):
-    """A fully connected network over all rows, one behind the other: the paper's PPO.
+    """Fully connected network over the concatenated rows: the paper's PPO.
 
     Parameters
     ----------
     encoder : PrintedEncoder
-        Whose observations are seen.
+        Encoder of the observations.
     rng : numpy.random.Generator
-        For the weights.
+        Generator for the weights.
     auxiliary : {"none", "high", "low", "both"}
-        As for :class:`Encoded`.
+        Vectors of the auxiliary module, as for :class:`Encoded`.
     hidden : int
-        Units of each of two hidden layers, of actor and critic each.
+        Number of units of each of the two hidden layers, for actor and critic alike.
     """
 
     def __init__(self, encoder: PrintedEncoder, rng: Generator, auxiliary: Auxiliary, hidden: int) -> None:
@@ -162,35 +162,36 @@ class FixedLength(_Printed):
 
 
 class Pointer(_Printed, PointerPolicy):
-    """A pointer network over the current jobs, whose scores rise in the order in which it points at them."""
+    """Pointer network over the current jobs; scores ascend in the order in which it points at jobs."""
 
     sign = -1.0
 
 
 @dataclass(frozen=True)
 class OsdecConfig(ScoreConfig):
-    """Which of the networks of table 1 it is.
+    """Network of table 1, with or without the auxiliary module.
 
     Parameters
     ----------
     network : {"attention", "mlp", "pointer"}
-        What scores: a Transformer encoder; a fully connected network, the paper's PPO; or a pointer network.
+        Network that scores jobs: "attention" (Transformer encoder), "mlp" (fully connected network, the paper's PPO)
+        or "pointer" (pointer network).
     auxiliary : {"none", "high", "low", "both"}
-        Which vectors of the auxiliary module it sees; both is OSDEC.
+        Vectors of the auxiliary module that the network sees; "both" is OSDEC.
     rule : {"stop"}
-        The first job that does not fit ends the slot.
+        Rule for a job that does not fit; always "stop": it ends the slot.
     threshold : float
-        Always -1: no job is held back.
+        Score up to which jobs are held back; always -1, which holds back none.
     max_jobs : int
-        Room for running, current and future jobs each.
+        Largest number of running, current and future jobs in an observation, each.
     num_resources : int
-        Resources of the cluster.
+        Number of resources of the cluster.
     width : int
-        Numbers in a token, or units of a layer.
+        Size of a token, or number of units of a layer.
     layers : int
-        Encoder layers.
+        Number of encoder layers.
     plans : bool
-        Always False: there is no advice.
+        Whether the network sees list schedules; always False.
 
     Raises
     ------
@@ -203,22 +204,22 @@ class OsdecConfig(ScoreConfig):
     rule: DecodingRule = "stop"
 
     def __post_init__(self) -> None:
-        """Refuse what is out of range."""
+        """Raise InvalidConfiguration if an argument is out of range."""
         super().__post_init__()
         if self.network not in get_args(Network):
-            raise InvalidConfiguration(f"network is {self.network!r}, want one of {', '.join(get_args(Network))}")
+            raise InvalidConfiguration(f"network: got {self.network!r}, expected one of {', '.join(get_args(Network))}")
         if (self.rule, self.threshold, self.plans) != ("stop", -1.0, False):
             raise InvalidConfiguration(
-                f"rule, threshold and plans are {self.rule!r}, {self.threshold!r} and {self.plans!r}, want 'stop', -1 "
-                "and False as the paper has it; `desim train deferrable` has the others"
+                f"rule, threshold, plans: got {self.rule!r}, {self.threshold!r}, {self.plans!r}, expected 'stop', -1, "
+                "False as in the paper; try `desim train deferrable` for other values"
             )
 
     def encoder(self) -> PrintedEncoder:
-        """Return the encoder of the observation."""
+        """Return the encoder of observations."""
         return PrintedEncoder(self.max_jobs, self.num_resources)
 
     def policy(self, rng: Generator) -> ScorePolicy:
-        """Return a new network, actor and critic, with weights from a generator."""
+        """Return a new actor-critic network with random weights."""
         encoder, width = self.encoder(), self.width
         if self.network == "mlp":
             return FixedLength(encoder, rng, self.auxiliary, 2 * width)
@@ -228,18 +229,18 @@ class OsdecConfig(ScoreConfig):
 
 
 class OsdecAgent(ScoreAgent):
-    """OSDEC as printed or a variant: starts jobs by their scores, the lowest first, up to the first that does not fit.
+    """OSDEC as in the paper, or a variant: starts jobs by ascending score, up to the first that does not fit.
 
     Parameters
     ----------
     policy : ScorePolicy
-        The network; later changes of its weights have no effect.
+        Network; later changes of its weights have no effect.
     config : OsdecConfig
-        Which one it is.
+        Configuration of the network.
     forecast : Forecast, optional
-        A shield, which the paper has not: start only what fits, by this forecast, for as long as it runs.
+        Shield, which is not in the paper: a job is started only if it fits this forecast for its whole duration.
     name : str
-        For records and tables.
+        Name of the agent in records and tables.
     """
 
     config_type = OsdecConfig
@@ -253,7 +254,7 @@ class OsdecAgent(ScoreAgent):
 
 
 class _InNumpy:
-    """The mean scores of an encoder, without torch, which takes longer on its way than at work."""
+    """NumPy copy of the encoder for mean scores; torch would spend more time on overhead than on arithmetic."""
 
     @staticmethod
     def can_copy(policy: Encoded) -> bool:

@@ -1,21 +1,21 @@
-"""When to start jobs of which all is known, as a mixed-integer linear program: the model of the planners.
+"""Offline scheduling of known jobs as a mixed-integer linear program: the model of the planners.
 
-The objective is equation (1) of the OSDEC paper (Dong et al.). With n[k, s] of the m[k] equal jobs of a kind k started
-in slot s, and violations v,
+The objective is equation (1) of the OSDEC paper (Dong et al.). Let n[k, s] of the m[k] equal jobs of kind k start in
+slot s, with violations v:
 
     maximize    sum_(k,s) n[k, s] (r[k] - w1 (s - e[k]))  -  sum_(t,r) w2[r] v[t, r]
     subject to  sum_s n[k, s] <= m[k],   v[t, r] >= used[t, r] - C[t, r],   v >= 0,   n whole,
 
-where used[t, r] is what those hold for which slot t is one of s, ..., s + d[k] - 1, beside what is held anyhow. To
-count equal jobs, and not to choose among them, takes their symmetry away.
+where used[t, r] is the usage by running jobs and by the jobs for which slot t is one of s, ..., s + d[k] - 1. Counting
+equal jobs instead of choosing among them removes their symmetry.
 
-If jobs may not be started where they do not fit, a job that holds something of resource r may start in slot t only if
-y[t, r] = 1, which excludes a violation:
+If jobs may not be started where they do not fit, a job that uses resource r may start in slot t only if y[t, r] = 1,
+which excludes a violation:
 
     n[k, t] <= m[k] y[t, r],   v[t, r] <= M[t, r] (1 - y[t, r]).
 
-A violation then comes only of a capacity that has fallen: what is held can be no more than the capacity was when the
-last job that still runs was started, or than what is held from the outset. That is M, and where it is 0 no y is needed.
+A violation is then possible only after a fall of the capacity: the usage is at most the capacity at the time when the
+last job that still runs was started, or the initial usage. This gives M; where M is 0, no y is needed.
 """
 
 from __future__ import annotations
@@ -48,26 +48,26 @@ Ints = NDArray[np.int64]
 
 
 class Instance(NamedTuple):
-    """Jobs, and the slots 0, ..., num_slots - 1 in which they may be started.
+    """Planning instance: jobs to schedule in the slots 0, ..., num_slots - 1.
 
-    A schedule is an array with the slot of each job, -1 if it is not started.
+    A schedule is an array with the start slot of each job, -1 if it is not started.
 
     Attributes
     ----------
     first, last : numpy.ndarray of int64, shape (num_jobs,)
-        Their windows, within these slots.
+        First and last slot of each job's start window.
     worth : numpy.ndarray of shape (num_jobs,)
-        What they bring if they are started in ``first``, in core-slots.
+        Reward of each job if it starts in ``first``, in core-slots.
     duration : numpy.ndarray of int64, shape (num_jobs,)
-        Slots that they run.
+        Duration of each job in slots.
     requests : numpy.ndarray of shape (num_jobs, num_resources)
-        What they hold while they run.
+        Resources that each job uses while it runs.
     capacity, held : numpy.ndarray of shape (num_slots, num_resources)
-        What there is, and what jobs hold that run already.
+        Capacity, and usage by jobs that are already running.
     delay_weight : float
-        What each slot after ``first`` costs.
+        Cost of each slot of delay after ``first``.
     violation_weights : numpy.ndarray of shape (num_resources,)
-        What each unit and slot above the capacity costs.
+        Cost of each unit above the capacity, per slot.
     overcommit : bool
         Whether a job may be started where it does not fit.
     """
@@ -85,28 +85,28 @@ class Instance(NamedTuple):
 
     @property
     def num_jobs(self) -> int:
-        """How many jobs there are."""
+        """Number of jobs."""
         return len(self.first)
 
     @property
     def num_slots(self) -> int:
-        """How many slots there are."""
+        """Number of slots."""
         return len(self.capacity)
 
     @property
     def limit(self) -> Floats:
-        """The capacity with the tolerance up to which the cluster counts it as kept."""
+        """Capacity plus the tolerance within which the cluster counts no violation."""
         return self.capacity + TOLERANCE * np.maximum(self.capacity, 1.0)
 
     @property
     def is_whole(self) -> bool:
-        """Whether the values of all schedules are whole numbers."""
+        """Whether the values of all schedules are integers."""
         parts = (self.worth, self.requests, self.capacity, self.held, self.violation_weights, self.delay_weight)
         return all(bool((np.asarray(part) % 1 == 0).all()) for part in parts)
 
 
 def usage(instance: Instance, starts: Ints) -> Floats:
-    """Return what is held in each slot, of shape (num_slots, num_resources)."""
+    """Return the usage in each slot, shape (num_slots, num_resources)."""
     placed = np.flatnonzero(starts >= 0)
     begins, requests = starts[placed], instance.requests[placed]
     ends = np.minimum(begins + instance.duration[placed], instance.num_slots)
@@ -117,7 +117,7 @@ def usage(instance: Instance, starts: Ints) -> Floats:
 
 
 def value_of(instance: Instance, starts: Ints) -> float:
-    """Return what a schedule brings, in core-slots, less the cost of all violations."""
+    """Return the reward of a schedule in core-slots, minus the cost of all violations."""
     placed = starts >= 0
     delays = (starts - instance.first)[placed].sum()
     used = usage(instance, starts)
@@ -126,26 +126,26 @@ def value_of(instance: Instance, starts: Ints) -> float:
     return float(worth - (violation @ instance.violation_weights).sum())
 
 
-#: Entries of the matrix; with more the solver would only fill the memory.
+#: Largest number of matrix entries; a larger program would only fill the memory.
 LARGEST = 5_000_000
 
 
 class Room(NamedTuple):
-    """What is free, and what it costs to hold more, of shape (num_slots, num_resources) each.
+    """Free capacity and the cost of exceeding it; arrays have shape (num_slots, num_resources).
 
-    Of a resource that is requested in whole numbers only whole numbers can be held, and what there is may be rounded
-    down. The first unit above costs less then, and the program is much tighter.
+    If all requests of a resource are integers, so is its usage, and its capacity can be rounded down. The first unit
+    above it then costs less. This makes the program much tighter.
 
     Attributes
     ----------
     level : numpy.ndarray
-        What may be held without a violation.
+        Largest usage without a violation.
     free : numpy.ndarray
-        What is left of that; 0 where more is held already.
+        Part of the level that is free; 0 where running jobs exceed it.
     discount : numpy.ndarray
-        By how much the violation is less than what is held above the level, from 0 to 1.
+        Difference between the usage above the level and the violation, from 0 to 1.
     is_whole : numpy.ndarray of bool, shape (num_resources,)
-        Which resources are requested in whole numbers.
+        Whether all requests of a resource are integers.
     """
 
     level: Floats
@@ -155,27 +155,27 @@ class Room(NamedTuple):
 
     @classmethod
     def of(cls, instance: Instance) -> Room:
-        """Compute them."""
+        """Compute the free capacity of an instance."""
         is_whole = (instance.requests % 1 == 0).all(axis=0) & (instance.held % 1 == 0).all(axis=0)
         level = np.where(is_whole, np.floor(instance.limit), instance.limit)
         discount = np.where(is_whole & (instance.held <= level), np.maximum(instance.capacity - level, 0.0), 0.0)
         return cls(level, np.maximum(level - instance.held, 0.0), discount, is_whole)
 
     def violation(self, slots: Ints, requests: Floats) -> Floats:
-        """Return what requests add to the violation of slots, each alone beside what is held anyhow."""
+        """Return the violation that each request would cause in its slot, with only the running jobs besides."""
         over = requests > self.free[slots]
         return np.where(over, requests - self.free[slots] - self.discount[slots], 0.0)
 
 
 class Kinds(NamedTuple):
-    """Equal jobs, counted.
+    """Groups of equal jobs.
 
     Attributes
     ----------
     example, num_jobs : numpy.ndarray of int64, shape (num_kinds,)
-        A job of each kind, and how many there are.
+        One job of each kind, and the number of jobs of the kind.
     of_job : numpy.ndarray of int64, shape (num_jobs,)
-        The kind of each job.
+        Kind of each job.
     """
 
     example: Ints
@@ -184,7 +184,7 @@ class Kinds(NamedTuple):
 
     @classmethod
     def of(cls, instance: Instance) -> Kinds:
-        """Find the kinds."""
+        """Find the groups of equal jobs of an instance."""
         columns = (instance.first, instance.last, instance.worth, instance.duration)
         table = np.column_stack([*columns, instance.requests])
         order = np.lexsort(table.T[::-1])
@@ -196,7 +196,7 @@ class Kinds(NamedTuple):
         return cls(order[begin], np.diff(begin, append=len(table)), of_job)
 
     def assign(self, kind: Ints, slot: Ints) -> Ints:
-        """Return a schedule in which jobs of these kinds, in ascending order, begin in these slots."""
+        """Return a schedule that starts a job of each given kind, in ascending order, in the given slot."""
         rank = np.arange(len(kind)) - np.searchsorted(kind, kind)
         there = rank < self.num_jobs[kind]
         order = np.argsort(self.of_job, kind="stable")
@@ -207,20 +207,20 @@ class Kinds(NamedTuple):
 
 
 class Options(NamedTuple):
-    """Where jobs of each kind may begin; what cannot pay, or can never be, is left out.
+    """Start slots of each kind of job, without those that are infeasible or cannot gain anything.
 
     Attributes
     ----------
     kind, slot : numpy.ndarray of int64, shape (num_options,)
-        Which jobs, and where they would begin; in ascending order.
+        Kind of job and start slot, in ascending order.
     num_jobs : numpy.ndarray of int64, shape (num_options,)
-        How many there are of the kind.
+        Number of jobs of the kind.
     gain : numpy.ndarray of shape (num_options,)
-        What one of them brings.
+        Reward of one job.
     requests : numpy.ndarray of shape (num_options, num_resources)
-        What one of them holds.
+        Resources that one job uses.
     entry_option, entry_slot : numpy.ndarray of int64, shape (num_entries,)
-        An entry for each option and slot in which its jobs would run.
+        Pairs of an option and a slot in which its jobs would run.
     """
 
     kind: Ints
@@ -233,12 +233,12 @@ class Options(NamedTuple):
 
     @property
     def number(self) -> int:
-        """How many there are."""
+        """Number of options."""
         return len(self.kind)
 
     @classmethod
     def of(cls, instance: Instance, kinds: Kinds, room: Room) -> Options:
-        """List them; InvalidConfiguration if there are hopelessly many."""
+        """List the options of an instance; raise InvalidConfiguration if there are too many."""
         example = kinds.example
         width = (instance.last - instance.first + 1)[example]
         duration = np.minimum(instance.duration, instance.num_slots)[example]
@@ -249,7 +249,7 @@ class Options(NamedTuple):
         requests = instance.requests[example][kind]
         entry_option, later = _ranges(np.minimum(duration[kind], instance.num_slots - slot))
         entry_slot = slot[entry_option] + later
-        # violations are convex in what is held: beside others a job causes no less than alone
+        # violations are convex in the usage: a job causes at least as much beside others as alone
         alone = room.violation(entry_slot, requests[entry_option]) @ instance.violation_weights
         keep = gain > np.bincount(entry_option, alone, len(kind))
         if not instance.overcommit:
@@ -260,16 +260,16 @@ class Options(NamedTuple):
         return cls(*columns, number[entry_option[kept]], entry_slot[kept])
 
     def best(self, num_kinds: int) -> Floats:
-        """Return what a job of each kind brings where it brings most."""
+        """Return the largest reward of a job of each kind."""
         best = np.zeros(num_kinds)
         np.maximum.at(best, self.kind, self.gain)
         return best
 
     def reach(self, num_slots: int) -> Floats:
-        """Return the most that they can hold in each slot, of shape (num_slots, num_resources)."""
+        """Return an upper bound on the usage in each slot, shape (num_slots, num_resources)."""
         begin = self.slot.copy()
         end = begin + np.bincount(self.entry_option, minlength=self.number)
-        # what the option before has in common with this one counts once
+        # slots shared with the previous option of the kind count once
         is_next = np.flatnonzero(self.kind[1:] == self.kind[:-1]) + 1
         begin[is_next] = np.maximum(begin[is_next], end[is_next - 1])
         amount = self.requests * self.num_jobs[:, None]
@@ -280,7 +280,7 @@ class Options(NamedTuple):
 
 
 def _ranges(lengths: Ints) -> tuple[Ints, Ints]:
-    """Return 0, ..., length - 1 for each length, one after the other: which range, and the number in it."""
+    """Return the ranges 0, ..., length - 1 of all lengths, concatenated: index of the range, and position in it."""
     which = np.repeat(np.arange(len(lengths)), lengths)
     return which, np.arange(len(which)) - (np.cumsum(lengths) - lengths)[which]
 
@@ -288,24 +288,24 @@ def _ranges(lengths: Ints) -> tuple[Ints, Ints]:
 def _check_size(entries: int) -> None:
     if entries > LARGEST:
         raise InvalidConfiguration(
-            f"the model has {entries} entries (windows times durations times resources), and at most {LARGEST} can be "
-            "solved: plan fewer jobs, or fewer slots"
+            f"program size (windows x durations x resources): got {entries} entries, expected at most {LARGEST}; try "
+            "fewer jobs, or fewer slots"
         )
 
 
-#: By how much the solver's bound may be off, where all values are whole numbers.
+#: Tolerance of the solver's bound where all values are integers.
 BOUND_OFF = 1e-5
 
 
 class Solution(NamedTuple):
-    """What the solver found.
+    """Solution of the planning program.
 
     Attributes
     ----------
     starts : numpy.ndarray of int64, shape (num_jobs,), or None
-        A schedule; None if it found none in its time.
+        Schedule; None if none was found within the time limit.
     bound : float
-        No schedule has a larger value, but for the tolerances of the solver.
+        Upper bound on the value of any schedule, within the solver's tolerances.
     """
 
     starts: Ints | None
@@ -318,49 +318,49 @@ def check_limits(time_limit: float, gap: float) -> None:
     Parameters
     ----------
     time_limit : float
-        Seconds of real time.
+        Time limit in wall-clock seconds.
     gap : float
         Relative gap at which the solver may stop.
 
     Raises
     ------
     InvalidConfiguration
-        If one is.
+        If a limit is out of range.
     """
     if not time_limit > 0:
-        raise InvalidConfiguration(f"time_limit is {time_limit!r}, want a number of seconds above 0")
+        raise InvalidConfiguration(f"time_limit: got {time_limit!r}, expected a number > 0, in seconds")
     if not 0 <= gap < np.inf:
-        raise InvalidConfiguration(f"gap is {gap!r}, want a number of at least 0")
+        raise InvalidConfiguration(f"gap: got {gap!r}, expected a finite number >= 0")
 
 
 def solve(instance: Instance, *, time_limit: float, gap: float, integral: bool = True) -> Solution:
-    """Build the model and solve it with HiGHS.
+    """Build the program and solve it with HiGHS.
 
     Parameters
     ----------
     instance : Instance
-        What is to be planned.
+        Planning instance.
     time_limit : float
-        Seconds of real time.
+        Time limit in wall-clock seconds.
     gap : float
         Relative gap at which the solver may stop.
     integral : bool
-        Whether jobs are started as a whole; if not, the linear relaxation is solved, and there is no schedule.
+        Whether to require integer solutions; otherwise only the bound of the linear relaxation is computed.
 
     Returns
     -------
     Solution
-        The best that it found.
+        Best schedule found, and a bound.
 
     Raises
     ------
     InvalidConfiguration
-        If the model is hopelessly large.
+        If the program is too large.
     MissingDependency
         If HiGHS cannot be loaded.
     """
     model = Model(instance)
-    # violations that there are anyhow are not part of the model
+    # violations by running jobs alone are a constant that the program leaves out
     constant = value_of(instance, np.full(instance.num_jobs, -1, dtype=np.int64))
     if not model.options.number:
         return Solution(np.full(instance.num_jobs, -1, dtype=np.int64), constant)
@@ -373,15 +373,15 @@ def solve(instance: Instance, *, time_limit: float, gap: float, integral: bool =
 
 
 class Model:
-    """The program as arrays.
+    """Planning program as arrays.
 
-    Its variables are, one kind after the other: how many jobs are started for each option; violations, where there can
-    be any; those of their first units that cost less; and y.
+    Its variables are, in this order: the number of jobs started per option; the violations that are possible; the first
+    units of violations that cost less; and y.
 
     Parameters
     ----------
     instance : Instance
-        What is to be planned.
+        Planning instance.
     """
 
     def __init__(self, instance: Instance) -> None:
@@ -391,7 +391,7 @@ class Model:
         self.most = float(self.options.best(len(self.kinds.num_jobs)) @ self.kinds.num_jobs)
         tight = self.options.reach(instance.num_slots) > room.free
         if instance.overcommit:
-            tight &= instance.violation_weights > 0  # others cost nothing
+            tight &= instance.violation_weights > 0  # other violations are free
         self._tight = np.nonzero(tight)
         self._row = np.where(tight, np.cumsum(tight).reshape(tight.shape) - 1, -1)
         self._columns: list[tuple[Floats, Floats, NDArray[np.bool_]]] = []
@@ -409,13 +409,13 @@ class Model:
         self.program = Program(gain, upper, is_whole, np.concatenate(self._right), row, column, value)
 
     def _add_columns(self, gain: Floats, upper: Floats, is_whole: NDArray[np.bool_]) -> Ints:
-        """Add variables and return their numbers."""
+        """Add variables and return their indices."""
         first = sum(len(parts[0]) for parts in self._columns)
         self._columns.append((gain, upper, is_whole))
         return np.arange(first, first + len(gain))
 
     def _add_rows(self, right: Floats, *entries: tuple[Ints, Ints, Floats | float]) -> None:
-        """Add constraints: right-hand sides, and entries as (row, column, value) with rows counted from 0."""
+        """Add constraints: right-hand sides, and entries (row, column, value) with rows counted from 0."""
         first = sum(map(len, self._right))
         self._right.append(right)
         for row, column, value in entries:
@@ -423,7 +423,7 @@ class Model:
             self._entries.append((first + row, column, each))
 
     def _add_jobs(self) -> None:
-        """So many jobs of each kind; where it has a single option, that is the variable's bound."""
+        """Limit the number of jobs of each kind; for a kind with one option, the variable's bound is enough."""
         options = self.options
         count = options.num_jobs.astype(np.float64)
         self._add_columns(options.gain, count, np.ones(options.number, dtype=bool))
@@ -433,7 +433,7 @@ class Model:
         self._add_rows(self.kinds.num_jobs[several].astype(np.float64), (row, column, 1.0))
 
     def _add_violations(self, instance: Instance, largest: Floats) -> tuple[Ints, Ints]:
-        """What runs, less what is above, is at most what is free; return the variables of each row, -1 for none."""
+        """Add: usage minus violation is at most the free capacity; return the variables of each row, -1 for none."""
         options, (slot, resource) = self.options, self._tight
         weights, is_whole = instance.violation_weights[resource], self._room.is_whole[resource]
         can_be = np.flatnonzero(largest > 0)
@@ -456,7 +456,7 @@ class Model:
         return above, first_unit
 
     def _largest_violations(self, instance: Instance) -> Floats:
-        """Return how large the violation of each row can be that comes of a capacity that has fallen."""
+        """Return the largest violation of each row that a fall of the capacity can cause."""
         level = self._room.level
         longest = min(int(instance.duration.max(initial=1)), len(level))
         before = np.concatenate([np.full((longest - 1, level.shape[1]), -np.inf), level])
@@ -465,7 +465,7 @@ class Model:
         return largest[self._tight]
 
     def _add_switches(self, largest: Floats, above: Ints, first_unit: Ints) -> None:
-        """Where a violation is possible, either jobs are started or there is one."""
+        """Add the constraints with y: in a slot either jobs start or there is a violation, not both."""
         options = self.options
         rows = self._row[options.slot]
         option, resource = np.nonzero((rows >= 0) & (options.requests > 0))
@@ -487,6 +487,6 @@ class Model:
         )
 
     def starts_of(self, variables: Floats) -> Ints:
-        """Return the schedule of a solution: of equal jobs the first starts first."""
+        """Return the schedule of a solution; equal jobs start in their order."""
         counts = np.rint(variables[: self.options.number]).astype(np.int64)
         return self.kinds.assign(np.repeat(self.options.kind, counts), np.repeat(self.options.slot, counts))

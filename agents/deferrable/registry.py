@@ -1,4 +1,4 @@
-"""Agents for deferrable jobs by name."""
+"""Registry of agents for deferrable jobs, by name."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ from desim.exceptions import InvalidConfiguration
 
 __all__ = ["create", "descriptions", "files", "forecast_named"]
 
-DAY = 24  # slots, if a name does not tell
+DAY = 24  # slots per day, unless a name states another period
 
 
 def _score(source: str) -> Agent:
-    """Return the agent of trained weights: a pretrained name or a path."""
+    """Return the score agent with trained weights, given by a pretrained name or a path."""
     from desim.agents.deferrable.score_agent import ScoreAgent
 
     return ScoreAgent.named(source)
 
 
 def _osdec(source: str) -> Agent:
-    """Return OSDEC, or a variant, with trained weights: a pretrained name or a path."""
+    """Return OSDEC or a variant with trained weights, given by a pretrained name or a path."""
     from desim.agents.deferrable.osdec import OsdecAgent
 
     return OsdecAgent.named(source)
 
 
 def _search(rest: str) -> Agent:
-    """Return the search agent of an objective and perhaps a budget, such as ``total_reward:100``."""
+    """Return the search agent of an objective and an optional budget, such as ``total_reward:100``."""
     from desim.agents.deferrable.search import SearchAgent
 
     return SearchAgent.named(f"deferrable:{rest}")
@@ -54,18 +54,18 @@ def forecast_named(name: str) -> Forecast:
     Parameters
     ----------
     name : str
-        ``"last-value"``, ``"seasonal"`` or ``"learned"``; behind the latter two there may be the slots of a day, such
-        as ``"learned:48"``.
+        Name of the forecast: ``"last-value"``, ``"seasonal"`` or ``"learned"``. The latter two may be followed by the
+        period in slots, such as ``"learned:48"``.
 
     Returns
     -------
     Forecast
-        A new one.
+        New forecast.
 
     Raises
     ------
     InvalidConfiguration
-        If there is none of this name.
+        If the name is unknown.
 
     Examples
     --------
@@ -81,11 +81,11 @@ def forecast_named(name: str) -> Forecast:
             return Seasonal(slots)
         if kind == "learned":
             return Learned(slots)
-    raise InvalidConfiguration(f"no forecast {name!r}; there are last-value, seasonal:PERIOD and learned:PERIOD")
+    raise InvalidConfiguration(f"forecast: got {name!r}, expected last-value, seasonal:PERIOD or learned:PERIOD")
 
 
 def _rolling_horizon(forecast: str) -> Agent:
-    """Return the planner with a forecast of a name."""
+    """Return the rolling-horizon agent with the named forecast."""
     agent = RollingHorizon(forecast_named(forecast))
     agent.name = f"rolling-horizon:{forecast}"
     return agent
@@ -94,35 +94,36 @@ def _rolling_horizon(forecast: str) -> Agent:
 _REGISTRY: Registry = Registry(
     "deferrable",
     {
-        "fifo": ("By submission time.", FIFO),
-        "sjf": ("Shortest job first, by duration.", SJF),
-        "smallest-work": ("Shortest job first, by cores times duration.", partial(SJF, "work")),
-        "tetris": ("Packing: the largest request first.", Tetris),
-        "earliest-deadline": ("By latest start plus duration.", EarliestDeadline),
-        "largest-revenue": ("By cores times duration, the largest first.", LargestRevenue),
-        "least-slack": ("By the slots for which the start can still be deferred.", LeastSlack),
-        "list-plan": ("Plans the known jobs one by one, in five orders, and takes the best plan.", ListPlan),
-        "list-plan-slack": ("The same, those first that can least be deferred.", partial(ListPlan, "slack")),
-        "list-plan-worth": ("The same, those first that add most to the objective.", partial(ListPlan, "worth")),
-        "rolling-horizon": ("Plans the known jobs in every slot, as if the capacity stayed as it is.", RollingHorizon),
-        "random": ("A new random order in every slot.", RandomOrder),
+        "fifo": ("First in, first out: in order of submission.", FIFO),
+        "sjf": ("Shortest job first: in order of duration.", SJF),
+        "smallest-work": ("Smallest work first: in order of cores times duration.", partial(SJF, "work")),
+        "tetris": ("Packing: largest request first.", Tetris),
+        "earliest-deadline": ("Earliest latest end first: latest start plus duration.", EarliestDeadline),
+        "largest-revenue": ("Largest revenue first: cores times duration.", LargestRevenue),
+        "least-slack": ("Smallest slack first: slots until the latest start.", LeastSlack),
+        "list-plan": ("Best of five list schedules of the known jobs, each in another order.", ListPlan),
+        "list-plan-slack": ("List schedule of the known jobs, least slack first.", partial(ListPlan, "slack")),
+        "list-plan-worth": ("List schedule of the known jobs, largest reward first.", partial(ListPlan, "worth")),
+        "rolling-horizon": ("Optimizes a plan of the known jobs in every slot, at constant capacity.", RollingHorizon),
+        "random": ("Random order, new in every slot.", RandomOrder),
     },
     {
         "osdec:NAME": Family(
-            "OSDEC as printed, or a variant of its table 1: trained weights, by name or path.",
+            "OSDEC as in the paper, or a variant of its table 1: trained weights, by name or path.",
             _osdec,
             files=partial(made_of, agent="osdec"),
         ),
         "score:NAME": Family(
-            "What desim makes of OSDEC: trained weights, by name or path.",
+            "OSDEC as extended by desim: trained weights, by name or path.",
             _score,
             files=partial(made_of, agent="score"),
         ),
         "rolling-horizon:FORECAST": Family(
-            "The same on a forecast: last-value, seasonal:PERIOD, learned:PERIOD, in slots.", _rolling_horizon
+            "rolling-horizon with a forecast: last-value, seasonal:PERIOD or learned:PERIOD, period in slots.",
+            _rolling_horizon,
         ),
         "search:deferrable:OBJECTIVE:BUDGET": Family(
-            "Takes jobs out of a plan and others in, and starts what the plan starts now; needs numba.",
+            "Large-neighbourhood search over plans of the known jobs, in every slot; needs numba.",
             _search,
             "total_reward",
         ),

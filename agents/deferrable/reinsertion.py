@@ -1,4 +1,4 @@
-"""Schedules that become no worse: each job is taken out and put in where it brings most, until none moves."""
+"""Local search on schedules by reinsertion: each job moves to its best start slot, until no job moves."""
 
 from __future__ import annotations
 
@@ -12,27 +12,26 @@ __all__ = ["improved"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-#: Passes over all jobs; two or three are usual.
+#: Largest number of passes over all jobs; two or three are usual.
 MOST_PASSES = 10
 
 
 def improved(instance: Instance, starts: Ints | None = None) -> Ints:
-    """Return a schedule that is no worse, and to which nothing can be added.
+    """Return a schedule that is at least as good, and to which no job can be added with a gain.
 
-    Of starts that bring the same the earliest is taken. A start that is not allowed, because the job does not fit, is
-    replaced.
+    Ties between start slots go to the earliest. A start that is not allowed, because the job does not fit, is replaced.
 
     Parameters
     ----------
     instance : Instance
-        What is to be planned.
+        Planning instance.
     starts : numpy.ndarray of int64, shape (num_jobs,), optional
-        A schedule to begin with; if left out, jobs are put into an empty one, those that bring most first.
+        Initial schedule. Default: an empty one, into which jobs are inserted by descending worth.
 
     Returns
     -------
     numpy.ndarray of int64, shape (num_jobs,)
-        The schedule.
+        Improved schedule.
     """
     timetable = _Timetable(instance)
     if starts is None:
@@ -48,36 +47,36 @@ def improved(instance: Instance, starts: Ints | None = None) -> Ints:
     return timetable.starts
 
 
-#: So many jobs are looked at together, which takes about as long as to look at one.
+#: Number of jobs that are evaluated together, which takes about as long as evaluating one.
 TOGETHER = 32
 
 
 class _Timetable:
-    """Which jobs are started when, and what they hold.
+    """Schedule with its usage per slot.
 
-    Jobs move one after the other. As few do, many are looked at together, as if each were the only one that may move;
-    that is true up to the first that does.
+    Jobs move one after the other. Because few move, many are evaluated together as if no other job moved, which is
+    correct up to the first that does.
 
     Parameters
     ----------
     instance : Instance
-        What is to be planned.
+        Planning instance.
     """
 
     def __init__(self, instance: Instance) -> None:
         self.instance = instance
         self.limit = instance.limit
         self.used = instance.held.copy()
-        self.begun = np.zeros(self.used.shape, dtype=np.int64)  # how many that hold a resource begin in a slot
+        self.begun = np.zeros(self.used.shape, dtype=np.int64)  # jobs per start slot and resource used
         self.starts = np.full(instance.num_jobs, -1, dtype=np.int64)
 
     def begin(self, jobs: Ints, starts: Ints) -> None:
-        """Start jobs, one after the other, where that is allowed."""
+        """Start jobs one after the other if allowed."""
         instance = self.instance
         wanted = np.full(instance.num_jobs, -1, dtype=np.int64)
         wanted[jobs] = starts
         used = usage(instance, wanted)
-        if instance.overcommit or (used <= self.limit).all():  # what fits all together fits one after the other
+        if instance.overcommit or (used <= self.limit).all():  # jobs that fit together also fit one after the other
             self.used, self.starts = used, wanted
             np.add.at(self.begun, starts, instance.requests[jobs] > 0)
             return
@@ -86,7 +85,7 @@ class _Timetable:
                 self._put(job, start)
 
     def move_each(self, order: Ints) -> bool:
-        """Take each job out, put it in where it brings most, and tell whether that has changed anything."""
+        """Move each job to its best start slot; return whether any job moved."""
         has_changed, position = False, 0
         while position < len(order):
             jobs = order[position : position + TOGETHER]
@@ -101,7 +100,7 @@ class _Timetable:
         return has_changed
 
     def _put(self, job: int, start: int) -> None:
-        """Let a job begin in a slot, or, if that is -1, not at all."""
+        """Set the start slot of a job; -1 removes it from the schedule."""
         requests, duration = self.instance.requests[job], self.instance.duration[job]
         for slot, sign in ((int(self.starts[job]), -1), (start, 1)):
             if slot >= 0:
@@ -111,16 +110,16 @@ class _Timetable:
 
 
 class _Places:
-    """Where each of some jobs could begin, if it were taken out and no other moved.
+    """Possible start slots of some jobs, each evaluated as if it alone were removed and reinserted.
 
-    Tables have a row for each job, and columns for the slots from its first on, in which it may run or begin.
+    Tables have one row per job and one column per slot, starting with the first slot of the job's start window.
 
     Parameters
     ----------
     timetable : _Timetable
-        What is planned so far.
+        Present schedule.
     jobs : numpy.ndarray of int64
-        The jobs.
+        Jobs to evaluate.
     """
 
     def __init__(self, timetable: _Timetable, jobs: Ints) -> None:
@@ -142,7 +141,7 @@ class _Places:
         self._begins = (is_there & (since == 0))[:, :, None] & (self._requests > 0)
 
     def allowed(self) -> NDArray[np.bool_]:
-        """Tell for each place whether a job may begin there."""
+        """Return for each slot whether the job may start there."""
         if self._instance.overcommit:
             return self._is_window
         over = (self._used + self._requests > self._limit) & (self._requests > 0)
@@ -152,7 +151,7 @@ class _Places:
         return np.asarray(self._is_window & fits & (spoiled == 0))
 
     def best(self) -> Ints:
-        """Return the slot in which each job brings most, of equal ones the first; -1 if it brings nothing."""
+        """Return the best start slot of each job, -1 if there is no gain; ties go to the earliest."""
         instance = self._instance
         after = self._used + self._requests
         base = np.where(self._used > self._limit, self._used, instance.capacity[self._slots])
@@ -164,7 +163,7 @@ class _Places:
         return np.where(gains[np.arange(len(best)), best] > 0, self._first + best, -1)
 
     def _over_runs(self, values: Floats) -> Floats:
-        """Return the sum of values over the slots in which a job runs, for each place."""
+        """Return, for each start slot, the sum of values over the slots in which the job runs."""
         sums = np.zeros((len(values), values.shape[1] + 1))
         np.cumsum(np.where(self._is_reach, values, 0.0), axis=1, out=sums[:, 1:])
         begins = np.arange(self._is_window.shape[1])

@@ -1,4 +1,4 @@
-"""Planning anew in every slot: what is known of jobs, and forecast of the capacity, as a program that is solved."""
+"""Rolling-horizon planning: an optimal plan of the known jobs under the forecast capacity, renewed in every slot."""
 
 from __future__ import annotations
 
@@ -23,43 +23,42 @@ Ints = NDArray[np.int64]
 
 
 class RollingHorizon(Named):
-    """Plans the jobs that are known, on the capacity that is forecast, and starts what the plan starts now.
+    """Agent that plans the known jobs under the forecast capacity and starts the jobs that the plan starts now.
 
     The plan is that of :func:`~desim.agents.deferrable.optimum.offline_optimum`, with running jobs as they are. It
-    takes no account of jobs that are still to be submitted, nor of evictions. Where all known jobs fit at their
-    earliest,
-    nothing has to be solved.
+    ignores evictions and jobs that are not submitted yet. If all known jobs fit at their earliest start, no program has
+    to be solved.
 
     Parameters
     ----------
     forecast : Forecast, optional
-        Of the capacity of the slots to come; that of this slot is known. If left out, it stays as it is.
+        Forecast of the capacity after the present slot. Default: the capacity stays as it is.
     horizon : int, optional
-        How many slots are planned, this one included; if left out, as many as the known jobs can run, and at most to
-        the end of the run. Jobs whose window opens later do not matter.
+        Number of slots to plan, including the present one; jobs whose start window opens later are ignored. Default: up
+        to the latest possible end of the known jobs, at most to the end of the run.
     every : int
-        Plan in every so manyth slot. In those between, the plan is followed as far as it fits, and new jobs are started
-        if they fit as well, those of largest revenue first.
+        Number of slots from one plan to the next. In between, the agent follows the plan as far as it fits, and then
+        starts new jobs that fit, by descending revenue.
     margin : float
-        Share of the forecast capacity that is kept free, from 0 to 1; this slot's is used in full.
+        Share of the forecast capacity that is kept free, from 0 to 1; the present slot has no margin.
     overcommit : bool
-        Whether to start what exceeds the capacity if that pays; the cluster must allow it.
+        Whether to start jobs beyond the capacity if that increases the reward; the cluster must allow it.
     time_limit : float
-        Seconds of real time for each plan; if they are over, the best so far is used, which another computer may not
-        repeat.
+        Time limit per plan in wall-clock seconds. If it is reached, the best plan so far is used, which may differ
+        between computers.
     gap : float
         Relative gap at which the solver may stop.
 
     Attributes
     ----------
     num_solved : int
-        How many programs have been solved since the run began.
+        Number of programs solved since the run began.
 
     Raises
     ------
     InvalidConfiguration
-        If an argument is out of range; when a run begins, if ``overcommit`` is not allowed; if a forecast has another
-        shape, or is not a number.
+        If an argument is out of range; at the start of a run, if the cluster does not allow ``overcommit``; or if a
+        forecast has the wrong shape or is not finite.
 
     Examples
     --------
@@ -105,23 +104,23 @@ class RollingHorizon(Named):
         self._starts: dict[int, float] = {}
 
     def reset(self, simulation_info: dict[str, Any], rng: np.random.Generator) -> None:
-        """Forget the plan; a cluster that does not allow what ``overcommit`` says is an InvalidConfiguration."""
+        """Forget the plan; raise InvalidConfiguration if the cluster does not allow ``overcommit``."""
         if self.overcommit and not simulation_info.get("overcommit", True):
-            raise InvalidConfiguration("the agent starts more than fits, and the cluster's overcommit is False")
+            raise InvalidConfiguration("overcommit: got True for the agent, expected False as for the cluster")
         self._forget()
 
     def act(self, observation: DeferrableObservation) -> list[int]:
-        """Return the positions of the jobs that are to be started now.
+        """Return the positions of the jobs to start now.
 
         Parameters
         ----------
         observation : DeferrableObservation
-            What is seen now.
+            Present observation.
 
         Returns
         -------
         list of int
-            In the order in which they became known, or, between plans, in that of the plan.
+            Positions in the order in which the jobs became known; between plans, in the order of the plan.
         """
         if not len(observation.current):
             return []
@@ -135,7 +134,7 @@ class RollingHorizon(Named):
         return np.flatnonzero(starts[: len(observation.current)] == 0).tolist()
 
     def _follow(self, observation: DeferrableObservation) -> list[int]:
-        """Return what the last plan starts by now, and then new jobs, as far as they fit."""
+        """Return jobs that the last plan has started by now, and then new jobs, as far as they fit."""
         current = observation.current
         slots = np.array([self._starts.get(number, -1.0) for number in current.job_id.tolist()])
         order = np.lexsort((-current.revenue, np.where(slots < 0, np.inf, slots)))
@@ -143,7 +142,7 @@ class RollingHorizon(Named):
         return first_fitting(current, order, (observation.limit - observation.used)[None, :], skip=True)
 
     def _instance(self, observation: DeferrableObservation, jobs: JobSet) -> Instance:
-        """Return what is known, with the present slot as slot 0; jobs that are too far ahead have an empty window."""
+        """Return the planning instance, with the present slot as slot 0; jobs beyond the horizon have empty windows."""
         slot, running = observation.slot, observation.running
         capacity = self._capacities(observation, jobs)
         first = np.maximum(jobs.earliest_start - slot, 0.0).astype(np.int64)
@@ -163,7 +162,7 @@ class RollingHorizon(Named):
         )
 
     def _capacities(self, observation: DeferrableObservation, jobs: JobSet) -> Floats:
-        """Return what there is in this slot, and by the forecast in those to come."""
+        """Return the capacity of the present slot, followed by the forecast."""
         steps = int((jobs.latest_start + jobs.duration).max()) - observation.slot - 1
         if self.horizon is not None:
             steps = min(steps, self.horizon - 1)
@@ -173,8 +172,8 @@ class RollingHorizon(Named):
         expected = self._expected(observation, steps)
         if expected.shape != (steps, present.shape[1]) or not np.isfinite(expected).all():
             raise InvalidConfiguration(
-                f"time {observation.slot}: the forecast is of shape {expected.shape}, want "
-                f"{(steps, present.shape[1])} and finite numbers"
+                f"slot {observation.slot}: forecast: got shape {expected.shape}, expected finite numbers of shape "
+                f"{(steps, present.shape[1])}"
             )
         return np.concatenate([present, (1 - self.margin) * np.maximum(expected, 0.0)])
 
@@ -183,7 +182,7 @@ class RollingHorizon(Named):
         return np.asarray(self.forecast.predict(observation, steps), dtype=np.float64)
 
     def _sure_limit(self, instance: Instance) -> Floats:
-        """Return up to what there is no violation."""
+        """Return the largest usage that is certain to cause no violation."""
         return instance.limit
 
     def _plan(self, instance: Instance) -> Ints:
@@ -191,7 +190,7 @@ class RollingHorizon(Named):
         pays = (instance.worth > 0) & (instance.first <= instance.last)
         starts = np.where(pays, instance.first, -1)
         if (usage(instance, starts) <= self._sure_limit(instance)).all():
-            return starts  # nothing is better than all at once
+            return starts  # no plan is better than all jobs at their earliest start
         number = np.flatnonzero(pays)
         chosen = instance._replace(
             first=instance.first[number],
@@ -205,7 +204,7 @@ class RollingHorizon(Named):
         return starts
 
     def _plan_among(self, instance: Instance, number: Ints) -> Ints:
-        """Return a schedule of jobs that pay and do not all fit; these are their numbers among all that are known."""
+        """Return a schedule of jobs that do not all fit; ``number`` holds their positions among all known jobs."""
         self.num_solved += 1
         solution = solve(instance, time_limit=self.time_limit, gap=self.gap)
         return improved(instance, solution.starts)

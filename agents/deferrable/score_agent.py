@@ -1,7 +1,7 @@
-"""OSDEC and its variants as agents: a network scores the jobs whose window is open.
+"""OSDEC and its variants as agents: a network scores the jobs whose start window is open.
 
-For decisions one at a time the network is computed in NumPy: with a few jobs torch spends more time on the way than at
-work. A pointer network stays what it is, and so does a network that computes in a way of its own.
+For single decisions the network is computed in NumPy, because with a few jobs torch spends more time on overhead than
+on arithmetic. Pointer networks and networks with a custom computation stay in torch.
 """
 
 from __future__ import annotations
@@ -57,16 +57,16 @@ Arrays = dict[str, NDArray[Any]]
 
 Scores = Callable[[Arrays], Floats]
 
-"""Returns the most likely scores of all rows of current jobs, of one encoded observation."""
+"""Function that returns the most likely scores of all rows of one encoded observation."""
 
 
 def scores_of(policy: ScorePolicy) -> Scores:
-    """Return what computes the scores that a network gives, with its weights as they are now.
+    """Return a function that computes a network's scores with its present weights.
 
     Parameters
     ----------
     policy : ScorePolicy
-        The network; one that computes in a way of its own is asked itself.
+        Network. It is copied to NumPy if it computes exactly what its class does, otherwise run in torch.
     """
     if isinstance(policy, AttentionPolicy) and _Attention.can_copy(policy):
         return _Attention(policy)
@@ -76,17 +76,17 @@ def scores_of(policy: ScorePolicy) -> Scores:
 
 
 def are_linear(*layers: nn.Module) -> bool:
-    """Return whether layers are linear with a bias and compute so: whether :class:`Linear` may stand in for them."""
+    """Return whether all layers are plain linear layers with a bias, so that :class:`Linear` may replace them."""
     return all(computes_as(layer, nn.Linear) and layer.bias is not None for layer in layers)
 
 
 class Linear:
-    """A linear layer in NumPy.
+    """Linear layer in NumPy.
 
     Parameters
     ----------
     weight, bias : torch.Tensor
-        Those of the layer.
+        Weight and bias of the torch layer.
     """
 
     def __init__(self, weight: Any, bias: Any) -> None:
@@ -94,11 +94,11 @@ class Linear:
 
     @classmethod
     def of(cls, layer: nn.Linear) -> Linear:
-        """Return what a layer of torch is in NumPy."""
+        """Return the NumPy copy of a torch layer."""
         return cls(layer.weight, layer.bias)
 
     def __call__(self, x: Floats) -> Floats:
-        """Return what comes out for rows that come in."""
+        """Return the outputs for rows of inputs."""
         result: Floats = x @ self.weight
         result += self.bias
         return result
@@ -116,17 +116,17 @@ class _Norm:
 
 
 class EncoderLayer:
-    """Self-attention and a position-wise network, each added to what comes in and then normalized, in NumPy.
+    """Transformer encoder layer in NumPy: self-attention and feed-forward, each with residual and normalization.
 
     Parameters
     ----------
     layer : torch.nn.TransformerEncoderLayer
-        The layer.
+        Layer to copy.
     """
 
     @staticmethod
     def can_copy(layer: Any) -> bool:
-        """Return whether a layer computes as its class does, so that this copy may stand in for it."""
+        """Return whether a layer computes exactly what its class does, so that this copy may replace it."""
         return (
             computes_as(layer, nn.TransformerEncoderLayer, "_sa_block", "_ff_block")
             and layer.activation is relu
@@ -147,7 +147,7 @@ class EncoderLayer:
         self.norms = _Norm(layer.norm1), _Norm(layer.norm2)
 
     def __call__(self, x: Floats) -> Floats:
-        """Return the tokens encoded."""
+        """Return the encoded tokens."""
         x = self.norms[0](x + self._attended(x))
         return self.norms[1](x + self.second(np.maximum(self.first(x), np.float32(0.0))))
 
@@ -162,17 +162,19 @@ class EncoderLayer:
 
 
 class Recurrent:
-    """A gated recurrent unit in NumPy, which takes most of the time: its biases are part of the products, in place.
+    """Gated recurrent unit in NumPy.
+
+    Most of the time is spent here, so biases are part of the matrix products, and operations are in place.
 
     Parameters
     ----------
     recurrent : torch.nn.GRU
-        The unit of one layer.
+        Unit with one layer.
     """
 
     @staticmethod
     def can_copy(recurrent: Any) -> bool:
-        """Return whether a unit is one that can be copied."""
+        """Return whether a unit can be copied."""
         return (
             computes_as(recurrent, nn.GRU)
             and recurrent.num_layers == 1
@@ -186,7 +188,7 @@ class Recurrent:
         onward = array_of(recurrent.weight_hh_l0).T, array_of(recurrent.bias_hh_l0)
         self.inward, self.onward = (np.vstack(parts) for parts in (inward, onward))
         for weights in (self.inward, self.onward):
-            weights[:, : 2 * size] *= -1  # a gate is 1 / (1 + exp(-x))
+            weights[:, : 2 * size] *= -1  # a gate is 1 / (1 + exp(-x)), so store -x
 
     @np.errstate(over="ignore")  # where the exponential is infinite, the gate is 0
     def __call__(self, history: Floats) -> Floats:
@@ -216,7 +218,7 @@ class Recurrent:
 
 
 class _Auxiliary:
-    """The vectors of the auxiliary module."""
+    """Auxiliary module in NumPy: its low-level and high-level vectors."""
 
     @staticmethod
     def can_copy(module: AuxiliaryTasks) -> bool:
@@ -233,17 +235,17 @@ class _Auxiliary:
 
 
 class Context:
-    """What all networks see of the system, in NumPy.
+    """Context of the system that all networks see, in NumPy.
 
     Parameters
     ----------
     policy : ScorePolicy
-        The network.
+        Network to copy from.
     """
 
     @staticmethod
     def can_copy(policy: ScorePolicy) -> bool:
-        """Return whether a network computes its context as its base class does, which this copies."""
+        """Return whether a network computes its context exactly as its base class does."""
         known = type(policy).context is ScorePolicy.context and "context" not in vars(policy)
         return known and (policy.auxiliary is None or _Auxiliary.can_copy(policy.auxiliary))
 
@@ -252,7 +254,7 @@ class Context:
         self.kind, self.seen, self.coefficient = policy.auxiliary_kind, policy.seen, np.float32(policy.coefficient)
 
     def __call__(self, arrays: Arrays) -> Floats:
-        """Return it for one encoded observation, shape (context_width,)."""
+        """Return the context of one encoded observation, shape (context_width,)."""
         parts = [arrays[name].ravel() for name in self.seen]
         if self.auxiliary is not None:
             low, high = (self.coefficient * vector for vector in self.auxiliary(arrays["history"]))
@@ -316,12 +318,12 @@ class _FixedLength:
 
 
 class InTorch:
-    """Asks the network itself.
+    """Scores computed by a copy of the network in torch.
 
     Parameters
     ----------
     policy : ScorePolicy
-        The network.
+        Network to copy.
     """
 
     def __init__(self, policy: ScorePolicy) -> None:
@@ -335,30 +337,30 @@ class InTorch:
 
 @dataclass(frozen=True)
 class ScoreConfig(AgentConfig[ScorePolicy]):
-    """Network, and how its scores are read.
+    """Network, and how its scores are decoded.
 
     Parameters
     ----------
     network : str
-        What scores: "attention", a Transformer encoder; "mlp", a fully connected network over rows in a fixed order;
-        "pointer", a pointer network; or ``module:Name``, one of your own.
+        Network that scores jobs: "attention" (Transformer encoder), "mlp" (fully connected network over rows in a fixed
+        order), "pointer" (pointer network), or module:Name of a custom network.
     auxiliary : {"none", "high", "low", "both"}
-        Which vectors of the auxiliary module it sees; both is OSDEC.
+        Vectors of the auxiliary module that the network sees; "both" is OSDEC.
     rule : {"stop", "skip", "reserve"}
-        The first job that does not fit ends the slot, as in the paper, is passed over, or keeps its place, for which
-        all known jobs have scores.
+        Rule for a job that does not fit: it ends the slot ("stop", as in the paper), is skipped, or gets a reservation.
+        With "reserve" all known jobs are scored.
     threshold : float
-        Jobs whose scores are at or below it are held back; -1 holds back none, as in the paper.
+        Score up to which jobs are held back; -1 holds back none, as in the paper.
     max_jobs : int
-        Room for jobs whose window is open, and for those whose window is yet to open.
+        Largest number of jobs in an observation, separately for open and for future start windows.
     num_resources : int
-        Resources of the cluster.
+        Number of resources of the cluster.
     width : int
-        Numbers in a token, or units of a layer.
+        Size of a token, or number of units of a layer.
     layers : int
-        Encoder layers.
+        Number of encoder layers.
     plans : bool
-        Show the network when list plans would start each job.
+        Whether the network sees when list schedules would start each job.
 
     Raises
     ------
@@ -379,21 +381,23 @@ class ScoreConfig(AgentConfig[ScorePolicy]):
     plans: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse what is out of range."""
+        """Raise InvalidConfiguration if an argument is out of range."""
         check_known("network", self.network, get_args(Network))
         for name, known in (("auxiliary", Auxiliary), ("rule", DecodingRule)):
             if getattr(self, name) not in get_args(known):
-                raise InvalidConfiguration(f"no {name} {getattr(self, name)!r}; there are {', '.join(get_args(known))}")
+                raise InvalidConfiguration(
+                    f"{name}: got {getattr(self, name)!r}, expected one of {', '.join(get_args(known))}"
+                )
         for name in ("max_jobs", "num_resources", "width", "layers"):
             if not isinstance(getattr(self, name), int) or getattr(self, name) < 1:
-                raise InvalidConfiguration(f"{name} is {getattr(self, name)!r}, want a whole number of at least 1")
+                raise InvalidConfiguration(f"{name}: got {getattr(self, name)!r}, expected an integer >= 1")
         if self.network == "pointer" and self.rule == "reserve":
-            raise InvalidConfiguration("a pointer network points at jobs to start now: its rule is 'stop' or 'skip'")
+            raise InvalidConfiguration("rule: got 'reserve', expected 'stop' or 'skip' for a pointer network")
         if not -1 <= self.threshold <= 1:
-            raise InvalidConfiguration(f"threshold is {self.threshold!r}, want a number from -1 to 1")
+            raise InvalidConfiguration(f"threshold: got {self.threshold!r}, expected a number from -1 to 1")
 
     def encoder(self) -> ScoreEncoder:
-        """Return the encoder of the observation."""
+        """Return the encoder of observations."""
         return ScoreEncoder(
             self.max_jobs,
             self.num_resources,
@@ -404,35 +408,35 @@ class ScoreConfig(AgentConfig[ScorePolicy]):
         )
 
     def policy(self, rng: Generator) -> ScorePolicy:
-        """Return a new network, actor and critic, with weights from a generator."""
+        """Return a new actor-critic network with random weights."""
         encoder, width = self.encoder(), self.width
         if self.network == "mlp":
             return FixedLengthPolicy(encoder, rng, self.auxiliary, 2 * width)
         if self.network == "pointer":
             return PointerPolicy(encoder, rng, self.auxiliary, width)
         if self.network != "attention":
-            return cast(ScorePolicy, own_network(self.network, encoder, rng))  # which is asked for scores alone
+            return cast(ScorePolicy, own_network(self.network, encoder, rng))  # only its scores are used
         return AttentionPolicy(encoder, rng, self.auxiliary, width, self.layers)
 
 
 class ScoreAgent(LearnedAgent):
-    """Starts jobs in the order of the scores that a network gives them, while they fit.
+    """Agent that starts jobs in the order of a network's scores, if they fit.
 
     Parameters
     ----------
     policy : ScorePolicy
-        The network; later changes of its weights have no effect.
+        Network; later changes of its weights have no effect.
     config : ScoreConfig
-        Which one it is, and how its scores are read.
+        Configuration of the network and the decoding of its scores.
     forecast : Forecast, optional
-        A shield: start only what fits, by this forecast, for as long as it runs.
+        Shield: a job is started only if it fits this forecast for its whole duration.
     name : str
-        For records and tables.
+        Name of the agent in records and tables.
 
     Attributes
     ----------
     policy : ScorePolicy
-        The network, for those who want to look into it.
+        Network, for inspection.
     """
 
     config_type = ScoreConfig
@@ -448,17 +452,17 @@ class ScoreAgent(LearnedAgent):
         self.encoder = config.encoder()
 
     def scores(self, observation: DeferrableObservation) -> NDArray[np.float32]:
-        """Return the scores of all rows of jobs, shape (num_scores,); those of rows without a job mean nothing.
+        """Return the scores of all rows of jobs, shape (num_scores,); scores of empty rows have no meaning.
 
         Parameters
         ----------
         observation : DeferrableObservation
-            What is seen now.
+            Present observation.
         """
         return self.network(self.encoder.encode(observation))
 
     def act(self, observation: DeferrableObservation) -> list[int]:
-        """Return the positions of the jobs to be started, in order."""
+        """Return the positions of the jobs to start, in order."""
         if not len(observation.current):
             return []
         scores = self.scores(observation)

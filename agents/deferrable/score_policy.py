@@ -1,18 +1,18 @@
-"""Networks that score jobs whose window is open: OSDEC's and those that it is compared with.
+"""Networks that score jobs whose start window is open: OSDEC's and its baselines.
 
 Source: Dong et al., "An advanced reinforcement learning framework for online scheduling of deferrable workloads in
-cloud computing" (OSDEC), sections 4.1.3 and 4.2. Departures: jobs whose window is yet to open are tokens of the encoder
-as well, and so is the system itself, so that there always is one.
+cloud computing" (OSDEC), sections 4.1.3 and 4.2. Differences from the paper: jobs whose start window opens later are
+tokens of the encoder too, and so is the system itself, so there is always at least one token.
 
-Beside scheduling a network learns to predict the next slot (section 4.2.2). Departures: the capacity is predicted as a
-change from what it is now, and so are mean cores and durations from their means over the slots that are seen, since
-these are what a recurrent network would have to find out first; and the gradient of the policy does not reach the
-predictions.
+As an auxiliary task a network learns to predict the next slot (section 4.2.2). Differences from the paper: the capacity
+is predicted as a change from its present value, and mean cores and durations as changes from their means over the
+slots in the history, because a recurrent network would have to learn these values first. The policy's gradient does not
+reach the predictions.
 
-The pointer network: Vinyals, Fortunato and Jaitly, "Pointer networks", NeurIPS 2015, and Bello, Pham, Le, Norouzi and
+Pointer network: Vinyals, Fortunato and Jaitly, "Pointer networks", NeurIPS 2015, and Bello, Pham, Le, Norouzi and
 Bengio, "Neural combinatorial optimization with reinforcement learning", 2016 (arXiv:1611.09940). The OSDEC paper
-compares with such a network and does not say how it starts jobs. Here it points at one job after another; pointing at
-the end gives all that are left a score of -1, which holds them back if the threshold of the encoder is above that.
+compares with such a network but does not say how it starts jobs. Here it points at one job after another; when it
+points at the end, all remaining jobs get a score of -1, which holds them back if the encoder's threshold is above -1.
 """
 
 from __future__ import annotations
@@ -61,15 +61,15 @@ __all__ = [
 
 Auxiliary = Literal["none", "high", "low", "both"]
 
-"""Which vectors of the auxiliary module the encoder sees."""
+"""Vectors of the auxiliary module that the encoder sees."""
 
 WITH_AUXILIARY: Sequence[str] = ("high", "low", "both")
 
-"""Those that need the module."""
+"""Values that need the auxiliary module."""
 
 TASKS = ("capacity", "mean_cores", "mean_duration", "violation")
 
-"""What is predicted of the next slot: cores, cores, the compressed duration in slots, and cores above the capacity."""
+"""Predicted quantities of the next slot, in cores, cores, log-scaled slots, and cores above the capacity."""
 
 _CAPACITY, _USED, _VIOLATION, _CORES = range(4)
 
@@ -77,24 +77,24 @@ _JOBS, _DURATION = HISTORY_FEATURES.index("current_jobs"), HISTORY_FEATURES.inde
 
 TARGETS, KNOWN = "next_slot", "next_slot_is_known"
 
-"""Keys of what is to be learned, beside observations."""
+"""Keys of the prediction targets among the observations."""
 
 
 class AuxiliaryTasks(nn.Module):
-    """A recurrent network over past slots, a layer that all tasks share, and a layer and an output for each task.
+    """Auxiliary module: a recurrent network over past slots, a shared layer, and a layer and an output per task.
 
     Parameters
     ----------
     num_features : int
-        Columns of ``history``.
+        Number of columns of ``history``.
     num_resources : int
-        Resources of the cluster, K; cores are the first.
+        Number of resources of the cluster, K; cores are the first.
     rng : numpy.random.Generator
-        For the weights.
+        Generator for the weights.
     hidden : int
-        Units of the recurrent network.
+        Number of units of the recurrent network.
     width : int
-        Numbers in the shared layer and in each task's.
+        Size of the shared layer and of each task's layer.
     """
 
     def __init__(
@@ -109,31 +109,31 @@ class AuxiliaryTasks(nn.Module):
         self.biases = nn.Parameter(torch.zeros(len(TASKS)))
 
     def vectors(self, history: Tensor) -> tuple[Tensor, Tensor]:
-        """Return what the module knows.
+        """Return the low-level and high-level vectors.
 
         Parameters
         ----------
         history : Tensor of shape (B, H, F)
-            Of :class:`~desim.problems.deferrable.encoder.ScoreEncoder`.
+            History from :class:`~desim.problems.deferrable.encoder.ScoreEncoder`.
 
         Returns
         -------
         tuple of Tensor
-            The low-level vector, shape (B, width), and the high-level one of all tasks, shape (B, tasks x width).
+            Low-level vector, shape (B, width), and high-level vector of all tasks, shape (B, tasks x width).
         """
         state = self.recurrent(history)[0][:, -1]
         low = torch.tanh(self.shared(state))
         return low, torch.tanh(self.tasks(low))
 
     def predictions(self, history: Tensor, high: Tensor | None = None) -> Tensor:
-        """Return what is expected of the next slot, shape (B, tasks), as the targets of :func:`next_slots`.
+        """Return the predictions for the next slot, shape (B, tasks), comparable with :func:`next_slots`.
 
         Parameters
         ----------
         history : Tensor of shape (B, H, F)
-            Of :class:`~desim.problems.deferrable.encoder.ScoreEncoder`.
+            History from :class:`~desim.problems.deferrable.encoder.ScoreEncoder`.
         high : Tensor, optional
-            The high-level vector of this history, where it is known.
+            High-level vector of this history, if it is already computed.
         """
         if high is None:
             _, high = self.vectors(history)
@@ -142,7 +142,7 @@ class AuxiliaryTasks(nn.Module):
         return found
 
     def _expected(self, history: Tensor) -> Tensor:
-        """Return what would be expected without learning: the capacity as it is, means of jobs as they have been."""
+        """Return the predictions before learning: the present capacity, and past means over jobs."""
         capacity = history[:, -1, self.columns[_CAPACITY]]
         there = (history[:, :, _JOBS] > 0).to(history)
         number = there.sum(1).clamp(min=1.0)
@@ -151,14 +151,14 @@ class AuxiliaryTasks(nn.Module):
         return torch.stack([capacity, cores, duration, torch.zeros_like(capacity)], dim=1)
 
     def loss(self, observations: dict[str, Tensor], high: Tensor | None = None) -> Tensor:
-        """Return the mean squared error over all tasks, each in units of its own usual error.
+        """Return the mean squared error over all tasks, each in units of its typical error ``UNITS``.
 
         Parameters
         ----------
         observations : dict of str to Tensor
-            A batch, with its targets.
+            Batch with its targets.
         high : Tensor, optional
-            As for :meth:`predictions`.
+            Same as for :meth:`predictions`.
         """
         known = observations[KNOWN]
         scale = observations[TARGETS].new_tensor(UNITS)
@@ -168,25 +168,25 @@ class AuxiliaryTasks(nn.Module):
 
 UNITS = (0.01, 0.2, 0.1, 0.02)
 
-"""About how far predictions are off, which lets no task drown the others; the capacity, which has to be told from what
-it was a slot ago by hundredths, counts a little more."""
+"""Typical prediction error of each task, which balances the tasks. The capacity counts a little more, because its
+changes from slot to slot are only hundredths."""
 
 
 def next_slots(experience: Experience, num_resources: int) -> dict[str, NDArray[np.float32]]:
-    """Return what the tasks are to predict in each step.
+    """Return the prediction targets of each step.
 
     Parameters
     ----------
     experience : Experience
-        T steps of N environments that ask in every slot.
+        T steps of N environments with a decision in every slot.
     num_resources : int
-        Resources of the cluster.
+        Number of resources of the cluster.
 
     Returns
     -------
     dict of str to array of shape (T, N, tasks)
-        The targets, in the scale of the encoder, and whether each is known: at the end of an episode or of
-        the experience nothing is, and in a slot without jobs their means are not.
+        Targets in the encoder's scale, and whether each is known. None is known at the end of an episode or of the
+        experience. Means over jobs are unknown in a slot without jobs.
     """
     slots = experience.observations["history"][:, :, -1]
     targets = np.zeros((*slots.shape[:2], len(TASKS)), np.float32)
@@ -197,19 +197,19 @@ def next_slots(experience: Experience, num_resources: int) -> dict[str, NDArray[
 
 
 def seen_of(slots: NDArray[np.float32], num_resources: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Return what the tasks should have predicted of slots.
+    """Return the prediction targets of given slots.
 
     Parameters
     ----------
     slots : array of shape (..., F)
-        Rows of ``history``, each the last of its own.
+        Last rows of ``history``, one per slot.
     num_resources : int
-        Resources of the cluster.
+        Number of resources of the cluster.
 
     Returns
     -------
     tuple of array of shape (..., tasks)
-        The targets, and whether there is such a thing: 1 or 0.
+        Targets, and whether each exists (1 or 0).
     """
     first = len(HISTORY_FEATURES)
     columns = [first + _CAPACITY * num_resources, first + _CORES * num_resources, _DURATION]
@@ -221,27 +221,27 @@ def seen_of(slots: NDArray[np.float32], num_resources: int) -> tuple[NDArray[np.
 
 Network = Literal["attention", "mlp", "pointer"]
 
-"""Which network scores: a Transformer encoder, a fully connected one over rows in a fixed order, a pointer network."""
+"""Kind of network: a Transformer encoder, a fully connected one over rows in a fixed order, or a pointer network."""
 
 LEAST_DEVIATION = 0.02
 
 
 class _Last:
-    """The high-level vector of the last history that was seen while learning, which the auxiliary loss needs again."""
+    """Cache of the last high-level vector computed while learning, which the auxiliary loss needs again."""
 
     def __init__(self) -> None:
         self._known: tuple[Tensor, Tensor, tuple[int, ...]] | None = None
 
     def __reduce__(self) -> tuple[type[_Last], tuple[()]]:
-        """Leave it behind when a policy is copied or sent to another process."""
+        """Drop the cache when a policy is copied or sent to another process."""
         return _Last, ()
 
     def note(self, history: Tensor, high: Tensor, versions: tuple[int, ...]) -> None:
-        """Keep a vector in mind, and what tells of the weights."""
+        """Store a vector with its history and the versions of the weights."""
         self._known = history, high, versions
 
     def take(self, history: Tensor, versions: tuple[int, ...]) -> Tensor | None:
-        """Return the vector of a history if it was the last one, with these weights; it is forgotten then."""
+        """Return and drop the stored vector; None if it is for another history or other weights."""
         known, self._known = self._known, None
         return known[1] if known is not None and known[0] is history and known[2] == versions else None
 
@@ -252,27 +252,26 @@ class ScorePolicy(Policy):
     Parameters
     ----------
     encoder : ScoreEncoder
-        Whose observations are seen.
+        Encoder of the observations.
     rng : numpy.random.Generator
-        For the weights.
+        Generator for the weights.
     auxiliary : {"none", "high", "low", "both"}
-        Which vectors of the auxiliary module are part of the context.
+        Vectors of the auxiliary module that are part of the context.
 
     Attributes
     ----------
     seen : sequence of str
-        The parts of an observation that are the context beside these vectors.
+        Parts of an observation that form the context, besides these vectors.
     coefficient : float
-        What the vectors are multiplied by. The paper has 10, for amounts that are not scaled, which comes to about 1
-        here.
+        Factor of the vectors. The paper uses 10 with unscaled amounts, which corresponds to about 1 here.
     tasks : type
-        The auxiliary module.
+        Type of the auxiliary module.
     """
 
     seen: Sequence[str] = ("system", "free")
     coefficient = 1.0
     tasks: type[AuxiliaryTasks] = AuxiliaryTasks
-    parts_add_up = False  # vectors of the auxiliary module are kept from a pass to its loss, which counts known steps
+    parts_add_up = False  # the auxiliary loss reuses the last pass's vectors, and averages over known steps only
 
     def __init__(self, encoder: ScoreEncoder, rng: np.random.Generator, auxiliary: Auxiliary) -> None:
         super().__init__()
@@ -291,7 +290,7 @@ class ScorePolicy(Policy):
             self.context_width += sum(size for name, size in widths.items() if auxiliary in (name, "both"))
 
     def context(self, observations: Observations) -> Tensor:
-        """Return what is seen of the system, with the vectors of the auxiliary module, shape (B, context_width)."""
+        """Return the context: the system's state and the auxiliary vectors, shape (B, context_width)."""
         parts = [observations[name].flatten(1) for name in self.seen]
         if self.auxiliary is not None:
             vectors = self.auxiliary.vectors(observations["history"])
@@ -305,15 +304,15 @@ class ScorePolicy(Policy):
         return torch.cat(parts, dim=1)
 
     def rates(self) -> dict[str, float]:
-        """Return by which factor parts learn faster than the policy, by the beginning of their names."""
+        """Return multiples of the learning rate for value and auxiliary module, by the prefix of their names."""
         return {"value": 2.0, "auxiliary": self.auxiliary_rate}
 
     def targets(self, experience: Experience) -> dict[str, NDArray[np.float32]]:
-        """Return what the auxiliary tasks are to predict."""
+        """Return the targets of the auxiliary tasks."""
         return {} if self.auxiliary is None else next_slots(experience, self.num_resources)
 
     def auxiliary_loss(self, observations: Observations) -> Tensor | None:
-        """Return the error of the predictions."""
+        """Return the loss of the auxiliary tasks; None without an auxiliary module."""
         if self.auxiliary is None:
             return None
         high = self._last.take(observations["history"], versions_of(list(self.auxiliary.parameters())))
@@ -321,7 +320,7 @@ class ScorePolicy(Policy):
 
 
 def _gaussian(outputs: Tensor, mask: Tensor) -> Gaussian:
-    """Return the distribution of scores from two numbers for each job, shape (B, M, 2)."""
+    """Return the distribution of scores from two outputs per job, shape (B, M, 2)."""
     room = mask.shape[1] - outputs.shape[1]
     if room:
         outputs = nn.functional.pad(outputs, (0, 0, 0, room))
@@ -330,30 +329,30 @@ def _gaussian(outputs: Tensor, mask: Tensor) -> Gaussian:
 
 
 def _begin(layer: nn.Linear) -> None:
-    """Let scores begin above 0, with a deviation of about a seventh."""
+    """Set initial biases so that scores start above 0, with a standard deviation of about 1/7."""
     with torch.no_grad():
         layer.bias[0::2] = 0.5
         layer.bias[1::2] = -2.0
 
 
 class AttentionPolicy(ScorePolicy):
-    """A Transformer encoder over jobs, with heads for scores and value.
+    """Transformer encoder over jobs, with heads for scores and value.
 
-    Each job, current or future, and the system is a token; the context is part of each. The encoder's tokens do not
-    know their place, so the order of jobs means nothing, and neither does padding.
+    Each current or future job is a token, and so is the system; the context is part of every token. There is no
+    positional encoding, so neither the order of jobs nor padding matters.
 
     Parameters
     ----------
     encoder : ScoreEncoder
-        Whose observations are seen.
+        Encoder of the observations.
     rng : numpy.random.Generator
-        For the weights.
+        Generator for the weights.
     auxiliary : {"none", "high", "low", "both"}
-        As for :class:`ScorePolicy`.
+        Vectors of the auxiliary module, as for :class:`ScorePolicy`.
     width : int
-        Numbers in a token.
+        Size of a token.
     layers : int
-        Encoder layers, with one head as in the paper.
+        Number of encoder layers, each with one head as in the paper.
     """
 
     def __init__(
@@ -380,7 +379,7 @@ class AttentionPolicy(ScorePolicy):
         return _gaussian(scores, mask), value
 
     def _spread(self, outputs: Tensor, count: int, num_scores: int) -> Tensor:
-        """Return the outputs of current jobs, and of future ones if they have scores, in the rows of an action."""
+        """Return the outputs of current jobs, and of future jobs if they are scored, in the rows of an action."""
         room = self.shapes["current"][0]
         if num_scores == room:
             return outputs[:, :count]
@@ -388,17 +387,17 @@ class AttentionPolicy(ScorePolicy):
         return torch.cat([outputs[:, :count], between, outputs[:, count:]], dim=1)
 
     def tokens(self, observations: Observations) -> tuple[Tensor, Tensor, int]:
-        """Return the tokens before the encoder. Rows that have no job in the whole batch are left out.
+        """Return the tokens before the encoder, without rows that are empty in the whole batch.
 
         Parameters
         ----------
         observations : dict of str to Tensor
-            A batch of B observations.
+            Batch of B observations.
 
         Returns
         -------
         tuple of Tensor of shape (B, L, width), Tensor of shape (B, L), and int
-            The tokens: the system, current jobs, future jobs; which of them are padding; how many are current jobs.
+            Tokens (the system, current jobs, future jobs); mask of padding; number of tokens for current jobs.
         """
         current, future = observations["current"], observations["future"]
         counts = [max(int(rows[:, :, 0].sum(1).max()), 0) for rows in (current, future)]
@@ -409,25 +408,24 @@ class AttentionPolicy(ScorePolicy):
         return tokens, there == 0, counts[0]
 
     def encode(self, observations: Observations) -> tuple[Tensor, Tensor, int]:
-        """Return the same as :meth:`tokens`, the tokens encoded."""
+        """Return the same as :meth:`tokens`, with encoded tokens."""
         tokens, absent, count = self.tokens(observations)
         for layer in self.layers:
             tokens = layer(tokens, src_key_padding_mask=absent)
         return tokens, absent, count
 
     def attention(self, observations: Observations) -> list[Tensor]:
-        """Return how much each token takes from each other.
+        """Return the attention weights between tokens.
 
         Parameters
         ----------
         observations : dict of str to Tensor
-            A batch of B observations.
+            Batch of B observations.
 
         Returns
         -------
         list of Tensor
-            One of shape (B, L, L) for each layer, whose rows sum to 1; the tokens are those of
-            :meth:`tokens`.
+            Attention weights of each layer, shape (B, L, L), whose rows sum to 1; tokens are those of :meth:`tokens`.
         """
         tokens, absent, _ = self.tokens(observations)
         found = []
@@ -438,18 +436,18 @@ class AttentionPolicy(ScorePolicy):
 
 
 class FixedLengthPolicy(ScorePolicy):
-    """A fully connected network over all rows of an observation, one behind the other: the paper's PPO.
+    """Fully connected network over the concatenated rows of an observation: the paper's PPO.
 
     Parameters
     ----------
     encoder : ScoreEncoder
-        Whose observations are seen.
+        Encoder of the observations.
     rng : numpy.random.Generator
-        For the weights.
+        Generator for the weights.
     auxiliary : {"none", "high", "low", "both"}
-        As for :class:`ScorePolicy`.
+        Vectors of the auxiliary module, as for :class:`ScorePolicy`.
     hidden : int
-        Units of each of two hidden layers, of actor and critic each.
+        Number of units of each of the two hidden layers, for actor and critic alike.
     """
 
     def __init__(self, encoder: ScoreEncoder, rng: np.random.Generator, auxiliary: Auxiliary, hidden: int) -> None:
@@ -469,23 +467,23 @@ class FixedLengthPolicy(ScorePolicy):
 
 
 class PointerPolicy(ScorePolicy):
-    """Reads the jobs one after another, then points at those that are started, one after another.
+    """Pointer network: reads the jobs one after another, then points at the jobs to start, one after another.
 
     Parameters
     ----------
     encoder : ScoreEncoder
-        Whose observations are seen.
+        Encoder of the observations.
     rng : numpy.random.Generator
-        For the weights.
+        Generator for the weights.
     auxiliary : {"none", "high", "low", "both"}
-        As for :class:`~desim.agents.deferrable.score_policy.ScorePolicy`.
+        Vectors of the auxiliary module, as for :class:`~desim.agents.deferrable.score_policy.ScorePolicy`.
     width : int
-        Units of both recurrent networks.
+        Number of units of both recurrent networks.
 
     Attributes
     ----------
     sign : float
-        1 if the highest scores come first, -1 if the lowest do.
+        Direction of the scores: 1 if the highest comes first, -1 if the lowest does.
     """
 
     sign = 1.0
@@ -500,7 +498,7 @@ class PointerPolicy(ScorePolicy):
         self.of_query = drawn(nn.Linear(width, width), rng)
         self.attention = drawn(nn.Linear(width, 1, bias=False), rng)
         self.end = nn.Parameter(torch.from_numpy(rng.normal(0.0, 0.1, width).astype(np.float32)))
-        self.end_bias = nn.Parameter(torch.tensor(-2.0))  # begins by starting what fits
+        self.end_bias = nn.Parameter(torch.tensor(-2.0))  # an untrained network starts all jobs that fit
         self.value = initialized(mlp([2 * width, width, 1], nn.ReLU), rng)
 
     def forward(self, observations: Observations) -> tuple[Distribution, Tensor]:
@@ -525,7 +523,7 @@ class PointerPolicy(ScorePolicy):
 
 
 class Pointing:
-    """The state of a decoder, from its beginning on."""
+    """Decoder of a pointer network with its recurrent state."""
 
     def __init__(
         self, policy: PointerPolicy, options: Tensor, keys: Tensor, bias: Tensor, begin: tuple[Tensor, Tensor]
@@ -536,30 +534,32 @@ class Pointing:
         self.state = summary, torch.zeros_like(summary)
 
     def logits(self) -> Tensor:
-        """Take a step; return a score of every job and of the end, shape (B, m + 1)."""
+        """Take a step; return a score for every job and for the end, shape (B, m + 1)."""
         self.state = self.policy.pointer(self.input, self.state)
         query = self.policy.of_query(self.state[0]).unsqueeze(1)
         scores: Tensor = self.policy.attention(torch.tanh(self.keys + query)).squeeze(-1) + self.bias
         return scores
 
     def take(self, chosen: Tensor) -> None:
-        """Point at something, shape (B,)."""
+        """Point at a job or at the end, given by its index, shape (B,)."""
         self.input = self.options[torch.arange(len(chosen), device=chosen.device), chosen]
 
 
 class PointerOrder:
-    """The distribution of scores that stand for an order: those of the jobs pointed at fall from 1 on, others are -1.
+    """Distribution over orders of jobs, encoded as scores.
+
+    Scores of the jobs pointed at descend from 1 in that order; other jobs have a score of -1.
 
     Parameters
     ----------
     begin : callable
-        Returns a decoder at its beginning.
+        Function that returns a new decoder.
     mask : Tensor of shape (B, m)
-        Which jobs there are.
+        Mask of the rows that hold a job.
     room : int
-        Scores of an action, at least m.
+        Number of scores in an action, at least m.
     sign : float
-        -1 turns all scores around.
+        Factor of all scores; -1 reverses the order.
     """
 
     def __init__(self, begin: Callable[[], Pointing], mask: Tensor, room: int, sign: float = 1.0) -> None:
@@ -569,7 +569,7 @@ class PointerOrder:
         self.sign = sign
 
     def _walk(self, choose: Callable[[int, Tensor], Tensor]) -> tuple[Tensor, Tensor, Tensor]:
-        """Point until the end; return scores, log-probabilities and entropies along the way."""
+        """Decode until the end; return scores, log-probabilities and entropies of the choices."""
         pointing = self.begin()
         batch, count = self.mask.shape
         rows = torch.arange(batch, device=self.mask.device)
@@ -595,33 +595,33 @@ class PointerOrder:
         return nn.functional.pad(self.sign * scores, (0, self.room - count)), log_prob, entropy
 
     def sample(self, rng: np.random.Generator) -> Tensor:
-        """Draw the scores of each, shape (B, room)."""
+        """Sample scores, shape (B, room)."""
 
         def draw(step: int, logs: Tensor) -> Tensor:
-            """Choose at random, by the Gumbel-max method."""
+            """Sample a choice by the Gumbel-max method."""
             noise = torch.from_numpy(rng.gumbel(size=tuple(logs.shape)).astype(np.float32))
             return (logs + noise.to(logs)).argmax(1)
 
         return self._walk(draw)[0]
 
     def mode(self) -> Tensor:
-        """Return the scores of always the most likely choice, shape (B, room)."""
+        """Return the scores of the most likely choices, taken greedily, shape (B, room)."""
         return self._walk(lambda step, logs: logs.argmax(1))[0]
 
     def log_prob(self, actions: Tensor) -> Tensor:
-        """Return the logarithm of the probability of scores, shape (B,)."""
+        """Return the log-probability of scores, shape (B,)."""
         count = self.mask.shape[1]
         shown = (self.sign * actions[:, :count]).masked_fill(~self.mask, -1.0)
         order = torch.argsort(shown, dim=1, descending=True, stable=True)
         numbers = (shown > 0).sum(1)
 
         def follow(step: int, logs: Tensor) -> Tensor:
-            """Choose what was chosen."""
+            """Repeat the choices that the scores encode."""
             chosen = order[:, min(step, count - 1)]
             return torch.where(step < numbers, chosen, count)
 
         return self._walk(follow)[1]
 
     def entropy(self) -> Tensor:
-        """Return the entropies of the choices along the most likely way, in nats, shape (B,): an estimate."""
+        """Return an estimate of the entropy in nats: the sum along the most likely choices, shape (B,)."""
         return self._walk(lambda step, logs: logs.argmax(1))[2]

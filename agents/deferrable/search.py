@@ -1,12 +1,12 @@
-"""Search over plans of deferrable jobs: what starts when, under the capacity that is forecast.
+"""Large-neighbourhood search over plans of deferrable jobs under the forecast capacity.
 
-In every slot the last plan is gone on with, new jobs are put in where they bring most, and then some jobs leave and
-others try for their room, as long as the budget lasts: a large-neighbourhood search (P. Shaw, CP 1998). What the plan
-starts now is started.
+In every slot the search starts from the last plan and inserts new jobs where they gain most. Then, until the budget is
+used up, moves remove some jobs and insert others (large-neighbourhood search: P. Shaw, CP 1998). The agent starts the
+jobs that the plan starts now.
 
-Two things are learned meanwhile from what was seen. The forecast knows how far it is off, and what counts is the
-violation that is expected. And the cores of later slots have a price: what part of them has so far been taken by jobs
-that became known no earlier, for whom a plan of the known jobs keeps no room.
+The agent learns two things during a run. The forecast estimates its own error, so plans are evaluated by the expected
+violation. And cores of later slots have a rent: the share of them that has so far been used by jobs with a shorter lead
+time, for which a plan of the known jobs keeps nothing free.
 """
 
 from __future__ import annotations
@@ -34,25 +34,25 @@ Integers = NDArray[np.int64]
 
 DECODERS = "desim.agents.deferrable.decoders"
 MOVES = Budget(moves=100)
-AT_ONCE = 16  # moves between two looks at the clock
-MOST_NOTICE = 64  # slots; jobs that were known longer before count as if it had been so many
+AT_ONCE = 16  # moves between two checks of the clock
+MOST_NOTICE = 64  # slots; longer lead times count as this
 
 
 class PlanDecoder:
-    """A plan for an instance, and what it brings; from arrays, by compiled functions.
+    """Plan of an instance, evaluated and improved by compiled functions.
 
     Parameters
     ----------
     instance : Instance
-        What is planned.
+        Planning instance.
     starts : array of int, shape (num_jobs,)
-        A plan in which no job starts where it does not fit, unless the instance allows that.
+        Initial plan. No job may start where it does not fit, unless the instance allows overcommitment.
     seed : int
-        Of the random numbers of :meth:`improve`.
+        Seed of the random numbers of :meth:`improve`.
     deviation : array of float, shape (num_slots, num_resources), optional
-        Standard deviations of the capacity, of which that of the instance is the mean; 0 if left out.
+        Standard deviation of the capacity, whose mean is that of the instance. Default: 0.
     rent : array of float, shape (num_slots,), optional
-        What a core costs in each slot; nothing if left out.
+        Rent of a core in each slot. Default: 0.
 
     Raises
     ------
@@ -96,52 +96,52 @@ class PlanDecoder:
 
     @property
     def starts(self) -> Integers:
-        """The slot of each job, -1 if it is not started."""
+        """Start slot of each job, -1 if it is not started."""
         starts: Integers = self._work.starts.copy()
         return starts
 
     @property
     def value(self) -> float:
-        """What the plan brings, in core-slots, less the cost of all violations and the rent."""
+        """Value of the plan in core-slots: reward minus the cost of all violations and the rent."""
         return float(self._compiled.value(self._situation, self._work))
 
     def begin(self, orders: Integers) -> None:
-        """Plan anew by each of some orders, and keep the plan that brings most.
+        """Plan from scratch by each order, and keep the best plan.
 
         Parameters
         ----------
         orders : array of int, shape (num_orders, any)
-            The jobs, and numbers below 0, which stand for none.
+            Jobs of each order; entries below 0 are padding.
         """
         self._compiled.begin(orders, self._situation, self._work)
 
     def place_all(self, order: Integers) -> float:
-        """Put jobs that are not in the plan, one after another, where each brings most.
+        """Insert jobs that are not in the plan one by one at their best slots.
 
         Parameters
         ----------
         order : array of int
-            The jobs.
+            Jobs in the order in which they are inserted.
 
         Returns
         -------
         float
-            What that brings.
+            Total gain.
         """
         return float(self._compiled.place_all(order, self._situation, self._work))
 
     def improve(self, moves: int) -> float:
-        """Take jobs out and others in, and keep what brings no less.
+        """Improve the plan by moves that remove jobs and insert others; moves that lower the value are undone.
 
         Parameters
         ----------
         moves : int
-            How many times.
+            Number of moves.
 
         Returns
         -------
         float
-            By how much the plan brings more.
+            Total gain.
         """
         if not len(self._work.starts):
             return 0.0
@@ -149,30 +149,31 @@ class PlanDecoder:
 
 
 class SearchAgent(RollingHorizon):
-    """Starts what the best plan starts now, of the plans that a local search comes by in this slot and those before.
+    """Agent that searches for a good plan in every slot and starts the jobs that the plan starts now.
 
     Parameters
     ----------
     objective : {"total_reward"}
-        What is to be large.
+        Measure to maximize.
     budget : Budget, optional
-        How long to search in each slot; by default 100 moves.
+        Search budget per slot. Default: 100 moves.
     forecast : Forecast, optional
-        Of the capacity of the slots to come; :class:`~desim.agents.deferrable.Learned` if left out. If it tells how far
-        it may be off, the expected violation counts.
+        Forecast of the capacity after the present slot; if it estimates its uncertainty, the expected violation counts.
+        Default: :class:`~desim.agents.deferrable.Learned`.
     horizon : int, optional
-        As for :class:`~desim.agents.deferrable.RollingHorizon`.
+        Same as for :class:`~desim.agents.deferrable.RollingHorizon`.
     margin : float
-        As there.
+        Same as for :class:`~desim.agents.deferrable.RollingHorizon`.
     overcommit : bool
-        As there.
+        Same as for :class:`~desim.agents.deferrable.RollingHorizon`.
     rent : float
-        What part of their worth cores cost in later slots that are taken by jobs not yet known, from 0 to 1.
+        Factor of the rent of later cores, from 0 to 1; 0 disables it. The rent is this factor times the share of a
+        slot's cores that jobs not yet known are expected to use.
 
     Attributes
     ----------
     name : str
-        Such as ``"search:deferrable:total_reward:100"``.
+        Name of the agent, such as ``"search:deferrable:total_reward:100"``.
 
     Raises
     ------
@@ -209,36 +210,37 @@ class SearchAgent(RollingHorizon):
 
     @classmethod
     def named(cls, rest: str, *, forecast: Forecast | None = None) -> SearchAgent:
-        """Return the agent of a name.
+        """Return the agent of a registry name.
 
         Parameters
         ----------
         rest : str
-            What stands behind ``search:``: ``deferrable``, ``deferrable:OBJECTIVE`` or ``deferrable:OBJECTIVE:BUDGET``.
+            Part of the name after ``search:``: ``deferrable``, ``deferrable:OBJECTIVE`` or
+            ``deferrable:OBJECTIVE:BUDGET``.
         forecast : Forecast, optional
-            As for the agent.
+            Same as for the class.
 
         Returns
         -------
         SearchAgent
-            A new one.
+            New agent.
 
         Raises
         ------
         InvalidConfiguration
-            If a part is unknown.
+            If a part of the name is unknown.
         """
         name = SearchName.parse("deferrable", rest, get_args(Objective), MOVES)
-        return cls(name.objective, name.budget, forecast=forecast)  # type: ignore[arg-type]  # it was looked up
+        return cls(name.objective, name.budget, forecast=forecast)  # type: ignore[arg-type]  # parse has checked it
 
     def reset(self, simulation_info: dict[str, Any], rng: np.random.Generator) -> None:
-        """Forget the plan and what was learned, and take the random numbers of a new run."""
+        """Forget the plan and the learned rents, and use the random generator of a new run."""
         super().reset(simulation_info, rng)
         self._rng = rng
         self._late = np.zeros(MOST_NOTICE)
 
     def act(self, observation: DeferrableObservation) -> list[int]:
-        """Return the positions of the jobs that are to be started now, in the order in which they became known."""
+        """Return the positions of the jobs to start now, in the order in which they became known."""
         if not len(observation.current):
             return []
         jobs = JobSet(np.concatenate([observation.current.rows, observation.future.rows]))
@@ -258,7 +260,7 @@ class SearchAgent(RollingHorizon):
         return chosen
 
     def _learn(self, observation: DeferrableObservation, chosen: list[int]) -> None:
-        """Remember how long before each slot of their lives jobs were known that are started now."""
+        """Record, for each job started now, its cores at the lead time of each slot in which it runs."""
         started = JobSet(observation.current.rows[chosen])
         notice = (observation.slot - np.floor(started.submission_time)).astype(np.int64)
         for known, duration, cores in zip(
@@ -268,7 +270,7 @@ class SearchAgent(RollingHorizon):
             self._late[first : known + int(duration)] += cores
 
     def _expected(self, observation: DeferrableObservation, steps: int) -> Floats:
-        """Return the forecast, and keep how far it may be off."""
+        """Return the forecast, and store its standard deviation."""
         self._deviation = np.zeros((steps + 1, len(observation.resources)))
         if self._uncertain is None:
             return super()._expected(observation, steps)
@@ -276,18 +278,18 @@ class SearchAgent(RollingHorizon):
         return mean
 
     def _sure_limit(self, instance: Instance) -> Floats:
-        """Return up to what no violation is expected."""
+        """Return the largest usage for which no violation is expected."""
         limit: Floats = instance.limit - self._far * self._deviation
         return limit
 
     def _plan_among(self, instance: Instance, number: Integers) -> Integers:
-        """Return the best plan found."""
+        """Return the best plan found within the budget."""
         density = instance.worth / np.maximum(instance.requests.sum(axis=1) * instance.duration, 1e-9)
         by_density = np.argsort(-density, kind="stable")
         before = self._before[number]
         inside = np.flatnonzero((before >= instance.first) & (before <= instance.last))
         orders = np.full((3, len(inside) + instance.num_jobs), -1)
-        orders[0, : len(inside)] = inside[before[inside].argsort(kind="stable")]  # as planned last, if it was
+        orders[0, : len(inside)] = inside[before[inside].argsort(kind="stable")]  # the last plan first
         orders[:2, len(inside) :] = by_density
         orders[2, len(inside) :] = np.argsort(-instance.worth, kind="stable")
         nothing = np.full(instance.num_jobs, -1, np.int64)

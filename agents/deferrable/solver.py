@@ -1,11 +1,10 @@
-"""Mixed-integer linear programs by HiGHS, whose solver is kept from program to program.
+"""Solve mixed-integer linear programs with HiGHS; the solver object is reused between programs.
 
-The rolling horizon asks for a program in every slot, most of some thirty variables and ten rows. To hand one over as
-arrays takes a hundredth of the time that it takes to solve it, so that programs are passed anew, and what is kept is
-the solver with its options. To begin with the last basis saves nothing. To begin with the last plan, new jobs put in,
-saves a tenth, and among plans that are equally good it prefers the old one, which brings .14 % less in a capacity that
-fluctuates. Two thirds of the time of such small programs were heuristics that look for a first solution; these are for
-larger ones.
+The rolling horizon solves a program in every slot, most with some thirty variables and ten rows. Passing one as arrays
+takes a hundredth of the time of solving it, so each program is passed anew, and only the solver with its options is
+reused. A warm start from the last basis saves no time. A warm start from the last plan with new jobs inserted saves a
+tenth, but prefers the old plan among equally good ones, which lowers the reward by 0.14 % under fluctuating capacity.
+Heuristics for a first solution took two thirds of the time of such small programs; only larger ones use them.
 """
 
 from __future__ import annotations
@@ -27,13 +26,13 @@ __all__ = ["Answer", "Program", "maximize"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-#: Programs of no more variables are solved without heuristics: branching finds their solutions sooner.
+#: Largest number of variables of a program solved without heuristics; branching finds its solutions sooner.
 SMALL = 500
 
-#: The same program has the same answer on every computer, and nothing is printed.
+#: Options of all programs: the same answer on every computer, and no output.
 _FOR_ALL: dict[str, bool | int] = {"output_flag": False, "threads": 1, "random_seed": 0}
 
-#: What is of no use to small programs, and how it is turned off.
+#: Options that turn off what does not help with small programs.
 _FOR_SMALL: dict[str, bool | float] = {
     "mip_heuristic_effort": 0.0,
     "mip_heuristic_run_feasibility_jump": False,
@@ -42,28 +41,28 @@ _FOR_SMALL: dict[str, bool | float] = {
     "mip_heuristic_run_root_reduced_cost": False,
     "mip_detect_symmetry": False,
     "mip_allow_restart": False,
-    "mip_pool_soft_limit": 10,  # cuts leave sooner: to look for violated ones takes longer than to find them again
+    "mip_pool_soft_limit": 10,  # drop cuts early: checking them takes longer than finding them again
 }
 
-# what passModel calls a matrix by columns, and to maximize
+# codes of passModel for a column-wise matrix and for maximization
 _BY_COLUMNS, _MAXIMIZE = 1, -1
 
 
 class Program(NamedTuple):
-    """Maximize gain x subject to matrix x <= right, 0 <= x <= upper.
+    """Mixed-integer linear program: maximize gain x subject to matrix x <= right, 0 <= x <= upper.
 
     Attributes
     ----------
     gain, upper : numpy.ndarray of shape (num_columns,)
-        Of each variable.
+        Objective coefficient and upper bound of each variable.
     is_whole : numpy.ndarray of bool, shape (num_columns,)
-        Which variables are whole numbers.
+        Whether each variable is an integer.
     right : numpy.ndarray of shape (num_rows,)
         Right-hand sides.
     row, column : numpy.ndarray of int64, shape (num_entries,)
-        Places in the matrix, each at most once.
+        Positions of the nonzero matrix entries, each at most once.
     value : numpy.ndarray of shape (num_entries,)
-        What is there.
+        Values of these entries.
     """
 
     gain: Floats
@@ -76,14 +75,14 @@ class Program(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What the solver found.
+    """Answer of the solver.
 
     Attributes
     ----------
     values : numpy.ndarray of shape (num_columns,), or None
-        Of the variables; None if it found none in its time.
+        Values of the variables; None if no solution was found within the time limit.
     bound : float
-        No values gain more, but for the tolerances of the solver; infinity if it has none.
+        Upper bound on the objective, within the solver's tolerances; infinity if there is none.
     """
 
     values: Floats | None
@@ -91,13 +90,13 @@ class Answer(NamedTuple):
 
 
 class Kept(threading.local):
-    """The solvers of a thread, each made when it is first needed: for small programs, and for others."""
+    """Solvers of a thread, one for small and one for other programs, created on first use."""
 
     def __init__(self) -> None:
         self._solvers: dict[bool, highspy.Highs] = {}
 
     def solver(self, is_small: bool) -> highspy.Highs:
-        """Return one."""
+        """Return the solver for small or for other programs."""
         if is_small not in self._solvers:
             self._solvers[is_small] = _new_solver({**_FOR_ALL, **_FOR_SMALL} if is_small else _FOR_ALL)
         return self._solvers[is_small]
@@ -114,42 +113,42 @@ def _new_solver(options: Mapping[str, bool | float]) -> highspy.Highs:
             f"HiGHS cannot be loaded: {error}. highspy 1.15 and ortools exclude each other in one process: "
             "pip install 'highspy>=1.16'"
         ) from error
-    # highspy.Highs, which adds what builds models, prints a line when the first of them is made
-    solver: highspy.Highs = highspy._Highs()  # type: ignore[attr-defined]  # exported, and not in the stubs
+    # highspy.Highs, the modelling layer on top, prints a line on first use
+    solver: highspy.Highs = highspy._Highs()  # type: ignore[attr-defined]  # exported, but not in the stubs
     for option, value in options.items():
         solver.setOptionValue(option, value)
     return solver
 
 
 def maximize(program: Program, *, time_limit: float, gap: float, integral: bool = True) -> Answer:
-    """Solve a program; it has the same answer whatever was solved before, if there is the time.
+    """Solve a program; unless time runs out, the answer does not depend on programs solved before.
 
     Parameters
     ----------
     program : Program
-        What is to be solved; x = 0 must be a solution.
+        Program to solve; x = 0 must be feasible.
     time_limit : float
-        Seconds of real time.
+        Time limit in wall-clock seconds.
     gap : float
         Relative gap at which the solver may stop.
     integral : bool
-        Whether variables are whole numbers; if not, the linear relaxation is solved.
+        Whether to respect ``is_whole``; otherwise the linear relaxation is solved.
 
     Returns
     -------
     Answer
-        The best that it found.
+        Best solution found, and a bound.
 
     Raises
     ------
     MissingDependency
         If HiGHS cannot be loaded.
     DesimError
-        If it fails.
+        If HiGHS fails.
     """
     solver = _kept.solver(len(program.gain) <= SMALL)
     solver.setOptionValue("mip_rel_gap", gap)
-    # for linear programs, though not for others, the solver's clock runs on from one to the next
+    # only for linear programs does the solver's clock keep running between solves
     solver.setOptionValue("time_limit", time_limit if integral else solver.getRunTime() + time_limit)
     _pass(solver, program, integral)
     _run(solver)
@@ -157,7 +156,7 @@ def maximize(program: Program, *, time_limit: float, gap: float, integral: bool 
 
 
 def _pass(solver: highspy.Highs, program: Program, integral: bool) -> None:
-    """Hand the program over, in place of the last one."""
+    """Pass a program to the solver, replacing the last one."""
     num_columns, num_rows = len(program.gain), len(program.right)
     order = np.argsort(program.column, kind="stable")
     begin = np.zeros(num_columns + 1, dtype=np.int32)
@@ -186,10 +185,10 @@ def _run(solver: highspy.Highs) -> None:
 
     if solver.run() != highspy.HighsStatus.kError:
         return
-    # others may have used HiGHS with more threads, which stay, and which it then insists on
+    # other code may have used HiGHS with more threads, whose scheduler persists and conflicts with ours
     solver.resetGlobalScheduler(True)
     if solver.run() == highspy.HighsStatus.kError:
-        raise DesimError(f"HiGHS fails, with status {solver.modelStatusToString(solver.getModelStatus())!r}")
+        raise DesimError(f"HiGHS failed with status {solver.modelStatusToString(solver.getModelStatus())!r}")
 
 
 def _answer(solver: highspy.Highs, integral: bool) -> Answer:

@@ -1,7 +1,7 @@
 """Training of OSDEC and its variants on deferrable jobs of several workloads.
 
-A network may begin with demonstrations of what a list plan does. Some of its decisions are replaced by random ones, so
-that there are demonstrations of what to do behind mistakes: Laskey, Lee, Fox, Dragan and Goldberg, "DART: noise
+A training may begin with imitation of a list plan's demonstrations. Some decisions in them are replaced by random ones,
+so that the demonstrations also cover states after mistakes: Laskey, Lee, Fox, Dragan and Goldberg, "DART: noise
 injection for robust imitation learning", CoRL 2017.
 """
 
@@ -51,7 +51,7 @@ __all__ = [
 
 Episodes = Callable[[Generator], DeferrableCluster]
 
-"""Draws the cluster of an episode."""
+"""Function that samples the cluster of an episode."""
 
 
 _STARTED, _EACH, _NEVER = 0.25, 0.05, 0.75
@@ -60,7 +60,7 @@ NOISE = (0.0, 0.05, 0.1, 0.3)
 
 
 class Demonstrator:
-    """A list plan that notes what is seen and what it would start, and now and then starts something else."""
+    """List plan that records observations and its decisions, and sometimes takes a random decision instead."""
 
     name = "demonstrator"
 
@@ -76,7 +76,7 @@ class Demonstrator:
         self.last = None
 
     def act(self, observation: DeferrableObservation) -> list[int]:
-        """Return positions of the jobs to be started."""
+        """Return the positions of the jobs to start."""
         number = len(observation.current)
         arrays = self.encoder.encode(observation)
         if self.last is not None:
@@ -97,10 +97,10 @@ class Demonstrator:
         return first_fitting(observation.current, order, room, skip=True)
 
     def _wanted(self, waits: NDArray[np.int64], number: int) -> NDArray[np.float32]:
-        """Return the scores that lead to a plan: the sooner a job is to start the higher, above 0 if now."""
+        """Return scores that decode to a plan: higher for earlier starts, above 0 for jobs that start now."""
         wanted = np.where(waits == LATER, -_NEVER, -np.minimum(_STARTED + _EACH * (waits - 1), _NEVER))
         wanted[waits == 0] = _STARTED
-        if self.encoder.rule != "reserve":  # no job keeps its place, so it is all the same how long it waits
+        if self.encoder.rule != "reserve":  # without reservations the length of the wait does not matter
             wanted = np.sign(wanted) * _STARTED
         scores = np.zeros(self.encoder.num_scores, np.float32)
         room = self.encoder.max_jobs
@@ -118,23 +118,24 @@ def demonstrations(
     *,
     num_workers: int = 0,
 ) -> tuple[Arrays, NDArray[np.float32]]:
-    """Return what is seen, and what a list plan does, in some episodes.
+    """Return demonstrations of a list plan in some episodes.
 
     Parameters
     ----------
     config : ScoreConfig
-        Who is to imitate it: says what is seen.
+        Configuration of the agent that will imitate the plan; it determines the encoder.
     episodes : callable
-        Draws the cluster of each.
+        Function that samples the cluster of an episode.
     seeds : sequence of numpy.random.SeedSequence
-        One for each episode, and for the noise in it.
+        Seed of each episode and of the noise in it.
     num_workers : int
-        Processes that simulate, which changes nothing else; 0 simulates in this one.
+        Number of processes that simulate; with 0 this process does. The result does not depend on it.
 
     Returns
     -------
     tuple of dict of str to array of shape (S, ...) and array of shape (S, max_jobs)
-        Encoded observations with a job to be started, and scores: above 0 for the jobs that were started.
+        Encoded observations with at least one current job, and scores, which are above 0 for the jobs that the plan
+        starts.
     """
     parallel = Parallel(n_jobs=max(num_workers, 1))
     parts: list[list[Arrays]] = parallel(delayed(_demonstrated)(config, episodes, seed) for seed in seeds)
@@ -145,7 +146,7 @@ def demonstrations(
 
 
 def _demonstrated(config: ScoreConfig, episodes: Episodes, seed: np.random.SeedSequence) -> list[Arrays]:
-    """Return what was noted in an episode."""
+    """Return the demonstrations of one episode."""
     rng = np.random.default_rng(seed)
     demonstrator = Demonstrator(config, rng)
     simulate(episodes(rng), demonstrator)
@@ -153,22 +154,22 @@ def _demonstrated(config: ScoreConfig, episodes: Episodes, seed: np.random.SeedS
 
 
 def agreement(likely: Tensor, wanted: Tensor) -> Tensor:
-    """Tell in which decisions the same jobs have a score above 0, shape (B,)."""
+    """Return for each decision whether the same jobs have a score above 0, shape (B,)."""
     return ((likely > 0) == (wanted > 0)).all(1)
 
 
 def distance(distribution: Distribution, wanted: Tensor) -> Tensor:
-    """Return how far scores are from what the expert did, shape (B,).
+    """Return the loss between scores and the expert's, shape (B,).
 
-    The mean scores are drawn towards a quarter above and below 0, where noise still turns some of them around: a policy
-    that is sure of everything has nothing to learn from.
+    The expert's scores are only a quarter above or below 0, so that noise still changes the sign of some: a policy that
+    is certain of everything no longer explores.
 
     Parameters
     ----------
     distribution : Distribution
-        Of the scores of B decisions.
+        Distribution of the scores of B decisions.
     wanted : Tensor
-        What the expert did.
+        Scores of the expert.
     """
     if not isinstance(distribution, Gaussian):
         return -distribution.log_prob(wanted)
@@ -178,13 +179,13 @@ def distance(distribution: Distribution, wanted: Tensor) -> Tensor:
 
 DEMONSTRATIONS = 2
 
-"""What the seeds of the demonstrations begin with, which keeps them apart from those of training and validation."""
+"""First part of the seeds of demonstrations, which keeps them separate from those of training and validation."""
 
 LIST_PLAN = "list-plan"
-"""The expert whose episodes are demonstrations."""
+"""Name of the expert that is imitated by demonstrations."""
 
 ADVISED = 3
-"""What the seeds of episodes with an expert's advice begin with."""
+"""First part of the seeds of episodes that are labelled by an expert."""
 
 MEASURES = ("total_reward", "revenue", "time_delay", "violation_penalty")
 
@@ -193,30 +194,32 @@ REAL_TIME = {"no": (False,), "yes": (True,), "half": (False, True)}
 
 @cache
 def _workload() -> Callable[..., Any]:
-    """Return what draws jobs and capacity; to look for it takes longer than to draw them."""
+    """Return the workload generator; it is cached because the lookup takes longer than generating a workload."""
     found: Callable[..., Any] = plugins.episode_workload("deferrable")
     return found
 
 
 @dataclass(frozen=True)
 class DeferrableEpisodes:
-    """Where episodes come from: workload and setting of a cluster are drawn at random.
+    """Workloads and objective of the episodes.
 
     Parameters
     ----------
     workloads : tuple of str
-        One of which is drawn for an episode: default, fluctuating, core-1 to -3, duration-1 to -3.
+        Names of workload settings, one of which is sampled per episode: default, fluctuating, core-1 to core-3,
+        duration-1 to duration-3.
     real_time : {"no", "yes", "half"}
-        Jobs are shown at their earliest start only and must be started then; or so in half of the episodes.
+        Whether jobs are known only from their earliest start on and must be started then: never, in all episodes, or in
+        half of them.
     delay_weight : float
-        What a slot of a job's delay costs, in core-slots.
+        Cost of a slot of delay of a job, in core-slots.
     violation_weight : float
-        What each core above the capacity costs in a slot.
+        Cost of each core above the capacity per slot, in core-slots.
 
     Raises
     ------
     InvalidConfiguration
-        If there is nothing to draw from.
+        If ``workloads`` is empty.
     """
 
     workloads: tuple[str, ...] = ("default",)
@@ -225,12 +228,12 @@ class DeferrableEpisodes:
     violation_weight: float = 10.0
 
     def __post_init__(self) -> None:
-        """Refuse what is out of range."""
+        """Raise InvalidConfiguration if there is no workload."""
         if not self.workloads:
-            raise InvalidConfiguration("workloads is empty: there is nothing to draw from")
+            raise InvalidConfiguration("workloads: got none, expected one or more names; try default")
 
     def __call__(self, rng: Generator) -> DeferrableCluster:
-        """Return the cluster of an episode, drawn by a generator."""
+        """Return a random cluster for an episode."""
         make, real_time = _workload(), REAL_TIME[self.real_time]
         workload = self.workloads[int(rng.integers(len(self.workloads)))]
         in_real_time = real_time[int(rng.integers(len(real_time)))]
@@ -247,7 +250,7 @@ class DeferrableEpisodes:
 
 @dataclass(frozen=True)
 class ScoreTraining(TrainingSettings[ScorePolicy]):
-    """Train OSDEC or a variant for deferrable jobs; the weights and their card are written to the directory.
+    """Train OSDEC or a variant for deferrable jobs, and write the weights and their model card to a directory.
 
     Examples::
 
@@ -256,29 +259,30 @@ class ScoreTraining(TrainingSettings[ScorePolicy]):
         desim train deferrable --warm-start 300 --workloads core-1 core-2 core-3 --out cores
         desim train deferrable --algorithm reinforce --learning-rate 0.001 --whole-episodes --num-steps 1000 --out plain
 
-    Ctrl-C ends a training early; the same command goes on from where it was, to the same numbers.
+    Ctrl-C interrupts a training; the same command resumes it, with the same results.
 
     Parameters
     ----------
     agent : ScoreConfig
-        Network, and how its scores are read.
+        Network, and how its scores are decoded.
     learning : LearningConfig
-        How it learns. Learning rate, mini-batches and discount are those of the paper's table 3, for PPO.
+        Learning algorithm and its settings. Learning rate, minibatch size and discount are those of PPO in the paper's
+        table 3.
     training : TrainingConfig
-        Length, seed and environments: batches of 2,048 decisions of 16 environments, as in the paper.
+        Training length, seed and environments: batches of 2,048 decisions in 16 environments, as in the paper.
     episodes : DeferrableEpisodes
-        Workloads and objective.
+        Workloads and objective of the episodes.
     reward : str
-        "paper": that of the objective; "utilization"; or ``module:name``, one of your own. But for the paper's the
-        weights with the highest return are kept.
+        Reward: "paper" (the objective), "utilization", or module:name of a custom reward. With "paper" the weights with
+        the best objective are kept, otherwise those with the highest return.
     auxiliary_rate : float
-        How many times faster than the policy the auxiliary module learns; 100 in the paper.
+        Learning rate of the auxiliary module as a multiple of the policy's; 100 in the paper.
     warm_start : int
-        Episodes from which the network first learns to do what a list plan does; with another expert, rounds of
-        episodes of its own. With ``total_steps`` 0 it learns no more.
+        Length of the imitation before learning from rewards: number of episodes demonstrated by a list plan, or, with
+        another expert, rounds of the network's own episodes. Set total_steps to 0 for imitation alone.
     expert : str
-        "list-plan", or any agent for deferrable jobs, such as "search:deferrable", which sees all that there is and is
-        imitated where the network acts, wherever scores can start the same jobs.
+        Agent to imitate: "list-plan", or any other agent for deferrable jobs, such as "search:deferrable". Others label
+        the states that the network visits; decisions that scores cannot express are skipped.
     """
 
     trained: ClassVar[str] = "deferrable"
@@ -297,7 +301,7 @@ class ScoreTraining(TrainingSettings[ScorePolicy]):
     expert: str = LIST_PLAN
 
     def __post_init__(self) -> None:
-        """Refuse what does not go together, and experts that are not known."""
+        """Raise InvalidConfiguration if values do not fit together or the expert is unknown."""
         super().__post_init__()
         check_known("reward", self.reward, REWARDS)
         if self.expert != LIST_PLAN:
@@ -305,27 +309,27 @@ class ScoreTraining(TrainingSettings[ScorePolicy]):
 
     @classmethod
     def quick(cls) -> ScoreTraining:
-        """Return a small training of a few minutes."""
+        """Return the settings of a short training of a few minutes."""
         return cls(training=replace(cls().training, total_steps=60_000, validate_every=5))
 
     @property
     def default_name(self) -> str:
-        """The network and what it sees."""
+        """Default base name of the weight files: the network and its auxiliary vectors."""
         return f"{self.agent.network}-{self.agent.auxiliary}"
 
     def learner(self, policy: ScorePolicy, rng: Generator) -> Algorithm:
-        """Return what learns; the auxiliary module at its own rate."""
+        """Return the learning algorithm, with a separate rate for the auxiliary module."""
         if isinstance(policy, ScorePolicy):
             policy.auxiliary_rate = self.auxiliary_rate
         return super().learner(policy, rng)
 
     def task(self) -> Task:
-        """Return what is to be learned."""
+        """Return the learning task."""
         make = partial(make_env, self)
         return Task(make, make, measure, objective="total_reward" if self.reward == "paper" else "return")
 
     def warm_up(self, training: Training) -> float | None:
-        """Let the network imitate the expert; return in which share of the decisions it agreed at last."""
+        """Train the network to imitate the expert; return the final share of decisions in which they agree."""
         if not self.warm_start:
             return None
         if self.expert != LIST_PLAN:
@@ -336,18 +340,18 @@ class ScoreTraining(TrainingSettings[ScorePolicy]):
         return clone(training.student, shown, done, distance, agrees=agreement)[-1]
 
     def _imitate(self, training: Training) -> float:
-        """Let the network act, and learn what the expert would do there, from all rounds."""
+        """Let the network act, and learn the expert's decisions in the visited states from all rounds."""
         learner, rounds = training.student, self.warm_start
         with training.collector_of(partial(_advised, self), ADVISED) as collector:
             collect = partial(collector.collect, learner.policy, self.training.num_steps)
-            steps: dict[str, Any] = {"epochs": 6, "minibatch_size": 128}  # small ones, as those for demonstrations
+            steps: dict[str, Any] = {"epochs": 6, "minibatch_size": 128}  # same as for demonstrations
             further: dict[str, Any] = {"distance": distance, "agrees": agreement}
             return imitate(learner, collect, advice, rounds=rounds, memory=rounds, **steps, **further)[-1]
 
 
 @dataclass(frozen=True)
 class OsdecTraining(ScoreTraining):
-    """Train OSDEC as printed, or a variant of the paper's table 1; weights and card are written to the directory.
+    """Train OSDEC as in the paper, or a variant of its table 1, and write weights and model card to a directory.
 
     Examples::
 
@@ -356,31 +360,32 @@ class OsdecTraining(ScoreTraining):
         desim train deferrable-osdec --network mlp --auxiliary none --out ppo
         desim train deferrable-osdec --algorithm reinforce --whole-episodes --num-steps 1000 --out reinforce
 
-    Ctrl-C ends a training early; the same command goes on from where it was, to the same numbers.
+    Ctrl-C interrupts a training; the same command resumes it, with the same results.
 
     Parameters
     ----------
     agent : OsdecConfig
-        Network, and what it sees of the auxiliary module.
+        Network of table 1, with or without the auxiliary module.
     learning : LearningConfig
-        How it learns, as table 3 has it.
+        Learning algorithm and its settings, as in table 3.
     training : TrainingConfig
-        Length, seed and environments: batches of 2,048 decisions of 16 environments, as in the paper.
+        Training length, seed and environments: batches of 2,048 decisions in 16 environments, as in the paper.
     episodes : DeferrableEpisodes
-        Workloads and objective.
+        Workloads and objective of the episodes.
     reward : str
-        As for :class:`ScoreTraining`.
+        Reward: "paper" (the objective), "utilization", or module:name of a custom reward. With "paper" the weights with
+        the best objective are kept, otherwise those with the highest return.
     auxiliary_rate : float
-        How many times faster than the policy the auxiliary module learns; 100 in table 3.
+        Learning rate of the auxiliary module as a multiple of the policy's; 100 in table 3.
     warm_start : int
-        Always 0: the paper's agents imitate nobody.
+        Length of the imitation before learning from rewards; always 0, since the paper uses no imitation.
     expert : str
-        Plays no part.
+        Agent to imitate; not used.
 
     Raises
     ------
     InvalidConfiguration
-        If there is a warm start.
+        If ``warm_start`` is not 0.
     """
 
     trained: ClassVar[str] = "deferrable-osdec"
@@ -400,34 +405,34 @@ class OsdecTraining(ScoreTraining):
     episodes: DeferrableEpisodes = field(default_factory=lambda: DeferrableEpisodes(("osdec-table-1",)))
 
     def __post_init__(self) -> None:
-        """Refuse what is not the paper's."""
+        """Raise InvalidConfiguration if values do not fit together or there is a warm start."""
         super().__post_init__()
         if self.warm_start:
             raise InvalidConfiguration(
-                f"warm_start is {self.warm_start!r}, want 0: the paper's agents imitate nobody; try "
+                f"warm_start: got {self.warm_start!r}, expected 0, since the paper uses no imitation; try "
                 "`desim train deferrable`"
             )
 
     @classmethod
     def quick(cls) -> OsdecTraining:
-        """Return a small training of a few minutes."""
+        """Return the settings of a short training of a few minutes."""
         return cls(training=replace(cls().training, total_steps=20_480))
 
 
 def _advised(settings: ScoreTraining) -> Advised:
-    """Return an environment for training that tells what the expert would do."""
+    """Return a training environment that is labelled by the expert."""
     return Advised(make_env(settings), create(settings.expert))
 
 
 def make_env(settings: ScoreTraining) -> DeferrableEnv:
-    """Return an environment for training or for validation, which differ by the seeds of their episodes.
+    """Return an environment for training or validation, which differ only in the seeds of their episodes.
 
-    It asks in every slot, so that each follows the one before.
+    There is a decision in every slot, so that consecutive steps are consecutive slots.
 
     Parameters
     ----------
     settings : ScoreTraining
-        Observation and workloads.
+        Settings with the encoder, the workloads and the reward.
     """
     return DeferrableEnv(
         settings.episodes, observation=settings.agent.encoder(), reward=own_reward(settings.reward, REWARDS)
@@ -435,12 +440,12 @@ def make_env(settings: ScoreTraining) -> DeferrableEnv:
 
 
 def measure(gym_env: Any) -> dict[str, float]:
-    """Return metrics of an episode that has ended.
+    """Return metrics of a finished episode.
 
     Parameters
     ----------
     gym_env : gymnasium.Env
-        An environment of deferrable jobs.
+        Environment of deferrable jobs at the end of an episode.
     """
     metrics = gym_env.unwrapped.result().metrics()
     return {name: metrics[name] for name in MEASURES}

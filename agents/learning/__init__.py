@@ -1,7 +1,7 @@
-"""What agents that learn share: experience of many environments, algorithms, a training loop, files.
+"""Shared parts of learned agents: collection of experience, learning algorithms, the training loop, weight files.
 
-It knows Gymnasium, and nothing of clusters. PPO's story is :mod:`~desim.agents.learning.ppo`. Policies that other
-libraries have trained become agents by :class:`PolicyAgent`, which is imported when it is first asked for.
+This package depends on Gymnasium and knows no scheduling problem. PPO is in :mod:`~desim.agents.learning.ppo`.
+:class:`PolicyAgent` turns policies that other libraries have trained into agents; it is imported on first access.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["PolicyAgent"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import what needs gymnasium."""
+    """Import ``PolicyAgent`` on first access, because it needs gymnasium."""
     if name != "PolicyAgent":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from desim.agents.learning.policy_agent import PolicyAgent

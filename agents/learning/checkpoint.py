@@ -1,7 +1,7 @@
-"""Checkpoints and trained weights: tensors in a safetensors file, all else in a JSON file beside it.
+"""Checkpoints and trained weights: tensors in a safetensors file, everything else in a JSON file beside it.
 
-A checkpoint is a directory. Its JSON file names the tensor file that belongs to it and appears last, so that a crash at
-any moment leaves the checkpoint before whole.
+A checkpoint is a directory. Its JSON file names the matching tensor file and is written last, so that a crash at any
+moment leaves the previous checkpoint intact.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ DOCUMENT = "checkpoint.json"
 
 
 def save_checkpoint(directory: Path, tensors: dict[str, Tensor], document: dict[str, Any]) -> None:
-    """Write a checkpoint in place of the one that is there, which stays if that fails.
+    """Write a checkpoint and replace the existing one, which is kept if writing fails.
 
     Parameters
     ----------
     directory : Path
-        Where to; it is made when it is needed.
+        Directory of the checkpoint; created if it is missing.
     tensors : dict of str to Tensor
-        By name.
+        Tensors by name.
     document : dict
-        Plain values.
+        Plain values for the JSON file.
 
     Raises
     ------
     RecordError
-        If it cannot be written.
+        If the checkpoint cannot be written.
     """
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -60,7 +60,7 @@ def save_checkpoint(directory: Path, tensors: dict[str, Tensor], document: dict[
 
 
 def load_checkpoint(directory: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-    """Return tensors and plain values of a checkpoint; None if there is none, a RecordError if it is broken."""
+    """Return the tensors and plain values of a checkpoint, or None if there is none; raise RecordError if broken."""
     path = directory / DOCUMENT
     if not path.exists():
         return None
@@ -79,28 +79,28 @@ def load_checkpoint(directory: Path) -> tuple[dict[str, Tensor], dict[str, Any]]
 
 
 def _name_of(content: bytes) -> str:
-    """Return the name of a tensor file, which tells its content."""
+    """Return the name of a tensor file, which holds a digest of its content."""
     return f"tensors-{hashlib.sha256(content).hexdigest()[:16]}.safetensors"
 
 
 def save_weights(stem: Path, tensors: dict[str, Tensor], card: dict[str, Any], *, half: bool = False) -> None:
-    """Write trained weights and what is to be known of them.
+    """Write trained weights and their model card.
 
     Parameters
     ----------
     stem : Path
-        The files without ``.safetensors`` and ``.json``.
+        Path of the two files without ``.safetensors`` and ``.json``.
     tensors : dict of str to Tensor
-        The weights; stored in single precision.
+        Weights by name; stored in single precision.
     card : dict
-        Configuration, settings of the training, learning curve, evaluation.
+        Model card: configuration, training settings, learning curve, evaluation.
     half : bool
-        Store them in half precision.
+        Whether to store the weights in half precision instead.
 
     Raises
     ------
     RecordError
-        If they cannot be written.
+        If the files cannot be written.
     """
     kind = torch.float16 if half else torch.float32
     stored = {name: (t.to(kind) if t.is_floating_point() else t).contiguous() for name, t in tensors.items()}
@@ -117,22 +117,22 @@ def save_weights(stem: Path, tensors: dict[str, Tensor], card: dict[str, Any], *
 
 
 def load_weights(stem: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Read trained weights and their card.
+    """Read trained weights and their model card.
 
     Parameters
     ----------
     stem : Path
-        The files, with or without ``.safetensors`` or ``.json``.
+        Path of the two files, with or without ``.safetensors`` or ``.json``.
 
     Returns
     -------
     tuple of dict and dict
-        Weights and card.
+        Weights by name, and the model card.
 
     Raises
     ------
     RecordError
-        If they are missing or broken, or do not belong together.
+        If a file is missing or broken, or the two do not belong together.
     """
     tensor_file, card_file = weight_files(stem)
     stem = card_file.with_suffix("")
@@ -141,7 +141,7 @@ def load_weights(stem: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         content = tensor_file.read_bytes()
         tensors = load(content)
     except FileNotFoundError as error:
-        raise RecordError(f"there are no weights {stem}: {Path(error.filename).name} is missing") from error
+        raise RecordError(f"no weights at {stem}: {Path(error.filename).name} is missing") from error
     except (OSError, ValueError, SafetensorError) as error:
         raise RecordError(f"{stem} cannot be read ({type(error).__name__}: {error})") from error
     if not isinstance(card, dict) or card.get("sha256") != hashlib.sha256(content).hexdigest():
@@ -150,25 +150,25 @@ def load_weights(stem: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
 
 def load_into(module: torch.nn.Module, tensors: dict[str, Tensor], source: str) -> None:
-    """Give a module its weights, or raise RecordError if names or shapes differ, naming where they come from."""
+    """Load weights into a module; raise RecordError, which names their source, if names or shapes differ."""
     wanted = module.state_dict()
     common = [name for name in wanted if name in tensors]
     for what, names in (
-        ("it has no", [name for name in tensors if name not in wanted]),
-        ("they lack", [name for name in wanted if name not in tensors]),
-        ("of other sizes is", [name for name in common if wanted[name].shape != tensors[name].shape]),
+        ("the network has no", [name for name in tensors if name not in wanted]),
+        ("the file lacks", [name for name in wanted if name not in tensors]),
+        ("sizes differ for", [name for name in common if wanted[name].shape != tensors[name].shape]),
     ):
         if names:
             more = f", and {len(names) - 1} more" if names[1:] else ""
             raise RecordError(
-                f"the weights of {source} do not fit the network that their card tells of, {type(module).__name__}: "
-                f"{what} {names[0]}{more}. A network of your own is named in the card as module:Name"
+                f"the weights of {source} do not fit {type(module).__name__}, the network that their model card "
+                f"describes: {what} {names[0]}{more}. The card must name a custom network as module:Name"
             )
     module.load_state_dict(tensors)
 
 
 def _finite(value: Any) -> Any:
-    """Replace numbers that JSON does not know by null."""
+    """Replace NaN and infinity, which JSON does not support, by null."""
     if isinstance(value, dict):
         return {key: _finite(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
@@ -177,5 +177,5 @@ def _finite(value: Any) -> Any:
 
 
 def _path(stem: Path, suffix: str) -> Path:
-    """Return a file of a stem, whose name may hold points."""
+    """Return the path with a suffix appended; a stem may contain dots, which ``with_suffix`` would cut."""
     return stem.with_name(stem.name + suffix)

@@ -1,7 +1,7 @@
-"""Cards of trained weights from before the settings were nested dataclasses, brought to the form of today.
+"""Convert model cards written before the settings were nested dataclasses to the present format.
 
-``python -m desim.agents.learning.convert DIRECTORY`` rewrites every old card in a directory. The weights stay as they
-are, and so do decisions; what a card says of its training that can no longer be set is checked to be what is done now.
+``python -m desim.agents.learning.convert DIRECTORY`` rewrites every old model card in a directory. Weights and
+decisions stay the same. Settings that no longer exist are checked: their value must be the one that is now fixed.
 """
 
 from __future__ import annotations
@@ -30,30 +30,30 @@ FIXED = {
     "num_threads": 1,
     "floor": -1.0,
 }
-"""What could be set before, and what it always is now."""
+"""Values that are now fixed, by the name of the former setting."""
 
 REAL_TIME = {(False,): "no", (True,): "yes", (False, True): "half"}
 
 
 def converted(card: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Return a card in the form of today.
+    """Return a model card in the present format.
 
     Parameters
     ----------
     card : mapping
-        In the form of before.
+        Model card in the old format.
     name : str
-        Of its files.
+        Base name of the weight files.
 
     Returns
     -------
     dict
-        Of the same weights and learning curve.
+        Model card of the same weights, with the same learning curve.
 
     Raises
     ------
     InvalidConfiguration
-        If it tells of a training that cannot be done any more.
+        If the old settings can no longer be expressed.
     """
     config, before = dict(card["config"]), dict(card["training"])
     old = before.pop("ppo", None) or before.pop("algorithm")
@@ -62,9 +62,9 @@ def converted(card: Mapping[str, Any], name: str) -> dict[str, Any]:
     loop = dict(before["training"])
     for key, value in {**loop, **learning, **before}.items():
         if key in FIXED and value != FIXED[key]:
-            raise InvalidConfiguration(f"{name} was trained with {key} {value!r}, which is always {FIXED[key]!r} now")
+            raise InvalidConfiguration(f"{name}: got {key} {value!r}, expected {FIXED[key]!r}, which is now fixed")
     if learning["final_learning_rate"] != 0.1 * learning["learning_rate"] or learning.get("baseline") == "value":
-        raise InvalidConfiguration(f"{name} was trained with settings that are no more: {old!r}")
+        raise InvalidConfiguration(f"{name}: these settings of its training no longer exist: {old!r}")
     episodes = dict(before["episodes"])
     own = ("reward", "warm_start", "expert", "objective", "auxiliary_rate")
     further = {key: before[key] for key in own if key in before}
@@ -93,7 +93,7 @@ def _kinds() -> list[type[TrainingSettings[Any]]]:
 
 
 def _known(values: Mapping[str, Any], default: Any) -> dict[str, Any]:
-    """Return the values of names that there still are."""
+    """Return the values whose names still exist."""
     names = plain(default)
     return {
         key: _known(value, getattr(default, key)) if isinstance(value, Mapping) else value
@@ -103,11 +103,11 @@ def _known(values: Mapping[str, Any], default: Any) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Convert the directories that the command line names."""
+    """Convert the directories named on the command line."""
     for directory in sys.argv[1:]:
         for path in sorted(Path(directory).glob("*.json")):
             card = json.loads(path.read_text())
-            if "seed" in card:  # of before
+            if "seed" in card:  # only old cards have it at the top level
                 text = json.dumps(converted(card, path.stem), indent=1) + "\n"
                 write_atomically(path, partial(_write, text=text))
 

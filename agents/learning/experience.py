@@ -1,4 +1,4 @@
-"""Experience: many environments that advance together, with one inference for all of them a step; and evaluation."""
+"""Collect experience in many environments with one batched inference per step, and evaluate policies."""
 
 from __future__ import annotations
 
@@ -19,37 +19,37 @@ from desim.exceptions import InvalidConfiguration
 __all__ = ["Arrays", "Collector", "Experience", "Lane", "Measure", "concatenated", "evaluate", "mean_of"]
 
 Arrays = dict[str, NDArray[Any]]
-"""Parts of observations by name."""
+"""Observations: an array per part, by name."""
 
 Measure = Callable[[gymnasium.Env[Any, Any]], dict[str, float]]
-"""Called with an environment whose episode has ended; returns measures by name."""
+"""Function that is called with an environment at the end of an episode and returns measures by name."""
 
 PER_STEP = ("actions", "log_probs", "values", "rewards", "elapsed", "ends", "final_values", "valid")
-"""What is noted of each step beside observations."""
+"""Arrays of an experience with one entry per step, besides the observations."""
 
 AT_ONCE = 512
-"""Decisions about which a policy is asked together after the fact."""
+"""Batch size for values and actions that are computed after the episode."""
 
 TOGETHER = 32
-"""Most environments that advance at the same time in an evaluation."""
+"""Largest number of environments that advance at the same time in an evaluation."""
 
 
 @dataclass
 class Experience:
-    """What N environments went through in T steps.
+    """Transitions of N environments over T steps.
 
     Attributes
     ----------
     observations : dict of str to array, shape (T, N, ...)
-        What was seen before each action.
+        Observations before each action.
     actions : array, shape (T, N, ...)
-        What was done.
+        Actions taken.
     log_probs, values : array of float, shape (T, N)
-        Of the actions and observations, by the policy that acted.
+        Log-probabilities of the actions and values of the observations, by the policy that acted.
     rewards : array of float, shape (T, N)
-        What was earned.
+        Rewards of the actions.
     elapsed : array of float, shape (T, N)
-        Simulated time from each action to the next decision; 1 where an environment does not tell.
+        Simulated time from each action to the next decision; 1 where an environment does not report it.
     ends : array of bool, shape (T, N)
         Whether the episode ended with the action.
     final_values : array of float, shape (T, N)
@@ -57,13 +57,13 @@ class Experience:
     last_values : array of float, shape (N,)
         Values of the observations after the last step.
     valid : array of bool, shape (T, N)
-        Which steps there were: False behind the end of an episode where whole episodes were wanted.
+        Whether the step took place. When whole episodes are collected, steps after the end of one are False.
     group_size : int
-        Neighbouring environments that faced the same episodes.
+        Number of neighbouring environments that faced the same episodes.
     episodes : list of dict
-        ``return``, ``length`` and, if told so, measures of each episode that ended.
+        ``return``, ``length`` and any further measures of each episode that ended.
     seconds : dict of str to float
-        Wall time by what it was spent on: ``simulate`` and ``infer``.
+        Wall-clock time spent on ``simulate`` and on ``infer``.
     """
 
     observations: Arrays
@@ -82,11 +82,11 @@ class Experience:
 
     @property
     def num_steps(self) -> int:
-        """How many decisions it holds."""
+        """Number of valid steps."""
         return int(self.valid.sum())
 
     def in_a_row(self, array: NDArray[Any]) -> NDArray[Any]:
-        """Return the valid steps of an array of shape (T, N, ...) in a row: a view if all of them are."""
+        """Return the valid steps of an array of shape (T, N, ...) on one axis; a view if all steps are valid."""
         if self.valid.all() and array.flags.c_contiguous:
             return array.reshape(-1, *array.shape[2:])
         chosen: NDArray[Any] = array[self.valid]
@@ -94,24 +94,24 @@ class Experience:
 
 
 def concatenated(parts: Sequence[Experience], group_size: int = 1) -> Experience:
-    """Return experience side by side, as that of all its environments.
+    """Join several experiences along the axis of environments.
 
     Parameters
     ----------
     parts : sequence of Experience
-        Of the same environments' kind; shorter ones are filled up with steps that are not valid.
+        Experience of environments of the same kind; shorter parts are padded with invalid steps.
     group_size : int
-        Neighbouring environments of the whole that faced the same episodes.
+        Number of neighbouring environments in the result that faced the same episodes.
 
     Returns
     -------
     Experience
-        Environments in the order of the parts; the seconds are the largest of each kind.
+        Experience of all environments in the order of the parts; of each kind of seconds, the largest value.
     """
     length = max(len(part.rewards) for part in parts)
 
     def joined(arrays: list[NDArray[Any]]) -> NDArray[Any]:
-        """Return arrays side by side, filled up with zeros."""
+        """Return arrays joined along axis 1, padded with zeros."""
         if any(len(array) < length for array in arrays):
             rests = [(0, length - len(array)) for array in arrays]
             arrays = [np.pad(a, [rest, *[(0, 0)] * (a.ndim - 1)]) for a, rest in zip(arrays, rests, strict=True)]
@@ -129,14 +129,14 @@ def concatenated(parts: Sequence[Experience], group_size: int = 1) -> Experience
 
 
 class Lane:
-    """One environment and its episode so far.
+    """One environment and its current episode.
 
-    Environments of desim are not asked for what they show before all of them are, by ``show``.
+    Environments of desim are not encoded one by one; :func:`show` encodes all of them together.
 
     Parameters
     ----------
     gym_env : gymnasium.Env
-        Observations that are arrays, not dictionaries, become ``{"observation": array}``.
+        Environment to step. Observations that are plain arrays become ``{"observation": array}``.
     """
 
     def __init__(self, gym_env: gymnasium.Env[Any, Any]) -> None:
@@ -153,7 +153,7 @@ class Lane:
         self._see(self.gym_env.reset(seed=seed)[0])
 
     def step(self, action: Any) -> tuple[float, bool, bool, float]:
-        """Act; return the reward, whether the episode is terminated, whether it is truncated, and the time it took."""
+        """Take an action; return reward, whether the episode is terminated or truncated, and the elapsed time."""
         self.actions.append(action)
         self.has_moved = True
         if self.simulated is not None:
@@ -170,25 +170,25 @@ class Lane:
 
     @property
     def forced(self) -> bool:
-        """Whether it is known that nothing depends on the next action."""
+        """Whether the next action is known to have no effect."""
         return self.simulated is not None and self.simulated.encoder.forced(self.simulated.observation)
 
     @property
     def observation(self) -> Arrays:
-        """What the environment shows now."""
+        """Current observation."""
         return self._seen if self.simulated is None else self.simulated.observe()
 
     def outcome(self, measure: Measure | None) -> dict[str, float]:
-        """Return what has come of an episode that is over."""
+        """Return the return, length and measures of a finished episode."""
         measured = {} if measure is None else measure(self.gym_env)
         return {"return": self.earned, "length": float(len(self.actions)), **measured}
 
     def state(self) -> dict[str, Any]:
-        """Return where the environment stands, as plain values: its seed, and the actions since."""
+        """Return the state of the episode as plain values: its seed and the actions since."""
         return {"seed": self.seed, "actions": [np.asarray(action).tolist() for action in self.actions]}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go to where an environment stood, by doing the same again."""
+        """Restore a state by replaying its actions from the seed."""
         self.begin(state["seed"])
         space = self.gym_env.action_space
         for action in state["actions"]:
@@ -196,14 +196,14 @@ class Lane:
 
 
 def show(lanes: Sequence[Lane], into: Arrays) -> None:
-    """Write what some environments show into arrays, a row each.
+    """Write the observations of some environments into arrays, one row per environment.
 
     Parameters
     ----------
     lanes : sequence of Lane
-        At least one; all of the same kind.
+        One or more environments of the same kind.
     into : dict of str to numpy.ndarray
-        Arrays by name, with a leading axis of the number of lanes.
+        Arrays by name, whose first axis has the length of ``lanes``.
     """
     simulated = [lane.simulated for lane in lanes if lane.simulated is not None]
     if simulated:
@@ -215,7 +215,7 @@ def show(lanes: Sequence[Lane], into: Arrays) -> None:
 
 
 def room_for(lane: Lane, shape: tuple[int, ...]) -> Arrays:
-    """Return arrays of zeros for what environments like this one show, with leading axes of a shape."""
+    """Return arrays of zeros for observations of this kind of environment, with the given leading axes."""
     return {
         name: np.zeros((*shape, *np.shape(array)), _single(np.asarray(array).dtype))
         for name, array in lane.observation.items()
@@ -223,27 +223,27 @@ def room_for(lane: Lane, shape: tuple[int, ...]) -> Arrays:
 
 
 class Collector:
-    """Lets a policy act in many environments at once, in this process.
+    """Collector of experience: a policy acts in many environments at once, in this process.
 
-    Environments that have ended are reset at once, each with a seed from a generator of its own.
+    An environment whose episode has ended is reset immediately; each has its own generator of episode seeds.
 
     Parameters
     ----------
     make_env : callable
-        Returns a new environment, any of Gymnasium.
+        Function that returns a new Gymnasium environment.
     seeds : sequence of numpy.random.SeedSequence
-        One for each environment. Environments with equal seeds face the same episodes.
+        Seed of each environment. Environments with equal seeds face the same episodes.
     rng : numpy.random.Generator
-        For the sampled actions.
+        Generator for sampled actions.
     measure : callable, optional
-        Called with an environment whose episode has ended; returns measures by name.
+        Function that is called with an environment at the end of an episode and returns measures by name.
     group_size : int
-        Neighbouring environments with equal seeds.
+        Number of neighbouring environments with equal seeds.
 
     Raises
     ------
     InvalidConfiguration
-        If there is no environment.
+        If ``seeds`` is empty.
     """
 
     def __init__(
@@ -256,7 +256,7 @@ class Collector:
         group_size: int = 1,
     ) -> None:
         if not seeds:
-            raise InvalidConfiguration("experience needs at least one environment")
+            raise InvalidConfiguration("seeds: got none, expected one for each environment, at least one")
         self.rng = rng
         self.measure = measure
         self.group_size = group_size
@@ -269,19 +269,19 @@ class Collector:
         self._lanes[number].begin(int(self._seeds[number].integers(2**31)))
 
     def state(self) -> dict[str, Any]:
-        """Return where all environments and the generators stand, as plain values."""
+        """Return the state of all environments and generators as plain values."""
         envs = [
             lane.state() | {"rng": rng.bit_generator.state} for lane, rng in zip(self._lanes, self._seeds, strict=True)
         ]
         return {"rng": self.rng.bit_generator.state, "envs": envs}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go to where a collector with as many environments stood, by doing the same again.
+        """Restore the state of a collector with the same number of environments by replaying actions.
 
         Parameters
         ----------
         state : dict
-            Of :meth:`state`.
+            Result of :meth:`state`.
 
         Raises
         ------
@@ -289,18 +289,18 @@ class Collector:
             If the number of environments differs.
         """
         if len(state["envs"]) != len(self._lanes):
-            raise InvalidConfiguration(f"a state of {len(state['envs'])} environments, there are {len(self._lanes)}")
+            raise InvalidConfiguration(f"state: got {len(state['envs'])} environments, expected {len(self._lanes)}")
         self.rng.bit_generator.state = state["rng"]
         for lane, rng, before in zip(self._lanes, self._seeds, state["envs"], strict=True):
             rng.bit_generator.state = before["rng"]
             lane.restore(before)
 
     def collect(self, policy: Policy, num_steps: int) -> Experience:
-        """Act for a number of steps T in every environment, from where they stand; all of them are valid."""
+        """Return experience of T further steps in every environment; all steps are valid."""
         return self._run(policy, num_steps, whole=False)
 
     def collect_episodes(self, policy: Policy, longest: int) -> Experience:
-        """Begin an episode in every environment and act to its end; one that is longer counts as truncated there."""
+        """Return one whole episode of every environment; one of more than ``longest`` steps is truncated there."""
         for number, lane in enumerate(self._lanes):
             if lane.actions:
                 self._begin(number)
@@ -329,7 +329,7 @@ class Collector:
 
 
 class _Notes:
-    """The arrays of experience while it is made."""
+    """Arrays of an experience while it is collected."""
 
     def __init__(self, lanes: list[Lane], num_steps: int, policy: Policy) -> None:
         self.lanes, self.policy = lanes, policy
@@ -339,7 +339,7 @@ class _Notes:
         shape = (num_steps, len(lanes))
         self.observations = room_for(lanes[0], (num_steps + 1, len(lanes)))
         for lane in lanes:
-            lane.has_moved = True  # since nothing is noted yet
+            lane.has_moved = True  # no observation is stored yet
         space = lanes[0].gym_env.action_space
         self.actions = np.zeros((*shape, *(space.shape or ())), space.dtype or np.int64)
         self.log_probs, self.values, self.final_values = (np.zeros(shape, np.float32) for _ in range(3))
@@ -349,12 +349,12 @@ class _Notes:
         self.truncated: list[tuple[int, int, Arrays]] = []
 
     def see(self, step: int) -> Arrays:
-        """Note what every environment shows, and return it."""
+        """Store and return the observation of every environment."""
         seen = {name: array[step] for name, array in self.observations.items()}
         moved = [number for number, lane in enumerate(self.lanes) if lane.has_moved]
         if len(moved) == len(self.lanes):
             show(self.lanes, seen)
-        else:  # those that have come to their end show what they did a step before
+        else:  # environments whose episode is over repeat the observation of the step before
             still = [number for number, lane in enumerate(self.lanes) if not lane.has_moved]
             fresh = {name: np.empty_like(array[: len(moved)]) for name, array in seen.items()}
             if moved:
@@ -367,7 +367,7 @@ class _Notes:
         return seen
 
     def act(self, step: int, rng: np.random.Generator) -> Any:
-        """Note what is seen and done; return the action of each environment."""
+        """Store observations and actions; return the action of each environment."""
         seen = self.see(step)
         begin = time.perf_counter()
         if self.policy.apart and all(lane.forced for lane in self.lanes):
@@ -384,21 +384,21 @@ class _Notes:
         return chosen.tolist() if chosen.ndim == 1 else chosen
 
     def end(self, step: int, number: int, *, truncated: bool, measure: Measure | None) -> None:
-        """Note the end of an episode."""
+        """Store the end of an episode."""
         lane = self.lanes[number]
         self.ends[step, number] = True
-        if truncated:  # copied, since an environment may write the next observation into the same array
+        if truncated:  # copied because an environment may write the next observation into the same array
             self.truncated.append((step, number, {name: np.array(array) for name, array in lane.observation.items()}))
         self.episodes.append(lane.outcome(measure))
 
     def _note_actions(self, at: Any, distribution: Distribution, rng: np.random.Generator) -> None:
-        """Draw actions, of one step or of some steps and environments."""
+        """Sample actions for one step, or for some steps and environments."""
         actions = distribution.sample(rng)
         self.actions[at] = actions.cpu().numpy()
         self.log_probs[at] = distribution.log_prob(actions).cpu().numpy()
 
     def _make_good(self, length: int, rng: np.random.Generator) -> None:
-        """Note the values of all decisions, and the actions that nothing depended on."""
+        """Fill in the values of all decisions, and the actions that had no effect."""
         policy: Any = self.policy
         rows = self.valid[:length].nonzero()
         for first in range(0, len(rows[0]), AT_ONCE):
@@ -412,7 +412,7 @@ class _Notes:
                 self._note_actions((part[0][left], part[1][left]), policy.distribution(few), rng)
 
     def experience(self, length: int, group_size: int, rng: np.random.Generator) -> Experience:
-        """Return all that was noted in a number of steps."""
+        """Return the experience of the first ``length`` steps."""
         seen = self.see(length)
         begin = time.perf_counter()
         if self.policy.apart:
@@ -435,7 +435,7 @@ class _Notes:
 
 
 def _single(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the type in which a policy sees numbers."""
+    """Return the type of the policy's inputs: single instead of double precision."""
     return np.dtype(np.float32) if dtype == np.float64 else dtype
 
 
@@ -447,20 +447,20 @@ def evaluate(
     measure: Measure | None = None,
     rng: np.random.Generator | None = None,
 ) -> list[dict[str, float]]:
-    """Let a policy act through one episode for each seed.
+    """Run a policy for one episode per seed.
 
     Parameters
     ----------
     policy : Policy
-        Who acts; it does not learn, nor do its normalizers.
+        Policy to evaluate; neither its weights nor its normalizers change.
     make_env : callable
-        Returns a new environment.
+        Function that returns a new environment.
     seeds : sequence of int
-        Of the episodes.
+        Seeds of the episodes.
     measure : callable, optional
-        Called with the environment at the end of an episode; returns measures by name.
+        Function that is called with the environment at the end of an episode and returns measures by name.
     rng : numpy.random.Generator, optional
-        Draws the actions; without it the most likely ones are taken.
+        Generator for sampled actions. Default: take the most likely action.
 
     Returns
     -------
@@ -472,7 +472,7 @@ def evaluate(
     device = next(policy.parameters()).device
     waiting = iter(enumerate(seeds))
     found: list[dict[str, float]] = [{} for _ in seeds]
-    active: list[tuple[int, Lane]] = []  # each with the place of its seed
+    active: list[tuple[int, Lane]] = []  # each with the position of its seed
     for lane in [Lane(make_env()) for _ in range(min(TOGETHER, len(seeds)))]:
         place, seed = next(waiting)
         lane.begin(seed)
@@ -507,7 +507,7 @@ def evaluate(
 
 
 def _waits_to_its_end(lane: Lane) -> bool:
-    """Go on to where something depends on the action; return whether the episode ends before."""
+    """Advance to the next action that has an effect; return whether the episode ends before it."""
     while lane.forced:
         _, terminated, truncated, _ = lane.step(0)
         if terminated or truncated:
@@ -516,12 +516,12 @@ def _waits_to_its_end(lane: Lane) -> bool:
 
 
 def mean_of(episodes: Sequence[dict[str, float]]) -> dict[str, float]:
-    """Return the mean of every measure over episodes, all with the same names; none if there is no episode.
+    """Return the mean of every measure over episodes; empty if there are none.
 
     Parameters
     ----------
     episodes : sequence of dict
-        Measures by name.
+        Measures of each episode, all with the same names.
     """
     if not episodes:
         return {}

@@ -1,6 +1,6 @@
-"""Behavioural cloning: a policy learns to do what an expert would do, as a warm start.
+"""Imitation learning: train a policy to act like an expert, as a warm start.
 
-Experts are rules over what the policy sees, or any agents of the problem, which see all that there is.
+An expert is either a rule over the policy's own inputs or any agent of the problem, which sees the full observation.
 """
 
 from __future__ import annotations
@@ -25,52 +25,54 @@ from desim.exceptions import InvalidConfiguration
 __all__ = ["EXPERT", "Advised", "Expert", "advice", "clone", "imitate"]
 
 EXPERT = "expert"
-"""Part of an observation: what an expert would do about it."""
+"""Name of the part of an observation that holds the expert's action."""
 
 UNKNOWN = -1
-"""What stands there where no action of the policy would be the same; NaN if actions are several numbers."""
+"""Label where no action of the policy matches the expert's decision; NaN if an action is a vector."""
 
 Expert = Callable[[Arrays], NDArray[Any]]
-"""Returns the action for each of a batch of encoded observations."""
+"""Function that returns the action for each of a batch of encoded observations."""
 
 
 class Advised(gymnasium.Wrapper[Arrays, Any, Arrays, Any]):
-    """An environment whose observations tell what an agent would do, as an action under :data:`EXPERT`.
+    """Environment whose observations are labelled with an expert's action, under :data:`EXPERT`.
 
-    The agent sees what agents see, not what is encoded. It is asked at every decision, whatever was done at the last
-    one, so that it has to do without a memory of its own answers.
+    The expert sees the full observation instead of the encoded one. It labels every decision, but its decisions are
+    not carried out, so it must not rely on a memory of its own answers.
 
     Parameters
     ----------
     env : SchedulingEnv
-        With an encoder that is a :class:`~desim.envs.base.Translator`.
+        Environment to label. Its encoder must be a :class:`~desim.envs.base.Translator`.
     agent : Agent
-        The expert.
+        Expert.
 
     Raises
     ------
     InvalidConfiguration
-        If its answers cannot be told in actions.
+        If the encoder cannot translate the expert's decisions into actions.
     """
 
     def __init__(self, env: SchedulingEnv, agent: Agent) -> None:
         super().__init__(env)
         name = getattr(agent, "name", type(agent).__name__)
         if not hasattr(env.encoder, "action_of"):
-            raise InvalidConfiguration(f"{type(env.encoder).__name__} cannot tell an answer of {name} as an action")
+            raise InvalidConfiguration(
+                f"{type(env.encoder).__name__} has no action_of, which {name} needs as an expert"
+            )
         self._base, self._agent = env, agent
         env.forks = hasattr(agent, "attach")
         shape = env.action_space.shape or ()
         self._unknown = np.full(shape, np.nan, np.float32) if shape else np.array(UNKNOWN, np.int64)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Arrays, dict[str, Any]]:
-        """Begin an episode, of the agent too."""
+        """Begin an episode; reset the environment and the expert."""
         encoded, info = self._base.reset(seed=seed, options=options)
         introduce(self._agent, self._base.simulation)
         return self._with_advice(encoded), info
 
     def step(self, action: Any) -> tuple[Arrays, float, bool, bool, dict[str, Any]]:
-        """Act; what the agent says is not followed."""
+        """Take an action; the expert's action is only a label."""
         encoded, reward, terminated, truncated, info = self._base.step(action)
         return self._with_advice(encoded), reward, terminated, truncated, info
 
@@ -84,20 +86,20 @@ class Advised(gymnasium.Wrapper[Arrays, Any, Arrays, Any]):
 
 
 def advice(shown: Arrays) -> NDArray[Any]:
-    """Return what the agent of :class:`Advised` would do: the expert of such environments."""
+    """Return the expert's actions of :class:`Advised` environments; use it as ``expert`` of :func:`imitate`."""
     return shown[EXPERT]
 
 
 def _improbability(distribution: Distribution, wanted: Tensor) -> Tensor:
-    """Return minus the logarithm of the probability of actions, shape (B,)."""
+    """Return the negative log-probability of actions, shape (B,)."""
     return -distribution.log_prob(wanted)
 
 
 Compare = Callable[[NDArray[np.int64]], tuple[Tensor, Tensor]]
-"""Returns of some samples, by their places, the loss, and for which of them policy and expert agree."""
+"""Function that returns, for samples given by position, the loss and whether policy and expert agree on each."""
 
 
-@one_thread()  # sums of gradients from several threads would not be the same again
+@one_thread()  # sums of gradients over several threads are not reproducible
 def imitate(
     learner: Learner,
     collect: Callable[[], Experience],
@@ -111,33 +113,34 @@ def imitate(
     distance: Callable[[Distribution, Tensor], Tensor] = _improbability,
     agrees: Callable[[Tensor, Tensor], Tensor] = torch.eq,
 ) -> list[float]:
-    """Train a policy to act as an expert would, and its critic on what it earns meanwhile.
+    """Train a policy to imitate an expert (DAgger), and its critic on the rewards earned meanwhile.
 
-    The policy itself acts, so that it learns what to do where its own mistakes lead: Ross, Gordon and Bagnell, "A
-    reduction of imitation learning and structured prediction to no-regret online learning", AISTATS 2011 (DAgger).
+    The policy itself acts, so it also learns what to do in states that its own mistakes lead to. Source: Ross, Gordon
+    and Bagnell, "A reduction of imitation learning and structured prediction to no-regret online learning", AISTATS
+    2011.
 
     Parameters
     ----------
     learner : Learner
-        Whose policy is trained in place; its own optimizer is not touched.
+        Learner whose policy is trained in place; its own optimizer is not touched.
     collect : callable
-        Returns experience of the policy.
+        Function that returns new experience of the policy.
     expert : callable
-        What should have been done; below 0, or NaN, where it cannot be told, which is not learned from.
+        Function that returns the expert's actions. Samples labelled below 0 or NaN are skipped.
     rounds : int
-        How often experience is collected and learned from.
+        Number of rounds of collecting experience and learning.
     epochs : int
-        How often each sample is used in a round.
+        Number of passes over the samples per round.
     minibatch_size : int
-        Samples a step.
+        Number of samples per optimizer step.
     learning_rate : float
-        Of Adam, at the beginning; it falls to a tenth of this.
+        Initial learning rate of Adam; it falls to a tenth of this.
     memory : int
-        The experience of how many rounds, the last ones, is learned from.
+        Number of most recent rounds whose experience is learned from.
     distance : callable
-        Returns how far a batch of distributions is from a batch of actions, shape (B,); by default by probability.
+        Loss between a batch of distributions and a batch of actions, shape (B,). Default: negative log-probability.
     agrees : callable
-        Tells of a batch of most likely actions and of the expert's which are the same, shape (B,).
+        Function that returns which of the policy's most likely actions equal the expert's, shape (B,).
 
     Returns
     -------
@@ -147,7 +150,7 @@ def imitate(
     Raises
     ------
     InvalidConfiguration
-        If a round brings nothing to learn from.
+        If a round has no sample to learn from.
     """
     student = _Student(learner, minibatch_size, learning_rate, distance, agrees)
     agreements, remembered = [], list[_Lesson]()
@@ -159,24 +162,24 @@ def imitate(
 
 
 class _Lesson:
-    """Samples of experience, and what the expert would have done."""
+    """Samples of one round, with the expert's actions."""
 
     def __init__(self, learner: Learner, experience: Experience, expert: Expert) -> None:
         shown = {name: experience.in_a_row(array) for name, array in experience.observations.items()}
         wanted = expert(shown)
-        experience.observations.pop(EXPERT, None)  # nothing that the policy sees
+        experience.observations.pop(EXPERT, None)  # the policy must not see the label
         samples = learner.samples(experience)
         self.wanted = to_tensors({"actions": wanted}, samples.targets.device)["actions"]
         known = ~self.wanted.isnan().any(1) if self.wanted.dim() > 1 else self.wanted >= 0
         if not known.any():
-            raise InvalidConfiguration("there is nothing to imitate: no action of the policy does as the expert does")
+            raise InvalidConfiguration("nothing to imitate: no action of the policy matches any decision of the expert")
         if not known.all():
             samples, self.wanted = samples.part(known.nonzero()[:, 0]), self.wanted[known]
         self.samples = samples
 
 
 def _joined(lessons: list[_Lesson]) -> tuple[Samples, Tensor]:
-    """Return lessons as one."""
+    """Return the samples and expert actions of all rounds together."""
     if len(lessons) == 1:
         return lessons[0].samples, lessons[0].wanted
     parts = [lesson.samples for lesson in lessons]
@@ -191,14 +194,14 @@ def _joined(lessons: list[_Lesson]) -> tuple[Samples, Tensor]:
 
 
 def _imitate_in(lessons: list[_Lesson], student: _Student, rates: Iterator[float], epochs: int) -> float:
-    """Learn what the expert would have done; return the agreement in the last round's experience, before."""
+    """Learn from the expert's actions; return the agreement on the last round's samples before learning."""
     learner = student.learner
     agreed = _agreement(student, lessons[-1]) if len(lessons) > 1 else None
     samples, wanted = _joined(lessons)
     device = samples.targets.device
 
     def compare(rows: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
-        """Return the loss of actor and critic, and where the actor agrees."""
+        """Return the loss of actor and critic, and whether the actor agrees."""
         places = torch.from_numpy(rows).to(device)
         part = samples.part(places)
         distribution, values = learner.policy(part.observations)
@@ -214,7 +217,7 @@ def _imitate_in(lessons: list[_Lesson], student: _Student, rates: Iterator[float
 
 @torch.inference_mode()
 def _agreement(student: _Student, lesson: _Lesson) -> float:
-    """Return the share of a lesson in which the policy would do as the expert."""
+    """Return the share of samples on which policy and expert agree."""
     agreed, minibatch_size = 0, student.minibatch_size
     for begin in range(0, len(lesson.wanted), minibatch_size):
         places = torch.arange(begin, min(begin + minibatch_size, len(lesson.wanted)), device=lesson.wanted.device)
@@ -235,26 +238,26 @@ def clone(
     minibatch_size: int = 128,
     learning_rate: float = 1e-3,
 ) -> list[float]:
-    """Train a policy on what an expert did, without acting itself.
+    """Train a policy on recorded decisions of an expert (behavioural cloning).
 
     Parameters
     ----------
     learner : Learner
-        Whose policy is trained in place; its own optimizer and its critic are not touched.
+        Learner whose policy is trained in place; its own optimizer and its critic are not touched.
     observations : dict of str to array, shape (S, ...)
-        What the expert saw.
+        Observations of the expert.
     actions : array, shape (S, ...)
-        What it did.
+        Actions of the expert.
     distance : callable
-        Returns how far a batch of distributions is from a batch of actions, shape (B,).
+        Loss between a batch of distributions and a batch of actions, shape (B,).
     agrees : callable
-        Tells of a batch of most likely actions and of what the expert did which are the same, shape (B,).
+        Function that returns which of the policy's most likely actions equal the expert's, shape (B,).
     epochs : int
-        How often each sample is used.
+        Number of passes over the samples.
     minibatch_size : int
-        Samples a step.
+        Number of samples per optimizer step.
     learning_rate : float
-        Of Adam, at the beginning; it falls to a twentieth of this.
+        Initial learning rate of Adam; it falls to a twentieth of this.
 
     Returns
     -------
@@ -264,15 +267,15 @@ def clone(
     Raises
     ------
     InvalidConfiguration
-        If there are no samples.
+        If ``actions`` is empty.
     """
     if not len(actions):
-        raise InvalidConfiguration("there is nothing to imitate: the expert never had a choice")
+        raise InvalidConfiguration("nothing to imitate: the expert never had a choice")
     policy = learner.policy
     device = next(policy.parameters()).device
 
     def compare(rows: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
-        """Return the loss of the actor and of what it learns beside, and where the actor agrees."""
+        """Return the loss of the actor and of its auxiliary task, and whether the actor agrees."""
         shown = to_tensors({name: array[rows] for name, array in observations.items()}, device)
         wanted = to_tensors({"actions": actions[rows]}, device)["actions"]
         distribution, _ = policy(shown)
@@ -288,7 +291,7 @@ def clone(
 
 
 class _Student:
-    """A policy with an optimizer of its own, so that the learner's is as it was when it goes on by itself."""
+    """A policy with a separate optimizer for imitation, so that the learner's optimizer keeps its state."""
 
     def __init__(
         self,
@@ -304,7 +307,7 @@ class _Student:
         self.optimizer = torch.optim.Adam(learner.policy.parameters(), lr=learning_rate)
 
     def learn(self, size: int, compare: Compare, rates: Iterator[float]) -> float:
-        """Use each sample once, in random order, a step at each rate; return the share of those that agreed."""
+        """Use each sample once in random order, with one rate per step; return the share that agreed."""
         order = self.learner.rng.permutation(size)
         agreed = 0
         parts = np.split(order, range(self.minibatch_size, size, self.minibatch_size))

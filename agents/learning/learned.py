@@ -1,4 +1,4 @@
-"""Agents with trained weights: what they are made of besides these, and how they are read."""
+"""Base classes of agents with trained weights: their configuration, and how they are loaded."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ AnyPolicy = TypeVar("AnyPolicy", bound=Policy)
 
 
 def plain(value: Any) -> Any:
-    """Return nested dataclasses as plain values, for a card: a tuple becomes a list, since JSON knows no tuples."""
+    """Return nested dataclasses as plain values for a model card; tuples become lists, as in JSON."""
     if is_dataclass(value):
         return {one.name: plain(getattr(value, one.name)) for one in fields(value)}
     return [plain(part) for part in value] if isinstance(value, tuple) else value
 
 
 def restored(default: Any, values: Mapping[str, Any]) -> Any:
-    """Return nested dataclasses of the plain values that a card holds, as by default where a value is missing.
+    """Return nested dataclasses from the plain values of a model card.
 
     Parameters
     ----------
     default : dataclass
-        Says what the values are to become.
+        Instance that gives the type, and the values that are missing in the card.
     values : mapping
-        Of :func:`plain`.
+        Result of :func:`plain`.
 
     Returns
     -------
     dataclass
-        Of the same type.
+        Instance of the type of ``default``.
 
     Raises
     ------
     InvalidConfiguration
-        If there is a value of a name that is not known.
+        If a name in ``values`` is unknown.
     """
     found = dict(values)
     for one in fields(default):
@@ -58,57 +58,57 @@ def restored(default: Any, values: Mapping[str, Any]) -> Any:
     try:
         return replace(default, **found)
     except TypeError as error:
-        raise InvalidConfiguration(f"no {type(default).__name__}: {error}") from error
+        raise InvalidConfiguration(f"{type(default).__name__} cannot be made from these values: {error}") from error
 
 
 @dataclass(frozen=True)
 class AgentConfig(Generic[AnyPolicy]):
-    """Base class of what agents are made of besides their weights: frozen dataclasses of plain values.
+    """Base class of agent configurations: frozen dataclasses of plain values that, with weights, define an agent.
 
     Attributes
     ----------
     agent_kind : str
-        What a card calls agents of this kind, and what their names begin with, for example ``"split-window"``.
+        Kind of agent in model cards and prefix of agent names, for example ``"split-window"``.
     acts_with : str
-        What the names of the weights begin with that are needed to act. Of large networks these alone are stored, in
-        half precision; the others are needed to learn on, for which there are checkpoints. By default, all are stored.
+        Prefix of the weights that are needed to act. If it is set, as for large networks, only these weights are
+        stored, in half precision; further training starts from a checkpoint. Default: all weights are stored.
     """
 
     agent_kind: ClassVar[str]
     acts_with: ClassVar[str] = ""
 
     def policy(self, rng: np.random.Generator) -> AnyPolicy:
-        """Return a new network, actor and critic, with weights from a generator."""
+        """Return a new actor-critic network with random weights."""
         raise NotImplementedError
 
     @classmethod
     def load(cls, stem: str | Path, changes: Mapping[str, Any] | None = None) -> tuple[Self, AnyPolicy]:
-        """Return a configuration and its network, with trained weights.
+        """Load a configuration and its network with trained weights.
 
         Parameters
         ----------
         stem : str or Path
-            The files, without ``.safetensors`` and ``.json``.
+            Path of the two files without ``.safetensors`` and ``.json``.
         changes : dict, optional
-            What is to be otherwise than in the card.
+            Values that override those of the model card, by name.
 
         Returns
         -------
         tuple of AgentConfig and Policy
-            What the agent is made of.
+            Configuration and network.
 
         Raises
         ------
         RecordError
             If the files are missing or broken, or the weights do not fit.
         InvalidConfiguration
-            If they hold something else.
+            If the files hold another kind of agent, or a value is unknown.
         """
         tensors, card = load_weights(Path(stem))
         values = card.get("config")
         if card.get("agent") != cls.agent_kind or not isinstance(values, dict):
             found = f"{card.get('agent')!r} with the configuration {values!r}"
-            raise InvalidConfiguration(f"{stem} holds no {cls.agent_kind} agent but {found}")
+            raise InvalidConfiguration(f"{stem}: got an agent {found}, expected {cls.agent_kind!r}")
         try:
             config: Self = restored(cls(), {**values, **(changes or {})})
             policy = config.policy(np.random.default_rng(0))
@@ -121,19 +121,19 @@ class AgentConfig(Generic[AnyPolicy]):
 
 
 class LearnedAgent(Named):
-    """Base class of agents with trained weights, which are named after these.
+    """Base class of agents with trained weights; an agent is named after its weights.
 
     Attributes
     ----------
     config_type : type
-        What they are made of besides their weights.
+        Type of the configuration.
     """
 
     config_type: ClassVar[type[AgentConfig[Any]]]
 
     @classmethod
     def of(cls, config: Any, policy: Any, *, name: str) -> Self:
-        """Return the agent of a configuration and a network; its name is for records and tables."""
+        """Return the agent of a configuration and a network; the name appears in records and tables."""
         return cls(policy, config, name=name)  # type: ignore[call-arg]  # as most agents are made
 
     @classmethod
@@ -143,21 +143,21 @@ class LearnedAgent(Named):
         Parameters
         ----------
         stem : str or Path
-            The files, without ``.safetensors`` and ``.json``.
+            Path of the two files without ``.safetensors`` and ``.json``.
         **changes : object
-            What is to be otherwise than in the card.
+            Values that override those of the model card, by name.
 
         Returns
         -------
         LearnedAgent
-            Its name has the kind of agent and the path, such as ``"graph:./out/mine"``.
+            Agent whose name is made of its kind and the path, such as ``"graph:./out/mine"``.
 
         Raises
         ------
         RecordError
             If the files are missing or broken.
         InvalidConfiguration
-            If they hold something else.
+            If the files hold another kind of agent, or a value is unknown.
         """
         config, policy = cls.config_type.load(stem, changes)
         path = str(stem) if "/" in str(stem) else f"./{stem}"
@@ -170,14 +170,14 @@ class LearnedAgent(Named):
         Parameters
         ----------
         name : str
-            For example ``"tpch-makespan"``, which makes the agent ``"graph:tpch-makespan"``.
+            Name of the weights, for example ``"tpch-makespan"`` for the agent ``"graph:tpch-makespan"``.
         **changes : object
-            As for :meth:`load`.
+            Same as for :meth:`load`.
 
         Raises
         ------
         InvalidConfiguration
-            If there is none of this name.
+            If there are no weights of this name.
         """
         kind = cls.config_type.agent_kind
         config, policy = cls.config_type.load(pretrained_stem(name, kind), changes)
@@ -185,13 +185,13 @@ class LearnedAgent(Named):
 
     @classmethod
     def named(cls, source: str, **changes: Any) -> Self:
-        """Return the agent of weights that are given by a pretrained name, or by a path, which has a slash in it.
+        """Return the agent with weights given by a pretrained name or a path.
 
         Parameters
         ----------
         source : str
-            What stands behind the kind in the name of an agent.
+            Part of the agent's name after its kind. With a slash it is a path, otherwise a pretrained name.
         **changes : object
-            As for :meth:`load`.
+            Same as for :meth:`load`.
         """
         return cls.load(source, **changes) if "/" in source else cls.pretrained(source, **changes)

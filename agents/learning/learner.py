@@ -1,4 +1,4 @@
-"""What the algorithms share: their settings, an optimizer, a scale of values, and a state to go on from."""
+"""Base class of the learning algorithms: settings, optimizer, value normalization, and checkpointed state."""
 
 from __future__ import annotations
 
@@ -22,48 +22,49 @@ __all__ = ["Algorithm", "Learner", "LearningConfig", "RunningMoments", "Samples"
 Floats = NDArray[np.float64]
 
 MAX_GRADIENT = 0.5
-"""Longer gradients are cut to this."""
+"""Largest norm of a gradient; longer ones are clipped."""
 
 LARGE = 1_000_000
-"""From so many weights on Adam goes through them once a step: they fit no cache, and it takes a fifth of the time."""
+"""Number of weights from which on Adam is fused: beyond the size of caches, one pass takes a fifth of the time."""
 
 
 @dataclass(frozen=True)
 class LearningConfig:
-    """How experience is learned from.
+    """Learning algorithm and its settings.
 
     Parameters
     ----------
     algorithm : str
-        "ppo": proximal policy optimization; "actor_critic": the synchronous one; "reinforce"; "q_actor_critic": that of
-        LACHESIS; or ``module:Name``, an :class:`Algorithm` of your own.
+        Learning algorithm: "ppo" (proximal policy optimization), "actor_critic" (synchronous advantage actor-critic,
+        A2C), "reinforce", "q_actor_critic" (the algorithm of LACHESIS), or module:Name of a custom Algorithm.
     learning_rate : float
-        Of Adam at the beginning.
+        Initial learning rate of Adam.
     last_rate : float
-        Part of the learning rate that is left at the end, to which it falls evenly; with 1 it stays.
+        Final learning rate as a fraction of the initial one; the rate falls linearly, and 1 keeps it constant.
     discount : float
-        Weight of what comes one decision, or one unit of time, later: gamma.
+        Discount factor gamma per decision, or per unit of time.
     decay : float
-        The lambda of generalized advantage estimation, for one decision or unit of time; of PPO and the actor-critic.
+        Lambda of generalized advantage estimation (GAE) per decision, or per unit of time. PPO and A2C only.
     time_unit : float
-        In seconds or slots: discount and decay then hold for so much simulated time, and decisions at the same instant
-        are not discounted at all (semi-Markov decision process). With 0 they hold for one decision.
+        Simulated time, in seconds or slots, over which discount and decay apply once; decisions at the same instant
+        are then not discounted (semi-Markov decision process). With 0 they apply once per decision.
     entropy : float
-        Weight of the entropy at the beginning; it falls to 0.
+        Initial weight of the entropy bonus; it falls linearly to 0.
     value_weight : float
-        Weight of the critic's loss; of PPO and the actor-critic.
+        Weight of the critic's loss. PPO and A2C only.
     clip : float
-        Of PPO: how far the ratio of probabilities may go from 1.
+        Clipping range of the probability ratio. PPO only.
     epochs : int
-        Of PPO and LACHESIS' algorithm: how often each sample is used.
+        Number of passes over the samples per update. PPO and the algorithm of LACHESIS only.
     minibatch_size : int
-        Of the same: samples in a step of the optimizer.
+        Number of samples per optimizer step. PPO and the algorithm of LACHESIS only.
     target_kl : float
-        Of PPO: an update ends when the policy has moved further than 1.5 times this, in nats; never with 0.
+        Kullback-Leibler divergence in nats; an update stops once the policy has moved by more than 1.5 times this.
+        With 0 it never stops early. PPO only.
     target_rate : float
-        Of LACHESIS' algorithm: which part of the way to the networks their targets go in an update.
+        Fraction by which the target networks move towards the networks per update. Algorithm of LACHESIS only.
     standardize : bool
-        Of REINFORCE: divide advantages by their deviation.
+        Whether to divide advantages by their standard deviation. REINFORCE only.
     """
 
     algorithm: str = "ppo"
@@ -82,7 +83,7 @@ class LearningConfig:
     standardize: bool = True
 
     def __post_init__(self) -> None:
-        """Refuse what is out of range."""
+        """Raise InvalidConfiguration if a value is out of range."""
         for name in ("learning_rate", "clip"):
             finite(name, getattr(self, name), above=0)
         for name in ("time_unit", "entropy", "value_weight", "target_kl"):
@@ -93,7 +94,7 @@ class LearningConfig:
             whole(name, getattr(self, name), least=1)
 
     def weights(self, elapsed: Floats) -> tuple[Floats, Floats]:
-        """Return discount and decay of each step, by the time that elapsed with it in seconds or slots."""
+        """Return discount and decay of each step, given its elapsed time in seconds or slots."""
         if not self.time_unit:
             return np.full_like(elapsed, self.discount), np.full_like(elapsed, self.decay)
         units = elapsed / self.time_unit
@@ -101,10 +102,10 @@ class LearningConfig:
 
 
 class RunningMoments:
-    """Mean and standard deviation of all numbers so far.
+    """Running mean and standard deviation of all numbers so far.
 
-    Source: Chan, Golub and LeVeque, "Algorithms for computing the sample variance", The American Statistician 37(3),
-    1983: how the moments of two samples are joined.
+    Source of the rule that merges the moments of two samples: Chan, Golub and LeVeque, "Algorithms for computing the
+    sample variance", The American Statistician 37(3), 1983.
     """
 
     def __init__(self) -> None:
@@ -112,11 +113,11 @@ class RunningMoments:
 
     @property
     def deviation(self) -> float:
-        """The standard deviation; 1 as long as it is not known or is 0."""
+        """Standard deviation; 1 if it is unknown or 0."""
         return math.sqrt(self.squares / self.count) if self.count > 1 and self.squares > 0 else 1.0
 
     def update(self, numbers: NDArray[np.floating]) -> None:
-        """Take in numbers of any shape."""
+        """Add numbers of any shape."""
         count = float(numbers.size)
         if not count:
             return
@@ -129,7 +130,7 @@ class RunningMoments:
         self.count = total
 
     def normalized(self, numbers: NDArray[np.floating]) -> NDArray[np.floating]:
-        """Return numbers less the mean, over the deviation."""
+        """Return numbers minus the mean, divided by the standard deviation."""
         return (numbers - self.mean) / self.deviation
 
     def restored(self, numbers: NDArray[np.floating]) -> NDArray[np.floating]:
@@ -139,19 +140,19 @@ class RunningMoments:
 
 @dataclass
 class Samples:
-    """The valid steps of some experience in a row, as tensors on the policy's device.
+    """Valid steps of some experience on one axis, as tensors on the policy's device.
 
     Attributes
     ----------
     observations : dict of str to Tensor, shape (S, ...)
-        What was seen.
+        Observations.
     actions : Tensor, shape (S, ...)
-        What was done.
+        Actions.
     log_probs, advantages, targets : Tensor, shape (S,)
-        Log-probabilities when acting, advantages, and targets of the critic on its own scale.
+        Log-probabilities at acting time, advantages, and normalized targets of the critic.
     explained_variance : float
-        Which part of the variance of the targets the critic had foreseen; NaN where all targets are equal, and as long
-        as it has learned nothing, since its values have no scale yet.
+        Share of the targets' variance that the critic explained before the update. NaN if all targets are equal, or
+        before the first update, when its values have no scale yet.
     """
 
     observations: dict[str, Tensor]
@@ -162,7 +163,7 @@ class Samples:
     explained_variance: float = math.nan
 
     def part(self, places: Tensor) -> Samples:
-        """Return some of the samples, by their places; ``index_select`` copies whole rows, a quarter of the time."""
+        """Return samples by position; ``index_select`` copies whole rows in a quarter of the time of indexing."""
         return Samples(
             {name: tensor.index_select(0, places) for name, tensor in self.observations.items()},
             self.actions.index_select(0, places),
@@ -172,7 +173,7 @@ class Samples:
         )
 
     def divided(self, number: int) -> list[Samples]:
-        """Return the samples in so many parts of about the same size, as views."""
+        """Return the samples as a given number of views of about equal size."""
         names = list(self.observations)
         tensors = [*self.observations.values(), self.actions, self.log_probs, self.advantages, self.targets]
         parts = zip(*(tensor.tensor_split(number) for tensor in tensors), strict=True)
@@ -180,7 +181,7 @@ class Samples:
 
 
 class _Group(NamedTuple):
-    """Parameters that learn at the same rate: how many times the usual one, their names, and themselves."""
+    """Parameters with the same learning rate; ``scale`` is a multiple of the usual rate."""
 
     scale: float
     names: list[str]
@@ -188,10 +189,10 @@ class _Group(NamedTuple):
 
 
 def _parameter_groups(policy: Policy) -> list[_Group]:
-    """Return the parameters of a policy by how fast they learn, those at the usual rate first."""
+    """Return the parameters of a policy grouped by learning rate, those with the usual rate first."""
     rates = policy.rates()
     if not all(rate > 0 for rate in rates.values()):
-        raise InvalidConfiguration(f"some parameters would learn {rates!r} times as fast, want numbers above 0")
+        raise InvalidConfiguration(f"rates of {type(policy).__name__}: got {rates!r}, expected numbers > 0")
     groups = {"": _Group(1.0, [], [])} | {prefix: _Group(rate, [], []) for prefix, rate in rates.items()}
     for name, parameter in policy.named_parameters():
         group = groups[next((prefix for prefix in rates if name.startswith(prefix)), "")]
@@ -201,61 +202,62 @@ def _parameter_groups(policy: Policy) -> list[_Group]:
 
 
 class Algorithm(Protocol):
-    """What a training asks of an algorithm; :class:`~desim.agents.learning.ppo.PPO` is one.
+    """Interface of learning algorithms, such as :class:`~desim.agents.learning.ppo.PPO`.
 
-    It is made of a policy, a :class:`LearningConfig` and a generator. :class:`Learner` has all but ``update`` and
-    ``estimate``, an optimizer and a scale of values included.
+    An algorithm is made from a policy, a :class:`LearningConfig` and a random generator. :class:`Learner` implements
+    everything except ``update`` and ``estimate``, including an optimizer and value normalization.
 
     Attributes
     ----------
     policy : Policy
-        Is trained in place; it acts between updates.
+        Policy that is trained in place; it acts between updates.
     threads : int
-        Processes that wait during an update: as many threads may be used.
+        Number of threads that an update may use. It equals the number of worker processes, which are idle meanwhile.
     """
 
     policy: Policy
     threads: int
 
     def update(self, experience: Experience, progress: float) -> dict[str, float]:
-        """Learn from experience of the policy as it is now, and return figures for the log, the same ones each time.
+        """Learn from experience of the current policy; return figures for the log, with the same names every time.
 
         Parameters
         ----------
         experience : Experience
             T steps of N environments.
         progress : float
-            Part of the training that is over, 0 to 1.
+            Fraction of the training that is done, 0 to 1.
         """
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return all tensors that it needs to go on, the policy's weights included, by name."""
+        """Return all tensors needed to resume, including the policy's weights, by name."""
 
     def state(self) -> dict[str, Any]:
-        """Return all else that it needs to go on, as plain values."""
+        """Return all other state needed to resume, as plain values."""
 
     def restore(self, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
-        """Take over what :meth:`tensors` and :meth:`state` returned."""
+        """Restore what :meth:`tensors` and :meth:`state` returned."""
 
 
 class Learner(ABC):
-    """Base class of the algorithms that come with desim, and an :class:`Algorithm` but for two methods.
+    """Base class of the algorithms in desim: an :class:`Algorithm` without ``update`` and ``estimate``.
 
-    The critic learns values on a scale of mean 0 and deviation 1.
+    The critic learns values that are normalized to mean 0 and standard deviation 1.
 
     Parameters
     ----------
     policy : Policy
-        Is trained in place.
+        Policy that is trained in place.
     config : LearningConfig
         Settings.
     rng : numpy.random.Generator
-        For the order of samples.
+        Generator for the order of samples.
 
     Attributes
     ----------
     threads : int
-        Among how many threads large minibatches are divided; as many as there are processes that wait meanwhile.
+        Number of threads that share a large minibatch. It equals the number of worker processes, which are idle
+        meanwhile.
     """
 
     threads = 1
@@ -273,14 +275,14 @@ class Learner(ABC):
 
     @abstractmethod
     def update(self, experience: Experience, progress: float) -> dict[str, float]:
-        """Learn from experience of the policy as it is now.
+        """Learn from experience of the current policy.
 
         Parameters
         ----------
         experience : Experience
             T steps of N environments.
         progress : float
-            Part of the training that is over, 0 to 1, for schedules.
+            Fraction of the training that is done, 0 to 1; schedules depend on it.
 
         Returns
         -------
@@ -293,7 +295,7 @@ class Learner(ABC):
         """Return the advantages of all steps and the targets of the critic, in units of reward, shape (T, N) each."""
 
     def samples(self, experience: Experience) -> Samples:
-        """Return the valid steps with their advantages and targets; the scale of the values takes the targets in."""
+        """Return the valid steps with their advantages and targets; update the value normalization."""
         advantages, targets = self.estimate(experience)
         chosen: NDArray[Any] = experience.in_a_row(targets)
         explained = self._explained(chosen, experience.in_a_row(experience.values))
@@ -314,21 +316,21 @@ class Learner(ABC):
         return Samples(observations, **tensors, explained_variance=explained)
 
     def _explained(self, targets: NDArray[Any], values: NDArray[Any]) -> float:
-        """Return which part of the variance of targets, in units of reward, the critic had foreseen."""
+        """Return the share of the targets' variance that the critic explains, in units of reward."""
         variance = float(targets.var())
         if not (variance and self.moments.count):
             return math.nan
-        errors = targets - self.moments.restored(values)  # on the scale on which they were learned
+        errors = targets - self.moments.restored(values)  # values have the scale that they were learned on
         return 1.0 - float(errors.var()) / variance
 
     def descend(self, loss: Tensor) -> float:
-        """Take one step down a loss; return the length of the gradient of what learns at the usual rate."""
+        """Take one gradient step on a loss; return the gradient norm of the parameters with the usual rate."""
         self.optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         return self.step()
 
     def step(self) -> float:
-        """Take one step down the gradient that the parameters hold; return its length, as :meth:`descend` does."""
+        """Take one step along the gradients stored in the parameters; return the norm, as :meth:`descend` does."""
         norms = [torch.nn.utils.clip_grad_norm_(group.parameters, MAX_GRADIENT) for group in self._groups]
         self.optimizer.step()
         return float(norms[0])
@@ -346,15 +348,15 @@ class Learner(ABC):
         found = {f"policy.{name}": tensor for name, tensor in self.policy.state_dict().items()}
         for number, state in self.optimizer.state_dict()["state"].items():
             found |= {f"optimizer.{self._names[number]}.{key}": tensor for key, tensor in state.items()}
-        # Copies, since layers may share their weights, which a tensor file cannot.
+        # Layers may share weights, but a tensor file cannot, so each entry is a copy.
         return {name: tensor.detach().cpu().contiguous().clone() for name, tensor in found.items()}
 
     def state(self) -> dict[str, Any]:
-        """Return all else that it needs to go on, as plain values."""
+        """Return all other state needed to resume, as plain values."""
         return {"rng": self.rng.bit_generator.state, "moments": vars(self.moments).copy()}
 
     def restore(self, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
-        """Take over what :meth:`tensors` and :meth:`state` returned."""
+        """Restore what :meth:`tensors` and :meth:`state` returned."""
         weights = {name.removeprefix("policy."): t for name, t in tensors.items() if name.startswith("policy.")}
         self.policy.load_state_dict(weights)
         optimizer = self.optimizer.state_dict()
@@ -370,5 +372,5 @@ class Learner(ABC):
 
 
 def between(first: float, last: float, progress: float) -> float:
-    """Return the value of a linear schedule, given both ends and the part that is over, 0 to 1."""
+    """Return the value of a linear schedule, given both ends and the fraction that is done, 0 to 1."""
     return first + (last - first) * min(max(progress, 0.0), 1.0)

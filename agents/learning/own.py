@@ -1,7 +1,7 @@
-"""Networks, rewards and algorithms of one's own, by reference: ``module:Name``; and what cards keep of them.
+"""Custom networks, rewards and algorithms, given by reference as ``module:Name``.
 
-A card keeps the reference and a digest of the file where it leads to, so that whoever loads weights is told where the
-code is missing, or is not what it was.
+A model card stores the reference and a digest of the file it points to. Loading the weights then reports code that is
+missing or has changed.
 """
 
 from __future__ import annotations
@@ -27,111 +27,114 @@ from desim.exceptions import InvalidConfiguration
 __all__ = ["SoFar", "check_known", "digests", "own_network", "own_reward", "warn_of_changes"]
 
 FIELDS = ("network", "reward", "algorithm")
-"""Settings that may hold a reference."""
+"""Names of the settings that may hold a reference."""
 
 
 def check_known(what: str, given: str, known: Iterable[str]) -> None:
-    """Refuse what is neither a name that is known nor a reference that leads somewhere.
+    """Raise InvalidConfiguration unless a value is a known name or a valid reference.
 
     Parameters
     ----------
     what : str
-        What kind of part it is, for the message.
+        Name of the setting, for the message.
     given : str
-        A name, or ``module:Name``.
+        Known name, or ``module:Name``.
     known : iterable of str
-        The names.
+        Known names.
 
     Raises
     ------
     InvalidConfiguration
-        If there is no such thing; the message says what there is.
+        If the name is unknown or the reference cannot be loaded; the message lists the known names.
     """
     names = list(known)
     if given in names:
         return
     if not own_code.is_reference(given):
         there = ", ".join(map(repr, names))
-        raise InvalidConfiguration(f"{what} is {given!r}, want one of {there}, or module:Name of your own")
+        raise InvalidConfiguration(f"{what}: got {given!r}, expected one of {there}, or module:Name of custom code")
     try:
         own_code.load(given)
     except InvalidConfiguration as error:
-        raise InvalidConfiguration(f"{what} of your own: {error}") from error
+        raise InvalidConfiguration(f"custom {what}: {error}") from error
 
 
 def own_network(reference: str, encoder: Any, rng: np.random.Generator) -> Policy:
-    """Return a new network of one's own.
+    """Return a new custom network.
 
     Parameters
     ----------
     reference : str
-        Of a subclass of :class:`~desim.agents.learning.policy.Policy`, or of a function that returns one. It is called
-        with the spaces of observations and of actions, and with a generator for its weights.
+        Reference to a subclass of :class:`~desim.agents.learning.policy.Policy`, or to a function that returns one.
+        It is called with the observation space, the action space, and a generator for its weights.
     encoder : Encoder
-        Has the spaces.
+        Encoder that has the spaces.
     rng : numpy.random.Generator
-        For the weights.
+        Generator for the weights.
 
     Returns
     -------
     Policy
-        Actor and critic.
+        Actor-critic network.
 
     Raises
     ------
     InvalidConfiguration
-        If it leads to something else.
+        If the call does not return a policy.
     """
     found = own_code.load(reference)
     spaces: tuple[gymnasium.Space[Any], ...] = (encoder.observation_space, encoder.action_space)
     made = own_code.own_function(reference, found, *spaces, rng)()
     if not isinstance(made, Policy):
-        raise InvalidConfiguration(f"{reference}: {type(made).__name__} is no desim.agents.learning.policy.Policy")
+        raise InvalidConfiguration(
+            f"{reference}: got {type(made).__name__}, expected desim.agents.learning.policy.Policy"
+        )
     return made
 
 
 class SoFar:
-    """A reward from a function that tells what was earned since the episode began: each step earns the difference.
+    """Reward from a function of the cumulative return so far: each step earns the difference.
 
     Parameters
     ----------
     function : callable
-        Called with the simulation, at each decision.
+        Function that returns the cumulative return since the episode began. It is called with the simulation at each
+        decision.
     """
 
     def __init__(self, function: Callable[[Simulation], float]) -> None:
         self.function = function
 
     def reset(self, simulation: Simulation) -> None:
-        """Learn that an episode begins."""
+        """Begin an episode."""
         self._simulation = simulation
         self._before = float(self.function(simulation))
 
     def answered(self, answer: Any) -> None:
-        """Do nothing: the function sees what came of it."""
+        """Do nothing: the function reads the effects from the simulation."""
 
     def collect(self) -> float:
-        """Return what was earned since the last call."""
+        """Return the reward since the last call."""
         now = float(self.function(self._simulation))
         earned, self._before = now - self._before, now
         return earned
 
 
 def own_reward(given: str, known: Iterable[str]) -> str | Reward:
-    """Return a reward of one's own; a name that is known is returned as it is.
+    """Return a custom reward; a known name is returned unchanged.
 
     Parameters
     ----------
     given : str
-        A name; or a reference to a function, see :class:`SoFar`, to a :class:`~desim.envs.Reward`, or to a class that
-        makes one without arguments.
+        Known name, or a reference. The reference points to a function (see :class:`SoFar`), to a
+        :class:`~desim.envs.Reward`, or to a class that makes one without arguments.
     known : iterable of str
-        The names.
+        Known names.
 
     Raises
     ------
     InvalidConfiguration
-        If there is no such reward.
+        If the reference cannot be loaded or is no reward.
     """
     if given in known:
         return given
@@ -143,23 +146,23 @@ def own_reward(given: str, known: Iterable[str]) -> str | Reward:
         return SoFar(found)
     missing = [name for name in ("reset", "answered", "collect") if not callable(getattr(found, name, None))]
     if missing:
-        raise InvalidConfiguration(f"{given}: {type(found).__name__} has no method {missing[0]}, as rewards have")
-    reward: Reward = copy.deepcopy(found)  # what one episode leaves in it must not reach another environment
+        raise InvalidConfiguration(f"{given}: {type(found).__name__} is no reward: it has no method {missing[0]}")
+    reward: Reward = copy.deepcopy(found)  # environments must not share the reward's state
     return reward
 
 
 def digests(settings: Any) -> dict[str, str]:
-    """Return what code of one's own some settings refer to, each with a digest of the file where it stands.
+    """Return the references to custom code in some settings, each with a digest of its file.
 
     Parameters
     ----------
     settings : dataclass
-        Of a training or an agent.
+        Settings of a training or an agent.
 
     Returns
     -------
     dict of str to str
-        SHA-256 by reference.
+        SHA-256 digests by reference.
     """
     return {reference: _digest(reference) for reference in sorted(set(_references(settings)))}
 
@@ -179,18 +182,18 @@ def _digest(reference: str) -> str:
 
 
 def warn_of_changes(source: str, settings: Any, known: Mapping[str, str]) -> None:
-    """Warn of code that is not what it was when weights were trained with it.
+    """Warn if custom code has changed since the weights were trained.
 
     Parameters
     ----------
     source : str
-        Where the weights come from.
+        Path or name of the weights.
     settings : dataclass
-        Of the agent.
+        Settings of the agent.
     known : mapping of str to str
-        The :func:`digests` of then.
+        Result of :func:`digests` at the time of training.
     """
     for reference, found in digests(settings).items():
         if known.get(reference, found) != found:
             path = own_code.own_module(reference).__file__
-            warnings.warn(f"{source} was trained with {reference}, whose file {path} has changed", stacklevel=3)
+            warnings.warn(f"{source} was trained with {reference}, but its file {path} has changed since", stacklevel=3)

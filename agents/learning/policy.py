@@ -1,4 +1,4 @@
-"""What a network must offer to be trained, distributions over its actions, and what networks are made of."""
+"""Base class of policy networks, distributions over actions, and building blocks of networks."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ __all__ = [
 ]
 
 Observations = dict[str, Tensor]
-"""Parts of a batch of observations by name."""
+"""Batch of observations: a tensor per part, by name."""
 
 Floats = NDArray[np.float32]
 
@@ -53,27 +53,27 @@ class Distribution(Protocol):
     """A batch of B distributions over actions."""
 
     def sample(self, rng: np.random.Generator) -> Tensor:
-        """Draw an action of each, shape (B, ...)."""
+        """Sample one action per distribution, shape (B, ...)."""
 
     def mode(self) -> Tensor:
-        """Return the most likely action of each, shape (B, ...)."""
+        """Return the most likely action per distribution, shape (B, ...)."""
 
     def log_prob(self, actions: Tensor) -> Tensor:
-        """Return the logarithm of the probability, or density, of an action of each, shape (B,)."""
+        """Return the log-probability, or log-density, of one action per distribution, shape (B,)."""
 
     def entropy(self) -> Tensor:
-        """Return the entropy of each in nats, shape (B,)."""
+        """Return the entropy of each distribution in nats, shape (B,)."""
 
 
 class MaskedCategorical:
-    """A choice between K actions, some of which are impossible.
+    """Batch of categorical distributions over K actions, some of which are impossible.
 
     Parameters
     ----------
     logits : Tensor, shape (B, K)
-        Unnormalized logarithms of probabilities.
+        Unnormalized log-probabilities.
     mask : Tensor, shape (B, K), optional
-        Which actions are possible, at least one in each row; all if None.
+        Mask of the possible actions, at least one per row. Default: all are possible.
     """
 
     def __init__(self, logits: Tensor, mask: Tensor | None = None) -> None:
@@ -83,38 +83,38 @@ class MaskedCategorical:
         self.log_probabilities = log_softmax(logits, dim=-1)
 
     def sample(self, rng: np.random.Generator) -> Tensor:
-        """Draw an action of each, shape (B,), by the Gumbel-max method."""
+        """Sample one action per distribution, shape (B,), by the Gumbel-max method."""
         noise = torch.from_numpy(rng.gumbel(size=tuple(self.log_probabilities.shape)).astype(np.float32))
         return (self.log_probabilities + noise.to(self.log_probabilities)).argmax(-1)
 
     def mode(self) -> Tensor:
-        """Return the most likely action of each, of equal ones the first, shape (B,)."""
+        """Return the most likely action per distribution, shape (B,); ties go to the lowest index."""
         return self.log_probabilities.argmax(-1)
 
     def log_prob(self, actions: Tensor) -> Tensor:
-        """Return the logarithm of the probability of an action of each, shape (B,)."""
+        """Return the log-probability of one action per distribution, shape (B,)."""
         return self.log_probabilities.gather(-1, actions.long().unsqueeze(-1)).squeeze(-1)
 
     def entropy(self) -> Tensor:
-        """Return the entropy of each in nats, shape (B,)."""
+        """Return the entropy of each distribution in nats, shape (B,)."""
         logs = self.log_probabilities
-        if self.mask is not None:  # 0 log 0 is 0, and so is its gradient
+        if self.mask is not None:  # 0 log 0 and its gradient count as 0
             logs = logs.masked_fill(~self.mask, 0.0)
             return -(logs.exp() * logs).masked_fill(~self.mask, 0.0).sum(-1)
         return -(logs.exp() * logs).sum(-1)
 
 
 class Gaussian:
-    """Independent normal distributions of D numbers, some of which do not count.
+    """Batch of independent normal distributions of D numbers, some of which are masked out.
 
     Parameters
     ----------
     mean : Tensor, shape (B, D)
         Means.
     deviation : Tensor, shape (B, D)
-        Standard deviations, above 0.
+        Standard deviations, > 0.
     mask : Tensor, shape (B, D), optional
-        Which numbers count; all if None. Those that do not are 0 in samples and add nothing to log-probabilities.
+        Mask of the numbers in use. Others are 0 in samples and add nothing to log-probabilities. Default: all in use.
     """
 
     def __init__(self, mean: Tensor, deviation: Tensor, mask: Tensor | None = None) -> None:
@@ -123,7 +123,7 @@ class Gaussian:
         self.deviation = deviation
 
     def sample(self, rng: np.random.Generator) -> Tensor:
-        """Draw the numbers of each, shape (B, D)."""
+        """Sample from each distribution, shape (B, D)."""
         noise = torch.from_numpy(rng.standard_normal(tuple(self.mean.shape)).astype(np.float32))
         return (self.mean + self.deviation * noise.to(self.mean)) * self.mask
 
@@ -132,13 +132,13 @@ class Gaussian:
         return self.mean * self.mask
 
     def log_prob(self, actions: Tensor) -> Tensor:
-        """Return the logarithm of the density of the numbers of each, shape (B,)."""
+        """Return the log-density of one vector per distribution, shape (B,)."""
         scaled = (actions - self.mean) / self.deviation
         logs = -0.5 * scaled * scaled - self.deviation.log() - 0.5 * math.log(2 * math.pi)
         return (logs * self.mask).sum(-1)
 
     def entropy(self) -> Tensor:
-        """Return the entropy of each in nats, shape (B,)."""
+        """Return the entropy of each distribution in nats, shape (B,)."""
         return ((self.deviation.log() + 0.5 * math.log(2 * math.pi * math.e)) * self.mask).sum(-1)
 
 
@@ -148,11 +148,11 @@ class Policy(nn.Module):
     Attributes
     ----------
     parts_add_up : bool
-        Whether several threads may look at parts of a minibatch at once, and whether its loss is the mean of theirs.
+        Whether a minibatch may be split between threads: its loss is the mean of the losses of its parts.
     apart : bool
-        Whether actor and critic are networks apart, with methods ``distribution`` and ``values`` that give either.
-        While it acts, such a policy is asked for no value, and not at all where nothing depends on what it does; both
-        are made good when experience is complete, for many decisions at once, which is quicker with large networks.
+        Whether actor and critic are separate networks, computed by ``distribution`` and ``values``. Such a policy
+        computes no values while it acts, and no actions where they have no effect. Both are filled in afterwards for
+        many decisions at once, which is faster with large networks.
     """
 
     parts_add_up = True
@@ -162,49 +162,49 @@ class Policy(nn.Module):
         super().__init__()
 
     def forward(self, observations: Observations) -> tuple[Distribution, Tensor]:
-        """Return what to do and what to expect.
+        """Return the action distribution and the value of each observation.
 
         Parameters
         ----------
         observations : dict of str to Tensor
-            A batch of B encoded observations, every tensor of shape (B, ...).
+            Batch of B encoded observations, every tensor of shape (B, ...).
 
         Returns
         -------
         Distribution and Tensor of shape (B,)
-            Over the actions, and the value of each observation.
+            Distribution over the actions, and the value of each observation.
         """
         raise NotImplementedError
 
     def distribution(self, observations: Observations) -> Distribution:
-        """Return what to do, without what to expect; see :meth:`forward`."""
+        """Return the action distribution alone; see :meth:`forward`."""
         return self.forward(observations)[0]
 
     def values(self, observations: Observations) -> Tensor:
-        """Return what to expect, shape (B,); see :meth:`forward`."""
+        """Return the values alone, shape (B,); see :meth:`forward`."""
         return self.forward(observations)[1]
 
     def observe(self, observations: Observations) -> None:
-        """Take in what was seen in some experience, after it was learned from; those that normalize override this."""
+        """Update observation statistics after an update; policies that normalize their inputs override this."""
 
     def rates(self) -> dict[str, float]:
-        """Return how many times faster than the others some parameters learn, by the beginning of their names."""
+        """Return multiples of the learning rate for some parameters, by the prefix of their names."""
         return {}
 
     def targets(self, experience: Experience) -> dict[str, NDArray[np.float32]]:
-        """Return what is to be learned beside actions and values, arrays of shape (T, N, ...) by name.
+        """Return the targets of the auxiliary task, arrays of shape (T, N, ...) by name.
 
-        They stand among the observations when :meth:`auxiliary_loss` is asked for.
+        They are added to the observations that :meth:`auxiliary_loss` receives.
 
         Parameters
         ----------
         experience : Experience
-            What was collected.
+            Collected experience.
         """
         return {}
 
     def auxiliary_loss(self, observations: Observations) -> Tensor | None:
-        """Return the loss of what is learned beside actions and values, of a batch with targets; None if nothing is."""
+        """Return the auxiliary loss of a batch of observations with targets; None if there is no auxiliary task."""
         return None
 
 
@@ -214,50 +214,50 @@ def device_of(name: str) -> torch.device:
     Parameters
     ----------
     name : str
-        ``"cpu"``, ``"cuda"`` or for example ``"cuda:1"``.
+        Name of the device: ``"cpu"``, ``"cuda"`` or for example ``"cuda:1"``.
 
     Raises
     ------
     InvalidConfiguration
-        If there is no such device here.
+        If this machine has no such device.
     """
     if re.fullmatch(r"cpu|cuda(:\d+)?", name) is None:
-        raise InvalidConfiguration(f"device is {name!r}, want cpu, cuda, or a GPU of several such as cuda:1")
+        raise InvalidConfiguration(f"device: got {name!r}, expected cpu, cuda, or one of several GPUs, such as cuda:1")
     if name != "cpu":
         there = torch.cuda.device_count() if torch.cuda.is_available() else 0
         if int(name.partition(":")[2] or 0) >= there:
-            raise InvalidConfiguration(f"device is {name!r}, but PyTorch {torch.__version__} finds {there} GPUs here")
+            raise InvalidConfiguration(f"device: got {name!r}, but PyTorch {torch.__version__} finds {there} GPUs")
     return torch.device(name)
 
 
 def to_tensors(arrays: dict[str, NDArray[np.generic]], device: str | torch.device = "cpu") -> Observations:
-    """Return arrays as tensors, double precision in single, which share the arrays' memory where they can.
+    """Return arrays as tensors that share their memory if possible; double precision becomes single.
 
     Parameters
     ----------
     arrays : dict of str to numpy.ndarray
-        A batch of observations.
+        Batch of observations.
     device : str or torch.device
-        Where to.
+        Device of the tensors.
     """
     single = {name: array.astype(np.float32) if array.dtype == np.float64 else array for name, array in arrays.items()}
     return {name: torch.from_numpy(array).to(device) for name, array in single.items()}
 
 
 def versions_of(parameters: Sequence[nn.Parameter]) -> tuple[int, ...]:
-    """Return numbers that are others once weights have changed, as torch counts changes in place.
+    """Return version numbers of weights, which differ after any change in place.
 
-    Of weights made in inference mode, whose changes it does not count, they are always others.
+    Torch does not count changes of weights that were made in inference mode; their numbers differ at every call.
 
     Parameters
     ----------
     parameters : sequence of torch.nn.Parameter
-        The weights.
+        Weights.
 
     Returns
     -------
     tuple of int
-        To be compared.
+        Version numbers, to be compared with earlier ones.
     """
     if any(parameter.is_inference() for parameter in parameters):
         return (next(_NEW),)
@@ -269,10 +269,10 @@ _NEW = count(-1, -1)
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Let torch use one thread meanwhile.
+    """Limit torch to one thread inside the context, and restore the number of threads afterwards.
 
-    Batches are small when a policy acts. Threads that share them wait for one another most of the time, and on a busy
-    machine for very long. Afterwards there are as many as before.
+    Batches are small when a policy acts. Threads that share them wait for one another most of the time, and very long
+    on a busy machine.
     """
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -283,7 +283,7 @@ def one_thread() -> Iterator[None]:
 
 
 def action_for(policy: Policy, observation: dict[str, NDArray[np.generic]]) -> Tensor:
-    """Return what a policy does most likely about a single encoded observation, as a batch of one action."""
+    """Return a policy's most likely action for a single encoded observation, as a batch of one."""
     with torch.inference_mode(), one_thread():
         distribution, _ = policy(to_tensors({name: array[None] for name, array in observation.items()}))
         action: Tensor = distribution.mode()
@@ -291,7 +291,7 @@ def action_for(policy: Policy, observation: dict[str, NDArray[np.generic]]) -> T
 
 
 class FullyConnected(nn.Sequential):
-    """Layers one after another, the linear ones without the way through a module's call, which small batches feel."""
+    """Sequence of layers that skips the module call of linear layers, a noticeable overhead with small batches."""
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the outputs."""
@@ -306,14 +306,14 @@ class FullyConnected(nn.Sequential):
 
 
 def mlp(sizes: Sequence[int], activation: type[nn.Module] = nn.Tanh) -> nn.Sequential:
-    """Return a fully connected network without an activation at its end, with weights as torch draws them.
+    """Return a fully connected network with a linear output and torch's default initial weights.
 
     Parameters
     ----------
     sizes : sequence of int
-        Numbers of inputs, of the units of each hidden layer, and of outputs.
+        Number of inputs, of units of each hidden layer, and of outputs.
     activation : type
-        Between layers.
+        Activation between layers.
     """
     layers: list[nn.Module] = []
     for inputs, outputs in pairwise(sizes):
@@ -322,18 +322,18 @@ def mlp(sizes: Sequence[int], activation: type[nn.Module] = nn.Tanh) -> nn.Seque
 
 
 def initialized(network: nn.Sequential, rng: np.random.Generator, last: float = 1.0) -> nn.Sequential:
-    """Give a fully connected network orthogonal weights and no biases; return it.
+    """Initialize a fully connected network with orthogonal weights and zero biases; return it.
 
     Source: Huang et al., "The 37 implementation details of proximal policy optimization", ICLR blog track 2022.
 
     Parameters
     ----------
     network : torch.nn.Sequential
-        Changed in place.
+        Network, changed in place.
     rng : numpy.random.Generator
-        For the weights.
+        Generator for the weights.
     last : float
-        Scale of the last layer's weights, small for a policy, so that it begins near to uniform.
+        Scale of the last layer's weights. A small scale makes a policy start almost uniform.
     """
     layers = [layer for layer in network if isinstance(layer, nn.Linear)]
     for layer in layers:
@@ -345,17 +345,17 @@ def initialized(network: nn.Sequential, rng: np.random.Generator, last: float = 
 
 
 def drawn(module: Module, rng: np.random.Generator) -> Module:
-    """Give a module of the library weights as Glorot and Bengio propose, no biases; return it.
+    """Initialize a torch module with Glorot-uniform weights and zero biases; return it.
 
     Source: Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural networks", AISTATS
-    2010. The weights of normalization layers stay as they are.
+    2010. The weights of normalization layers stay unchanged.
 
     Parameters
     ----------
     module : torch.nn.Module
-        Changed in place.
+        Module, changed in place.
     rng : numpy.random.Generator
-        For the weights.
+        Generator for the weights.
     """
     for name, parameter in module.named_parameters():
         if parameter.dim() >= 2:
@@ -368,12 +368,12 @@ def drawn(module: Module, rng: np.random.Generator) -> Module:
 
 
 class ObservationNormalizer(nn.Module):
-    """Scales each input by its running mean and deviation; part of a network, and of its weights.
+    """Layer that normalizes each input by its running mean and standard deviation, stored with the weights.
 
-    It learns only when told so, by :meth:`update`, so that policies act alike in all processes.
+    Only :meth:`update` changes these moments, so policies act alike in all processes.
 
-    Source: Chan, Golub and LeVeque, "Algorithms for computing the sample variance", The American Statistician 37(3),
-    1983: how the moments of two samples are joined.
+    Source of the rule that merges the moments of two samples: Chan, Golub and LeVeque, "Algorithms for computing the
+    sample variance", The American Statistician 37(3), 1983.
 
     Parameters
     ----------
@@ -386,7 +386,7 @@ class ObservationNormalizer(nn.Module):
     squares: Tensor
 
     LIMIT = 10.0
-    """Scaled inputs are cut at plus and minus this."""
+    """Largest absolute value of a normalized input; larger ones are clipped."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
@@ -395,7 +395,7 @@ class ObservationNormalizer(nn.Module):
         self.register_buffer("squares", torch.zeros(size, dtype=torch.float64))
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Return the scaled inputs, shape (B, size); as they are before anything was seen."""
+        """Return the normalized inputs, shape (B, size); unchanged before the first update."""
         if not self.count:
             return inputs
         deviation = (self.squares / self.count).sqrt().clamp(min=1e-6)
@@ -404,7 +404,7 @@ class ObservationNormalizer(nn.Module):
 
     @torch.no_grad()
     def update(self, inputs: Tensor) -> None:
-        """Take in a batch of inputs, shape (B, size)."""
+        """Update the moments with a batch of inputs, shape (B, size)."""
         inputs = inputs.double()
         count = float(len(inputs))
         mean = inputs.mean(0)
@@ -416,29 +416,29 @@ class ObservationNormalizer(nn.Module):
 
 
 class MLPPolicy(Policy):
-    """Two fully connected networks, actor and critic, over all inputs in a row.
+    """Policy of two fully connected networks, actor and critic, over the concatenated inputs.
 
     Parameters
     ----------
     inputs : dict of str to int
-        The observations that are used, and how many numbers each holds.
+        Number of values of each part of the observation that is used, by name.
     num_actions : int
         Number of actions, K.
     rng : numpy.random.Generator
-        For the weights.
+        Generator for the weights.
     hidden : sequence of int
-        Units of the hidden layers, of actor and critic each.
+        Numbers of units of the hidden layers, for actor and critic alike.
     mask : str or None
-        Name of the observation that holds the mask of possible actions; None does without.
+        Name of the part of the observation that holds the mask of possible actions; None for no mask.
     activation : {"tanh", "relu"}
-        Between layers.
+        Activation between layers.
     apart : bool
-        Whether the critic is asked after the fact only, see :class:`Policy`.
+        Whether values are computed only after acting; see :class:`Policy`.
 
     Raises
     ------
     InvalidConfiguration
-        If there is no such activation.
+        If the activation is unknown.
     """
 
     def __init__(
@@ -456,7 +456,7 @@ class MLPPolicy(Policy):
         self.apart = apart
         kinds: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU}
         if activation not in kinds:
-            raise InvalidConfiguration(f"no activation {activation!r}; there are {', '.join(kinds)}")
+            raise InvalidConfiguration(f"activation: got {activation!r}, expected one of {', '.join(kinds)}")
         self.inputs = tuple(inputs)
         self.mask = mask
         width = sum(inputs.values())
@@ -481,31 +481,31 @@ class MLPPolicy(Policy):
 
 
 class NumpyMLP:
-    """A copy in NumPy of a fully connected network as it is now, for decisions one at a time.
+    """NumPy copy of a fully connected network with its present weights, for single decisions.
 
-    With inputs of a few rows torch spends more time on the way than at work.
+    With inputs of a few rows, torch spends more time on overhead than on arithmetic.
 
     Parameters
     ----------
     network : torch.nn.Sequential
-        Linear layers with the same units between them, and none at the end.
+        Linear layers with the same activation between them, and none at the end.
 
     Attributes
     ----------
     layers : list of pairs of arrays
-        Transposed weights, shape (inputs, outputs), and biases, of each layer.
+        Transposed weights, shape (inputs, outputs), and biases of each layer.
     activation : callable
-        What is between layers.
+        Activation between layers.
 
     Raises
     ------
     InvalidConfiguration
-        If the units are none of tanh, ReLU and leaky ReLU.
+        If the activation is none of tanh, ReLU and leaky ReLU.
     """
 
     @staticmethod
     def can_copy(network: nn.Module) -> bool:
-        """Return whether a network is one that can be copied: nothing in it computes anything else."""
+        """Return whether a network can be copied: it computes nothing but linear layers and one activation."""
         if not any(computes_as(network, kind) for kind in (FullyConnected, nn.Sequential)):
             return False
         linear, units = list(network)[0::2], list(network)[1::2]  # type: ignore[call-overload]
@@ -534,7 +534,7 @@ class NumpyMLP:
         Parameters
         ----------
         x : array of float, shape (..., units)
-            Before its activation.
+            Outputs of the first linear layer before its activation.
         """
         for weight, bias in self.layers[1:]:
             x = self.activation(x) @ weight
@@ -543,21 +543,21 @@ class NumpyMLP:
 
 
 def computes_as(module: nn.Module, kind: type[nn.Module], *methods: str) -> bool:
-    """Return whether a module computes what those of a class do, so that a copy of the class may stand in for it.
+    """Return whether a module computes exactly what its class does, so that a copy may replace it.
 
     Parameters
     ----------
     module : torch.nn.Module
-        Perhaps of a subclass, which may have its own ways.
+        Module to check; a subclass may override methods.
     kind : type
-        The class.
+        Class whose computation is expected.
     *methods : str
-        What takes part in its computation beside ``forward``.
+        Names of methods besides ``forward`` that take part in the computation.
 
     Returns
     -------
     bool
-        True if all of these are the class's own and no hook listens.
+        True if none of these methods is overridden and there are no hooks.
     """
     return (
         isinstance(module, kind)
@@ -574,7 +574,7 @@ def array_of(tensor: Any) -> Floats:
 
 
 def _activation(unit: nn.Module) -> Callable[[Floats], Floats]:
-    """Return what a unit computes."""
+    """Return the NumPy function of an activation module."""
     if isinstance(unit, nn.Tanh):
         return np.tanh
     if isinstance(unit, nn.LeakyReLU):
@@ -582,4 +582,4 @@ def _activation(unit: nn.Module) -> Callable[[Floats], Floats]:
         return lambda x: np.maximum(x, slope * x)
     if isinstance(unit, nn.ReLU):
         return lambda x: np.maximum(x, np.float32(0.0))
-    raise InvalidConfiguration(f"no copy of {type(unit).__name__} in NumPy; there are Tanh, ReLU and LeakyReLU")
+    raise InvalidConfiguration(f"activation for NumPy: got {type(unit).__name__}, expected Tanh, ReLU or LeakyReLU")

@@ -1,7 +1,7 @@
-"""Policies of other libraries as agents: models of Stable-Baselines3, torch modules, plain functions.
+"""Policies of other libraries as agents: Stable-Baselines3 models, torch modules, plain functions.
 
-Such a policy has learned from what an encoder shows of a decision. The agent shows it the same again, in
-:func:`desim.simulate`, comparisons, searches and forks, and translates what it answers, as the environment does.
+Such a policy was trained on encoded observations. The agent encodes observations and decodes actions as the environment
+does, so the policy can be used in :func:`desim.simulate`, comparisons, searches and forks.
 """
 
 from __future__ import annotations
@@ -27,36 +27,40 @@ __all__ = ["PolicyAgent"]
 
 
 class PolicyAgent(Named):
-    """An agent that does what a policy says about encoded observations.
+    """Agent that follows a policy over encoded observations.
 
-    Where actions are numbered, impossible ones have no chance wherever the policy tells scores, or takes masks. If it
-    names an action that is not possible, that means waiting, as in the environment.
+    With discrete actions, impossible actions are excluded if the policy returns scores or accepts masks. If it names an
+    impossible action, the agent waits, as in the environment.
 
     Parameters
     ----------
     encoder : Encoder
-        What the policy has seen in its training: the ``encoder`` of the environment.
+        Encoder that the policy was trained with: the ``encoder`` of the environment.
     policy : object
-        * a model or policy of Stable-Baselines3 or sb3-contrib, or anything that has their ``predict``; masks are given
-          to those that take ``action_masks``. A model that was trained behind :class:`~desim.envs.FlatArrays` or
-          Gymnasium's ``FlattenObservation`` is shown vectors. Other wrappers are not known here.
-        * a ``torch.nn.Module``, called with a batch of one observation, a dict of tensors by name: it returns a score
-          of each action, unnormalized logarithms of probabilities, or, where actions are a Box, the action; of a
-          tuple the first part counts. A :class:`desim.agents.learning.policy.Policy` returns its distribution.
-        * any other callable, called with the dict of arrays: it returns the number of an action, a score of each, or
-          the action of a Box.
+        One of three kinds of policy:
+
+        * a model or policy of Stable-Baselines3 or sb3-contrib, or any object with their ``predict``. Masks are passed
+          to those that accept ``action_masks``. A model that was trained with :class:`~desim.envs.FlatArrays` or
+          Gymnasium's ``FlattenObservation`` receives vectors. Other wrappers are not supported.
+        * a ``torch.nn.Module``, called with a batch of one observation, a dict of tensors by name. It returns a score
+          (unnormalized log-probability) per action or, for a Box, the action; only the first part of a tuple is used.
+          A :class:`desim.agents.learning.policy.Policy` returns its distribution.
+        * any other callable, called with the dict of arrays. It returns an action index, a score per action, or, for a
+          Box, the action.
     deterministic : bool
-        Whether the most likely action is taken, of equal ones the first; else one is drawn, from the agent's stream of
-        random numbers; a DQN has no chances to draw by and always takes the best.
+        Whether to take the most likely action (ties go to the lowest index) instead of sampling one from the agent's
+        random stream. A DQN has no action probabilities and always takes the best action.
     skip_forced : bool
-        Do not ask where there is no choice but to wait; as in the environment that it was trained in.
+        Whether to wait without calling the policy if waiting is the only choice. Use the value of the training
+        environment.
     name : str
-        For records and tables.
+        Name of the agent in records and tables.
 
     Raises
     ------
     InvalidConfiguration
-        If the policy is of an unknown kind or was trained on other observations or actions, or nothing can be drawn.
+        If the policy is of an unknown kind, was trained on other observations or actions, or cannot sample although
+        ``deterministic`` is False.
 
     Examples
     --------
@@ -65,7 +69,7 @@ class PolicyAgent(Named):
     >>> from desim.problems.batch.encoders import FeatureEncoder, JOB_FEATURES, SplitWindow
     >>> requested_time = JOB_FEATURES.index("requested_time")
     >>> def shortest(seen):
-    ...     return [*-seen["jobs"][:, requested_time], -100.0]  # to wait comes last
+    ...     return [*-seen["jobs"][:, requested_time], -100.0]  # the last action is to wait
     >>> agent = PolicyAgent(FeatureEncoder(SplitWindow(8)), shortest, name="shortest")
     >>> jobs = [Job(1, 0.0, 2, 10.0, 10.0), Job(2, 1.0, 2, 9.0, 9.0), Job(3, 2.0, 2, 5.0, 5.0)]
     >>> simulate(BatchCluster(jobs, num_cores=2), agent).jobs["starting_time"].to_list()
@@ -84,7 +88,7 @@ class PolicyAgent(Named):
         given: Any = encoder
         if isinstance(given, type) or not all(hasattr(given, part) for part in ("encode", "decode", "action_space")):
             hint = ", such as gym_env.unwrapped.encoder" if isinstance(given, gymnasium.Env) else ""
-            raise InvalidConfiguration(f"encoder is {shown(given)}, want the encoder of an environment{hint}")
+            raise InvalidConfiguration(f"encoder: got {shown(given)}, expected the encoder of an environment{hint}")
         self.encoder = encoder
         self.deterministic = deterministic
         self.skip_forced = skip_forced
@@ -93,46 +97,46 @@ class PolicyAgent(Named):
         self._ask = _asked(policy, encoder)
         if not deterministic and not self._ask.can_draw:
             raise InvalidConfiguration(
-                "deterministic is False, but a policy that returns actions of a Box draws nothing"
+                "deterministic: got False, expected True, since a policy that returns the action of a Box cannot sample"
             )
 
     @property
     def policy(self) -> Any:
-        """What is asked; of a model of Stable-Baselines3, its policy."""
+        """Policy that decides; for a Stable-Baselines3 model, its inner policy."""
         return self._ask.policy
 
     def reset(self, simulation_info: dict[str, Any], rng: np.random.Generator) -> None:
-        """Forget the last run.
+        """Prepare for a new run.
 
         Parameters
         ----------
         simulation_info : dict
             The problem's ``describe()``; not used.
         rng : numpy.random.Generator
-            What actions are drawn from.
+            Generator for sampled actions.
         """
         self._rng = None if self.deterministic else rng
         self._ask.reset()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what it is made of, without what is left of the last run."""
+        """Return the state without anything that belongs to the last run."""
         return vars(self) | {"_rng": None}
 
     def act(self, observation: Any) -> Any:
-        """Return the answer to a decision.
+        """Return the agent's decision.
 
         Parameters
         ----------
         observation : object
-            Of the encoder's problem.
+            Observation of the encoder's problem.
 
         Raises
         ------
         InfeasibleAction
-            If the policy's answer holds what is no number, or has the wrong shape.
+            If the policy returns something that is not a number or has the wrong shape.
         """
         if self._rng is None and not self.deterministic:
-            raise InvalidConfiguration(f"{self.name} draws actions: call reset(info, rng) before it acts")
+            raise InvalidConfiguration(f"{self.name} samples actions: call reset(info, rng) before act")
         if self.skip_forced and self.encoder.forced(observation):
             return None
         action = self._ask(self.encoder.encode(observation), self._rng)
@@ -140,7 +144,7 @@ class PolicyAgent(Named):
 
 
 class _Asked:
-    """A policy, how it is asked, and what its answer means."""
+    """Adapter of a plain callable: calls the policy and interprets its result as an action."""
 
     def __init__(self, policy: Any, encoder: Encoder) -> None:
         self.policy = policy
@@ -149,27 +153,27 @@ class _Asked:
 
     @property
     def can_draw(self) -> bool:
-        """Whether it can draw actions, instead of taking the most likely one."""
+        """Whether the policy can sample actions."""
         return self.is_discrete
 
     def reset(self) -> None:
-        """Forget the last run."""
+        """Prepare for a new run."""
 
     def __call__(self, seen: Arrays, rng: np.random.Generator | None) -> Any:
-        """Return an action, drawn from a generator if there is one."""
+        """Return an action; sample it if a generator is given."""
         return self._action(self.policy(seen), seen[ACTION_MASK], rng)
 
     def _action(self, answer: Any, mask: NDArray[Any], rng: np.random.Generator | None = None) -> Any:
-        """Return the action that an answer names, or the best or a drawn one of those that it gives scores."""
+        """Return the action of an answer; if the answer is scores, the best action or a sampled one."""
         if hasattr(answer, "detach"):
             answer = answer.detach().cpu()
         try:
             values = np.asarray(answer, np.float64)
         except (TypeError, ValueError):
-            raise InfeasibleAction(f"the policy answers {shown(answer)}, want {self._wanted()}") from None
+            raise InfeasibleAction(f"policy's answer: got {shown(answer)}, expected {self._wanted()}") from None
         if not self.is_discrete:
             if values.size != np.prod(self.space.shape or ()):
-                raise InfeasibleAction(f"the policy answers an array of shape {values.shape}, want {self._wanted()}")
+                raise InfeasibleAction(f"policy's answer: got shape {values.shape}, expected {self._wanted()}")
             return values.reshape(self.space.shape or ())
         possible = mask.ravel() > 0
         if values.size == len(possible) and values.ndim:
@@ -177,32 +181,32 @@ class _Asked:
         if values.size == 1 and float(values.item()).is_integer():
             return int(values.item())
         answered = shown(answer) if values.size == 1 else f"an array of shape {values.shape}"
-        raise InfeasibleAction(f"the policy answers {answered}, want {self._wanted()}")
+        raise InfeasibleAction(f"policy's answer: got {answered}, expected {self._wanted()}")
 
     def _wanted(self) -> str:
         if isinstance(self.space, gymnasium.spaces.Discrete):
-            return f"one of the {self.space.n} actions, or a score of each"
+            return f"one of the {self.space.n} actions, or a score per action"
         return f"an action of shape {self.space.shape}"
 
 
 def _best_of(scores: NDArray[np.float64], possible: NDArray[np.int64], rng: np.random.Generator | None) -> int:
-    """Return the possible action with the best score; or one that is drawn by them, by the Gumbel-max method."""
+    """Return the possible action with the best score, or one sampled by the Gumbel-max method."""
     if not len(possible):
-        return 0  # which is not possible either, and so means waiting
+        return 0  # an impossible action, which means waiting
     of_possible = scores[possible]
     if np.isnan(of_possible).any():
-        raise InfeasibleAction(f"the policy's score of action {possible[np.isnan(of_possible)][0]} is not a number")
+        raise InfeasibleAction(f"policy's score of action {possible[np.isnan(of_possible)][0]}: not a number")
     if rng is not None:
         of_possible = of_possible + rng.gumbel(size=len(possible))
     return int(possible[of_possible.argmax()])
 
 
 class _Module(_Asked):
-    """A torch module."""
+    """Adapter of a torch module."""
 
     def __init__(self, policy: Any, encoder: Encoder) -> None:
         super().__init__(policy, encoder)
-        known = sys.modules.get("desim.agents.learning.policy")  # not imported: the policy could not be one of these
+        known = sys.modules.get("desim.agents.learning.policy")  # if never imported, the policy cannot be one of ours
         self._is_ours = known is not None and isinstance(policy, known.Policy)
 
     @property
@@ -230,7 +234,7 @@ class _Module(_Asked):
 
 
 class _Saved(NamedTuple):
-    """A policy of Stable-Baselines3 as it saves itself."""
+    """A Stable-Baselines3 policy in its own file format, for pickling."""
 
     kind: Any
     device: str
@@ -238,12 +242,12 @@ class _Saved(NamedTuple):
 
 
 class _Predicting(_Asked):
-    """What has the method ``predict`` of Stable-Baselines3, and perhaps a memory of the run."""
+    """Adapter of an object with Stable-Baselines3's ``predict``, possibly recurrent."""
 
     can_draw = True
 
     def __init__(self, policy: Any, encoder: Encoder) -> None:
-        inner = getattr(policy, "policy", None)  # a model asks its policy, and drags its environment along
+        inner = getattr(policy, "policy", None)  # the policy alone, since a model also holds its environment
         super().__init__(inner if hasattr(inner, "predict") else policy, encoder)
         parameters = inspect.signature(self.policy.predict).parameters
         self._takes_masks = "action_masks" in parameters
@@ -252,7 +256,7 @@ class _Predicting(_Asked):
         self._show = _shower(getattr(self.policy, "observation_space", None), encoder.observation_space)
         space = getattr(self.policy, "action_space", None)
         if space is not None and space != self.space:
-            raise InvalidConfiguration(f"the policy was trained for actions {space}, the encoder has {self.space}")
+            raise InvalidConfiguration(f"action space of the policy: got {space}, expected the encoder's, {self.space}")
         self.reset()
 
     def reset(self) -> None:
@@ -260,14 +264,14 @@ class _Predicting(_Asked):
         self._is_first = True
 
     def __deepcopy__(self, memo: dict[int, Any]) -> _Predicting:
-        """Return what asks the same policy, which is not changed by that, with a memory of its own."""
+        """Return an adapter that shares the policy, which never changes, but has its own recurrent state."""
         twin = object.__new__(type(self))
         vars(twin).update(vars(self))
         twin.reset()
         return twin
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return weights and settings of a policy of Stable-Baselines3, without what it was asked last."""
+        """Return the state with a Stable-Baselines3 policy in its own file format, without recurrent state."""
         state = vars(self) | {"_state": None, "_is_first": True}
         library = sys.modules.get("stable_baselines3.common.policies")
         if library is not None and isinstance(self.policy, library.BaseModel):
@@ -290,7 +294,7 @@ class _Predicting(_Asked):
         if self._takes_state:
             more |= {"state": self._state, "episode_start": np.array([self._is_first])}
         with ExitStack() as stack:
-            if rng is not None and "torch" in sys.modules:  # it draws from torch's own stream
+            if rng is not None and "torch" in sys.modules:  # the library samples from torch's global generator
                 import torch
 
                 stack.enter_context(torch.random.fork_rng(devices=[]))
@@ -303,7 +307,7 @@ class _Predicting(_Asked):
 
 
 def _asked(policy: Any, encoder: Encoder) -> _Asked:
-    """Return how a policy is asked."""
+    """Return the adapter of a policy."""
     if not isinstance(policy, type):
         if callable(getattr(policy, "predict", None)):
             return _Predicting(policy, encoder)
@@ -313,13 +317,13 @@ def _asked(policy: Any, encoder: Encoder) -> _Asked:
         if callable(policy):
             return _Asked(policy, encoder)
     raise InvalidConfiguration(
-        f"policy is {shown(policy)}, want a model of Stable-Baselines3, a torch module, or a callable that takes an "
-        "observation"
+        f"policy: got {shown(policy)}, expected a Stable-Baselines3 model, a torch module, or a callable that takes "
+        "an observation"
     )
 
 
 def _shower(wanted: Any, space: gymnasium.spaces.Dict) -> Callable[[Arrays], Any]:
-    """Return what turns what an encoder shows into what a policy was trained on."""
+    """Return the function that converts encoded observations to the format that a policy was trained on."""
     if wanted is None or wanted == space:
         return _as_it_is
     if isinstance(wanted, gymnasium.spaces.Box) and wanted.shape == (gymnasium.spaces.flatdim(space),):
@@ -328,7 +332,7 @@ def _shower(wanted: Any, space: gymnasium.spaces.Dict) -> Callable[[Arrays], Any
     sizes = {name: np.prod(box.shape or ()) for name, box in space.spaces.items()}
     if not parts or any(sizes.get(name) != np.prod(box.shape or ()) for name, box in parts.items()):
         raise InvalidConfiguration(
-            f"the policy was trained on observations {_shapes(wanted)}, the encoder shows {_shapes(space)}"
+            f"observation space of the policy: got {_shapes(wanted)}, expected the encoder's, {_shapes(space)}"
         )
     return partial(_reshaped, {name: box.shape for name, box in parts.items()})
 
@@ -342,7 +346,7 @@ def _reshaped(shapes: Mapping[str, tuple[int, ...]], seen: Arrays) -> Arrays:
 
 
 def _shapes(space: Any) -> str:
-    """Return what a space of observations holds, in short."""
+    """Return a short description of an observation space."""
     if not isinstance(space, gymnasium.spaces.Dict):
-        return f"of shape {space.shape}"
+        return f"shape {space.shape}"
     return ", ".join(f"{name} {part.shape}" for name, part in space.spaces.items())

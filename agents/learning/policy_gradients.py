@@ -1,4 +1,4 @@
-"""Algorithms that take one step down the gradient of all experience: the synchronous actor-critic, and REINFORCE.
+"""Algorithms that take one gradient step per batch of experience: advantage actor-critic (A2C) and REINFORCE.
 
 Sources: Mnih et al., "Asynchronous methods for deep reinforcement learning", ICML 2016, in its synchronous form;
 Williams, "Simple statistical gradient-following algorithms for connectionist reinforcement learning", Machine Learning
@@ -20,20 +20,20 @@ Floats = NDArray[np.float64]
 
 
 class ActorCritic(PPO):
-    """The synchronous advantage actor-critic: the advantages of PPO, each sample used once.
+    """Synchronous advantage actor-critic (A2C): PPO's advantages, one gradient step per batch of experience.
 
     Parameters
     ----------
     policy : Policy
-        Is trained in place.
+        Policy that is trained in place.
     config : LearningConfig
         Settings.
     rng : numpy.random.Generator
-        Not used; every algorithm has one.
+        Unused; all algorithms are made with one.
     """
 
     def update(self, experience: Experience, progress: float) -> dict[str, float]:
-        """Learn from experience, once."""
+        """Take one gradient step on the experience."""
         entropy_weight = self.schedule(progress)
         samples = self.samples(experience)
         weights = samples.advantages
@@ -55,20 +55,22 @@ class ActorCritic(PPO):
 
 
 class Reinforce(Learner):
-    """REINFORCE over whole episodes, with the mean return as baseline: of the group at the same time, or of all.
+    """REINFORCE over whole episodes, with a mean return as baseline.
+
+    With groups the baseline is the mean of the group at the same simulated time, otherwise the mean of all steps.
 
     Parameters
     ----------
     policy : Policy
-        Is trained in place; its critic learns nothing.
+        Policy that is trained in place; its critic learns nothing.
     config : LearningConfig
         Settings.
     rng : numpy.random.Generator
-        Not used; every algorithm has one.
+        Unused; all algorithms are made with one.
     """
 
     def estimate(self, experience: Experience) -> tuple[Floats, Floats]:
-        """Return the discounted sums of what each step and those after it earned, less the baseline and as they are."""
+        """Return the discounted returns from each step on, with and without the baseline subtracted."""
         discounts, _ = self.config.weights(experience.elapsed)
         returns = np.zeros_like(experience.rewards)
         following = np.zeros(experience.rewards.shape[1])
@@ -80,7 +82,7 @@ class Reinforce(Learner):
         return returns - (group_means(returns, experience) if grouped else returns[experience.valid].mean()), returns
 
     def update(self, experience: Experience, progress: float) -> dict[str, float]:
-        """Learn from whole episodes, once."""
+        """Take one gradient step on whole episodes."""
         entropy_weight = self.schedule(progress)
         samples = self.samples(experience)
         weights = samples.advantages

@@ -1,18 +1,19 @@
-"""Proximal policy optimization, from experience to an update.
+"""Proximal policy optimization (PPO), from experience to an update.
 
-1. The policy acts in many environments: :class:`~desim.agents.learning.experience.Collector` notes observations s_t,
+1. The policy acts in many environments: :class:`~desim.agents.learning.experience.Collector` records observations s_t,
    actions a_t, log pi_old(a_t | s_t), values V(s_t) and rewards r_t.
-2. :func:`advantages` estimates how much better each action was than expected, A_t (generalized advantage estimation).
+2. :func:`advantages` computes the advantages A_t by generalized advantage estimation: how much better each action was
+   than expected.
 3. :meth:`PPO.loss` is the clipped objective: with rho_t = pi(a_t | s_t) / pi_old(a_t | s_t),
 
        L = -mean min(rho_t A_t, clip(rho_t, 1 - epsilon, 1 + epsilon) A_t) + c1 mean (V(s_t) - R_t)^2 - c2 mean H(pi).
 
-4. :meth:`PPO.update` goes down L in minibatches, several times over, until the policy has moved far enough.
+4. :meth:`PPO.update` minimizes L over several epochs of minibatches, and stops early if the policy has moved too far.
 
 Sources: Schulman, Wolski, Dhariwal, Radford and Klimov, "Proximal policy optimization algorithms", 2017
 (arXiv:1707.06347); Schulman, Moritz, Levine, Jordan and Abbeel, "High-dimensional continuous control using generalized
-advantage estimation", ICLR 2016. Discounts may differ from step to step, as in semi-Markov decision processes, where a
-decision that is followed by another at the same instant is not discounted at all.
+advantage estimation", ICLR 2016. Discounts may differ between steps, as in semi-Markov decision processes: no discount
+applies between decisions at the same instant.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from desim.agents.learning.learner import Learner, Samples
 __all__ = ["PPO", "advantages", "group_means", "normalized"]
 
 LEAST_OF_A_THREAD = 512
-"""A thread gets at least so many samples of a minibatch; fewer are quicker done than handed out."""
+"""Smallest number of samples per thread; with fewer, handing them out takes longer than the work itself."""
 
 Floats = NDArray[np.float64]
 Reals = NDArray[np.floating]
@@ -45,16 +46,16 @@ def advantages(
     """Return the advantage A_t of every action of N environments over T steps, shape (T, N).
 
     delta_t = r_t + gamma_t V(s_t+1) - V(s_t) and A_t = delta_t + gamma_t lambda_t A_t+1, up to the end of the episode.
-    A truncated episode counts on the value of its last observation; one that has terminated, on nothing.
+    At the end of a truncated episode V(s_t+1) is the value of its last observation; at termination it is 0.
 
     Parameters
     ----------
     experience : Experience
-        Rewards, and where episodes end.
+        Experience with the rewards and the ends of episodes.
     values : array, shape (T, N)
         V(s_t), in units of reward.
     final : array, shape (T, N)
-        Where an episode was truncated, the value of its last observation; 0 where it terminated.
+        Value of the last observation where an episode was truncated; 0 where it terminated.
     last : array, shape (N,)
         Value of the observation after the last step.
     weights : two arrays, shape (T, N)
@@ -63,7 +64,7 @@ def advantages(
     Returns
     -------
     array of float, shape (T, N)
-        Add the values to get the targets of the critic.
+        Advantages; their sums with the values are the targets of the critic.
     """
     rewards, ends = experience.rewards, experience.ends
     gamma, lambda_ = weights
@@ -79,10 +80,10 @@ def advantages(
 
 
 def group_means(figures: Floats, experience: Experience) -> Floats:
-    """Return the mean over each group of a figure at the time of each step, interpolated linearly between steps.
+    """Return the group means of a figure at the simulated time of each step, as an input-dependent baseline.
 
-    Several environments that face the same arrivals share most of their luck: what is left after the mean of the group
-    at the same simulated time is taken off comes from their actions.
+    Environments of a group face the same arrivals, so most of their variance is shared. Differences from the mean of
+    the group at the same simulated time come from the actions. Figures are interpolated linearly between steps.
 
     Source: Mao, Venkatakrishnan, Schwarzkopf and Alizadeh, "Variance reduction for reinforcement learning in
     input-driven environments", ICLR 2019; for the time alignment, Mao et al., "Learning scheduling algorithms for data
@@ -93,13 +94,13 @@ def group_means(figures: Floats, experience: Experience) -> Floats:
     figures : array of float, shape (T, N)
         Returns or advantages.
     experience : Experience
-        Whole episodes of N environments; those of a group, which are neighbours, face the same input.
+        Whole episodes of N environments; neighbouring environments form groups that face the same input.
 
     Returns
     -------
     array of float, shape (T, N)
-        0 for steps that are not valid. An episode that has ended counts with 0 behind its end. If no time passes at all
-        before the last decision of any, as where plans are made, steps are matched by their numbers.
+        Group means; 0 for invalid steps. After its end an episode counts as 0. If no time passes before the last
+        decision of any episode of the group, as in static planning, steps are matched by their index.
     """
     size = experience.group_size
     times = np.cumsum(experience.elapsed, axis=0) - experience.elapsed
@@ -117,20 +118,20 @@ def group_means(figures: Floats, experience: Experience) -> Floats:
 
 
 class PPO(Learner):
-    """The algorithm.
+    """Proximal policy optimization with a clipped objective.
 
     Parameters
     ----------
     policy : Policy
-        Is trained in place.
+        Policy that is trained in place.
     config : LearningConfig
         Settings.
     rng : numpy.random.Generator
-        For the order of samples.
+        Generator for the order of samples.
     """
 
     def estimate(self, experience: Experience) -> tuple[Floats, Floats]:
-        """Return advantages A_t, less the mean of the group if there are groups, and targets R_t = A_t + V(s_t)."""
+        """Return advantages A_t, minus the group mean if there are groups, and targets R_t = A_t + V(s_t)."""
         restored = self.moments.restored
         values, last = restored(experience.values), restored(experience.last_values)
         final = np.where(experience.final_values != 0, restored(experience.final_values), 0.0)
@@ -141,7 +142,7 @@ class PPO(Learner):
         return found, targets
 
     def update(self, experience: Experience, progress: float) -> dict[str, float]:
-        """Learn from experience, several times over."""
+        """Learn from experience in several epochs of minibatches."""
         config = self.config
         entropy_weight = self.schedule(progress)
         samples = self.samples(experience)
@@ -154,7 +155,7 @@ class PPO(Learner):
                 order = torch.from_numpy(self.rng.permutation(size)).to(samples.targets.device)
                 for places in torch.split(order, config.minibatch_size):
                     if len(places) < min(size, config.minibatch_size) // 2:
-                        continue  # a small rest gives a noisy step
+                        continue  # a small remainder gives a noisy step
                     figures, descend = self._look(samples.part(places), entropy_weight, pool)
                     divergence = figures["kl"]
                     if divergence > far and steps:
@@ -173,10 +174,10 @@ class PPO(Learner):
     def _look(
         self, part: Samples, entropy_weight: float, pool: ThreadPoolExecutor
     ) -> tuple[dict[str, float], Callable[[], float]]:
-        """Return figures of the loss of a minibatch, and what takes the step down from it.
+        """Return figures of the loss of a minibatch, and a function that takes the gradient step.
 
-        A large minibatch is divided among threads, whose gradients are added up in the order of the parts: the same in
-        each training with as many threads, and but for rounding the same as that of the whole.
+        A large minibatch is divided between threads. Their gradients are summed in the order of the parts, so the sum
+        is the same in each training with this number of threads, and equals that of the whole except for rounding.
         """
         size = len(part.targets)
         number = min(self.threads, size // LEAST_OF_A_THREAD) if self.policy.parts_add_up else 1
@@ -188,7 +189,7 @@ class PPO(Learner):
         parameters = list(self.policy.parameters())
 
         def gradient_of(piece: Samples, share: float) -> tuple[tuple[Tensor | None, ...], dict[str, float]]:
-            torch.set_num_threads(1)  # which holds for the thread that says so
+            torch.set_num_threads(1)  # applies to the calling thread only
             loss, figures = self._loss(piece, entropy_weight)
             return torch.autograd.grad(share * loss, parameters, allow_unused=True), figures
 
@@ -205,24 +206,24 @@ class PPO(Learner):
         return figures, descend
 
     def loss(self, part: Samples, entropy_weight: float) -> tuple[Tensor, dict[str, float]]:
-        """Return the loss L of some samples, and figures of it.
+        """Return the loss L of some samples, and its components.
 
         Parameters
         ----------
         part : Samples
-            A minibatch.
+            Minibatch.
         entropy_weight : float
-            c2, above.
+            Weight c2 of the entropy.
 
         Returns
         -------
         Tensor and dict of str to float
-            A number to go down from, and what it is made of.
+            Loss to minimize, and its components by name.
         """
         return self._loss(replace(part, advantages=normalized(part.advantages)), entropy_weight)
 
     def _loss(self, part: Samples, entropy_weight: float) -> tuple[Tensor, dict[str, float]]:
-        """Return the same, given normalized advantages."""
+        """Return the same as :meth:`loss`, given normalized advantages."""
         epsilon, a = self.config.clip, part.advantages
         distribution, values = self.policy(part.observations)
         log_ratio = distribution.log_prob(part.actions) - part.log_probs
@@ -246,7 +247,7 @@ class PPO(Learner):
 
 
 def normalized(advantages: Tensor) -> Tensor:
-    """Return advantages less their mean, over their deviation; one alone has none."""
+    """Return advantages minus their mean, divided by their standard deviation; a single one stays unchanged."""
     if len(advantages) < 2:
         return advantages
     return (advantages - advantages.mean()) / (advantages.std() + 1e-8)

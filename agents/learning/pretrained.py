@@ -1,4 +1,4 @@
-"""The trained weights that come with this package."""
+"""Trained weights that come with this package."""
 
 from __future__ import annotations
 
@@ -14,51 +14,51 @@ from desim.exceptions import InvalidConfiguration
 __all__ = ["PRETRAINED", "made_of", "pretrained_names", "pretrained_stem", "read_card", "weight_files"]
 
 PRETRAINED = Path(__file__).parents[1] / "pretrained"
-"""Where they are: NAME.safetensors and NAME.json."""
+"""Directory of the weights, NAME.safetensors, and their model cards, NAME.json."""
 
 
 def pretrained_names(agent: str) -> list[str]:
-    """Return the names of all weights of a kind of agent.
+    """Return the names of all pretrained weights for a kind of agent.
 
     Parameters
     ----------
     agent : str
-        As in their cards, for example ``"split-window"``.
+        Kind of agent in the model cards, for example ``"split-window"``.
 
     Returns
     -------
     list of str
-        Sorted.
+        Sorted names.
     """
     return sorted(path.stem for path in PRETRAINED.glob("*.json") if json.loads(path.read_text())["agent"] == agent)
 
 
 def pretrained_stem(name: str, agent: str) -> Path:
-    """Return the files of trained weights, without ``.safetensors`` and ``.json``.
+    """Return the path of pretrained weights without ``.safetensors`` and ``.json``.
 
     Parameters
     ----------
     name : str
-        For example ``"desim-any"``.
+        Name of the weights, for example ``"desim-any"``.
     agent : str
-        What kind of agent they must be for, as in their cards.
+        Kind of agent that the weights must be for, as in the model card.
 
     Returns
     -------
     Path
-        For :func:`desim.agents.learning.checkpoint.load_weights`.
+        Path for :func:`desim.agents.learning.checkpoint.load_weights`.
 
     Raises
     ------
     InvalidConfiguration
-        If there are none of this name for such agents.
+        If there are no weights of this name for such agents.
     """
     card = PRETRAINED / f"{name}.json"
     if "/" in name or not card.is_file() or json.loads(card.read_text())["agent"] != agent:
         names = pretrained_names(agent)
         near = did_you_mean(name, names)
         raise InvalidConfiguration(
-            f"no pretrained {agent} agent {name!r}{near}; there are {', '.join(names) or 'none yet'}"
+            f"unknown pretrained {agent} agent {name!r}{near}; available: {', '.join(names) or 'none'}"
         )
     return PRETRAINED / name
 
@@ -70,17 +70,17 @@ def read_card(name: str, agent: str) -> dict[str, Any]:
 
 
 def weight_files(stem: Path) -> tuple[Path, Path]:
-    """Return the two files of weights.
+    """Return the two files of trained weights.
 
     Parameters
     ----------
     stem : Path
-        With or without ``.safetensors`` or ``.json``; the name may hold points.
+        Path with or without ``.safetensors`` or ``.json``; the name may contain dots.
 
     Returns
     -------
     tuple of Path and Path
-        The tensors and the card; they need not exist.
+        Tensor file and model card; they need not exist.
     """
     if stem.suffix in (".safetensors", ".json"):
         stem = stem.with_suffix("")
@@ -88,19 +88,19 @@ def weight_files(stem: Path) -> tuple[Path, Path]:
 
 
 def made_of(source: str, agent: str) -> tuple[Path, ...] | None:
-    """Return the files that an agent with trained weights is made of.
+    """Return the files that determine an agent with trained weights.
 
     Parameters
     ----------
     source : str
-        A pretrained name, or a path, which has a slash in it.
+        Pretrained name, or a path, which contains a slash.
     agent : str
-        What kind of agent it is, as in the card.
+        Kind of agent, as in the model card.
 
     Returns
     -------
     tuple of Path or None
-        Tensors and card; None if the card names code of a user, such as a network of one's own.
+        Tensor file and model card; None if the card refers to custom code, such as a custom network.
 
     Raises
     ------
@@ -111,13 +111,13 @@ def made_of(source: str, agent: str) -> tuple[Path, ...] | None:
     try:
         content = files[1].read_bytes()
     except OSError:
-        return files  # whoever reads them tells
+        return files  # reading them later raises the proper error
     return None if _names_code(content) else files
 
 
 @lru_cache(maxsize=64)
 def _names_code(card: bytes) -> bool:
-    """Return whether the configuration of an agent has a reference to code of a user."""
+    """Return whether the configuration in a model card refers to custom code."""
     try:
         return _has_reference(json.loads(card)["config"])
     except (ValueError, KeyError, TypeError):

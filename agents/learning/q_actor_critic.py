@@ -1,12 +1,12 @@
-"""The algorithm of LACHESIS: a critic of states and actions, target networks, and two gradients of the policy.
+"""Learning algorithm of LACHESIS: an action-value critic, target networks, and two policy gradients.
 
 Source: Luo et al., "Learning to optimize DAG scheduling in heterogeneous environment", section IV-C: equation (12) and
-algorithm 1, which joins the networks of the deterministic policy gradient (Lillicrap et al., "Continuous control with
-deep reinforcement learning", ICLR 2016) with the policy gradient of an actor-critic.
+algorithm 1, which combines the networks of the deterministic policy gradient (Lillicrap et al., "Continuous control
+with deep reinforcement learning", ICLR 2016) with the policy gradient of an actor-critic.
 
-Departures: line 13 takes the gradient of Q by an action, which a choice does not have; here it is that of the expected
-Q over all possible actions, by the probabilities that the actor gives them. Networks learn after an episode from its
-steps, not within it; of an episode that is cut off the last step is left out, for nothing is known of what follows.
+Differences from the paper: line 13 takes the gradient of Q with respect to an action, which does not exist for discrete
+actions; we use the gradient of the expected Q under the actor's probabilities. Networks learn after an episode, not
+during it. The last step of a truncated episode is dropped, since what follows it is unknown.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ Floats = NDArray[np.float64]
 
 
 FIGURES = ("value_loss", "policy_loss", "entropy", "gradient")
-"""What an update tells."""
+"""Names of the figures that an update returns."""
 
 
 class QPolicy(Policy):
-    """An actor and a critic that score every action, and a target of each, which follows slowly.
+    """Policy with an actor and a critic that score every action, and a slowly moving target network of each.
 
     Parameters
     ----------
     actor, critic : torch.nn.Module
-        Return scores and values of all actions, shape (B, K), of a batch of observations.
+        Networks that return scores and values of all actions, shape (B, K), for a batch of observations.
     """
 
     def __init__(self, actor: nn.Module, critic: nn.Module) -> None:
@@ -50,18 +50,18 @@ class QPolicy(Policy):
         self.target_critic = copy.deepcopy(critic).requires_grad_(False)
 
     def forward(self, observations: Observations) -> tuple[Distribution, Tensor]:
-        """Return the distribution over the actions; values, which only learning needs, are 0."""
+        """Return the distribution over the actions, and 0 as values, because only learning needs them."""
         distribution = self.distribution(observations)
         return distribution, distribution.log_probabilities.new_zeros(len(distribution.log_probabilities))
 
     @torch.no_grad()
     def target_values(self, observations: Observations) -> Tensor:
-        """Return what the target critic says of the target actor's actions, shape (B,).
+        """Return the target critic's values of the target actor's actions, shape (B,).
 
         Parameters
         ----------
         observations : dict of str to Tensor
-            A batch.
+            Batch of observations.
         """
         action = MaskedCategorical(self.target_actor(observations), observations[ACTION_MASK]).mode()
         values: Tensor = self.target_critic(observations).gather(-1, action[:, None]).squeeze(-1)
@@ -73,18 +73,18 @@ class QPolicy(Policy):
         Parameters
         ----------
         observations : dict of str to Tensor
-            A batch.
+            Batch of observations.
         """
         return MaskedCategorical(self.actor(observations), observations[ACTION_MASK])
 
     @torch.no_grad()
     def follow(self, rate: float) -> None:
-        """Let the targets go a part of the way to the networks.
+        """Move the target networks towards the networks.
 
         Parameters
         ----------
         rate : float
-            Which part.
+            Fraction of the distance.
         """
         for target, network in ((self.target_actor, self.actor), (self.target_critic, self.critic)):
             for old, new in zip(target.parameters(), network.parameters(), strict=True):
@@ -94,34 +94,34 @@ class QPolicy(Policy):
 class QActorCritic(Learner):
     """Algorithm 1 of LACHESIS.
 
-    The critic learns r + gamma Q'(s', mu'(s')), with the targets; the actor follows the gradient of the expected Q in
-    each minibatch (line 13), and at the end that of log pi(a | s) Q(s, a) over all steps (equation 12, lines 15 and
-    19).
+    The critic learns r + gamma Q'(s', mu'(s')), computed with the target networks. The actor follows the gradient of
+    the expected Q in each minibatch (line 13), and finally that of log pi(a | s) Q(s, a) over all steps (equation 12,
+    lines 15 and 19).
 
     Parameters
     ----------
     policy : QPolicy
-        Is trained in place.
+        Policy that is trained in place.
     config : LearningConfig
-        Settings; epochs and minibatches are of critic and actor alike.
+        Settings; epochs and minibatches apply to critic and actor alike.
     rng : numpy.random.Generator
-        For the order of samples.
+        Generator for the order of samples.
 
     Raises
     ------
     InvalidConfiguration
-        If the policy has no critic of actions.
+        If the policy has no action-value critic.
     """
 
     policy: QPolicy
 
     def __init__(self, policy: Policy, config: LearningConfig, rng: np.random.Generator) -> None:
         if not isinstance(policy, QPolicy):
-            raise InvalidConfiguration(f"{type(policy).__name__} has no critic of actions: q_actor_critic needs one")
+            raise InvalidConfiguration(f"q_actor_critic: got the policy {type(policy).__name__}, expected a QPolicy")
         super().__init__(policy, config, rng)
 
     def estimate(self, experience: Experience) -> tuple[Floats, Floats]:
-        """Return the critic's targets less the values of their states, and the targets; NaN where there is none."""
+        """Return the critic's targets minus the values of their states, and the targets; NaN if unknown."""
         values = np.zeros(experience.rewards.shape)
         values[experience.valid] = self.policy.target_values(self._seen(experience)).cpu().numpy()
         following = np.where(experience.valid[1:], values[1:], np.nan)
@@ -131,7 +131,7 @@ class QActorCritic(Learner):
         return targets - values, targets
 
     def _seen(self, experience: Experience) -> Observations:
-        """Return the observations of the valid steps in a row."""
+        """Return the observations of the valid steps on one axis."""
         arrays = {name: experience.in_a_row(array) for name, array in experience.observations.items()}
         return to_tensors(arrays, next(self.policy.parameters()).device)
 
@@ -140,7 +140,7 @@ class QActorCritic(Learner):
         entropy_weight = self.schedule(progress)
         targets = experience.in_a_row(self.estimate(experience)[1])
         known = np.flatnonzero(np.isfinite(targets))
-        if not len(known):  # of an episode of one step, which was cut off
+        if not len(known):  # an episode of a single step was truncated
             return dict.fromkeys(FIGURES, np.nan)
         observations, places = self._seen(experience), torch.from_numpy(known)
         observations = {name: tensor[places.to(tensor.device)] for name, tensor in observations.items()}
@@ -167,11 +167,11 @@ class QActorCritic(Learner):
         return dict(zip(FIGURES, numbers, strict=True))
 
     def _minibatches(self, size: int) -> Iterator[Tensor]:
-        """Yield places of samples: all of them in so many epochs, each time in another order."""
+        """Yield positions of samples, minibatch by minibatch; each epoch has a new random order."""
         for _ in range(self.config.epochs):
             yield from torch.split(torch.from_numpy(self.rng.permutation(size)), self.config.minibatch_size)
 
     @staticmethod
     def _expected(distribution: MaskedCategorical, values: Tensor) -> Tensor:
-        """Return the mean of the expected values."""
+        """Return the batch mean of the expected values of actions."""
         return (distribution.log_probabilities.exp() * values).sum(-1).mean()

@@ -1,6 +1,6 @@
-"""The same training from several seeds: curves of all of them, their band, and the interval of what they end with.
+"""Repeat a training with several seeds: learning curves, their band, and a confidence interval of the final measure.
 
-One training of a seed tells little: how good its weights are is largely luck.
+A single training says little, because results vary strongly between seeds.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Trainings:
-    """What has come of trainings that differ by their seeds.
+    """Results of trainings that differ only in their seeds.
 
     Attributes
     ----------
     objective : str
-        The measure that decided which weights are best.
+        Name of the measure by which the best weights were chosen.
     seeds : tuple of int
-        Of the trainings that were begun.
+        Seeds of the trainings that were started.
     stems : tuple of Path
-        Their weights, without ``.safetensors`` and ``.json``.
+        Paths of their weights, without ``.safetensors`` and ``.json``.
     results : tuple of TrainingResult
-        Their results; the last one may be interrupted.
+        Results of the trainings; the last one may be interrupted.
     """
 
     objective: str
@@ -55,17 +55,17 @@ class Trainings:
 
     @property
     def status(self) -> str:
-        """``"complete"``, or ``"interrupted"`` if one was."""
+        """``"complete"``, or ``"interrupted"`` if a training was interrupted."""
         return self.results[-1].status
 
     @property
     def final(self) -> Estimate:
-        """Mean over seeds of what the best weights of each reach in validation, with its 95 % interval."""
+        """Mean over seeds of the best validation result of each, with its 95 % interval."""
         return mean_interval([result.best[self.objective] for result in self.results])
 
     @property
     def curves(self) -> pl.DataFrame:
-        """A row for each validation of each seed: ``seed``, ``steps``, ``seconds``, and all measures."""
+        """Learning curves, one row per seed and validation: ``seed``, ``steps``, ``seconds``, and all measures."""
         return pl.DataFrame(
             [
                 {"seed": seed, "steps": entry["steps"], "seconds": entry["seconds"], **entry["validation"]}
@@ -80,7 +80,7 @@ class Trainings:
         Parameters
         ----------
         directory : Path
-            Where to; it is made when it is needed.
+            Directory of the files; created if it is missing.
         """
         final = self.final
         document = {
@@ -111,32 +111,32 @@ def train_seeds(
     name: str | None = None,
     report: Callable[[dict[str, Any]], None] | None = None,
 ) -> Trainings:
-    """Train once for each of some seeds: that of the settings, and those that follow it.
+    """Train once per seed, starting with the seed of the settings.
 
-    What is complete is not done again, and what was interrupted goes on.
+    Complete trainings are not repeated, and an interrupted one is resumed.
 
     Parameters
     ----------
     settings : TrainingSettings
-        All else that determines the trainings.
+        Settings of the trainings; only the seed varies.
     directory : Path
-        Where the folder of each seed is, ``seed-0`` and so on, with checkpoint, weights and card.
+        Directory with one folder per seed, ``seed-0`` and so on, with checkpoint, weights and model card.
     count : int
-        How many seeds.
+        Number of seeds.
     name : str, optional
-        Of the files with the weights.
+        Base name of the weight files.
     report : callable, optional
-        Called with each new entry of a learning curve, which tells its ``seed`` as well.
+        Function that is called with each new entry of a learning curve, which includes its ``seed``.
 
     Returns
     -------
     Trainings
-        Up to the one that was interrupted, if one was.
+        Results of all trainings, up to the first interrupted one.
 
     Raises
     ------
     InvalidConfiguration
-        If there is no seed, or a folder holds another training.
+        If ``count`` is below 1, or a folder holds another training.
     """
     whole("seeds", count, least=1)
     seeds = range(settings.training.seed, settings.training.seed + count)
@@ -157,7 +157,7 @@ def train_seeds(
 
 
 def _known(settings: TrainingSettings[Any], stem: Path) -> TrainingResult | None:
-    """Return the result of a training that is complete; None if there is none with these settings."""
+    """Return the stored result of a complete training with these settings; None if there is none."""
     try:
         weights, card = load_weights(stem)
         known = type(settings).of(card)
@@ -169,12 +169,12 @@ def _known(settings: TrainingSettings[Any], stem: Path) -> TrainingResult | None
 
 
 def band_of(curves: Sequence[tuple[Floats, Floats]]) -> tuple[Floats, Floats, Floats]:
-    """Return decisions, means and half widths of the 95 % intervals of some curves, as far as all of them go.
+    """Return decisions, means and half-widths of the 95 % intervals of some curves, up to the shortest one's end.
 
     Parameters
     ----------
     curves : sequence of two arrays
-        Decisions, which ascend, and values; between them values are taken to be on straight lines.
+        Numbers of decisions in ascending order, and values, which are interpolated linearly.
     """
     last = min(steps[-1] for steps, _ in curves)
     steps = np.unique(np.concatenate([steps for steps, _ in curves]))
@@ -186,16 +186,16 @@ def band_of(curves: Sequence[tuple[Floats, Floats]]) -> tuple[Floats, Floats, Fl
 
 
 def draw_learning(curves: pl.DataFrame, objective: str, axes: Axes | None = None) -> Axes:
-    """Draw learning curves of several seeds, their mean, and its 95 % interval as a band.
+    """Plot the learning curves of several seeds, their mean, and its 95 % interval as a band.
 
     Parameters
     ----------
     curves : polars.DataFrame
-        Of :attr:`Trainings.curves`.
+        Table of :attr:`Trainings.curves`.
     objective : str
-        The measure to be drawn.
+        Name of the measure to plot.
     axes : Axes, optional
-        Where to draw; by default on a new figure.
+        Axes to draw on. Default: a new figure.
     """
     from desim.plotting.axes import add_legend, group_digits, new_panels, plain, set_titles
     from desim.plotting.colors import OTHER_COLOR, POLICY_COLORS

@@ -1,4 +1,4 @@
-"""Settings once: nested dataclasses that the command line reads, a training takes, and the card of weights keeps."""
+"""Settings of trainings: nested dataclasses shared by the command line, the training, and the model card."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ALGORITHMS: dict[str, type[Learner]] = {
 
 
 def _options(settings: Any, default: Any) -> Iterator[str]:
-    """Yield the options of the command line that make settings of the default ones."""
+    """Yield the command-line options by which settings differ from the defaults."""
     for one in fields(settings):
         value, usual = getattr(settings, one.name), getattr(default, one.name)
         option = one.name.replace("_", "-")
@@ -54,25 +54,25 @@ def _options(settings: Any, default: Any) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class TrainingSettings(Generic[AnyPolicy]):
-    """Base class of all that determines a training: who learns, how, and how long, and what more a subclass has.
+    """Base class of the settings that determine a training; subclasses add settings of their problem.
 
     Parameters
     ----------
     agent : AgentConfig
-        Who learns.
+        Configuration of the agent.
     learning : LearningConfig
-        How.
+        Learning algorithm and its settings.
     training : TrainingConfig
-        How long, from which seed, and in how many environments.
+        Training length, seed, environments and validation.
     warm_start : int
-        How long the policy imitates somebody before it learns by itself.
+        Length of the imitation of an expert before learning from rewards; the unit depends on the subclass.
 
     Attributes
     ----------
     trained : str
-        What stands behind ``desim train``, for example ``"batch"``.
+        Name of the training for ``desim train``, for example ``"batch"``.
     rules : tuple of str
-        Names of agents that trained weights are compared with.
+        Names of the agents that trained weights are compared with.
     """
 
     trained: ClassVar[str]
@@ -84,66 +84,66 @@ class TrainingSettings(Generic[AnyPolicy]):
     warm_start: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse what does not go together."""
+        """Raise InvalidConfiguration if values are out of range or do not fit together."""
         check_known("algorithm", self.learning.algorithm, ALGORITHMS)
         whole("warm_start", self.warm_start, least=0)
         if self.learning.algorithm == "reinforce" and not self.training.whole_episodes:
-            raise InvalidConfiguration("REINFORCE learns from the returns of whole episodes: want whole_episodes")
+            raise InvalidConfiguration("whole_episodes: got False, expected True for the algorithm 'reinforce'")
 
     @classmethod
     def quick(cls) -> Self:
-        """Return a small training of a few minutes."""
+        """Return the settings of a short training of a few minutes."""
         raise NotImplementedError
 
     @property
     def default_name(self) -> str:
-        """What the files with the weights are called unless a name is given."""
+        """Default base name of the weight files."""
         raise NotImplementedError
 
     def task(self) -> Task:
-        """Return what is to be learned."""
+        """Return the learning task."""
         raise NotImplementedError
 
     def warm_up(self, training: Training) -> float | None:
-        """Let the policy imitate somebody before it learns by itself.
+        """Train the policy to imitate an expert before it learns from rewards.
 
         Parameters
         ----------
         training : Training
-            Which has not begun.
+            Training that has not begun.
 
         Returns
         -------
         float or None
-            In which share of the last decisions it agreed; None if it begins without.
+            Share of the last decisions in which policy and expert agreed; None without a warm start.
         """
         return None
 
     def plain(self) -> dict[str, Any]:
-        """Return plain values, for a card."""
+        """Return the settings as plain values, for a model card."""
         values: dict[str, Any] = plain(self)
         return values
 
     @classmethod
     def of(cls, card: Mapping[str, Any]) -> Self:
-        """Return the settings of the training that a card tells of."""
+        """Return the settings of the training that a model card describes."""
         found: Self = restored(cls(), {**card["training"], "agent": card["config"]})
         return found
 
     def command(self, name: str | None = None) -> str:
-        """Return the command line that trains the same agent, into files of a name."""
+        """Return the command line of this training; ``name`` is the base name of the weight files."""
         words = ["desim", "train", self.trained, *_options(self, type(self)())]
         return shlex.join(words if name in (None, self.default_name) else [*words, "--name", str(name)])
 
     def learner(self, policy: AnyPolicy, rng: np.random.Generator) -> Algorithm:
-        """Return what learns: trains a policy in place, and draws the order of samples from a generator."""
+        """Return the learning algorithm, which trains a policy in place and orders samples by a generator."""
         given = self.learning.algorithm
         if given in ALGORITHMS:
             return ALGORITHMS[given](policy, self.learning, rng)
         made = own_code.own_function(given, own_code.load(given), policy, self.learning, rng)()
         for name in ("update", "tensors", "state", "restore"):
             if not callable(getattr(made, name, None)):
-                raise InvalidConfiguration(f"{given}: {type(made).__name__} has no method {name}, as algorithms have")
+                raise InvalidConfiguration(f"{given}: {type(made).__name__} is no algorithm: it has no method {name}")
         algorithm: Algorithm = made
         return algorithm
 
@@ -158,20 +158,20 @@ class TrainingSettings(Generic[AnyPolicy]):
         Parameters
         ----------
         directory : Path, optional
-            Where checkpoints and TensorBoard's log go; a training that was interrupted there goes on.
+            Directory of checkpoints and the TensorBoard log; an interrupted training is resumed.
         report : callable, optional
-            Called with each new entry of the learning curve.
+            Function that is called with each new entry of the learning curve.
         progress : callable, optional
-            Called after each update with the decisions so far.
+            Function that is called after each update with the number of decisions so far.
 
         Returns
         -------
         TrainingResult
-            The best weights on the validation episodes, and the learning curve.
+            Best weights on the validation episodes, and the learning curve.
         """
         root = np.random.SeedSequence(self.training.seed)
         for_weights, for_learner = (np.random.default_rng(seed) for seed in root.spawn(2))
-        device = device_of(self.training.device)  # before any work is done
+        device = device_of(self.training.device)  # raises before any work is done
         learner = self.learner(self.agent.policy(for_weights).to(device), for_learner)
         others = {name: value for name, value in self.plain().items() if name != "training"}
         training = Training(self.task(), learner, self.training, directory, others)
@@ -182,7 +182,7 @@ class TrainingSettings(Generic[AnyPolicy]):
         return training.run(report, progress)
 
     def standing(self, weights: dict[str, Tensor]) -> list[Standing]:
-        """Compare weights with rules; see :func:`desim.agents.learning.standing.standing`."""
+        """Compare weights with rule-based agents; see :func:`desim.agents.learning.standing.standing`."""
         return standing(self, weights)
 
     def train_seeds(
@@ -193,7 +193,7 @@ class TrainingSettings(Generic[AnyPolicy]):
         name: str | None = None,
         report: Callable[[dict[str, Any]], None] | None = None,
     ) -> Trainings:
-        """Train once for each of some seeds; see :func:`desim.agents.learning.seeds.train_seeds`."""
+        """Train once per seed; see :func:`desim.agents.learning.seeds.train_seeds`."""
         return train_seeds(self, directory, count, name=name, report=report)
 
     def tune(
@@ -205,33 +205,33 @@ class TrainingSettings(Generic[AnyPolicy]):
         seeds: int = 1,
         report: Callable[[Trial], None] | None = None,
     ) -> Tuned:
-        """Search for better settings; see :func:`desim.agents.learning.tune.tune`, by default over its usual ranges."""
+        """Search for better settings; see :func:`desim.agents.learning.tune.tune`. Default: its usual ranges."""
         return tune(self, directory, trials, over=over or USUAL, seeds=seeds, report=report)
 
     def with_values(self, values: dict[str, Any]) -> Self:
-        """Return these settings with other values, by name."""
+        """Return these settings with some values replaced, by name."""
         changed: Self = with_values(self, values)
         return changed
 
     def write(self, stem: Path, result: TrainingResult) -> None:
-        """Write the weights of a training with their card, for the agent's ``load``.
+        """Write the weights of a training with their model card, for the agent's ``load``.
 
         Parameters
         ----------
         stem : Path
-            The files, without ``.safetensors`` and ``.json``.
+            Path of the two files without ``.safetensors`` and ``.json``.
         result : TrainingResult
-            What has come of it.
+            Result of the training.
 
         Raises
         ------
         RecordError
-            If they cannot be written, or are of another network than the card would tell of.
+            If the files cannot be written, or the weights do not fit the network that the card describes.
         InvalidConfiguration
             If the training was interrupted.
         """
         if result.status == "interrupted":
-            raise InvalidConfiguration("the training was interrupted: its weights are not final")
+            raise InvalidConfiguration("the training was interrupted, so its weights are not final; resume it first")
         self._check_described(result)
         training = self.plain()
         card = {
@@ -251,7 +251,7 @@ class TrainingSettings(Generic[AnyPolicy]):
         save_weights(stem, weights, card, half=bool(part))
 
     def _check_described(self, result: TrainingResult) -> None:
-        """Refuse weights that whoever reads the card could not use, such as those of a subclass of the agent's."""
+        """Raise RecordError for weights that do not fit the model card, such as those of an unlisted subclass."""
         kind = next(one for one in type(self.agent).__mro__ if "agent_kind" in vars(one))
         described: AgentConfig[Any] = restored(kind(), plain(self.agent))
         load_into(described.policy(np.random.default_rng(0)), result.weights, "this training")

@@ -1,4 +1,4 @@
-"""How trained weights stand against rules: the same validation episodes, and differences episode by episode."""
+"""Compare trained weights with rule-based agents by paired differences over the same validation episodes."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ __all__ = ["Standing", "standing"]
 
 @dataclass(frozen=True)
 class Standing:
-    """How weights stand against a rule.
+    """Comparison of trained weights with a rule.
 
     Attributes
     ----------
     rule : str
-        Its name.
+        Name of the rule's agent.
     objective : str
-        What is compared.
+        Name of the measure that is compared.
     mean : float
-        What the rule reaches, on average over the validation episodes.
+        Mean of the rule over the validation episodes.
     difference : Estimate
-        What the weights reach less that, episode by episode, with its 95 % interval.
+        Mean paired difference, weights minus rule, with its 95 % interval.
     maximize : bool
-        Whether more is better.
+        Whether larger values are better.
     """
 
     rule: str
@@ -47,7 +47,7 @@ class Standing:
     maximize: bool
 
     def __str__(self) -> str:
-        """Tell it in a line."""
+        """Return the comparison in one line."""
         change = self.difference
         unclear = not abs(change.mean) > change.half_width
         word = "level with" if unclear else "better than" if (change.mean > 0) == self.maximize else "worse than"
@@ -58,7 +58,7 @@ class Standing:
 
 
 class _Over:
-    """The records of a rule's run in the place of an environment whose episode has ended."""
+    """Stand-in for an environment at the end of its episode, with the records of a rule's run."""
 
     def __init__(self, result: Result) -> None:
         self.unwrapped, self._result = self, result
@@ -76,16 +76,16 @@ def standing(
     Parameters
     ----------
     settings : TrainingSettings
-        Of the training.
+        Settings of the training.
     weights : dict of str to Tensor
-        What has come of it.
+        Trained weights.
     rules : sequence of str, optional
-        Names of agents; by default those of the settings.
+        Names of the agents to compare with. Default: ``settings.rules``.
 
     Returns
     -------
     list of Standing
-        One a rule; none where the objective cannot be measured without the network, such as a return.
+        One comparison per rule; empty if the objective cannot be measured without the network, such as a return.
     """
     task = settings.task()
     names = settings.rules if rules is None else rules
@@ -106,10 +106,10 @@ def standing(
 
 
 def _reached(problem: str, task: Task, rule: str, seed: int) -> float:
-    """Return what a rule reaches in the validation episode of a seed."""
+    """Return the objective of a rule in the validation episode of a seed."""
     gym_env: Any = task.make_validation_env()
     assert isinstance(gym_env, SchedulingEnv)
     gym_env.reset(seed=seed)
     result = simulate(gym_env.simulation.problem, plugins.create_agent(problem, rule), until=gym_env.until)
     assert task.measure is not None
-    return task.measure(_Over(result))[task.objective]  # type: ignore[arg-type]  # it asks for the records alone
+    return task.measure(_Over(result))[task.objective]  # type: ignore[arg-type]  # measures use the records only

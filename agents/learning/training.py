@@ -1,7 +1,7 @@
-"""The training loop: collect, learn, now and then evaluate and store.
+"""The training loop: collect experience, learn, and periodically validate and store a checkpoint.
 
-A training that is interrupted goes on later as if it had not been. Episodes for training and for validation come from
-seeds that are kept apart. The weights that did best on the validation episodes are what a training returns.
+An interrupted training resumes with exactly the same results. Episodes for training and for validation have separate
+seeds. A training returns the weights that did best on the validation episodes.
 """
 
 from __future__ import annotations
@@ -30,36 +30,36 @@ from desim.exceptions import DesimError, InvalidConfiguration, RecordError
 __all__ = ["Task", "Training", "TrainingConfig", "TrainingResult", "validation_seeds"]
 
 VALIDATION, TRAINING, LENGTHS = 0, 1, 2
-"""What the seeds of validation and training episodes, and of their lengths, begin with, which keeps them apart."""
+"""First part of the seeds of validation episodes, training episodes and episode lengths, which keeps them separate."""
 
 COUNTERS = ("steps", "updates", "seconds", "history", "best")
-"""What a checkpoint holds of a training beside learner and environments."""
+"""Attributes of a training that a checkpoint stores, besides learner and environments."""
 
 MakeEnv = Callable[[], gymnasium.Env[Any, Any]]
-"""Returns a new environment."""
+"""Function that returns a new environment."""
 
 Report = Callable[[dict[str, Any]], None]
-"""Called with each new entry of the learning curve."""
+"""Function that is called with each new entry of the learning curve."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """What is to be learned.
+    """Learning task: environments, and the objective by which weights are chosen.
 
     Parameters
     ----------
     make_env : callable
-        Returns a new environment to train in.
+        Function that returns a new training environment.
     make_validation_env : callable
-        Returns a new environment to evaluate in.
+        Function that returns a new validation environment.
     measure : callable, optional
-        Called with an environment whose episode has ended; returns measures by name.
+        Function that is called with an environment at the end of an episode and returns measures by name.
     objective : str
-        The measure that decides which weights are best; ``"return"`` or one of ``measure``'s.
+        Name of the measure that decides which weights are best: ``"return"`` or one of ``measure``'s.
     maximize : bool
-        Whether more is better.
+        Whether larger values are better.
     sampled : bool
-        Whether actions are drawn in validation, too, instead of the most likely ones.
+        Whether validation samples actions, instead of taking the most likely ones.
     """
 
     make_env: Callable[[], gymnasium.Env[Any, Any]]
@@ -70,45 +70,45 @@ class Task:
     sampled: bool = False
 
     def validation_rng(self) -> np.random.Generator | None:
-        """Return what draws the actions of a validation, the same each time; None if they are the most likely ones."""
+        """Return a generator for the actions of a validation, equal each time; None for the most likely actions."""
         return np.random.default_rng(VALIDATION) if self.sampled else None
 
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    """How long is learned, from how many environments, and how often it is validated.
+    """Training length, seed, environments and validation.
 
     Parameters
     ----------
     total_steps : int
-        Decisions to learn from; with 0 there is a warm start alone.
+        Number of decisions to learn from; with 0 there is only a warm start.
     seed : int
-        Of everything random in the training.
+        Seed of all random numbers in the training.
     num_envs : int
-        Environments that advance together.
+        Number of environments that run at the same time.
     num_steps : int
-        Decisions of each environment between updates; of whole episodes, the most.
+        Number of decisions per environment between updates. With whole episodes, the largest length of an episode.
     whole_episodes : bool
-        Learn from one episode of each environment at a time.
+        Whether each update learns from one whole episode of every environment.
     first_length : float, optional
-        Of whole episodes: how many decisions of an episode count is drawn for each update from an exponential
-        distribution; this is its mean at the beginning, and it grows to the most at the end. By default all do.
+        Initial mean number of decisions per episode. Each update samples the number from an exponential distribution,
+        whose mean grows linearly to num_steps. Needs whole_episodes. By default episodes are not shortened.
     group_size : int
-        Neighbouring environments that face the same episodes, whose mean advantage is taken off; 1 does without, more
-        need whole episodes.
+        Number of neighbouring environments that face the same episodes and share a baseline. Values above 1 need
+        whole_episodes.
     num_workers : int
-        Processes that simulate; 0 simulates in this one. Large minibatches are divided among as many threads. Results
-        depend on it.
+        Number of processes that simulate; with 0 the main process does. Large minibatches are divided between as many
+        threads. Results depend on this number.
     device : str
-        Where the network acts and learns: "cpu", "cuda" or for example "cuda:1". With processes that simulate, these
-        let it act on the CPU. On a GPU results may differ from run to run by rounding.
+        Device where the network acts and learns: "cpu", "cuda" or for example "cuda:1". Worker processes always act on
+        the CPU. On a GPU, results may differ between runs by rounding.
     validation_episodes : int
-        Episodes of a validation.
+        Number of episodes per validation.
     validate_every : int
-        Updates between validations; a checkpoint is written after each.
+        Number of updates between validations; each validation also writes a checkpoint.
     averaging : float
-        Share that the average of the weights keeps in an update, which is what is validated and kept: that takes off
-        what is noise in single updates. With 0 the last weights count alone.
+        Decay of the exponential moving average of the weights per update. The averaged weights are validated and kept,
+        which reduces the noise of single updates. With 0 there is no averaging.
     """
 
     total_steps: int = 1_000_000
@@ -125,7 +125,7 @@ class TrainingConfig:
     averaging: float = 0.0
 
     def __post_init__(self) -> None:
-        """Refuse what is out of range."""
+        """Raise InvalidConfiguration if a value is out of range."""
         for name in ("num_envs", "num_steps", "group_size", "validation_episodes", "validate_every"):
             whole(name, getattr(self, name), least=1)
         for name in ("total_steps", "seed", "num_workers"):
@@ -133,29 +133,29 @@ class TrainingConfig:
         finite("averaging", self.averaging, least=0, below=1)
         if self.num_envs % self.group_size or (self.group_size > 1 and not self.whole_episodes):
             raise InvalidConfiguration(
-                f"groups of {self.group_size} need whole episodes, and {self.num_envs} environments to be a whole "
-                "number of groups"
+                f"group_size: got {self.group_size} with {self.num_envs} environments, expected a divisor of num_envs, "
+                "and whole_episodes if it is above 1"
             )
         if self.first_length is not None and not (self.whole_episodes and 1 <= self.first_length <= self.num_steps):
             raise InvalidConfiguration(
-                f"first_length is {self.first_length!r}, want a number from 1 to num_steps, of whole episodes"
+                f"first_length: got {self.first_length!r}, expected 1 to num_steps, with whole_episodes"
             )
 
 
 @dataclass
 class TrainingResult:
-    """What has come of a training.
+    """Result of a training.
 
     Attributes
     ----------
     weights : dict of str to Tensor
-        Those that did best on the validation episodes.
+        Weights that did best on the validation episodes.
     best : dict of str to float
-        Their measures.
+        Measures of these weights in validation.
     history : list of dict
-        The learning curve: an entry for each validation.
+        Learning curve: one entry per validation.
     status : str
-        ``"complete"`` or ``"interrupted"``.
+        Status of the training: ``"complete"`` or ``"interrupted"``.
     """
 
     weights: dict[str, Tensor]
@@ -165,25 +165,25 @@ class TrainingResult:
 
 
 def validation_seeds(count: int) -> list[int]:
-    """Return the seeds of so many validation episodes, the same for all trainings; more of them begin with the same."""
+    """Return the seeds of ``count`` validation episodes, equal for all trainings; more seeds extend the list."""
     return [int(seed) for seed in np.random.SeedSequence(VALIDATION).generate_state(count)]
 
 
 class Training:
-    """A training, from its beginning or from where it was interrupted.
+    """A training, from its beginning or from a checkpoint.
 
     Parameters
     ----------
     task : Task
-        What is to be learned.
+        Learning task.
     learner : Algorithm
-        Who learns.
+        Learning algorithm with its policy.
     config : TrainingConfig
-        How long, how often, and from which seed.
+        Length, seed, environments and validation.
     directory : Path, optional
-        Where checkpoints and TensorBoard's log go; a checkpoint that is there is gone on from.
+        Directory of checkpoints and the TensorBoard log; an existing checkpoint is resumed.
     settings : dict, optional
-        All else that determines the training, as plain values: a checkpoint with other settings is refused.
+        Other settings of the training as plain values; a checkpoint with other settings is refused.
 
     Raises
     ------
@@ -195,7 +195,7 @@ class Training:
     Attributes
     ----------
     noted : dict
-        What came before, such as a warm start's ``agreement``, for the first entry of the learning curve.
+        Entries for the first point of the learning curve, such as the ``agreement`` after a warm start.
     """
 
     def __init__(
@@ -209,7 +209,7 @@ class Training:
         self.task = task
         self.learner = learner
         on_cpu = next(learner.policy.parameters()).device.type == "cpu"
-        learner.threads = max(config.num_workers, 1) if on_cpu else 1  # the processes that simulate wait meanwhile
+        learner.threads = max(config.num_workers, 1) if on_cpu else 1  # worker processes are idle during updates
         self.config = config
         self.directory = directory
         self._settings = {**asdict(replace(config, total_steps=1)), **(settings or {})}
@@ -242,19 +242,21 @@ class Training:
 
     @contextmanager
     def collector_of(self, make_env: MakeEnv, stage: int) -> Iterator[Collector | WorkerCollector]:
-        """Return as many other environments, for what comes before the training, for the time of a context.
+        """Provide a second collector inside a context, for example for a warm start.
+
+        It has the same number of environments and processes as the collector of the training.
 
         Parameters
         ----------
         make_env : callable
-            Returns a new environment.
+            Function that returns a new environment.
         stage : int
-            What the seeds of its episodes begin with.
+            First part of the seeds of its episodes.
 
         Yields
         ------
         Collector or WorkerCollector
-            In as many processes as that of the training.
+            Collector, closed at the end of the context.
         """
         collector = self._collector(make_env, stage)
         try:
@@ -265,29 +267,31 @@ class Training:
 
     @property
     def student(self) -> Learner:
-        """The learner, for those who teach its policy by an expert.
+        """Learner of the training, for imitation of an expert.
 
         Raises
         ------
         InvalidConfiguration
-            If it is an algorithm of one's own that is no :class:`~desim.agents.learning.learner.Learner`.
+            If it is a custom algorithm that is no :class:`~desim.agents.learning.learner.Learner`.
         """
         if not isinstance(self.learner, Learner):
-            raise InvalidConfiguration(f"{type(self.learner).__name__} is no Learner, which a warm start needs")
+            raise InvalidConfiguration(
+                f"warm_start needs a Learner, got {type(self.learner).__name__}; try warm_start 0"
+            )
         return self.learner
 
     def collect(self) -> Experience:
-        """Return what the next update learns from."""
+        """Return the experience for the next update."""
         config, policy = self.config, self.learner.policy
         if config.whole_episodes:
             return self.collector.collect_episodes(policy, self._length())
         return self.collector.collect(policy, config.num_steps)
 
     def _length(self) -> int:
-        """Return how many decisions of an episode count.
+        """Return the number of decisions per episode.
 
-        Short episodes at first keep a policy that knows nothing from learning of situations that it would not get into
-        later: Mao et al., "Learning scheduling algorithms for data processing clusters", SIGCOMM 2019, section 5.3.
+        Short episodes at first keep an untrained policy from learning about states that it will not reach later.
+        Source: Mao et al., "Learning scheduling algorithms for data processing clusters", SIGCOMM 2019, section 5.3.
         """
         config = self.config
         if config.first_length is None:
@@ -297,19 +301,19 @@ class Training:
         return min(max(round(rng.exponential(mean)), 1), config.num_steps)
 
     def run(self, report: Report | None = None, progress: Callable[[int], None] | None = None) -> TrainingResult:
-        """Train to the end, or until Ctrl-C, which loses nothing.
+        """Train to the end, or until Ctrl-C, which stores a checkpoint first.
 
         Parameters
         ----------
         report : callable, optional
-            Called with each new entry of the history.
+            Function that is called with each new entry of the history.
         progress : callable, optional
-            Called after each update with the decisions so far.
+            Function that is called after each update with the number of decisions so far.
 
         Returns
         -------
         TrainingResult
-            The best weights so far, and the learning curve.
+            Best weights so far, and the learning curve.
         """
         total = self.config.total_steps
         status = "complete"
@@ -339,7 +343,7 @@ class Training:
         begin = time.perf_counter()
         experience = self.collect()
         middle = time.perf_counter()
-        with one_thread():  # sums of gradients from several threads would not be the same again
+        with one_thread():  # sums of gradients over several threads are not reproducible
             figures = self.learner.update(experience, self.steps / self.config.total_steps)
         end = time.perf_counter()
         self.steps += experience.num_steps
@@ -353,10 +357,10 @@ class Training:
             self._validate(self._summary(), report)
 
     def _take_average(self) -> None:
-        """Let the weights after an update count in their average.
+        """Update the exponential moving average of the weights.
 
         Source: Polyak and Juditsky, "Acceleration of stochastic approximation by averaging", SIAM Journal on Control
-        and Optimization 30(4), 1992; here with weights that fall exponentially into the past.
+        and Optimization 30(4), 1992; here with exponentially decaying instead of equal weights.
         """
         share = self.config.averaging
         if share:
@@ -366,7 +370,7 @@ class Training:
 
     @contextmanager
     def _averaged(self) -> Iterator[Policy]:
-        """Let the policy have the averaged weights, if there are any, for the time of a context."""
+        """Load the averaged weights, if there are any, into the policy inside the context."""
         policy = self.learner.policy
         own = _weights_of(policy)
         policy.load_state_dict(self._average or own)
@@ -376,7 +380,7 @@ class Training:
             policy.load_state_dict(own)
 
     def _summary(self) -> dict[str, Any]:
-        """Return means of all since the last validation."""
+        """Return means of all figures since the last validation."""
         since, self._since = self._since, {"episodes": [], "figures": [], "seconds": []}
         seconds = {name: sum(part[name] for part in since["seconds"]) for name in (since["seconds"] or [{}])[0]}
         return {
@@ -446,8 +450,8 @@ class Training:
         for name, value in self._settings.items():
             if settings.get(name) != _plain(value):
                 raise InvalidConfiguration(
-                    f"{directory} holds a checkpoint of another training: its {name} is {settings.get(name)!r}, "
-                    f"not {value!r}"
+                    f"{directory} holds a checkpoint of another training: {name}: got {settings.get(name)!r}, "
+                    f"expected {value!r}; try another directory"
                 )
         self.learner.restore(tensors, document["learner"])
         self.collector.restore(document["collector"])
@@ -459,7 +463,7 @@ class Training:
 
 
 def _mean_of_known(figures: list[dict[str, float]]) -> dict[str, float]:
-    """Return the mean of every figure over the updates in which it is known: no NaN."""
+    """Return the mean of every figure over the updates in which it is not NaN."""
     names = figures[0] if figures else {}
     known = {name: [one[name] for one in figures if not math.isnan(one[name])] for name in names}
     return {name: float(np.mean(values)) for name, values in known.items() if values}
@@ -471,12 +475,12 @@ def _weights_of(policy: Policy) -> dict[str, Tensor]:
 
 
 def _with_prefix(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    """Return those whose names begin with a prefix, without it."""
+    """Return the tensors whose names begin with a prefix, with the prefix removed."""
     return {name.removeprefix(prefix): t for name, t in tensors.items() if name.startswith(prefix)}
 
 
 def _plain(value: Any) -> Any:
-    """Return a setting as JSON gives it back."""
+    """Return a setting as it is after a round trip through JSON."""
     if isinstance(value, dict):
         return {key: _plain(part) for key, part in value.items()}
     return [_plain(part) for part in value] if isinstance(value, list | tuple) else value

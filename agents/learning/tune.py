@@ -1,8 +1,8 @@
-"""A search over settings of a training with Optuna: values are proposed, trained with, and compared in validation.
+"""Hyperparameter search with Optuna over the settings of a training, compared in validation.
 
-Source: Akiba, Sano, Yanase, Ohta and Koyama, "Optuna: a next-generation hyper-parameter optimization
-framework", KDD 2019; values are proposed by its tree-structured Parzen estimator. The proposal of a trial follows from
-the trials before it and from a seed of its own, so that a search that was interrupted goes on as if it had not been.
+Source: Akiba, Sano, Yanase, Ohta and Koyama, "Optuna: a next-generation hyper-parameter optimization framework", KDD
+2019. Its tree-structured Parzen estimator proposes the values. Each proposal depends on the earlier trials and on its
+own seed, so an interrupted search resumes with exactly the same results.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ if TYPE_CHECKING:
 __all__ = ["USUAL", "Range", "Trial", "Tuned", "range_of", "tune", "with_values"]
 
 USUAL = ("learning-rate=0.0001:0.01:log", "entropy=0:0.05", "epochs=2:8", "decay=0.8:0.99")
-"""What is searched over unless something else is said."""
+"""Ranges that are searched by default."""
 
 PROPOSALS = 4
-"""What the seeds of proposals begin with."""
+"""First part of the seeds of proposals."""
 
 
 @dataclass(frozen=True)
 class Range:
-    """What one setting may be.
+    """Search range of one setting.
 
     Attributes
     ----------
     name : str
-        Of the setting.
+        Name of the setting.
     choices : tuple of str
-        Its values as the command line takes them, if they are counted out; else it is a number.
+        Possible values, written as on the command line; empty for a numeric range.
     low, high : float
-        The least and the most.
+        Bounds of a numeric range.
     log : bool
-        Whether logarithms are spread evenly.
+        Whether the range is logarithmic.
     is_whole : bool
-        Whether the number is a whole one.
+        Whether the number is an integer.
     """
 
     name: str
@@ -62,18 +62,18 @@ class Range:
 
 @dataclass(frozen=True)
 class Trial:
-    """A trial that is over.
+    """A finished trial.
 
     Attributes
     ----------
     number : int
-        Its place, and the name of its folder.
+        Index of the trial, which is also part of its folder's name.
     values : dict of str to (float or str)
-        What was tried.
+        Values tried, by setting.
     found : float or None
-        The mean of the objective over seeds; None if the settings do not go together.
+        Mean of the objective over seeds; None if the combination of settings is invalid.
     refused : str
-        Why they do not.
+        Reason why the combination is invalid.
     """
 
     number: int
@@ -84,18 +84,18 @@ class Trial:
 
 @dataclass(frozen=True)
 class Tuned:
-    """What has come of a search.
+    """Result of a hyperparameter search.
 
     Attributes
     ----------
     objective : str
-        What was compared.
+        Name of the measure that was compared.
     maximize : bool
-        Whether more is better.
+        Whether larger values are better.
     trials : tuple of Trial
-        In order.
+        Finished trials in order.
     status : str
-        ``"complete"`` or ``"interrupted"``.
+        Status of the search: ``"complete"`` or ``"interrupted"``.
     """
 
     objective: str
@@ -105,29 +105,29 @@ class Tuned:
 
     @property
     def best(self) -> Trial:
-        """The best trial, of equal ones the first.
+        """Best trial; ties go to the earliest.
 
         Raises
         ------
         InvalidConfiguration
-            If there is none.
+            If no trial has a result.
         """
         done = [trial for trial in self.trials if trial.found is not None]
         if not done:
             why = f": {self.trials[-1].refused}" if self.trials else ""
-            raise InvalidConfiguration(f"no trial has come to an end{why}")
+            raise InvalidConfiguration(f"no trial has a result{why}")
         sign = -1.0 if self.maximize else 1.0
         return min(done, key=lambda trial: sign * (trial.found or 0.0))
 
     def write(self, directory: Path, settings: TrainingSettings[Any]) -> None:
-        """Write ``trials.csv`` and ``best.json``, with the command that trains with the best settings.
+        """Write ``trials.csv``, and ``best.json`` with the command that trains with the best settings.
 
         Parameters
         ----------
         directory : Path
-            Where to.
+            Directory of the files.
         settings : TrainingSettings
-            What the search began with.
+            Settings that the search started from.
         """
         text = StringIO()
         names = list(self.trials[0].values)
@@ -144,42 +144,40 @@ class Tuned:
 
 
 def range_of(settings: Any, text: str) -> Range:
-    """Return what a setting may be.
+    """Return the search range that a text describes.
 
     Parameters
     ----------
     settings : dataclass
-        Has the setting, at any depth.
+        Settings that contain the one to search over, at any depth.
     text : str
-        ``name=least:most``, ``name=least:most:log`` or ``name=one,another``; several numbers of one value are separated
-        by spaces.
+        Range: ``name=least:most``, ``name=least:most:log`` or ``name=one,another``. If one value is several numbers,
+        they are separated by spaces.
 
     Raises
     ------
     InvalidConfiguration
-        If there is no such setting, or the values make no sense for it.
+        If the setting is unknown, or the values do not fit it.
     """
     option, equals, wanted = text.partition("=")
     name = option.strip().removeprefix("--").replace("-", "_")
     known = dict(_leaves(settings))
     if not equals or not wanted:
-        raise InvalidConfiguration(f"{text!r} is no range; want for example learning-rate=0.0001:0.01:log")
+        raise InvalidConfiguration(f"range: got {text!r}, expected for example learning-rate=0.0001:0.01:log")
     if name not in known or name == "seed":
         near = did_you_mean(option.strip(), known)
-        raise InvalidConfiguration(
-            f"no setting {option.strip()!r}{near} to be searched over; there are {', '.join(known)}"
-        )
+        raise InvalidConfiguration(f"cannot search over {option.strip()!r}{near}; available: {', '.join(known)}")
     first, *rest = wanted.split(":")
     numbers = isinstance(known[name], int | float) and not isinstance(known[name], bool)
     if rest and numbers:
         try:
             low, high = float(first), float(rest[0])
         except ValueError:
-            raise InvalidConfiguration(f"{text!r}: want numbers from least to most") from None
+            raise InvalidConfiguration(f"range: got {text!r}, expected numbers on both sides of the colon") from None
         log, is_whole = rest[1:] == ["log"], isinstance(known[name], int)
         too_low = log and low <= 0
         if not low < high or too_low or (rest[1:] and not log) or (is_whole and not low.is_integer()):
-            raise InvalidConfiguration(f"{text!r}: want least:most, or least:most:log with numbers above 0")
+            raise InvalidConfiguration(f"range: got {text!r}, expected least:most, or least:most:log with least > 0")
         return Range(name, low=low, high=high, log=log, is_whole=is_whole)
     choices = tuple(part.strip() for part in wanted.split(","))
     for choice in choices:
@@ -188,14 +186,14 @@ def range_of(settings: Any, text: str) -> Range:
 
 
 def with_values(settings: Any, values: dict[str, Any]) -> Any:
-    """Return settings with other values.
+    """Return settings with some values replaced.
 
     Parameters
     ----------
     settings : dataclass
-        Nested.
+        Settings, possibly nested.
     values : dict of str to object
-        By name; text as on the command line, or numbers.
+        New values by name: text as on the command line, or numbers.
     """
     changes: dict[str, Any] = {}
     for one in fields(settings):
@@ -209,7 +207,7 @@ def with_values(settings: Any, values: dict[str, Any]) -> Any:
 
 
 def _leaves(settings: Any) -> Iterator[tuple[str, Any]]:
-    """Yield all settings that are no dataclasses, with their values."""
+    """Yield name and value of all settings that are not dataclasses themselves."""
     for one in fields(settings):
         value = getattr(settings, one.name)
         if is_dataclass(value):
@@ -219,7 +217,7 @@ def _leaves(settings: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _value(name: str, present: Any, text: str) -> Any:
-    """Return a value that is written as on the command line, of the type that a setting has now."""
+    """Return a value written as on the command line, converted to the type of the setting's present value."""
     try:
         if isinstance(present, bool):
             return {"yes": True, "no": False}[text]
@@ -227,12 +225,12 @@ def _value(name: str, present: Any, text: str) -> Any:
             return tuple(_number(part) for part in text.split())
         return text if isinstance(present, str) else type(present)(text) if present is not None else float(text)
     except (KeyError, ValueError):
-        kind = "yes or no" if isinstance(present, bool) else f"something like {present!r}"
-        raise InvalidConfiguration(f"{name} cannot be {text!r}, want {kind}") from None
+        kind = "yes or no" if isinstance(present, bool) else f"a value such as {present!r}"
+        raise InvalidConfiguration(f"{name}: got {text!r}, expected {kind}") from None
 
 
 def _number(text: str) -> int | float | str:
-    """Return what a part of a value stands for."""
+    """Return a text as a number if it is one, otherwise unchanged."""
     for kind in (int, float):
         try:
             return kind(text)
@@ -252,40 +250,39 @@ def tune(
 ) -> Tuned:
     """Search for the settings whose weights are best in validation.
 
-    A search that was interrupted goes on, to the same trials as if it had not been; and with more trials one that is
-    complete.
+    An interrupted search resumes with the same trials. A complete search can be extended by a larger ``trials``.
 
     Parameters
     ----------
     settings : TrainingSettings
-        What is as ever; proposals follow from its seed.
+        Settings that stay fixed; their seed determines the proposals.
     directory : Path
-        Where the log of the search and the trainings of the trials go.
+        Directory of the search log and the trainings of all trials.
     trials : int
-        How many.
+        Number of trials.
     over : sequence of str
-        Of :func:`range_of`.
+        Ranges to search; see :func:`range_of`.
     seeds : int
-        How many trainings a trial has; the mean of what they reach counts.
+        Number of trainings per trial, whose mean objective counts.
     report : callable, optional
-        Called with each trial that is over.
+        Function that is called with each finished trial.
 
     Returns
     -------
     Tuned
-        All trials.
+        Result with all trials.
 
     Raises
     ------
     InvalidConfiguration
-        If a range makes no sense, or the directory holds another search.
+        If a range is invalid, or the directory holds another search.
     MissingDependency
         If Optuna is not installed.
     """
     whole("trials", trials, least=1)
     ranges = [range_of(settings, text) for text in over]
     if len({one.name for one in ranges}) < len(ranges) or not ranges:
-        raise InvalidConfiguration(f"a search over {list(over)!r}: want each setting once, and one at least")
+        raise InvalidConfiguration(f"over: got {list(over)!r}, expected one or more ranges, each setting at most once")
     task = settings.task()
     log = _Log(directory, settings, ranges, seeds, maximize=task.maximize)
     done = log.trials()
@@ -299,7 +296,7 @@ def tune(
             tell(None, str(error))
             done.append(Trial(number, values, None, str(error)))
         except BaseException:
-            tell(None, "")  # so that the same is proposed again
+            tell(None, "")  # the next search then proposes the same values again
             raise
         else:
             if found.status == "interrupted":
@@ -315,7 +312,7 @@ def tune(
 
 
 class _Log:
-    """The study of Optuna, in a journal, which several processes may not share here."""
+    """Optuna study stored in a journal file; only one process at a time may use it."""
 
     def __init__(
         self, directory: Path, settings: TrainingSettings[Any], ranges: list[Range], seeds: int, *, maximize: bool
@@ -324,7 +321,7 @@ class _Log:
             import optuna
         except ImportError as error:
             raise MissingDependency(
-                f"a search over settings needs optuna: pip install 'desim[tune]' ({error})"
+                f"a hyperparameter search needs optuna: pip install 'desim[tune]' ({error})"
             ) from error
         from optuna.storages import JournalStorage
         from optuna.storages.journal import JournalFileBackend
@@ -340,13 +337,16 @@ class _Log:
         known = self.study.user_attrs
         for name, value in wanted.items():
             if known.get(name, value) != value:
-                raise InvalidConfiguration(f"{directory} holds another search: its {name} is {known[name]!r}")
+                raise InvalidConfiguration(
+                    f"{directory} holds another search: {name}: got {known[name]!r}, expected {value!r}; try another "
+                    "directory"
+                )
             self.study.set_user_attr(name, value)
         for trial in self.study.get_trials(deepcopy=False, states=[optuna.trial.TrialState.RUNNING]):
             self.study.tell(trial.number, state=optuna.trial.TrialState.FAIL)  # its process was killed
 
     def trials(self) -> list[Trial]:
-        """Return the trials that are over; those that were interrupted are no trials."""
+        """Return the finished trials, without interrupted ones."""
         complete = self.optuna.trial.TrialState.COMPLETE
         over = [
             one
@@ -364,9 +364,9 @@ class _Log:
         ]
 
     def ask(self, number: int) -> tuple[dict[str, Any], Callable[[float | None, str], None]]:
-        """Return the values of a trial, and what is to be called with what it found, or with why it was refused."""
+        """Return the values of a trial, and a function to call with its objective or the reason for refusal."""
         seed = int(np.random.SeedSequence([PROPOSALS, self.seed, number]).generate_state(1)[0])
-        self.study.sampler = self.optuna.samplers.TPESampler(seed=seed)  # of its own, so that a search can go on
+        self.study.sampler = self.optuna.samplers.TPESampler(seed=seed)  # a seed per trial, so that a search can resume
         trial = self.study.ask(self.distributions)
 
         def tell(found: float | None, refused: str) -> None:
@@ -379,7 +379,7 @@ class _Log:
 
 
 def _distribution(kinds: Any, one: Range) -> Any:
-    """Return the distribution of Optuna that a range stands for."""
+    """Return the Optuna distribution of a range."""
     if one.choices:
         return kinds.CategoricalDistribution(one.choices)
     if one.is_whole:

@@ -1,4 +1,4 @@
-"""Experience of several processes, each with environments and a copy of the policy of its own."""
+"""Collect experience in several processes, each with its own environments and a copy of the policy."""
 
 from __future__ import annotations
 
@@ -28,27 +28,27 @@ __all__ = ["WorkerCollector"]
 class WorkerCollector:
     """A :class:`~desim.agents.learning.experience.Collector` whose environments are spread over processes.
 
-    Results depend on the number of processes, as each draws its actions from a generator of its own.
+    Results depend on the number of processes, because each samples its actions from its own generator.
 
     Parameters
     ----------
     make_env : callable
-        Returns a new environment.
+        Function that returns a new environment.
     seeds : sequence of numpy.random.SeedSequence
-        One for each environment.
+        Seed of each environment.
     rng : numpy.random.Generator
-        The generators of the processes are spawned from it.
+        Generator from which those of the processes are spawned.
     num_workers : int
-        Processes, at most as many as environments.
+        Number of processes, at most the number of environments.
     measure : callable, optional
-        Called with an environment whose episode has ended; returns measures by name.
+        Function that is called with an environment at the end of an episode and returns measures by name.
     group_size : int
-        Neighbouring environments with equal seeds.
+        Number of neighbouring environments with equal seeds.
 
     Raises
     ------
     InvalidConfiguration
-        If there are fewer environments than processes.
+        If there are fewer environments than processes, or no process.
     """
 
     def __init__(
@@ -62,7 +62,9 @@ class WorkerCollector:
         group_size: int = 1,
     ) -> None:
         if not 1 <= num_workers <= len(seeds):
-            raise InvalidConfiguration(f"{num_workers!r} workers for {len(seeds)} environments")
+            raise InvalidConfiguration(
+                f"num_workers: got {num_workers!r}, expected 1 to {len(seeds)}, the number of environments"
+            )
         context = multiprocessing.get_context("spawn")
         bounds = np.linspace(0, len(seeds), num_workers + 1).astype(int)
         self._pipes: list[Connection] = []
@@ -87,23 +89,23 @@ class WorkerCollector:
                 pipe.send(request)
             answers = [pipe.recv() for pipe in self._pipes]
         except (EOFError, OSError) as error:
-            raise DesimError(f"a worker process has ended unexpectedly ({type(error).__name__})") from error
+            raise DesimError(f"a worker process ended unexpectedly ({type(error).__name__})") from error
         for answer in answers:
             if isinstance(answer, BaseException):
                 raise answer
         return answers
 
     def state(self) -> dict[str, Any]:
-        """Return where all workers stand, as plain values."""
+        """Return the state of all workers as plain values."""
         return {"workers": self._ask([("state",)] * len(self._pipes))}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go to where a collector with as many workers stood.
+        """Restore the state of a collector with the same number of workers.
 
         Parameters
         ----------
         state : dict
-            Of :meth:`state`.
+            Result of :meth:`state`.
 
         Raises
         ------
@@ -112,20 +114,20 @@ class WorkerCollector:
         """
         states = state.get("workers", [])
         if len(states) != len(self._pipes):
-            raise InvalidConfiguration(f"a state of {len(states)} workers, there are {len(self._pipes)}")
+            raise InvalidConfiguration(f"state: got {len(states)} workers, expected {len(self._pipes)}")
         self._ask([("restore", part) for part in states])
 
     def collect(self, policy: Policy, num_steps: int) -> Experience:
-        """Act for a number of steps in every environment."""
+        """Return experience of a number of steps in every environment."""
         return self._collect("collect", policy, num_steps)
 
     def collect_episodes(self, policy: Policy, longest: int) -> Experience:
-        """Act through one episode in every environment."""
+        """Return experience of one episode in every environment."""
         return self._collect("collect_episodes", policy, longest)
 
     def _collect(self, method: str, policy: Policy, length: int) -> Experience:
         if not self._known:
-            sent = _Sent(copy.deepcopy(policy).cpu())  # since processes have no GPU each
+            sent = _Sent(copy.deepcopy(policy).cpu())  # worker processes act on the CPU
             self._ask([("policy", sent)] * len(self._pipes))
             self._known = True
         weights = {name: tensor.detach().cpu().numpy() for name, tensor in policy.state_dict().items()}
@@ -143,7 +145,7 @@ class WorkerCollector:
 
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Let processes that are started here ignore Ctrl-C from their first moment: they inherit it."""
+    """Ignore Ctrl-C while processes are started, so that they inherit this and never receive it."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -151,11 +153,11 @@ def _uninterrupted() -> Iterator[None]:
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before or signal.SIG_DFL)  # None: not of Python's making
+        signal.signal(signal.SIGINT, before or signal.SIG_DFL)  # None: the handler was not installed from Python
 
 
 class _Sent:
-    """Anything on its way to another process, functions of a session included."""
+    """Object in transit to another process; cloudpickle also handles functions defined interactively."""
 
     def __init__(self, content: Any) -> None:
         self.content = content
@@ -169,8 +171,8 @@ class _Sent:
 
 
 def _work(pipe: Connection, made: _Sent) -> None:
-    """Serve requests until the other end is closed; errors are answers as well."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the main process's business
+    """Serve requests until the other end is closed; errors are sent back as answers."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the main process handles Ctrl-C
     torch.set_num_threads(1)
     make_env, seeds, rng, measure = made.content
     failure: Exception | None = None
@@ -205,7 +207,7 @@ def _work(pipe: Connection, made: _Sent) -> None:
 
 
 def _told(error: Exception) -> Exception:
-    """Return an error that can be sent, with a note on where it happened."""
+    """Return an error that can be pickled, with the traceback as a note."""
     where = traceback.format_exc().rstrip()
     try:
         pickle.loads(pickle.dumps(error))

@@ -1,4 +1,4 @@
-"""Agents for multi-server jobs: online gradient ascent and its rivals."""
+"""Agents for multi-server jobs: online gradient ascent and its baselines."""
 
 from desim.agents.multiserver.gang import GangRepair
 from desim.agents.multiserver.hindsight import (

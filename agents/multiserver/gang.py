@@ -1,7 +1,7 @@
-"""Agents for gangs: any allocation of components, repaired so that no gang is served in part (section 3.5).
+"""Agents for gangs: allocations repaired so that no gang is served in part (arXiv 2305.06572, section 3.5).
 
-The condition that a job has enough components or none makes the feasible set non-convex. As the paper suggests, an
-agent ascends on the relaxed problem, without that condition, and its answer is repaired before it is carried out.
+A job must have enough components or none, which makes the feasible set non-convex. As the paper suggests, an agent
+solves the relaxed problem without this condition, and its allocation is repaired before it is carried out.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ __all__ = ["GangRepair"]
 
 Floats = NDArray[np.float64]
 
-#: Relative slack with which an indivisible component fits into what is free.
+#: Relative tolerance when an indivisible component is fitted into the free capacity.
 ROUNDING = 1e-12
 
 
 class GangRepair(Named):
-    """Makes the allocations of another agent feasible for gangs.
+    """Agent that makes the allocations of another agent feasible for gangs.
 
-    Jobs are looked at in descending order of what the agent would let them earn. Divisible components keep what the
-    agent gives them; where too few of a job's components have something, others get what is left, on the node that
-    has most of it for them, and where that is not enough the job gets nothing.
+    Jobs are processed in descending order of their reward under the agent's allocation. Divisible components keep their
+    allocation. If too few components of a job have one, further components get free capacity, on the node that has
+    most of it for them; if that is not enough, the job gets nothing.
 
-    Indivisible components, those of a ``Gang(whole=True)``, are rounded: in descending order of what the agent gives
-    them each is placed on the node, among those where it fits, that the agent prefers. The first m_l are placed in any
-    case, further ones if the job then earns more, and the job gets nothing if fewer than m_l fit.
+    Indivisible components, those of a ``Gang(whole=True)``, are rounded. In descending order of their allocation, each
+    is placed on the node that the agent prefers among those where it fits. The first m_l are always placed, further
+    ones only if they increase the job's reward. If fewer than m_l fit, the job gets nothing.
 
     Parameters
     ----------
     agent : Agent
-        Answers as if components were independent.
+        Agent that allocates as if components were independent.
     """
 
     def __init__(self, agent: Agent) -> None:
@@ -48,23 +48,23 @@ class GangRepair(Named):
         self.name = f"gang-{getattr(agent, 'name', type(agent).__name__)}"
 
     def reset(self, simulation_info: dict[str, Any], rng: np.random.Generator) -> None:
-        """Reset the agent."""
+        """Reset the wrapped agent."""
         reset = getattr(self.agent, "reset", None)
         if reset is not None:
             reset(simulation_info, rng)
 
     def act(self, observation: MultiServerObservation) -> Floats:
-        """Return the repaired answer of the agent.
+        """Return the repaired allocation of the agent.
 
         Parameters
         ----------
         observation : MultiServerObservation
-            Of a cluster with gangs.
+            Observation of a cluster with gangs.
 
         Returns
         -------
         numpy.ndarray of shape (num_channels, num_resources)
-            Feasible.
+            Feasible allocation.
 
         Raises
         ------
@@ -73,7 +73,9 @@ class GangRepair(Named):
         """
         rewards = observation.rewards
         if not isinstance(rewards, GangRewards):
-            raise InvalidConfiguration("the jobs of this cluster have no components: pass gang= to the cluster")
+            raise InvalidConfiguration(
+                f"{self.name}: got a cluster without gangs; try MultiServerCluster(..., gang=...)"
+            )
         answer = self.agent.act(observation)
         wanted = np.zeros(observation.graph.shape) if answer is None else np.array(answer, dtype=np.float64)
         wanted *= observation.arrived[observation.graph.channel_port][:, None]
@@ -92,7 +94,7 @@ def _channels(rewards: GangRewards, job: int) -> list[NDArray[np.int64]]:
 
 
 def _complete(rewards: GangRewards, observation: MultiServerObservation, wanted: Floats, order: list[int]) -> Floats:
-    """Serve more components of the jobs that have too few, or none."""
+    """Serve further components of jobs that have too few; remove a job that cannot get enough."""
     graph, gang = rewards.graph, rewards.gang
     given = wanted.copy()
     served = rewards.components_served(given)
@@ -115,7 +117,7 @@ def _complete(rewards: GangRewards, observation: MultiServerObservation, wanted:
 
 
 def _round(rewards: GangRewards, observation: MultiServerObservation, wanted: Floats, order: list[int]) -> Floats:
-    """Place whole components, guided by a fractional allocation."""
+    """Place whole components, guided by the fractional allocation."""
     graph, gang = rewards.graph, rewards.gang
     placed = np.zeros_like(wanted)
     free = observation.capacity.copy()

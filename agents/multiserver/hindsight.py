@@ -1,11 +1,11 @@
-"""The best fixed allocation in hindsight, which the regret of a policy is measured against.
+"""Best fixed allocation in hindsight, the reference for the regret of a policy.
 
 If the same allocation y is used in every slot, only the number n_l of jobs at each port matters, and the reward of all
 slots is
 
     Q(y) = sum_l n_l q_l(y),   q_l(y) = sum_k sum_r f_r^k(y) - max_k beta_k sum_r y
 
-(equations (7) to (10) of arXiv 2305.06572), which is concave. Every answer comes with an upper bound on the reward of
+(equations (7) to (10) of arXiv 2305.06572), which is concave. Every result comes with an upper bound on the reward of
 any fixed allocation: since max_k x_k is the largest p . x over p >= 0 with sum 1, for every such p_l and all prices
 nu >= 0
 
@@ -35,7 +35,7 @@ Floats = NDArray[np.float64]
 
 
 class CvxpySolution(NamedTuple):
-    """What the solver found, as it is: amounts may be out of bounds by its tolerance.
+    """Raw solution of the solver, which may violate bounds within its tolerance.
 
     Attributes
     ----------
@@ -46,9 +46,9 @@ class CvxpySolution(NamedTuple):
     prices : numpy.ndarray of shape (num_nodes, num_resources)
         Multipliers of the capacities, for all slots.
     iterations : int
-        Of the solver; 0 if it does not say.
+        Number of iterations; 0 if the solver does not report it.
     method : str
-        The solver's name.
+        Name of the solver.
     """
 
     allocation: Floats
@@ -58,7 +58,7 @@ class CvxpySolution(NamedTuple):
     method: str
 
 
-#: The utilities as cvxpy knows them; sums over weights w and expressions y.
+#: Utilities as cvxpy expressions of weights w and amounts y.
 _FORMS: dict[str, Callable[[Any, Any, Floats], Any]] = {
     "linear": lambda cvxpy, y, w: cvxpy.multiply(w, y),
     "log": lambda cvxpy, y, w: cvxpy.multiply(w, cvxpy.log1p(y)),
@@ -68,21 +68,21 @@ _FORMS: dict[str, Callable[[Any, Any, Floats], Any]] = {
 
 
 def solve_with_cvxpy(rewards: RewardModel, counts: Floats, solver: str | None) -> CvxpySolution:
-    """Build the model and solve it.
+    """Build the program and solve it with cvxpy.
 
     Parameters
     ----------
     rewards : RewardModel
         Utilities and overhead.
     counts : numpy.ndarray of shape (num_ports,)
-        Jobs a port.
+        Number of jobs per port.
     solver : str or None
-        For cvxpy; its choice if None.
+        Name of the solver; None for cvxpy's choice.
 
     Returns
     -------
     CvxpySolution
-        The solution.
+        Raw solution.
 
     Raises
     ------
@@ -91,11 +91,13 @@ def solve_with_cvxpy(rewards: RewardModel, counts: Floats, solver: str | None) -
     MissingDependency
         If cvxpy is not installed.
     DesimError
-        If the solver finds nothing.
+        If the solver finds no solution.
     """
     cvxpy = _import_cvxpy()
     if solver is not None and solver not in cvxpy.installed_solvers():
-        raise InvalidConfiguration(f"no solver {solver!r} for cvxpy; there are {', '.join(cvxpy.installed_solvers())}")
+        raise InvalidConfiguration(
+            f"solver: got {solver!r}, expected one installed for cvxpy: {', '.join(cvxpy.installed_solvers())}"
+        )
     graph = rewards.graph
     scale = float(counts.max()) or 1.0
     weights = counts / scale
@@ -132,7 +134,7 @@ def _gain(cvxpy: Any, rewards: RewardModel, weights: Floats, amounts: Any) -> An
     terms = []
     for name in np.unique(names).tolist():
         if name not in _FORMS:
-            raise InvalidConfiguration(f"utility {name!r} has no form in cvxpy; {', '.join(_FORMS)} have")
+            raise InvalidConfiguration(f"utility for cvxpy: got {name!r}, expected one of {', '.join(_FORMS)}")
         entries = np.flatnonzero(names == name)
         terms.append(times[entries] @ _FORMS[name](cvxpy, flat[entries], parameters[entries]))
     return cvxpy.sum(cvxpy.hstack(terms))
@@ -140,13 +142,13 @@ def _gain(cvxpy: Any, rewards: RewardModel, weights: Floats, amounts: Any) -> An
 
 def _solve(cvxpy: Any, problem: Any, solver: str | None) -> None:
     try:
-        with warnings.catch_warnings():  # that a solution may be inaccurate is seen in the gap
+        with warnings.catch_warnings():  # an inaccurate solution shows in the gap
             warnings.simplefilter("ignore")
             problem.solve(solver=solver)
     except cvxpy.error.SolverError as error:
-        raise DesimError(f"cvxpy finds no best fixed allocation: {error}") from error
+        raise DesimError(f"cvxpy found no best fixed allocation: {error}") from error
     if problem.status not in ("optimal", "optimal_inaccurate"):
-        raise DesimError(f"cvxpy finds no best fixed allocation: its status is {problem.status!r}")
+        raise DesimError(f"cvxpy found no best fixed allocation: status {problem.status!r}")
 
 
 def _incidence(ends: NDArray[np.int64], count: int) -> Any:
@@ -159,36 +161,36 @@ def _import_cvxpy() -> Any:
     try:
         return importlib.import_module("cvxpy")
     except ImportError as error:
-        raise MissingDependency('the comparison with cvxpy needs cvxpy; pip install "desim[cvxpy]"') from error
+        raise MissingDependency('best_fixed_allocation_cvxpy needs cvxpy: pip install "desim[cvxpy]"') from error
 
 
-#: A gap that is this small beside the gain without any overhead or capacity is rounding.
+#: Gap, relative to the gain without overheads and capacities, that counts as a rounding error.
 ROUNDING = 1e-14
 
-#: How far the sum of a port's shares may be from 1.
+#: Largest deviation of the sum of a port's shares from 1.
 SHARES_OFF = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
 class Hindsight(Bounded):
-    """A fixed allocation, and proof of how good it is.
+    """Fixed allocation with a certified upper bound.
 
     Attributes
     ----------
     allocation : numpy.ndarray of shape (num_channels, num_resources)
-        Feasible; 0 for ports without jobs.
+        Feasible allocation; 0 for ports without jobs.
     value : float
-        Its reward over all slots, Q(y).
+        Reward of the allocation over all slots, Q(y).
     upper_bound : float
-        No feasible allocation earns more, but for rounding; at least ``value``.
+        Upper bound on the reward of any feasible allocation, up to rounding; at least ``value``.
     shares : numpy.ndarray of shape (num_ports, num_resources)
-        p of the bound: how the overhead of each port is split among resources. Rows sum to 1.
+        Multipliers p of the bound, which split the overhead of each port among resources. Rows sum to 1.
     prices : numpy.ndarray of shape (num_nodes, num_resources)
-        nu of the bound: what one more unit of capacity would earn over all slots.
+        Multipliers nu of the bound: marginal reward of a unit of capacity over all slots.
     iterations : int
-        Steps of the method.
+        Number of iterations.
     method : str
-        Which it was.
+        Name of the method.
     """
 
     allocation: Floats
@@ -200,12 +202,12 @@ class Hindsight(Bounded):
     method: str
 
     def highest(self) -> float:
-        """Return the bound.
+        """Return the upper bound.
 
         Returns
         -------
         float
-            For all slots, as the gap is.
+            Upper bound for all slots.
         """
         return self.upper_bound
 
@@ -218,29 +220,29 @@ def best_fixed_allocation(
     max_iterations: int = 200,
     progress: Callable[[int, float, float], None] | None = None,
 ) -> Hindsight:
-    """Find the fixed allocation that earns most over all slots.
+    """Find the fixed allocation with the largest reward over all slots.
 
-    A primal-dual interior-point method, whose steps cost O(channels x resources) and a few products of matrices of
-    (ports x nodes); ten to twenty are usual, and fifty for a complete graph of 100 ports and 1024 nodes. The last ones
-    square the gap, so that a smaller gap costs little more.
+    The method is a primal-dual interior-point method. An iteration costs O(channels x resources) and a few products of
+    (ports x nodes) matrices. Ten to twenty iterations are usual, and fifty for a complete graph of 100 ports and 1024
+    nodes. Convergence is quadratic at the end, so a smaller gap costs little more.
 
     Parameters
     ----------
     rewards : RewardModel
-        Utilities and overhead, on a graph. Where utilities have kinks the gap may stay open, as a rule below 1e-3.
+        Utilities and overhead, on a graph. With utilities that have kinks the gap may stay open, usually below 1e-3.
     counts : array_like of shape (num_ports,)
-        Jobs at each port over all slots, n_l, or their frequencies; at least 0.
+        Number of jobs at each port over all slots, n_l, or their frequency; at least 0.
     relative_gap : float
-        Stop when the relative gap is no larger.
+        Relative gap at which to stop.
     max_iterations : int
-        Stop after so many steps in any case; the answer says how large its gap is.
+        Largest number of iterations; the result may then have a larger gap.
     progress : callable, optional
-        Called after each step with the number of steps, the value and the upper bound so far.
+        Function that is called after each iteration with the number of iterations, the value and the upper bound.
 
     Returns
     -------
     Hindsight
-        The best allocation and the lowest bound that were met.
+        Best allocation and lowest upper bound found.
 
     Raises
     ------
@@ -257,9 +259,9 @@ def best_fixed_allocation(
     """
     numbers = _counts(rewards, counts)
     if not relative_gap >= 0:
-        raise InvalidConfiguration(f"relative_gap is {relative_gap!r}, want a number of at least 0")
+        raise InvalidConfiguration(f"relative_gap: got {relative_gap!r}, expected a number >= 0")
     if max_iterations < 1:
-        raise InvalidConfiguration(f"max_iterations is {max_iterations!r}, want at least 1")
+        raise InvalidConfiguration(f"max_iterations: got {max_iterations!r}, expected an integer >= 1")
     program = FixedAllocationProgram(rewards, numbers)
     most = float(program.gains(program.upper).sum())
     search = _Search(program)
@@ -275,7 +277,7 @@ def best_fixed_allocation(
 
 
 class _Search:
-    """The best allocation and bound that were met, beginning with giving nothing to anybody."""
+    """Best allocation and bound found so far; the initial allocation is zero."""
 
     def __init__(self, program: FixedAllocationProgram) -> None:
         self._program = program
@@ -286,13 +288,13 @@ class _Search:
         self.bound = program.bound(self._shares, self._prices)
 
     def meet(self, point: Point) -> None:
-        """Look at amounts that are feasible, but for rounding, and at multipliers."""
+        """Update the best allocation and bound with a point, which is feasible up to rounding."""
         amounts, shares = self._fit(point.amounts), self._program.normalize(point.shares)
         prices = self._program.full_prices(point.prices, point.ceilings)
         value = self._program.value(amounts)
         if value > self.value:
             self._amounts, self.value = amounts, value
-        # If it is best to give nothing, prices that have not quite come down to 0 yet would be all of the gap.
+        # If the zero allocation is optimal, prices that have not quite reached 0 would be the whole gap.
         candidates = [prices] if self.value > 0 else [prices, np.zeros_like(prices)]
         for candidate in candidates:
             bound = self._program.bound(shares, candidate)
@@ -306,7 +308,7 @@ class _Search:
         return amounts * shrink[program.entry_cell]
 
     def result(self, counts: Floats, iterations: int) -> Hindsight:
-        """Return what was found, for all slots."""
+        """Return the result for all slots."""
         program = self._program
         allocation = program.to_allocation(self._amounts)
         value = _reward(program.rewards, counts, allocation)
@@ -316,21 +318,21 @@ class _Search:
 
 
 def best_fixed_allocation_cvxpy(rewards: RewardModel, counts: ArrayLike, *, solver: str | None = None) -> Hindsight:
-    """Find the same with cvxpy, which must be installed; for comparison, and slower by far.
+    """Find the best fixed allocation with cvxpy, for comparison; much slower than :func:`best_fixed_allocation`.
 
     Parameters
     ----------
     rewards : RewardModel
-        Its utilities must be among linear, log, reciprocal and poly.
+        Utilities and overhead; utilities must be linear, log, reciprocal or poly.
     counts : array_like of shape (num_ports,)
-        Jobs at each port over all slots, at least 0.
+        Number of jobs at each port over all slots, at least 0.
     solver : str, optional
-        One of ``cvxpy.installed_solvers()``; cvxpy chooses if left out.
+        Name of a solver from ``cvxpy.installed_solvers()``. Default: cvxpy's choice.
 
     Returns
     -------
     Hindsight
-        The bound is :func:`hindsight_bound` of the solver's multipliers.
+        Allocation, with :func:`hindsight_bound` of the solver's multipliers as upper bound.
 
     Raises
     ------
@@ -339,7 +341,7 @@ def best_fixed_allocation_cvxpy(rewards: RewardModel, counts: ArrayLike, *, solv
     MissingDependency
         If cvxpy is not installed.
     DesimError
-        If the solver finds nothing.
+        If the solver finds no solution.
     """
     numbers = _counts(rewards, counts)
     solution = solve_with_cvxpy(rewards, numbers, solver)
@@ -351,23 +353,23 @@ def best_fixed_allocation_cvxpy(rewards: RewardModel, counts: ArrayLike, *, solv
 
 
 def hindsight_bound(rewards: RewardModel, counts: ArrayLike, shares: ArrayLike, prices: ArrayLike) -> float:
-    """Return an upper bound on the reward of every fixed allocation, the formula at the top of this module.
+    """Return an upper bound on the reward of every fixed allocation, by the formula at the top of this module.
 
     Parameters
     ----------
     rewards : RewardModel
         Utilities and overhead, on a graph.
     counts : array_like of shape (num_ports,)
-        Jobs at each port over all slots, at least 0.
+        Number of jobs at each port over all slots, at least 0.
     shares : array_like of shape (num_ports, num_resources)
-        p, at least 0; each row sums to 1.
+        Multipliers p, at least 0; each row sums to 1.
     prices : array_like of shape (num_nodes, num_resources)
-        nu, at least 0; those of nodes without channels do not matter.
+        Multipliers nu, at least 0; those of nodes without channels do not matter.
 
     Returns
     -------
     float
-        The bound; it holds whatever the shares and prices are, and is tight for those of the optimum.
+        Upper bound; valid for any shares and prices, and tight for those of the optimum.
 
     Raises
     ------
@@ -380,7 +382,7 @@ def hindsight_bound(rewards: RewardModel, counts: ArrayLike, shares: ArrayLike, 
     charge = _multipliers("prices", prices, graph.capacity.shape)
     off = np.flatnonzero(np.abs(split.sum(axis=1) - 1.0) > SHARES_OFF)
     if len(off):
-        raise InvalidConfiguration(f"the shares of {graph.ports[off[0]]} sum to {split[off[0]].sum()!r}, want 1")
+        raise InvalidConfiguration(f"shares of {graph.ports[off[0]]}: got a sum of {split[off[0]].sum()!r}, expected 1")
     program = FixedAllocationProgram(rewards, numbers)
     flat_shares, flat_prices = program.from_tables(split, charge)
     return program.bound(program.normalize(flat_shares), flat_prices) * program.scale
@@ -395,26 +397,24 @@ def _reward(rewards: RewardModel, counts: Floats, allocation: Floats) -> float:
 
 def _counts(rewards: RewardModel, counts: ArrayLike) -> Floats:
     if not isinstance(rewards, RewardModel):
-        raise InvalidConfiguration(f"rewards is {rewards!r}, want a RewardModel, whose rewards are concave")
+        raise InvalidConfiguration(f"rewards: got {rewards!r}, expected a RewardModel, which is concave")
     try:
         numbers = np.array(counts, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InvalidConfiguration(f"counts is not an array of numbers: {error}") from error
+        raise InvalidConfiguration(f"counts: expected an array of numbers ({error})") from error
     if numbers.shape != (rewards.graph.num_ports,):
         raise InvalidConfiguration(
-            f"counts has shape {numbers.shape}, want ({rewards.graph.num_ports},), one number a port"
+            f"counts: got shape {numbers.shape}, expected ({rewards.graph.num_ports},), one number per port"
         )
     wrong = np.flatnonzero(~((numbers >= 0) & (numbers < np.inf)))
     if len(wrong):
         port = rewards.graph.ports[wrong[0]]
-        raise InvalidConfiguration(
-            f"the count of {port} is {float(numbers[wrong[0]])!r}, want a finite number of at least 0"
-        )
+        raise InvalidConfiguration(f"count of {port}: got {float(numbers[wrong[0]])!r}, expected a finite number >= 0")
     return numbers
 
 
 def _multipliers(what: str, values: ArrayLike, shape: tuple[int, ...]) -> Floats:
     table = np.array(values, dtype=np.float64)
     if table.shape != shape or not ((table >= 0) & (table < np.inf)).all():
-        raise InvalidConfiguration(f"{what} has shape {table.shape}, want {shape} and finite numbers of at least 0")
+        raise InvalidConfiguration(f"{what}: got shape {table.shape}, expected finite numbers >= 0 of shape {shape}")
     return table

@@ -1,19 +1,18 @@
-"""A primal-dual interior-point method for the best fixed allocation.
+"""Primal-dual interior-point method for the best fixed allocation.
 
-The concave program stands in flat arrays. Over the entries e = (channel, resource) that can be given anything,
+The concave program is stored in flat arrays. Over the entries e = (channel, resource) with a positive upper bound,
 
     maximize   sum_e n_e f_e(y_e) - sum_l n_l t_l
     subject to 0 <= y <= a,  cell sums of y <= c,  beta_k sum_r y_(l,r)^k <= t_l  for every port l and resource k.
 
-A *cell* is a node and resource with its capacity, a *holding* a port and resource with its overhead. Counts are
+A *cell* is a node and resource with its capacity, a *holding* is a port and resource with its overhead. Counts are
 divided by the largest.
 
-The method is Mehrotra's predictor and corrector (SIAM J. Optim. 2(4), 1992; Nocedal and Wright, "Numerical
-Optimization", 2nd ed., algorithm 14.3), on the conditions of optimality of :class:`FixedAllocationProgram` with
-multipliers for every bound. Newton's equations are solved by elimination: the amounts are diagonal, then so are the
-prices of the cells, and what is left couples the ports, one dense matrix a resource. An iteration costs O(entries), one
-product of a (ports x nodes) matrix with its transpose a resource, and a Cholesky factorization of order
-(ports x (resources - 1)).
+The method is Mehrotra's predictor-corrector (SIAM J. Optim. 2(4), 1992; Nocedal and Wright, "Numerical Optimization",
+2nd ed., algorithm 14.3) on the optimality conditions of :class:`FixedAllocationProgram`, with multipliers for every
+bound. Newton's equations are solved by elimination: the block of amounts is diagonal, then that of the prices of cells,
+and the rest couples the ports in one dense matrix per resource. An iteration costs O(entries), one product of a
+(ports x nodes) matrix with its transpose per resource, and a Cholesky factorization of order (ports x (resources - 1)).
 """
 
 from __future__ import annotations
@@ -34,44 +33,44 @@ Floats = NDArray[np.float64]
 
 Indices = NDArray[np.int64]
 
-#: Half the relative width of the interval in which the maximum of a piece of the Lagrangian is looked for.
+#: Half the relative width of the interval that brackets the maximum of a term of the Lagrangian.
 NEARBY = 1e-9
 
-#: Half the relative width of the differences that give the curvature.
+#: Half the relative width of the finite differences for the curvature.
 DIFFERENCE = 1e-3
 
-#: Relative allowance for the rounding of a sum.
+#: Relative allowance for rounding errors of a sum.
 ROUNDING = 1e-15
 
 
 class FixedAllocationProgram:
-    """Data and functions of the program.
+    """Concave program of the best fixed allocation: its data and functions.
 
     Parameters
     ----------
     rewards : RewardModel
         Utilities and overhead, on a graph.
     counts : numpy.ndarray of shape (num_ports,)
-        Jobs a port, at least 0.
+        Number of jobs per port, at least 0.
 
     Attributes
     ----------
     scale : float
-        The largest count, or 1 if all are 0.
+        Largest count, or 1 if all are 0.
     ports : numpy.ndarray of shape (num_active,)
-        Ports that have jobs and can be given anything; they are numbered anew.
+        Active ports, which have jobs and a positive upper bound; they are renumbered in this order.
     upper : numpy.ndarray of shape (num_entries,)
-        min(a, c), above 0. Entries are sorted by resource, then channel.
+        Upper bounds min(a, c), > 0. Entries are sorted by resource, then channel.
     capacity : numpy.ndarray of shape (num_cells,)
-        Of the cells that have entries, sorted by resource, then node.
+        Capacity of the cells that have entries, sorted by resource, then node.
     counts : numpy.ndarray of shape (num_active,)
-        Scaled, above 0.
+        Scaled counts, > 0.
     overhead : numpy.ndarray of shape (num_holdings,)
-        beta of each holding; holdings are sorted by resource, then port.
+        Overhead beta of each holding; holdings are sorted by resource, then port.
     entry_port, entry_cell, entry_holding : numpy.ndarray of shape (num_entries,)
-        Where an entry belongs.
+        Port, cell and holding of each entry.
     entry_bounds, cell_bounds : list of int
-        The entries and cells of resource ``k`` are those from ``bounds[k]`` up to ``bounds[k + 1]``.
+        Bounds of the resources: entries and cells of resource ``k`` are those from ``bounds[k]`` to ``bounds[k + 1]``.
     """
 
     def __init__(self, rewards: RewardModel, counts: Floats) -> None:
@@ -142,18 +141,18 @@ class FixedAllocationProgram:
         return self._entry_counts * self.from_allocation(self.rewards.slopes(self.to_allocation(amounts)))
 
     def curvatures(self, amounts: Floats, room: Floats) -> Floats:
-        """Return -n f''(y) of every entry by differences; ``room`` is what is left of its upper bound."""
+        """Return -n f''(y) of every entry by finite differences; ``room`` is the distance to its upper bound."""
         step = DIFFERENCE * np.minimum(amounts, room)
         fall = self.slopes(amounts - step) - self.slopes(amounts + step)
         return np.maximum(fall / (2.0 * step), 0.0)
 
     def value(self, amounts: Floats) -> float:
-        """Return the objective, with every t_l as small as can be."""
+        """Return the objective, with every t_l as small as possible."""
         overheads = (self.overhead * self.holding_sums(amounts)).reshape(self.num_resources, self.num_ports).max(axis=0)
         return float(self.gains(amounts).sum() - self.counts @ overheads)
 
     def costs(self, shares: Floats, prices: Floats) -> Floats:
-        """Return what a unit of every entry costs: its share of the overhead, and the price of its cell."""
+        """Return the unit cost of every entry: its share of the overhead, plus the price of its cell."""
         costs: Floats = (self.overhead * shares)[self.entry_holding] + prices[self.entry_cell]
         return costs
 
@@ -176,8 +175,8 @@ class FixedAllocationProgram:
         Returns
         -------
         float
-            sum of price c + sum_e max over [0, min(a, c)] of (n f(y) - cost y). The maximum is bounded by tangents
-            around the place where the slope is the cost, so that the bound holds however badly that is found.
+            sum of price c + sum_e max over [0, min(a, c)] of (n f(y) - cost y). The maximum is bounded by tangents near
+            the point where the slope equals the cost, so the bound holds even if this point is inaccurate.
         """
         costs = self.costs(shares, prices)
         wanted = self.rewards.slope_inverse(
@@ -193,7 +192,7 @@ class FixedAllocationProgram:
         return total + ROUNDING * float(prices @ self.capacity + np.abs(pieces).sum())
 
     def full_prices(self, prices: Floats, ceilings: Floats) -> Floats:
-        """Return what more capacity would earn; where it is less than a request, it is the upper bound as well.
+        """Return the marginal values of the capacities, including upper bounds that are a cell's capacity.
 
         Parameters
         ----------
@@ -205,12 +204,12 @@ class FixedAllocationProgram:
         Returns
         -------
         numpy.ndarray of shape (num_cells,)
-            Multipliers of the capacities, which give as low a bound.
+            Multipliers of the capacities, with an equally low bound.
         """
         return prices + self.cell_sums(np.where(self._cut, ceilings, 0.0))
 
     def to_tables(self, shares: Floats, prices: Floats) -> tuple[Floats, Floats]:
-        """Return p, whose rows sum to 1, and prices of capacities, by port or node and resource, as for all slots."""
+        """Return p, by port and resource, and the prices for all slots, by node and resource."""
         graph = self.rewards.graph
         split = np.full((graph.num_ports, self.num_resources), 1.0 / self.num_resources)
         split[self.ports] = (shares.reshape(self.num_resources, self.num_ports) / self.counts).T
@@ -219,7 +218,7 @@ class FixedAllocationProgram:
         return split, np.ascontiguousarray(charge.T)
 
     def from_tables(self, split: Floats, charge: Floats) -> tuple[Floats, Floats]:
-        """Return multipliers of the overheads and of the capacities; the reverse of :meth:`to_tables`."""
+        """Return multipliers of overheads and capacities as flat arrays; the inverse of :meth:`to_tables`."""
         return (split[self.ports].T * self.counts).ravel(), charge.T.ravel()[self._cells] / self.scale
 
 
@@ -229,24 +228,24 @@ def _summation(groups: Indices, count: int) -> Any:
     return csr_array((np.ones(len(groups)), (groups, np.arange(len(groups)))), shape=(count, len(groups)))
 
 
-#: Largest relative change of the diagonal that is tried to make a matrix definite.
+#: Largest relative shift of the diagonal that is tried to make a matrix positive definite.
 LARGEST_SHIFT = 1e-6
 
 
 @dataclass(frozen=True)
 class Point:
-    """Amounts, slacks and multipliers; all but ``levels`` are above 0. A direction has the same fields.
+    """Amounts, slacks and multipliers; all except ``levels`` are > 0. A direction has the same fields.
 
     Attributes
     ----------
     amounts, rooms : numpy.ndarray of shape (num_entries,)
-        y and a - y.
+        Amounts y, and slacks a - y.
     spare : numpy.ndarray of shape (num_cells,)
-        c less the sum of the amounts.
+        Slacks of the capacities: c minus the sum of the amounts.
     levels : numpy.ndarray of shape (num_active,)
-        t_l, at least the overhead of each holding of a port.
+        Levels t_l, at least the overhead of each holding of a port.
     margins : numpy.ndarray of shape (num_holdings,)
-        t_l less the overhead.
+        Slacks of the overheads: t_l minus the overhead.
     floors, ceilings, prices, shares : numpy.ndarray
         Multipliers of amounts, rooms, spare and margins.
     """
@@ -262,13 +261,13 @@ class Point:
     shares: Floats
 
     def step(self, direction: Point, length: float) -> Point:
-        """Return the point at some length along a direction."""
+        """Return the point at a given length along a direction."""
         names = [field.name for field in fields(self)]
         return Point(**{name: getattr(self, name) + length * getattr(direction, name) for name in names})
 
     @property
     def pairs(self) -> list[tuple[Floats, Floats]]:
-        """What is complementary at the optimum."""
+        """Pairs of slack and multiplier, which are complementary at the optimum."""
         return [
             (self.amounts, self.floors),
             (self.rooms, self.ceilings),
@@ -282,7 +281,7 @@ class Point:
         return float(sum(slack @ multiplier for slack, multiplier in self.pairs))
 
     def longest_step(self, direction: Point) -> float:
-        """Return how far a direction can be followed until something is 0, at most 1."""
+        """Return the longest step along a direction, at most 1, before a slack or multiplier reaches 0."""
         longest = 1.0
         for pair, change in zip(self.pairs, direction.pairs, strict=True):
             for values, changes in zip(pair, change, strict=True):
@@ -292,7 +291,7 @@ class Point:
 
 
 class Newton:
-    """Newton's equations at a point, factorized.
+    """Factorized Newton equations at a point.
 
     With D = -n f'' + floors / y + ceilings / (a - y), and N, P the sums over cells and holdings,
 
@@ -304,9 +303,9 @@ class Newton:
     Parameters
     ----------
     program : object
-        The program that is solved.
+        Program to solve.
     point : object
-        Where the equations are set up.
+        Point at which the equations are set up.
     slopes : numpy.ndarray
         First derivatives at the point.
     curvatures : numpy.ndarray
@@ -331,7 +330,7 @@ class Newton:
 
     @cached_property
     def _tables(self) -> list[Floats]:
-        """Return beta times the softness by port and cell, one table a resource."""
+        """Return beta times the softness by port and cell, one table per resource."""
         program, tables = self.program, []
         for resource in range(program.num_resources):
             (first, last), (left, right) = (
@@ -343,7 +342,7 @@ class Newton:
         return tables
 
     def _couple(self) -> Floats:
-        """Return the matrix on the shares that is left when amounts and prices are eliminated."""
+        """Return the matrix of the shares after elimination of amounts and prices."""
         program, point = self.program, self.point
         diagonal = point.margins / point.shares + program.overhead**2 * program.holding_sums(self.softness)
         matrix = np.zeros((len(diagonal), len(diagonal)))
@@ -356,9 +355,9 @@ class Newton:
         return matrix
 
     def _eliminate(self, shares: Floats, margins: Floats) -> None:
-        """Leave out one share a port, the largest: it follows from the others, whose matrix stays definite.
+        """Eliminate one share per port, the largest: it follows from the others, whose matrix stays definite.
 
-        (Eliminating all shares instead would need the inverse of each block, singular close to the optimum.)
+        (Eliminating all shares instead would need the inverse of each block, which is singular near the optimum.)
         """
         count = self.program.num_ports
         kept_out = (shares / margins).argmax(axis=0)
@@ -370,7 +369,7 @@ class Newton:
         self.factor = _cholesky(m[np.ix_(i, i)] - m[np.ix_(i, d)] - m[np.ix_(d, i)] + m[np.ix_(d, d)])
 
     def solve(self, r: Floats, s: Floats, w: Floats, u: Floats) -> tuple[Floats, Floats, Floats]:
-        """Return the changes of amounts, prices and shares for right-hand sides."""
+        """Return the changes of amounts, prices and shares for given right-hand sides."""
         from scipy.linalg import cho_solve
 
         program = self.program
@@ -398,14 +397,14 @@ class Newton:
             yield table, slice(bounds[resource], bounds[resource + 1])
 
     def direction(self, target: float, corrections: list[Floats]) -> Point:
-        """Return the step towards products of ``target``, less second-order terms of the products."""
+        """Return the step towards complementarity products of ``target``, minus second-order corrections."""
         program, point = self.program, self.point
         floor, ceiling, price, share = (
             target - slack * multiplier - correction
             for (slack, multiplier), correction in zip(point.pairs, corrections, strict=True)
         )
         r = self.residual + floor / point.amounts - ceiling / point.rooms
-        # The slacks follow from the amounts, so that what they are off by enters with them.
+        # The slacks follow from the amounts, so their residuals enter here.
         s = (price - point.prices * self.spare_residual) / point.prices
         w = (share - point.shares * self.margin_residual) / point.shares
         amounts, prices, shares = self.solve(r, s, w, self.share_residual)
@@ -426,7 +425,7 @@ class Newton:
 
 
 def _cholesky(matrix: Floats) -> Any:
-    """Factorize a matrix that is positive definite but for rounding, or raise LinAlgError."""
+    """Factorize a matrix that is positive definite up to rounding; raise LinAlgError if it is not."""
     from scipy.linalg import cho_factor
 
     if not matrix.size:
@@ -443,21 +442,21 @@ def _cholesky(matrix: Floats) -> Any:
                 raise
 
 
-#: Part of the way to the boundary that a step may go.
+#: Largest step, as a fraction of the distance to the boundary.
 BOLDNESS = 0.9995
 
-#: After a shorter step than this a plain step towards the centre is tried; one shorter than the second gets nowhere.
+#: Step length below which a pure centring step is tried, and step length below which the method stops.
 SHORT_STEP, SHORTEST_STEP = 1e-2, 1e-8
 
-#: What is kept of a fall of slopes from one step to the next, and how much above the curvature it must be to count.
+#: Factor per step of a remembered fall of slopes, and the multiple of the curvature above which it counts.
 MEMORY, JUMP = 0.8, 8.0
 
 
 class _Curvatures:
     """Second derivatives -n f'' at the points of a path.
 
-    Differences over short distances do not see where a slope jumps, and steps would hop back and forth over the kink.
-    There, how the slope fell over the steps of late is larger, and is taken instead.
+    Finite differences over short distances miss a jump of the slope, and steps would oscillate around such a kink.
+    There the fall of the slope over recent steps is larger and is used instead.
     """
 
     def __init__(self, program: FixedAllocationProgram) -> None:
@@ -466,7 +465,7 @@ class _Curvatures:
         self._before: tuple[Floats, Floats] | None = None
 
     def __call__(self, point: Point, slopes: Floats) -> Floats:
-        """Return the curvatures at the next point, where the slopes are given."""
+        """Return the curvatures at the next point, given its slopes."""
         local = self._program.curvatures(point.amounts, point.rooms)
         if self._before is not None:
             moved = point.amounts - self._before[0]
@@ -477,7 +476,7 @@ class _Curvatures:
 
 
 def _centre(program: FixedAllocationProgram) -> Point:
-    """Return a point well inside all bounds whose multipliers agree with the slopes of the utilities."""
+    """Return a point well inside all bounds, with multipliers that match the slopes of the utilities."""
     filling = 0.5 * np.minimum(1.0, program.capacity / program.cell_sums(program.upper))
     amounts = program.upper * filling[program.entry_cell]
     spare = program.capacity - program.cell_sums(amounts)
@@ -508,17 +507,17 @@ def _centre(program: FixedAllocationProgram) -> Point:
 
 
 def central_path(program: FixedAllocationProgram) -> Iterator[Point]:
-    """Yield points that approach the optimum, until rounding stops the progress.
+    """Yield points that approach the optimum, until rounding errors stop the progress.
 
     Parameters
     ----------
     program : FixedAllocationProgram
-        With at least one entry, and utilities that gain something.
+        Program with at least one entry and a positive gain.
 
     Yields
     ------
     Point
-        Its amounts are feasible but for rounding.
+        Next point; its amounts are feasible up to rounding.
     """
     point, curvatures = _centre(program), _Curvatures(program)
     while True:
@@ -542,7 +541,7 @@ def _advance(program: FixedAllocationProgram, point: Point, curvatures: _Curvatu
     predictor = newton.direction(0.0, none)
     length = point.longest_step(predictor)
     expected = point.step(predictor, length).complementarity
-    # The second-order terms are as trustworthy as the step that they are about.
+    # The second-order terms are only as reliable as the step that they correct.
     corrections = [length**2 * first * second for first, second in predictor.pairs]
     for centring, terms in (((expected / total) ** 3, corrections), (1.0, none)):
         direction = newton.direction(centring * total / pairs, terms)

@@ -1,13 +1,12 @@
-"""Line searches from the best of several starts, which are never behind any of them; and the slot solved exactly.
+"""Line searches from the best of several initial allocations; and the exact solution of each slot.
 
-Jobs last one slot, so that the reward of a slot depends on the allocation of that slot alone, and in the form
-``reactive`` everything about it is known. A rival's allocation is then a place to start from: an ascent that takes no
-step downwards is never behind it. The starts that no step depends on make up for a memory that is empty or out of date,
-the line search for a first step that suits one set of utilities and not another.
+Jobs last one slot, so the reward of a slot depends only on the allocation of that slot, and in the form ``reactive``
+everything about it is known. The allocation of a baseline can then serve as the initial point: an ascent that never
+takes a downward step is at least as good as the baseline. These initial points compensate for a memory that is empty or
+outdated. The line search compensates for a step size that suits some utilities but not others.
 
-In the form ``reservation`` the ascent is on the mean reward of the slots so far, which is the reward of one slot in
-which every port has as much of a job as it had on average. (Rewards add up over ports, so that the numbers of their
-jobs say everything about the past.)
+In the form ``reservation`` the ascent is on the mean reward of all slots so far. It equals the reward of one slot in
+which every port has the fractional number of jobs that it had on average, because rewards are sums over ports.
 """
 
 from __future__ import annotations
@@ -27,37 +26,37 @@ __all__ = ["BestSlot", "LineSearchOGA"]
 
 Floats = NDArray[np.float64]
 
-#: Share of the largest overhead within which resources share it, in the first step of a slot and from step to step.
+#: Smoothing of the maximum in the overhead, relative to it: its value in a slot's first step, and its factor per step.
 SMOOTHING, SHARPENING = 0.2, 0.5
-#: How much longer or shorter the next step is that a line search tries, and how often it shortens at most.
+#: Factor between the step lengths that a line search tries, and the largest number of reductions.
 FACTOR, MOST_TRIALS = 4.0, 8
-#: The step that is tried first, and the shortest that one slot leaves to the next.
+#: Initial step length of a run, and the smallest initial step length of a slot.
 FIRST_STEP, SHORTEST_STEP = 1.0, 1e-3
 
 
 class LineSearchOGA(OnlineGradient):
-    """Online gradient ascent that searches for the length of each step, from the best start that it knows.
+    """Online gradient ascent with a line search for the length of each step.
 
-    A step goes along the gradient, every amount's part of it times the amount plus one (as for logarithms, where the
-    slope falls like one over that), and is projected in the norm that belongs to it. The gradient is that of overheads
-    which resources share where they are nearly equal, more sharply from step to step. A step is taken if it earns more.
+    The gradient is scaled by amount + 1 in each coordinate, which suits logarithms, whose slope is inversely
+    proportional to this; the projection uses the corresponding norm. The maximum in the overhead is smoothed, less from
+    step to step. A step is taken only if it increases the reward.
 
     Parameters
     ----------
     form : {"reactive", "reservation"}
-        When the arrivals are seen, see :class:`OnlineGradient`. ``reactive`` begins each slot with the best of what it
-        remembers, Fairness and DRF. ``reservation`` goes on from its reservation.
+        When the arrivals are seen, see :class:`OnlineGradient`. ``reactive`` starts each slot from the best of the
+        remembered allocation, Fairness and DRF; ``reservation`` starts from its reservation.
     steps : int
-        Steps a slot at most, at least 0.
+        Largest number of steps per slot, at least 0.
     start : array_like of shape (num_channels, num_resources), optional
-        Allocation to begin with; zero if left out.
+        Initial allocation. Default: zero.
 
     Attributes
     ----------
     allocation : numpy.ndarray or None
-        What the agent has learned so far; None before the first slot.
+        Learned allocation; None before the first slot.
     frequencies : numpy.ndarray of shape (num_ports,)
-        How often each port had a job.
+        Share of the slots in which each port had a job.
 
     Raises
     ------
@@ -72,7 +71,7 @@ class LineSearchOGA(OnlineGradient):
         self.name = f"line-search-{form}"
 
     def begin(self, observation: MultiServerObservation) -> None:
-        """Begin with the first step and no arrival seen."""
+        """Reset the step length and the arrival frequencies."""
         self.frequencies: Floats = np.zeros(observation.graph.num_ports)
         self._slots = 0
         self._length = FIRST_STEP
@@ -80,7 +79,7 @@ class LineSearchOGA(OnlineGradient):
     def learn(
         self, allocation: Floats, observation: MultiServerObservation, ports: Booleans | None, capacity: Floats | None
     ) -> Floats:
-        """Ascend from the best start; see :meth:`OnlineGradient.learn`."""
+        """Ascend from the best initial allocation; see :meth:`OnlineGradient.learn`."""
         self._slots += 1
         self.frequencies = self.frequencies + (observation.arrived - self.frequencies) / self._slots
         if self.form == "reservation":
@@ -94,7 +93,7 @@ class LineSearchOGA(OnlineGradient):
     def _ascend(
         self, best: Floats, rewards: Rewards, weights: Floats, ports: Booleans | None, capacity: Floats | None
     ) -> Floats:
-        """Return what line searches come to, which earns at least as much as where they begin."""
+        """Return the result of the line searches, whose reward is at least that of the initial allocation."""
         reward = _reward(rewards, best, weights)
 
         def trial(length: float) -> tuple[float, float, Floats]:
@@ -112,7 +111,7 @@ class LineSearchOGA(OnlineGradient):
                 if longest[0] > reward:
                     break
                 longest = trial(longest[1] / FACTOR)
-            else:  # the smoothed gradient leads nowhere from here, or the allocation is as good as can be
+            else:  # no step along the smoothed gradient improves, or the allocation is optimal
                 self._length = max(0.5 * self._length, SHORTEST_STEP)
                 continue
             reward, self._length, best = max(longest, trial(FACTOR**0.5 * longest[1]), key=lambda found: found[0])
@@ -120,13 +119,13 @@ class LineSearchOGA(OnlineGradient):
 
 
 def _reward(rewards: Rewards, allocation: Floats, weights: Floats) -> float:
-    """Return the reward of a slot in which each port has so much of a job."""
+    """Return the reward of a slot with the given fractional number of jobs per port."""
     gain, overhead, *_ = rewards.evaluate(allocation, weights > 0)
     return float(_of_jobs(rewards, weights) @ (gain - overhead))
 
 
 def _of_jobs(rewards: Rewards, weights: Floats) -> Floats:
-    """Return the weights of jobs, of those of ports: the components of a gang come and go together."""
+    """Return weights per job from weights per port; all components of a gang have the same weight."""
     if isinstance(rewards, GangRewards):
         first: Floats = weights[np.flatnonzero(np.diff(rewards.job_of, prepend=-1))]
         return first
@@ -134,16 +133,16 @@ def _of_jobs(rewards: Rewards, weights: Floats) -> Floats:
 
 
 class BestSlot(Named):
-    """The best that a slot's jobs can earn: the ceiling for all that see them first, as far as the slot alone counts.
+    """Agent that allocates optimally for the jobs of each slot: an upper bound if jobs last one slot.
 
-    The slot is solved by the interior-point method of :func:`best_fixed_allocation`, whose answer is proved to be
-    within the gap of the optimum. Where jobs hold what they get (`HoldingCluster`), the next slots count too, and
-    this is no ceiling.
+    The slot is solved by the interior-point method of :func:`best_fixed_allocation`, whose result is proved to be
+    within the gap of the optimum. If jobs hold their allocation for several slots (`HoldingCluster`), later slots
+    matter too, and the reward is no upper bound.
 
     Parameters
     ----------
     relative_gap : float
-        How far the answer may be from the optimum, as a share of it; at least 0.
+        Largest relative gap to the optimum, at least 0.
 
     Raises
     ------
@@ -166,12 +165,14 @@ class BestSlot(Named):
         Returns
         -------
         numpy.ndarray of shape (num_channels, num_resources)
-            Feasible.
+            Feasible allocation.
         """
         graph, rewards = observation.graph, observation.rewards
         if not isinstance(rewards, RewardModel):
-            raise InvalidConfiguration("best-slot solves concave programs, and the rewards of gangs are not concave")
-        if observation.capacity is not graph.capacity:  # running jobs may hold a part of it
+            raise InvalidConfiguration(
+                "best-slot: got the rewards of gangs, expected concave rewards; try a cluster without gangs"
+            )
+        if observation.capacity is not graph.capacity:  # running jobs hold a part of the capacity
             channels = zip(graph.channel_port.tolist(), graph.channel_node.tolist(), strict=True)
             rewards = rewards.for_graph(BipartiteGraph(graph.requests, observation.capacity, channels))
         best = best_fixed_allocation(rewards, observation.arrived, relative_gap=self.relative_gap)

@@ -1,16 +1,16 @@
 """Online gradient ascent on the reward of each slot, with exact projection (the OGA policy of arXiv 2305.06572).
 
-Algorithm 1 of that paper, OgaSched, projects by a loop that gives something else: see
+Algorithm 1 of that paper, OgaSched, replaces the projection by a loop with a different result: see
 `desim.agents.multiserver.ogasched`.
 
-A step size is an object with ``start(rewards)``, called when a run begins, and ``next(gradient)``, which returns the
-step for the gradient of one slot.
+A step size is an object with two methods: ``start(rewards)`` is called when a run begins, and ``next(gradient)``
+returns the step for the gradient of one slot.
 
 AdaGrad (Duchi, Hazan and Singer, JMLR 2011) divides every coordinate's step by the root of the sum of its squared
-gradients, so that rare and flat coordinates still move; the projection is then in the norm that these roots define.
-Optimistic mirror ascent (Rakhlin and Sridharan, NIPS 2013) takes a second step, along a guess of the next
-gradient, before it answers. Here the guess is the gradient to be expected if every port has a job as often as it had so
-far: arrivals are random, but what the rewards gain is known.
+gradients, so that rare and flat coordinates still move; the projection then uses the norm that these roots define.
+Optimistic mirror ascent (Rakhlin and Sridharan, NIPS 2013) takes a second step along a predicted next gradient before
+it allocates. Here the prediction is the expected gradient under the arrival frequencies so far: arrivals are random,
+but the reward function is known.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ Floats = NDArray[np.float64]
 
 
 class StepSize(Protocol):
-    """What an online gradient method asks for its step."""
+    """Step sizes of an online gradient method."""
 
     def start(self, rewards: Rewards) -> None:
         """Begin a run.
@@ -60,36 +60,36 @@ class StepSize(Protocol):
         Parameters
         ----------
         rewards : Rewards
-            Of the run.
+            Reward function of the run.
         """
 
     def next(self, gradient: Floats) -> float:
-        """Return the step for the next gradient.
+        """Return the step size for the next gradient.
 
         Parameters
         ----------
         gradient : numpy.ndarray of shape (num_channels, num_resources)
-            Of the slot that has just ended.
+            Gradient of the slot that has just ended.
 
         Returns
         -------
         float
-            What the gradient is multiplied by.
+            Factor of the gradient.
         """
 
 
 def as_steps(steps: StepSize | float) -> StepSize:
-    """Return step sizes as they are, and a number as the first of geometric ones.
+    """Return step sizes unchanged, and a number as geometric step sizes.
 
     Parameters
     ----------
     steps : StepSize or float
-        What an agent was given.
+        Step sizes, or the first of geometric step sizes.
 
     Returns
     -------
     StepSize
-        Geometric steps with decay 0.9999 for a number.
+        Step sizes; for a number, geometric ones with decay 0.9999.
     """
     return GeometricSteps(float(steps)) if isinstance(steps, Real) else cast("StepSize", steps)
 
@@ -130,19 +130,19 @@ def gradient_bound(rewards: Rewards) -> float:
 
 @dataclass
 class GeometricSteps:
-    """Steps that shrink, or grow, by a constant factor (algorithm 1, last line).
+    """Geometric step sizes, which change by a constant factor per slot (algorithm 1, last line).
 
     Parameters
     ----------
     initial : float
-        The first step, eta_0, above 0.
+        First step size, eta_0, > 0.
     decay : float
-        Factor from one slot to the next, lambda, above 0; 0.995 to 0.9999 did best in the paper.
+        Factor from one slot to the next, lambda, > 0; 0.995 to 0.9999 performed best in the paper.
 
     Raises
     ------
     InvalidConfiguration
-        If a parameter is not above 0.
+        If a parameter is not > 0.
     """
 
     initial: float
@@ -155,25 +155,25 @@ class GeometricSteps:
         finite("decay", self.decay, above=0)
 
     def start(self, rewards: Rewards) -> None:
-        """Begin with the first step."""
+        """Reset to the first step size."""
         self._step = self.initial
 
     def next(self, gradient: Floats) -> float:
-        """Return the step and shrink it."""
+        """Return the step size, and scale the next one."""
         step = self._step
         self._step *= self.decay
         return step
 
 
 def check_horizon(num_slots: int) -> None:
-    """Raise InvalidConfiguration unless a number of slots is whole and at least 1."""
+    """Raise InvalidConfiguration unless a number of slots is an integer >= 1."""
     if num_slots < 1 or num_slots != int(num_slots):
-        raise InvalidConfiguration(f"num_slots is {num_slots!r}, want a whole number of at least 1")
+        raise InvalidConfiguration(f"num_slots: got {num_slots!r}, expected an integer >= 1")
 
 
 @dataclass
 class _HorizonSteps:
-    """What steps for a known number of slots have in common."""
+    """Base class of step sizes for a known number of slots."""
 
     num_slots: int
     scale: float = 1.0
@@ -186,14 +186,14 @@ class _HorizonSteps:
 
 @dataclass
 class TheoreticalSteps(_HorizonSteps):
-    """The constant step that minimizes the regret bound of theorem 1 for a known number of slots.
+    """Constant step size that minimizes the regret bound of theorem 1 for a known number of slots.
 
     Parameters
     ----------
     num_slots : int
-        The horizon T, at least 1.
+        Horizon T in slots, at least 1.
     scale : float
-        Multiplies the step; at 1 the bound holds.
+        Factor of the step size; the bound holds for 1.
 
     Raises
     ------
@@ -204,27 +204,27 @@ class TheoreticalSteps(_HorizonSteps):
     _step: float = field(default=math.nan, init=False, repr=False)
 
     def start(self, rewards: Rewards) -> None:
-        """Compute the diameter over the largest gradient and sqrt(T), from the bounds (50) and (53)."""
+        """Compute the step size: diameter / (largest gradient x sqrt(T)), by the bounds (50) and (53)."""
         largest = gradient_bound(rewards)
         self._step = (
             self.scale * diameter_bound(rewards.graph) / (largest * math.sqrt(self.num_slots)) if largest else 0.0
         )
 
     def next(self, gradient: Floats) -> float:
-        """Return the step."""
+        """Return the step size."""
         return self._step
 
 
 @dataclass
 class NormalizedSteps(_HorizonSteps):
-    """The step of equation (55), which divides by the norm of each slot's own gradient.
+    """Step size of equation (55), which is divided by the norm of each slot's gradient.
 
     Parameters
     ----------
     num_slots : int
-        The horizon T, at least 1.
+        Horizon T in slots, at least 1.
     scale : float
-        Multiplies the step.
+        Factor of the step size.
 
     Raises
     ------
@@ -235,11 +235,11 @@ class NormalizedSteps(_HorizonSteps):
     _length: float = field(default=math.nan, init=False, repr=False)
 
     def start(self, rewards: Rewards) -> None:
-        """Compute how far every step goes."""
+        """Compute the length of all steps."""
         self._length = self.scale * diameter_bound(rewards.graph) / math.sqrt(self.num_slots)
 
     def next(self, gradient: Floats) -> float:
-        """Return the length of a step over the norm of the gradient, 0 if that is 0."""
+        """Return the length of a step divided by the norm of the gradient, 0 if the norm is 0."""
         norm = math.sqrt(float(np.vdot(gradient, gradient)))
         return self._length / norm if norm else 0.0
 
@@ -247,37 +247,37 @@ class NormalizedSteps(_HorizonSteps):
 Booleans = NDArray[np.bool_]
 
 Form = Literal["reservation", "reactive"]
-"""Whether jobs are seen before the answer (reactive) or after it (reservation)."""
+"""Time of the decision: after the jobs of a slot are seen (reactive) or before (reservation)."""
 
 Among = Literal["all", "arrived"]
-"""The ports between which a node is shared out: all that it serves, or those with a job."""
+"""Ports that share a node: all that it serves, or only those with a job."""
 
 
 class OnlineGradient(Named, ABC):
-    """What online gradient methods have in common: when they learn, and what they remember.
+    """Base class of online gradient methods: when they learn, and what they remember.
 
-    In the form ``reservation`` (definition 2 of the paper, to which the regret bound applies) y(t) is fixed before the
-    jobs of the slot are seen, and ports without a job keep what is reserved for them. In the form ``reactive`` the jobs
-    are seen first: the ports that have one take the gradient step and, among ``"arrived"``, share the whole capacity
-    between them, while each port remembers what it was given last.
+    In the form ``reservation`` (definition 2 of the paper, to which the regret bound applies), y(t) is fixed before the
+    jobs of the slot are seen, and ports without a job keep their reservation. In the form ``reactive``, the jobs are
+    seen first. The ports that have one take the gradient step and, with ``among="arrived"``, share the whole capacity.
+    Each port remembers its last allocation.
 
     Parameters
     ----------
     form : {"reservation", "reactive"}
-        When the arrivals are seen.
+        Time of the decision: before or after the arrivals are seen.
     start : array_like of shape (num_channels, num_resources), optional
-        Allocation to begin with, such as the ``allocation`` of an agent that has run before (a warm start); it is
-        projected onto the feasible set. Zero if left out.
+        Initial allocation, such as the ``allocation`` of an agent after a run (a warm start); it is projected onto the
+        feasible set. Default: zero.
     among : {"arrived", "all"}, optional
-        Who shares a node in the form ``reactive``: ports with a job, or all, whose shares are then lost while they have
-        none. Reservations are for all.
+        Ports that share a node in the form ``reactive``: those with a job, or all, so that the shares of ports without
+        a job stay unused. Reservations are always for all ports.
     forget : bool
         Whether a port's allocation is set to 0 in a slot in which it has no job.
 
     Attributes
     ----------
     allocation : numpy.ndarray or None
-        What the agent has learned so far, y(t); None before the first slot.
+        Learned allocation y(t); None before the first slot.
 
     Raises
     ------
@@ -297,7 +297,7 @@ class OnlineGradient(Named, ABC):
         self.allocation: Floats | None = None
 
     def reset(self, simulation_info: dict[str, Any], rng: np.random.Generator) -> None:
-        """Forget what was learned; the next slot begins from ``start``."""
+        """Forget the learned allocation; the next slot starts from ``start``."""
         self.allocation = None
 
     def act(self, observation: MultiServerObservation) -> Floats:
@@ -311,14 +311,14 @@ class OnlineGradient(Named, ABC):
         Returns
         -------
         numpy.ndarray of shape (num_channels, num_resources)
-            Feasible.
+            Feasible allocation.
         """
         graph = observation.graph
         if self.allocation is None:
             self.projection = self.projection_of(graph)
             self.allocation = Projection(graph)(_start(self.start, graph))
             self.begin(observation)
-        # Running jobs may hold a part of the capacity; where nothing can, the observation shows the graph's own array.
+        # Running jobs may hold a part of the capacity; if they never can, the observation has the graph's own array.
         capacity = None if observation.capacity is graph.capacity else observation.capacity
         if self.form == "reservation":
             answer = self.reserve(observation)
@@ -333,11 +333,11 @@ class OnlineGradient(Named, ABC):
         return answer
 
     def projection_of(self, graph: BipartiteGraph) -> Callable[..., Floats]:
-        """Return what brings points back to allocations, called as a :class:`Projection`."""
+        """Return the function that maps points to allocations, called like a :class:`Projection`."""
         return Projection(graph)
 
     def fit(self, reservation: Floats, graph: BipartiteGraph, capacity: Floats) -> Floats:
-        """Return what a reservation comes to where running jobs hold a part of the capacity."""
+        """Return a reservation adjusted to the capacity that running jobs leave free."""
         return self.projection(reservation, capacity=capacity)
 
     @abstractmethod
@@ -345,7 +345,7 @@ class OnlineGradient(Named, ABC):
         """Prepare for a run; called in its first slot."""
 
     def reserve(self, observation: MultiServerObservation) -> Floats:
-        """Return the reservation for a slot whose jobs have not been looked at."""
+        """Return the reservation for a slot, before its jobs are seen."""
         assert self.allocation is not None
         return self.allocation
 
@@ -353,39 +353,39 @@ class OnlineGradient(Named, ABC):
     def learn(
         self, allocation: Floats, observation: MultiServerObservation, ports: Booleans | None, capacity: Floats | None
     ) -> Floats:
-        """Return a better allocation.
+        """Return an improved allocation.
 
         Parameters
         ----------
         allocation : numpy.ndarray of shape (num_channels, num_resources)
-            From where to go.
+            Present allocation.
         observation : MultiServerObservation
-            The slot to learn from.
+            Observation of the slot to learn from.
         ports : numpy.ndarray of bool, shape (num_ports,), or None
-            Who may be given anything; all ports if None.
+            Ports that may get an allocation; None for all.
         capacity : numpy.ndarray of shape (num_nodes, num_resources), or None
-            What may be given; the graph's capacity if None.
+            Available capacity; None for the graph's capacity.
 
         Returns
         -------
         numpy.ndarray of shape (num_channels, num_resources)
-            Feasible.
+            Feasible allocation.
         """
 
 
 class GradientSteps(OnlineGradient):
-    """What methods have in common whose steps follow the gradient itself, by the length that step sizes say.
+    """Base class of methods that step along the gradient, with given step sizes.
 
     Parameters
     ----------
     form : {"reservation", "reactive"}
-        When the arrivals are seen.
+        Time of the decision, see :class:`OnlineGradient`.
     steps : StepSize or float
-        Steps, or the first of geometric steps with decay 0.9999.
+        Step sizes, or the first of geometric step sizes with decay 0.9999.
     start : array_like of shape (num_channels, num_resources), optional
-        Allocation to begin with; zero if left out.
+        Initial allocation. Default: zero.
     among : {"arrived", "all"}, optional
-        Who shares a node, see :class:`OnlineGradient`.
+        Ports that share a node, see :class:`OnlineGradient`.
     forget : bool
         Whether a port's allocation is set to 0 in a slot in which it has no job.
     """
@@ -403,7 +403,7 @@ class GradientSteps(OnlineGradient):
         self.steps: StepSize = as_steps(steps)
 
     def begin(self, observation: MultiServerObservation) -> None:
-        """Begin with the first step."""
+        """Reset the step sizes."""
         self.steps.start(observation.rewards)
 
     def learn(
@@ -419,7 +419,7 @@ class GradientSteps(OnlineGradient):
         return answer
 
     def step_words(self) -> list[str]:
-        """Return the words of a registry name that say which geometric steps are taken, if not those of table II."""
+        """Return the words of a registry name for geometric step sizes that differ from those of table II."""
         steps = self.steps
         if not isinstance(steps, GeometricSteps):
             return []
@@ -431,25 +431,25 @@ class ExactOGA(GradientSteps):
     """Online gradient ascent with exact projection: the OGA policy, definition 2 of arXiv 2305.06572.
 
     y(t + 1) is the projection of y(t) + eta_t grad q(x(t), y(t)) onto the feasible set. For the two forms see
-    :class:`OnlineGradient`. The paper's algorithm 1, whose loop is no projection, is :class:`OGASched`.
+    :class:`OnlineGradient`. The paper's algorithm 1, whose loop is not a projection, is :class:`OGASched`.
 
     Parameters
     ----------
     form : {"reservation", "reactive"}
-        When the arrivals are seen.
+        Time of the decision, see :class:`OnlineGradient`.
     steps : StepSize or float
-        Steps, or the first of geometric steps with decay 0.9999; 25 is the paper's (table II).
+        Step sizes, or the first of geometric step sizes with decay 0.9999; the paper uses 25 (table II).
     start : array_like of shape (num_channels, num_resources), optional
-        Allocation to begin with, such as the ``allocation`` of an agent that has run before; zero if left out.
+        Initial allocation, such as the ``allocation`` of an agent after a run. Default: zero.
     among : {"arrived", "all"}, optional
-        Who shares a node, see :class:`OnlineGradient`; by default the ports with a job, in the form ``reactive``.
+        Ports that share a node, see :class:`OnlineGradient`. Default: ``"arrived"`` in the form ``reactive``.
     forget : bool
         Whether a port's allocation is set to 0 in a slot in which it has no job.
 
     Attributes
     ----------
     allocation : numpy.ndarray or None
-        What the agent has learned so far, y(t); None before the first slot.
+        Learned allocation y(t); None before the first slot.
 
     Raises
     ------
@@ -478,34 +478,36 @@ def _start(start: ArrayLike | None, graph: BipartiteGraph) -> Floats:
         return np.zeros(graph.shape)
     allocation = np.array(start, dtype=np.float64)
     if allocation.shape != graph.shape or not np.isfinite(allocation).all():
-        raise InvalidConfiguration(f"start has shape {allocation.shape}, want finite numbers of shape {graph.shape}")
+        raise InvalidConfiguration(
+            f"start: got shape {allocation.shape}, expected finite numbers of shape {graph.shape}"
+        )
     return allocation
 
 
-#: Keeps the first division finite where a gradient was always zero.
+#: Lower bound of the root of the sum of squared gradients, which keeps the first division finite.
 SMALLEST = 1e-6
 
 
 class AdaGrad(OnlineGradient):
-    """Online gradient ascent with a step size of its own for every channel and resource.
+    """AdaGrad: online gradient ascent with a separate step size for every channel and resource.
 
     Parameters
     ----------
     form : {"reservation", "reactive"}
-        When the arrivals are seen, see :class:`OnlineGradient`.
+        Time of the decision, see :class:`OnlineGradient`.
     rate : float
-        Length of the first step in every coordinate, in units of the resource, above 0; later steps shrink with the
-        root of the sum of squared gradients.
+        Length of the first step in every coordinate, in units of the resource, > 0; later steps shrink with the root of
+        the sum of squared gradients.
     forget : float
-        Factor on the sum of squared gradients from one job of a port to its next, above 0 and at most 1; below 1 the
-        steps no longer go to zero, and the method follows changes.
+        Factor of the sum of squared gradients from one job of a port to the next, > 0 and <= 1. Below 1 the steps do
+        not vanish, so the method adapts to changes.
     start : array_like of shape (num_channels, num_resources), optional
-        Allocation to begin with; zero if left out.
+        Initial allocation. Default: zero.
 
     Attributes
     ----------
     allocation : numpy.ndarray or None
-        What the agent has learned so far; None before the first slot.
+        Learned allocation; None before the first slot.
 
     Raises
     ------
@@ -524,13 +526,13 @@ class AdaGrad(OnlineGradient):
         self.name = f"adagrad-{form}"
 
     def begin(self, observation: MultiServerObservation) -> None:
-        """Begin with no gradient seen."""
+        """Reset the sums of squared gradients."""
         self._squares = np.zeros(observation.graph.shape)
 
     def learn(
         self, allocation: Floats, observation: MultiServerObservation, ports: Booleans | None, capacity: Floats | None
     ) -> Floats:
-        """Take a step along the scaled gradient and project in the norm of the scales."""
+        """Take a step along the scaled gradient and project in the corresponding norm."""
         gradient = observation.rewards.gradient(allocation, observation.arrived)
         if self.forget < 1:
             present = observation.arrived[observation.graph.channel_port][:, None]
@@ -541,21 +543,21 @@ class AdaGrad(OnlineGradient):
 
 
 class OptimisticOGA(OnlineGradient):
-    """Optimistic online gradient ascent for reservations, with the expected gradient as the guess.
+    """Optimistic online gradient ascent for reservations, with the expected gradient as the prediction.
 
     Parameters
     ----------
     steps : StepSize or float
-        Steps, or the first of geometric steps with decay 0.9999.
+        Step sizes, or the first of geometric step sizes with decay 0.9999.
     start : array_like of shape (num_channels, num_resources), optional
-        Allocation to begin with; zero if left out.
+        Initial allocation. Default: zero.
 
     Attributes
     ----------
     allocation : numpy.ndarray or None
-        What the agent has learned so far; None before the first slot.
+        Learned allocation; None before the first slot.
     frequencies : numpy.ndarray of shape (num_ports,)
-        How often each port had a job.
+        Share of the slots in which each port had a job.
     """
 
     def __init__(self, steps: StepSize | float = 25.0, start: ArrayLike | None = None) -> None:
@@ -564,14 +566,14 @@ class OptimisticOGA(OnlineGradient):
         self.name = "optimistic-oga"
 
     def begin(self, observation: MultiServerObservation) -> None:
-        """Begin with the first step and no arrival seen."""
+        """Reset the step sizes and the arrival frequencies."""
         self.steps.start(observation.rewards)
         self.frequencies: Floats = np.zeros(observation.graph.num_ports)
         self._slots = 0
         self._step = 0.0
 
     def reserve(self, observation: MultiServerObservation) -> Floats:
-        """Step along the gradient that is to be expected, from what was learned."""
+        """Return the learned allocation after a step along the expected gradient."""
         assert self.allocation is not None
         if self._slots == 0:
             return self.allocation
@@ -581,7 +583,7 @@ class OptimisticOGA(OnlineGradient):
     def learn(
         self, allocation: Floats, observation: MultiServerObservation, ports: Booleans | None, capacity: Floats | None
     ) -> Floats:
-        """Step along the gradient at the answer, from what was learned before."""
+        """Take a step from the learned allocation along the gradient at ``allocation``."""
         gradient = observation.rewards.gradient(allocation, observation.arrived)
         self._step = self.steps.next(gradient)
         self._slots += 1

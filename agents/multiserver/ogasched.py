@@ -1,18 +1,18 @@
-"""OgaSched: algorithm 1 of arXiv 2305.06572 as it is printed, with the loop that the paper projects by.
+"""OgaSched: algorithm 1 of arXiv 2305.06572 as printed, with the loop that the paper uses as projection.
 
-The loop is to project onto {0 <= y <= a, sum of y <= c}, for one node and resource. It subtracts one number from all
-entries of a set B3, so that they and the capped entries B1 add up to c; entries that are then negative leave B3, and it
-starts again. At the end, if the largest entry is above its bound, that entry alone is capped, and the loop runs once
-more over all others. This is no projection, and need not even be feasible:
+The loop is meant to project onto {0 <= y <= a, sum of y <= c}, for one node and resource. It subtracts one number from
+all entries of a set B3, so that they and the capped entries B1 sum to c. Entries that become negative leave B3, and the
+loop repeats. At the end, if the largest entry exceeds its bound, only that entry is capped, and the loop runs once more
+over all others. This is not a projection, and the result need not even be feasible:
 
-* the whole capacity is always spent, also where the point lies within the set (the number may be negative);
-* only the largest entry is capped: others may end above their bounds, constraint (5);
-* what leaves B3 is not set to 0, although the set B2 that it joins is defined by that. The first of such entries keeps
-  its negative amount, those behind it what an earlier round has given them, so that entries end below 0 and sums above
-  c, constraint (6). Utilities are not defined there: with logarithms or roots the reward is soon not a number.
+* The whole capacity is always used, even if the point lies inside the set (the number may be negative).
+* Only the largest entry is capped: others may exceed their bounds, constraint (5).
+* Entries that leave B3 are not set to 0, although this defines the set B2 that they join. The first of them keeps its
+  negative amount, and later ones keep their amount from an earlier round. Entries may therefore end below 0, and sums
+  above c, constraint (6). Utilities are undefined there: with logarithms or roots the reward soon becomes NaN.
 
-Two steps are missing in print, and are supplied: S is empty at the beginning of each round (or no round would be the
-last), and a B3 without ports ends the round (the number would be 0 / 0).
+Two steps are missing in the paper and added here: S is empty at the beginning of each round (otherwise no round would
+be the last), and a B3 without ports ends the round (the number would be 0 / 0).
 """
 
 from __future__ import annotations
@@ -34,32 +34,32 @@ __all__ = ["Breaches", "Leftovers", "OGASched", "PrintedLoop", "printed_loop"]
 Floats = NDArray[np.float64]
 
 Leftovers = Literal["zeroed", "kept"]
-"""What becomes of entries that leave the set B3 of algorithm 1: they are set to 0, or keep what they have."""
+"""Treatment of entries that leave the set B3 of algorithm 1: they are set to 0, or keep their amount."""
 
-#: Relative excess that is taken for rounding.
+#: Relative excess that counts as a rounding error.
 TOLERANCE = 1e-9
 
 
 def printed_loop(
     points: Floats, upper: Floats, capacity: Floats, members: Booleans | None = None, leftovers: Leftovers = "zeroed"
 ) -> Floats:
-    """Return what lines 7 to 40 of algorithm 1 make of points, for all nodes and resources at once.
+    """Return the result of lines 7 to 40 of algorithm 1 for some points, for all nodes and resources at once.
 
     Parameters
     ----------
     points, upper : numpy.ndarray of shape (n, m)
-        ``m`` independent points of ``n`` ports each, and the bounds of their entries.
+        ``m`` independent points of ``n`` ports each, and the upper bounds of their entries.
     capacity : numpy.ndarray of shape (m,)
-        What the entries of a point add up to.
+        Sum of the entries of each result.
     members : numpy.ndarray of bool, shape (n, m), optional
-        The ports that take part; all if left out. Others get 0.
+        Mask of the ports that take part; others get 0. Default: all.
     leftovers : {"zeroed", "kept"}
-        What becomes of entries that leave the set B3.
+        Treatment of entries that leave the set B3.
 
     Returns
     -------
     numpy.ndarray of shape (n, m)
-        A new array. It need not be feasible.
+        Result as a new array, possibly infeasible.
 
     Examples
     --------
@@ -85,7 +85,7 @@ def printed_loop(
 
 
 def _rounds(y: Floats, z: Floats, capacity: Floats, first: int, count: NDArray[Any], *, zeroed: bool) -> None:
-    """Write what the repeat loop gives, in descending order of z; B3 is the rows from ``first`` to before ``last``."""
+    """Run the repeat loop in place, with z in descending order; B3 is the rows from ``first`` to before ``last``."""
     rows = np.arange(len(z))[:, None]
     sums = np.concatenate([np.zeros((1, z.shape[1])), np.cumsum(z[first:], axis=0)])
     last = count.copy()
@@ -106,14 +106,14 @@ def _rounds(y: Floats, z: Floats, capacity: Floats, first: int, count: NDArray[A
 
 
 class PrintedLoop:
-    """The loop for one graph, on allocations as agents give them; called as a :class:`Projection`.
+    """Printed loop for the allocations of one graph, called like a :class:`Projection`.
 
     Parameters
     ----------
     graph : BipartiteGraph
-        Its requests bound the entries, its capacity is spent.
+        Graph whose requests bound the entries and whose capacities are used up.
     leftovers : {"zeroed", "kept"}
-        What becomes of entries that leave the set B3.
+        Treatment of entries that leave the set B3.
     """
 
     def __init__(self, graph: BipartiteGraph, leftovers: Leftovers = "zeroed") -> None:
@@ -124,21 +124,21 @@ class PrintedLoop:
             self._upper = self._columns.of(graph.channel_requests)
 
     def __call__(self, points: Floats, *, ports: Booleans | None = None, capacity: Floats | None = None) -> Floats:
-        """Return what the loop makes of an allocation.
+        """Return the result of the loop for an allocation.
 
         Parameters
         ----------
         points : numpy.ndarray of shape (num_channels, num_resources)
-            Any amounts.
+            Amounts.
         ports : numpy.ndarray of bool, shape (num_ports,), optional
-            Only these take part.
+            Ports that take part. Default: all.
         capacity : numpy.ndarray of shape (num_nodes, num_resources), optional
-            What the nodes have at present; the graph's capacity if left out.
+            Present capacity of the nodes. Default: the graph's capacity.
 
         Returns
         -------
         numpy.ndarray of shape (num_channels, num_resources)
-            A new array.
+            Result as a new array, possibly infeasible.
         """
         if points.size == 0:
             return np.zeros_like(points)
@@ -152,23 +152,24 @@ class PrintedLoop:
 
 @dataclass
 class Breaches:
-    """How often and how far allocations have broken constraints (5), 0 <= y <= a, and (6), sum of y <= c.
+    """Violations of the constraints (5), 0 <= y <= a, and (6), sum of y <= c: their number and size.
 
-    What a node gives is the sum of its entries above 0: entries below 0 make no room.
+    The usage of a node is the sum of its positive entries; negative entries free no capacity.
 
     Attributes
     ----------
     slots : int
-        Allocations that were looked at.
+        Number of allocations recorded.
     above_request, below_zero, above_capacity : int
-        Those in which an entry is above its request (5), below 0 (5), or a node gives more than it has (6).
+        Numbers of allocations with an entry above its request (5), an entry below 0 (5), or a node whose usage exceeds
+        its capacity (6).
     excess_request, excess_capacity : float
-        Sum over slots of the excess over requests, as a share of what all nodes give; and of that over capacities, as a
-        share of all capacity.
+        Sums over slots of the excess over requests, as a share of the total usage, and of the excess over capacities,
+        as a share of the total capacity.
     worst_request, worst_capacity : float
-        The largest excess over a request and over a capacity, as a share of it, where it is above 0.
+        Largest excess over a request and over a capacity > 0, as a share of it.
     lowest : float
-        The lowest entry, 0 if none is below.
+        Smallest entry, 0 if none is negative.
     """
 
     slots: int = 0
@@ -182,16 +183,16 @@ class Breaches:
     lowest: float = 0.0
 
     def record(self, graph: BipartiteGraph, allocation: Floats, capacity: Floats) -> None:
-        """Look at an allocation.
+        """Record the violations of an allocation.
 
         Parameters
         ----------
         graph : BipartiteGraph
-            Its requests bound the entries.
+            Graph whose requests bound the entries.
         allocation : numpy.ndarray of shape (num_channels, num_resources)
-            Any amounts.
+            Allocation, possibly infeasible.
         capacity : numpy.ndarray of shape (num_nodes, num_resources)
-            What the nodes have.
+            Capacity of the nodes.
         """
         self.slots += 1
         if allocation.size == 0:
@@ -219,42 +220,43 @@ def _share(part: Floats, whole: Floats) -> float:
 
 
 def _worst(excess: Floats, bounds: Floats) -> float:
-    """Return the largest excess over a bound above 0, as a share of it."""
+    """Return the largest excess over a positive bound, as a share of the bound."""
     return float(np.divide(excess, bounds, out=np.zeros_like(excess), where=bounds > 0).max(initial=0.0))
 
 
 class OGASched(GradientSteps):
-    """Algorithm 1 of arXiv 2305.06572 as printed: online gradient ascent by way of the loop above.
+    """OgaSched, algorithm 1 of arXiv 2305.06572 as printed: online gradient ascent with :class:`PrintedLoop`.
 
-    Its answers need not be feasible, and are refused with InfeasibleAction unless the cluster is made with
-    ``enforce_limits=False`` or the agent is ``capped``. :class:`ExactOGA` has the projection that is meant.
+    Its allocations may be infeasible. They are refused with InfeasibleAction, unless the cluster is made with
+    ``enforce_limits=False`` or the agent is ``capped``. :class:`ExactOGA` uses the intended projection.
 
     Parameters
     ----------
     form : {"reactive", "reservation"}
-        Whether a slot is decided after its arrivals are seen, as in the authors' program, or before, as the indices of
-        algorithm 1 say.
+        Time of the decision: after the arrivals of a slot are seen, as in the authors' program, or before, as the
+        indices of algorithm 1 say.
     steps : StepSize or float
-        Steps, or the first of geometric steps with decay 0.9999; 25 is the paper's (table II).
+        Step sizes, or the first of geometric step sizes with decay 0.9999; the paper uses 25 (table II).
     start : array_like of shape (num_channels, num_resources), optional
-        Allocation to begin with, y(1), which the paper does not state; zero if left out.
+        Initial allocation y(1), which the paper does not state. Default: zero.
     among : {"all", "arrived"}
-        Whether all ports of a node take part in the loop, as printed, or those with a job.
+        Ports of a node that take part in the loop: all, as printed, or only those with a job.
     forget : bool, optional
-        Whether the allocation of a port without a job is set to 0 after the loop, as in the authors' program and not in
-        print. By default in the form ``reactive``.
+        Whether the allocation of a port without a job is set to 0 after the loop, as in the authors' program but not
+        in the paper. Default: True in the form ``reactive``.
     leftovers : {"zeroed", "kept"}
-        Entries that leave the set B3 are set to 0, as the definition of B2 says, or not, as the algorithm is printed.
+        Treatment of entries that leave the set B3: set to 0, as the definition of B2 says, or kept, as the algorithm is
+        printed.
     capped : bool
-        Make each allocation feasible: entries are clipped to [0, a], and scaled down where a node would give more than
-        it has.
+        Whether each allocation is made feasible: entries are clipped to [0, a], and scaled down where a node's usage
+        exceeds its capacity.
 
     Attributes
     ----------
     allocation : numpy.ndarray or None
-        What the agent has learned so far, y(t); None before the first slot.
+        Learned allocation y(t); None before the first slot.
     breaches : Breaches
-        How often and how far the allocations of the loop broke the constraints in this run, before they were capped.
+        Constraint violations of the loop's allocations in this run, before they are capped.
 
     Raises
     ------
@@ -287,16 +289,16 @@ class OGASched(GradientSteps):
         self.name = "-".join(["ogasched", *words, *self.step_words()])
 
     def begin(self, observation: MultiServerObservation) -> None:
-        """Begin with the first step and nothing recorded."""
+        """Reset the step sizes and the recorded violations."""
         super().begin(observation)
         self.breaches = Breaches()
 
     def projection_of(self, graph: BipartiteGraph) -> Callable[..., Floats]:
-        """Return the printed loop."""
+        """Return the printed loop in place of a projection."""
         return PrintedLoop(graph, self.leftovers)
 
     def fit(self, reservation: Floats, graph: BipartiteGraph, capacity: Floats) -> Floats:
-        """Return a reservation, capped if answers are."""
+        """Return a reservation, capped if the agent is ``capped``."""
         return capped(graph, reservation, capacity) if self.capped else reservation
 
     def learn(
@@ -312,21 +314,21 @@ class OGASched(GradientSteps):
 
 
 def capped(graph: BipartiteGraph, allocation: Floats, capacity: Floats) -> Floats:
-    """Return an allocation clipped to [0, a], and scaled down where a node would give more than it has.
+    """Return an allocation clipped to [0, a], and scaled down where a node's usage exceeds its capacity.
 
     Parameters
     ----------
     graph : BipartiteGraph
-        Its requests bound the entries.
+        Graph whose requests bound the entries.
     allocation : numpy.ndarray of shape (num_channels, num_resources)
-        Any amounts.
+        Allocation, possibly infeasible.
     capacity : numpy.ndarray of shape (num_nodes, num_resources)
-        What the nodes have.
+        Capacity of the nodes.
 
     Returns
     -------
     numpy.ndarray
-        Feasible.
+        Feasible allocation.
     """
     result = np.clip(allocation, 0.0, graph.channel_requests)
     asked = graph.node_sums(result)

@@ -1,17 +1,17 @@
-"""The exact projection onto the feasible set of a slot, for all nodes and resources at once.
+"""Exact projection onto the feasible set of a slot, for all nodes and resources at once.
 
-The set of equations (5) and (6) of arXiv 2305.06572 splits by node and resource. Each part asks for
+The set of equations (5) and (6) of arXiv 2305.06572 separates by node and resource. Each part is the problem
 
     min sum_i (y_i - z_i)^2 / (2 w_i)   subject to   0 <= y_i <= a_i,  sum_i y_i <= c,
 
-whose solution is y = clip(z - w tau, 0, a), with tau = 0 where that fits, and else the root of
-g(tau) = sum_i clip(z_i - w_i tau, 0, a_i) - c, which is piecewise linear and does not increase. Newton's method
-finds it: in the step that starts on the right piece it lands on the root exactly. A bracket keeps the steps from
-going astray, and is halved where g is flat. A piece is not met twice, so that the steps come to an end; three to six
-are usual. (The loop that the paper prints is another map: :class:`desim.agents.multiserver.PrintedLoop`.)
+whose solution is y = clip(z - w tau, 0, a), with tau = 0 if that is feasible, and otherwise the root of
+g(tau) = sum_i clip(z_i - w_i tau, 0, a_i) - c, which is piecewise linear and nonincreasing. Newton's method finds it:
+the step that starts on the right piece reaches the root exactly. A bracket limits the steps and is halved where g is
+flat. No piece is visited twice, so the method terminates, usually after three to six steps. (The loop printed in the
+paper is a different map: :class:`desim.agents.multiserver.PrintedLoop`.)
 
-:func:`project` takes numpy arrays or torch tensors, on any device, by way of the array API standard and of the
-method ``clip`` that both have.
+:func:`project` takes numpy arrays or torch tensors on any device, through the array API standard and the method
+``clip``, which both have.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ __all__ = ["Columns", "Projection", "project"]
 
 Floats = NDArray[np.float64]
 
-#: Far more than bisection alone would need.
+#: Largest number of steps, far more than bisection alone would need.
 MOST_STEPS = 2_000
-#: Multiples of the machine's precision within which a capacity counts as met.
+#: Tolerance of a capacity, in multiples of the machine precision.
 ROUNDING = 4.0
-#: Excess over a capacity, relative and absolute, that is left alone.
+#: Excess over a capacity, relative and absolute, that is not corrected.
 LARGEST_EXCESS = 1e-10
 
 
@@ -49,17 +49,17 @@ def project(points: Any, upper: Any, capacity: Any, weights: Any = None) -> Any:
     capacity : array of shape (m,)
         Upper bounds of the sums, at least 0.
     weights : array of shape (n, m), optional
-        Positive; the squared distance in each coordinate is divided by them. One if left out.
+        Positive weights by which the squared distance in each coordinate is divided. Default: 1.
 
     Returns
     -------
     array of shape (n, m)
-        The nearest points, of the kind, type and device of ``points``.
+        Nearest points, with the library, type and device of ``points``.
 
     Raises
     ------
     InvalidConfiguration
-        If a point is not a number or infinite upwards.
+        If a point is NaN or plus infinity.
 
     Examples
     --------
@@ -74,19 +74,19 @@ def project(points: Any, upper: Any, capacity: Any, weights: Any = None) -> Any:
 
 
 def _library_of(array: Any) -> Any:
-    """Return the functions for an array; those of numpy follow the standard by themselves, and faster than wrapped."""
+    """Return the array API functions for an array; numpy's own ones conform and are faster than wrapped ones."""
     return np if isinstance(array, np.ndarray) else array_namespace(array)
 
 
 def _project(points: Any, upper: Any, capacity: Any, weights: Any, guess: Any) -> tuple[Any, Any]:
-    """Return the projection and its multipliers; the nearer the guess of the multipliers, the fewer the steps."""
+    """Return the projection and its multipliers; a good guess of the multipliers saves steps."""
     library = _library_of(points)
     w = 1.0 if weights is None else weights
     tau = _multipliers(points, upper, capacity, w, guess)
     result = (points - w * tau).clip(library.zeros_like(upper[:1, :1]), upper)
     total = library.sum(result, axis=0)
     beyond = total > capacity + LARGEST_EXCESS * (1.0 + capacity)
-    if library.any(beyond):  # rounding, if points are huge
+    if library.any(beyond):  # rounding errors with huge points
         result = result * library.where(beyond, capacity / library.where(beyond, total, 1.0), 1.0)
     return result, tau
 
@@ -97,7 +97,7 @@ def _multipliers(z: Any, a: Any, c: Any, w: Any, guess: Any) -> Any:
     zero, nothing = library.zeros_like(a[:1, :1]), library.zeros_like(c)
     weighted = not isinstance(w, float)
     high, tolerance = _scales(z, c, w)
-    low, high = nothing - 1.0, 2 * high  # not met yet; nothing is left at half of high
+    low, high = nothing - 1.0, 2 * high  # low: no bound yet; the sum is already 0 at half of high
     tau = result = nothing if guess is None else guess
     columns = None
     for _ in range(MOST_STEPS):
@@ -120,7 +120,7 @@ def _multipliers(z: Any, a: Any, c: Any, w: Any, guess: Any) -> Any:
         astray = (steepness <= 0) | (following <= low) | (following >= high)
         middle = library.where(low < 0, nothing, 0.5 * (low + high))
         following = library.where(open_, library.where(astray, middle, following), tau)
-        if active.shape[0] < 0.5 * c.shape[0]:  # taking columns out costs about as much as a step
+        if active.shape[0] < 0.5 * c.shape[0]:  # removing columns costs about as much as a step
             columns = active if columns is None else columns[active]
             z, a, c, tolerance = z[:, active], a[:, active], c[active], tolerance[active]
             w = w[:, active] if weighted else w
@@ -131,31 +131,31 @@ def _multipliers(z: Any, a: Any, c: Any, w: Any, guess: Any) -> Any:
 
 
 def _scales(z: Any, c: Any, w: Any) -> tuple[Any, Any]:
-    """Return for each column a tau that leaves nothing, and how far from the capacity a sum may end."""
+    """Return for each column a tau at which the sum is 0, and the tolerance of the sum."""
     library = _library_of(z)
     weighted = not isinstance(w, float)
     high = library.max(z / w if weighted else z, axis=0)
     if not library.all(high < np.inf):
-        raise InvalidConfiguration("a point to be projected is not finite")
-    # An entry between its bounds has w tau < z, so that z bounds what rounding does to it.
+        raise InvalidConfiguration("points: got nan or inf, expected finite numbers to project")
+    # An entry between its bounds has w tau < z, so z bounds its rounding error.
     largest = library.max(z, axis=0) if weighted else high
     return high, ROUNDING * library.finfo(z.dtype).eps * (c + z.shape[0] * library.abs(largest))
 
 
 class Columns:
-    """Allocations with one column per (node, resource), whose rows are the ports of the node in their order.
+    """Layout of allocations with one column per (node, resource); rows are the node's ports in order.
 
-    Nodes with fewer ports than others have empty places at the end of their columns.
+    Columns of nodes with fewer ports than others are padded at the end.
 
     Parameters
     ----------
     graph : BipartiteGraph
-        Whose allocations.
+        Graph of the allocations.
 
     Attributes
     ----------
     members : numpy.ndarray of bool, shape (largest degree, num_nodes * num_resources)
-        Places that belong to a channel.
+        Mask of the positions that belong to a channel.
     """
 
     def __init__(self, graph: BipartiteGraph) -> None:
@@ -169,7 +169,7 @@ class Columns:
         self.members: NDArray[np.bool_] = np.repeat(there, graph.num_resources, axis=1)
 
     def of(self, allocation: Floats, filler: float = 0.0) -> Floats:
-        """Return an allocation by columns, with a filler in the empty places."""
+        """Return an allocation by columns, padded with a filler."""
         slots = self._gather
         if self._complete:  # channels are sorted by port, then node
             return allocation.reshape(slots.shape[0], -1)
@@ -177,7 +177,7 @@ class Columns:
         return extended.take(slots, axis=0).reshape(slots.shape[0], -1)
 
     def allocation(self, columns: Floats) -> Floats:
-        """Return the allocation that columns hold: a new array."""
+        """Return the allocation in columns as a new array."""
         if self._complete:
             return np.ascontiguousarray(columns).reshape(self.graph.shape)
         allocation: Floats = columns.reshape(-1, self.graph.num_resources).take(self._scatter, axis=0)
@@ -185,12 +185,12 @@ class Columns:
 
 
 class Projection:
-    """The projection for one graph, on allocations as agents give them.
+    """Projection onto the feasible allocations of one graph.
 
     Parameters
     ----------
     graph : BipartiteGraph
-        Its requests bound the entries, its capacity the sums.
+        Graph whose requests bound the entries and whose capacities bound the sums.
     """
 
     def __init__(self, graph: BipartiteGraph) -> None:
@@ -215,23 +215,23 @@ class Projection:
         Parameters
         ----------
         points : numpy.ndarray of shape (num_channels, num_resources)
-            Any amounts.
+            Amounts to project.
         ports : numpy.ndarray of bool, shape (num_ports,), optional
-            Only these may be given anything.
+            Ports that may get an allocation. Default: all.
         capacity : numpy.ndarray of shape (num_nodes, num_resources), optional
-            What the nodes have at present; the graph's capacity if left out.
+            Present capacity of the nodes. Default: the graph's capacity.
         weights : numpy.ndarray of shape (num_channels, num_resources), optional
-            Positive; see :func:`project`.
+            Positive weights; see :func:`project`.
 
         Returns
         -------
         numpy.ndarray of shape (num_channels, num_resources)
-            A new array. Its last bits may depend on what was projected before.
+            Feasible allocation, a new array. Its last bits may depend on earlier projections.
 
         Raises
         ------
         InvalidConfiguration
-            If a point is not a number or infinite upwards.
+            If a point is NaN or plus infinity.
         """
         if self.graph.num_channels == 0:
             return np.zeros_like(points)

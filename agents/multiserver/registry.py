@@ -1,4 +1,4 @@
-"""Multi-server agents by name."""
+"""Registry of multi-server agents, by name."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["create", "descriptions", "files"]
 
 
 def _base_files(base: str) -> tuple[Path, ...] | None:
-    """Return the files of the agent that another one is made of."""
+    """Return the files of the agent that a ``gang-`` agent wraps."""
     return _REGISTRY.files(base)
 
 
@@ -37,7 +37,7 @@ _STEPS = {"eta": 25.0, "decay": 0.9999}
 
 
 def _variant(make: Any, words: tuple[str, ...], rest: str) -> Any:
-    """Return the agent whose name goes on in words that are joined by hyphens, such as ``reservation-eta=5``."""
+    """Return the agent of a variant: words joined by hyphens, such as ``reservation-eta=5``."""
     options: dict[str, Any] = {}
     steps: dict[str, float] = {}
     for word in re.split(r"-(?=[a-z])", rest):
@@ -59,53 +59,54 @@ _REGISTRY: Registry = Registry(
     "multiserver",
     {
         "ogasched": (
-            "Algorithm 1 of the OGASched paper as printed; its answers may be infeasible, and are then refused.",
+            "Algorithm 1 of the OGASched paper as printed; infeasible allocations are refused.",
             OGASched,
         ),
         "exact-oga-reactive": (
-            "Online gradient ascent with exact projection (not in the paper) that sees the jobs of a slot first.",
+            "Online gradient ascent with exact projection that sees a slot's jobs first (not in the paper).",
             ExactOGA,
         ),
         "exact-oga-reservation": (
-            "Online gradient ascent with exact projection (the paper's OGA policy) that reserves first.",
+            "Online gradient ascent with exact projection that reserves first (the paper's OGA policy).",
             partial(ExactOGA, "reservation"),
         ),
-        "drf": ("Dominant resource fairness: jobs in ascending order of their dominant shares.", DRF),
+        "drf": ("Dominant resource fairness: smallest dominant share first.", DRF),
         "drf-progressive": (
-            "Dominant resource fairness: dominant shares on every node grow together.",
+            "Dominant resource fairness: dominant shares on a node grow at the same rate.",
             partial(DRF, "progressive"),
         ),
-        "fairness": ("Every node shares each resource in proportion to requests.", Fairness),
-        "bin-packing": ("Workers go to the fullest nodes.", BinPacking),
-        "spreading": ("Workers go to the emptiest nodes.", Spreading),
-        "adagrad-reactive": ("Online gradient ascent with AdaGrad's steps that sees the jobs first.", AdaGrad),
+        "fairness": ("Each resource of a node is shared in proportion to requests.", Fairness),
+        "bin-packing": ("Workers are placed on the fullest nodes.", BinPacking),
+        "spreading": ("Workers are placed on the emptiest nodes.", Spreading),
+        "adagrad-reactive": ("Online gradient ascent with AdaGrad steps that sees a slot's jobs first.", AdaGrad),
         "adagrad-reservation": (
-            "Online gradient ascent with AdaGrad's steps that reserves first.",
+            "Online gradient ascent with AdaGrad steps that reserves first.",
             partial(AdaGrad, "reservation"),
         ),
         "line-search-reactive": (
-            "Line searches from the best of memory, Fairness and DRF, for the jobs of a slot.",
+            "Line searches that start from the best of the last allocation, Fairness and DRF.",
             LineSearchOGA,
         ),
         "line-search-reservation": (
-            "Line searches on the mean reward so far, which reserve first.",
+            "Line searches on the mean reward so far; reserves first.",
             partial(LineSearchOGA, "reservation"),
         ),
-        "best-slot": ("The best for the jobs of each slot, solved exactly.", BestSlot),
+        "best-slot": ("Optimal allocation for the jobs of each slot.", BestSlot),
         "optimistic-oga": ("Optimistic online gradient ascent that reserves first.", OptimisticOGA),
     },
     {
         "ogasched-VARIANT": Family(
-            "The same in words of these, in this order: reservation, arrived, forget or remember, leftovers, capped, "
-            "eta=25, decay=0.9999.",
+            "Variant of ogasched: words from this list, in this order, joined by hyphens: reservation, arrived, forget "
+            "or remember, leftovers, capped, eta=25, decay=0.9999.",
             partial(_variant, OGASched, ("reservation", "arrived", "forget", "remember", "leftovers", "capped")),
         ),
         "exact-oga-VARIANT": Family(
-            "The same in words of these, in this order: reactive or reservation, all, forget, eta=25, decay=0.9999.",
+            "Variant of exact-oga: words from this list, in this order, joined by hyphens: reactive or reservation, "
+            "all, forget, eta=25, decay=0.9999.",
             partial(_variant, ExactOGA, ("reactive", "reservation", "all", "forget")),
         ),
         "gang-NAME": Family(
-            "Any of these, repaired so that no gang is served in part.",
+            "Any agent above, with its allocations repaired so that no gang is served in part.",
             lambda name: GangRepair(_REGISTRY.create(name)),
             files=_base_files,
         ),

@@ -1,6 +1,6 @@
-"""Regret: what a policy earns less than the best fixed allocation in hindsight, and how that grows.
+"""Regret of a policy against the best fixed allocation in hindsight, and its growth with the horizon.
 
-Equations (9) to (11) and theorem 1 of arXiv 2305.06572.
+Source: equations (9) to (11) and theorem 1 of arXiv 2305.06572.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ __all__ = ["Growth", "growth_exponent", "regret_bound", "regret_curve"]
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-#: Probability that an interval holds the exponent.
+#: Confidence level of the interval of the exponent.
 CONFIDENCE = 0.95
 
 
 def regret_bound(rewards: RewardModel, num_slots: int) -> float:
     """Return the bound of theorem 1, equation (41), on the regret of online gradient ascent.
 
-    It holds for the form ``reservation`` with :class:`~desim.agents.multiserver.oga.TheoreticalSteps`, from any
-    start and for any arrivals of at most one job a port and slot.
+    It holds for the form ``reservation`` with :class:`~desim.agents.multiserver.oga.TheoreticalSteps`, for any initial
+    allocation and for any arrivals of at most one job per port and slot.
 
     Parameters
     ----------
     rewards : RewardModel
         Utilities and overhead, on a graph.
     num_slots : int
-        The horizon T, at least 1.
+        Horizon T in slots, at least 1.
 
     Returns
     -------
@@ -46,7 +46,7 @@ def regret_bound(rewards: RewardModel, num_slots: int) -> float:
     Raises
     ------
     InvalidConfiguration
-        If ``num_slots`` is not a whole number of at least 1.
+        If ``num_slots`` is not an integer >= 1.
     """
     check_horizon(num_slots)
     return diameter_bound(rewards.graph) * gradient_bound(rewards) * math.sqrt(num_slots)
@@ -60,27 +60,26 @@ def regret_curve(
     slots: ArrayLike,
     relative_gap: float = 1e-7,
 ) -> Floats:
-    """Return the regret after some numbers of slots, each against the allocation that was best until then.
+    """Return the regret at several horizons, each against the best fixed allocation up to that horizon.
 
     Parameters
     ----------
     rewards : RewardModel
         Utilities and overhead, on a graph.
     arrivals : array_like of bool or int, shape (num_slots, num_ports)
-        Jobs that arrived, x_l(t).
+        Number of jobs that arrived, x_l(t).
     earned : array_like of shape (num_slots,)
-        Reward that the policy earned in each slot.
+        Reward of the policy in each slot.
     slots : array_like of int
         Horizons T, from 1 to ``num_slots``, in any order.
     relative_gap : float
-        How well the best allocations are to be found.
+        Relative gap at which the search for a best fixed allocation stops.
 
     Returns
     -------
     numpy.ndarray of shape (len(slots),)
-        Q_T(y*_T) less what was earned in the first T slots. For Q_T(y*_T) stands its upper bound, so that no regret is
-        smaller than it really is, be the best allocation found well or badly. A policy that sees the arrivals first may
-        have a negative regret.
+        Regret: Q_T(y*_T) minus the reward in the first T slots. The upper bound is used for Q_T(y*_T), so the regret is
+        never underestimated. A policy that sees the arrivals first may have a negative regret.
 
     Raises
     ------
@@ -99,18 +98,18 @@ def regret_curve(
 
 @dataclass(frozen=True)
 class Growth:
-    """A power of the horizon, fitted to regrets: R_T is about ``coefficient`` T ** ``exponent``.
+    """Power law fitted to regrets: R_T is about ``coefficient`` T ** ``exponent``.
 
     Attributes
     ----------
     exponent : float
-        Least-squares slope of log R against log T; below 1 the regret a slot vanishes.
+        Least-squares slope of log R against log T; below 1 the regret per slot vanishes.
     low, high : float
-        Ends of the 95 % confidence interval of the exponent, of Student's t; infinite for two values.
+        Bounds of the 95 % confidence interval of the exponent, by Student's t; infinite for two values.
     coefficient : float
-        The regret at T = 1.
+        Fitted regret at T = 1.
     num_values : int
-        Regrets that were used.
+        Number of regrets used.
     """
 
     exponent: float
@@ -121,23 +120,23 @@ class Growth:
 
 
 def growth_exponent(horizons: ArrayLike, regrets: ArrayLike) -> Growth:
-    """Fit a power of the horizon to regrets.
+    """Fit a power law of the horizon to regrets.
 
-    The interval takes the values as independent: give it one run a horizon, or several with different seeds. The
-    regrets of one run after more and more slots are not, and make the interval too narrow.
+    The confidence interval assumes independent values: use one run per horizon, or several with different seeds. The
+    regrets of one run at increasing horizons are not independent and make the interval too narrow.
 
     Parameters
     ----------
     horizons : array_like of shape (n,)
-        T, above 0; at least two different ones.
+        Horizons T, > 0; at least two different ones.
     regrets : array_like of shape (n,) or (n, m)
-        R_T, one or ``m`` values a horizon, all above 0. A regret of 0 or less has no logarithm, and leaving it out
-        would make the growth look faster than it is, so it is an error.
+        Regrets R_T, one or ``m`` values per horizon, all > 0. A regret <= 0 has no logarithm, and leaving it out would
+        overestimate the growth, so it is an error.
 
     Returns
     -------
     Growth
-        The exponent and its interval.
+        Exponent and its confidence interval.
 
     Raises
     ------
@@ -153,7 +152,7 @@ def growth_exponent(horizons: ArrayLike, regrets: ArrayLike) -> Growth:
     horizon, regret = np.asarray(horizons, dtype=np.float64), np.asarray(regrets, dtype=np.float64)
     if horizon.ndim != 1 or regret.ndim not in (1, 2) or len(regret) != len(horizon):
         raise InvalidConfiguration(
-            f"horizons has shape {horizon.shape} and regrets {regret.shape}, want (n,) and (n, m)"
+            f"horizons, regrets: got shapes {horizon.shape} and {regret.shape}, expected (n,) and (n, m)"
         )
     values = regret.reshape(len(regret), regret.size // max(len(regret), 1))
     times = np.broadcast_to(horizon[:, None], values.shape)
@@ -161,11 +160,11 @@ def growth_exponent(horizons: ArrayLike, regrets: ArrayLike) -> Growth:
     if len(wrong):
         at = tuple(wrong[0])
         raise InvalidConfiguration(
-            f"the regret at horizon {times[at]:g} is {values[at]:g}, want both finite and above 0"
+            f"regret at horizon {times[at]:g}: got {values[at]:g}, expected both to be finite and > 0"
         )
     x, y = np.log(times.ravel()), np.log(values.ravel())
     if len(np.unique(x)) < 2:
-        raise InvalidConfiguration(f"there are regrets at {len(np.unique(x))} horizons, want at least two")
+        raise InvalidConfiguration(f"horizons: got {len(np.unique(x))} different ones, expected at least 2")
     return _fit_line(x, y)
 
 
@@ -188,33 +187,35 @@ def _fit_line(x: Floats, y: Floats) -> Growth:
 
 
 def _record(rewards: RewardModel, arrivals: ArrayLike, earned: ArrayLike) -> tuple[Floats, Floats]:
-    """Return what arrived and what was earned, after a check."""
+    """Return arrivals and rewards as arrays; raise InvalidConfiguration if they are invalid."""
     jobs = np.asarray(arrivals, dtype=np.float64)
     reward = np.asarray(earned, dtype=np.float64)
     graph = rewards.graph
     if jobs.ndim != 2 or jobs.shape[1] != graph.num_ports or reward.shape != jobs.shape[:1]:
         raise InvalidConfiguration(
-            f"arrivals has shape {jobs.shape} and earned {reward.shape}, want (num_slots, {graph.num_ports}) "
+            f"arrivals, earned: got shapes {jobs.shape} and {reward.shape}, expected (num_slots, {graph.num_ports}) "
             "and (num_slots,)"
         )
     wrong = np.argwhere(~((jobs >= 0) & (jobs < np.inf)))
     if len(wrong):
         slot, port = wrong[0]
         number = float(jobs[slot, port])
-        raise InvalidConfiguration(f"{number!r} jobs arrive at {graph.ports[port]} in slot {slot}, want at least 0")
+        raise InvalidConfiguration(
+            f"arrivals at {graph.ports[port]} in slot {slot}: got {number!r}, expected a finite number >= 0"
+        )
     if not np.isfinite(reward).all():
         slot = int(np.flatnonzero(~np.isfinite(reward))[0])
-        raise InvalidConfiguration(f"what was earned in slot {slot} is {float(reward[slot])!r}")
+        raise InvalidConfiguration(f"earned in slot {slot}: got {float(reward[slot])!r}, expected a finite number")
     return jobs, reward
 
 
 def _horizons(slots: ArrayLike, num_slots: int) -> Indices:
     numbers = np.asarray(slots, dtype=np.float64)
     if numbers.ndim != 1:
-        raise InvalidConfiguration(f"slots has shape {numbers.shape}, want one dimension")
+        raise InvalidConfiguration(f"slots: got shape {numbers.shape}, expected one dimension")
     wrong = np.flatnonzero(~((numbers >= 1) & (numbers <= num_slots) & (numbers == np.floor(numbers))))
     if len(wrong):
         raise InvalidConfiguration(
-            f"slots holds {float(numbers[wrong[0]])!r}, want whole numbers from 1 to the {num_slots} slots there are"
+            f"slots: got {float(numbers[wrong[0]])!r}, expected integers from 1 to {num_slots}, the number of slots"
         )
     return numbers.astype(np.int64)

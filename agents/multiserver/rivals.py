@@ -1,6 +1,6 @@
-"""The rivals of OGASched (section 4 of arXiv 2305.06572, "Baselines").
+"""Baselines of OGASched (section 4 of arXiv 2305.06572, "Baselines").
 
-DRF and Fairness give ports what follows from shares; BinPacking and Spreading score nodes by how full they are.
+DRF and Fairness allocate by shares; BinPacking and Spreading score nodes by their usage.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ def dominant_shares(graph: BipartiteGraph) -> Floats:
     Returns
     -------
     numpy.ndarray of shape (num_ports,)
-        A resource that a port requests none of counts as 0, one that its nodes have none of as infinite.
+        Dominant shares. The share of a resource that a port does not request is 0; the share of a requested resource
+        that its nodes lack is infinite.
     """
     within_reach = graph.port_sums(graph.capacity[graph.channel_node])
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -42,23 +43,23 @@ def dominant_shares(graph: BipartiteGraph) -> Floats:
 
 
 def fill_in_order(graph: BipartiteGraph, order: NDArray[np.int64], arrived: Booleans, capacity: Floats) -> Floats:
-    """Give the jobs that have arrived, one after another, all that they may take.
+    """Serve the arrived jobs one after another, each with its whole request as far as capacity is free.
 
     Parameters
     ----------
     graph : BipartiteGraph
-        Ports, nodes, channels.
+        Ports, nodes and channels.
     order : numpy.ndarray of int64, shape (num_ports,)
-        The ports, the first to be served first.
+        Ports in the order in which they are served.
     arrived : numpy.ndarray of bool, shape (num_ports,)
-        Ports that have a job.
+        Mask of the ports that have a job.
     capacity : numpy.ndarray of shape (num_nodes, num_resources)
-        What is free.
+        Free capacity.
 
     Returns
     -------
     numpy.ndarray of shape (num_channels, num_resources)
-        The allocation.
+        Feasible allocation.
     """
     allocation = np.zeros(graph.shape)
     free = capacity.copy()
@@ -73,15 +74,15 @@ def fill_in_order(graph: BipartiteGraph, order: NDArray[np.int64], arrived: Bool
 
 
 class DRF(Named):
-    """Dominant resource fairness (Ghodsi et al., NSDI 2011), in two readings.
+    """Dominant resource fairness (Ghodsi et al., NSDI 2011), in two interpretations.
 
     Parameters
     ----------
     filling : {"ordered", "progressive"}
-        ``ordered``: the jobs that have arrived are served in ascending order of their dominant shares, each with
-        all that it may take, as arXiv 2305.06572 describes it; ties go to the lower port. ``progressive``: on every
-        node the jobs' dominant shares of that node grow together, each job's resources in proportion to its requests,
-        until it has all that it requests or one of its resources is used up, as in the original.
+        Interpretation. ``ordered``, as described in arXiv 2305.06572: arrived jobs are served by ascending dominant
+        share, each with its whole request as far as capacity is free; ties go to the lower port. ``progressive``, as in
+        the original: on every node the jobs' dominant shares of that node grow at the same rate, with each job's
+        resources in proportion to its requests, until its request is met or one of its resources is used up.
 
     Raises
     ------
@@ -105,7 +106,7 @@ class DRF(Named):
         Returns
         -------
         numpy.ndarray of shape (num_channels, num_resources)
-            Feasible.
+            Feasible allocation.
         """
         graph = observation.graph
         if graph is not self._graph:
@@ -117,13 +118,13 @@ class DRF(Named):
 
 
 def _fill_progressively(graph: BipartiteGraph, arrived: Booleans, capacity: Floats) -> Floats:
-    """Let the dominant shares on every node grow together: one pass for each time that something is used up."""
+    """Increase the dominant shares on every node at the same rate; each pass ends when a request or resource is met."""
     node = graph.channel_node
     requests = graph.channel_requests
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.where(requests > 0, requests / graph.capacity[node], 0.0).max(axis=1)
     active = arrived[graph.channel_port] & (share > 0) & (share < np.inf)
-    # A job's rate is what it takes while its dominant share on the node grows from 0 to 1.
+    # A job's rate is its usage at a dominant share of 1 on the node.
     rate = np.where(active[:, None], requests / np.where(active, share, 1.0)[:, None], 0.0)
     level = np.zeros(graph.num_channels)
     free = capacity.copy()
@@ -143,16 +144,15 @@ def _fill_progressively(graph: BipartiteGraph, arrived: Booleans, capacity: Floa
 
 
 class Fairness(Named):
-    """Every node shares each resource out in proportion to requests.
+    """Proportional sharing: every node shares each resource in proportion to requests.
 
-    Node r gives port l the part a_l^k / sum of a^k of its resource k, and never more than a_l^k.
+    Port l gets the fraction a_l^k / sum of a^k of resource k of node r, but at most a_l^k.
 
     Parameters
     ----------
     among : {"arrived", "all"}
-        Whose requests are summed: those of the ports that have a job, so that nothing is left over while a job
-        could take more, or those of all ports that the node serves, as the formula in the paper has it when read to
-        the letter.
+        Ports whose requests are summed: those that have a job, so that no capacity stays free while a job could use
+        it, or all ports that the node serves, which is the literal formula of the paper.
 
     Raises
     ------
@@ -175,7 +175,7 @@ class Fairness(Named):
         Returns
         -------
         numpy.ndarray of shape (num_channels, num_resources)
-            Feasible.
+            Feasible allocation.
         """
         graph = observation.graph
         present = observation.arrived[graph.channel_port][:, None]
@@ -190,7 +190,7 @@ Order = Literal["workers", "jobs"]
 
 
 class _Scored(Named):
-    """Places workers on nodes by score."""
+    """Base class of agents that place workers on nodes by score."""
 
     #: +1 favours full nodes, -1 empty ones.
     _sign: float
@@ -213,7 +213,7 @@ class _Scored(Named):
         Returns
         -------
         numpy.ndarray of shape (num_channels, num_resources)
-            Feasible.
+            Feasible allocation.
         """
         graph = observation.graph
         if self.order == "jobs" and self.most_workers is None:
@@ -227,7 +227,7 @@ class _Scored(Named):
 
 
 class _Placing:
-    """The workers of a slot and the nodes that they are placed on."""
+    """Placement of a slot's workers on nodes."""
 
     def __init__(self, graph: BipartiteGraph, capacity: Floats, sign: float, most_workers: int | None) -> None:
         self.first = np.searchsorted(graph.channel_port, np.arange(graph.num_ports + 1))
@@ -239,19 +239,19 @@ class _Placing:
         has = graph.capacity > 0
         inverse = np.divide(1.0, graph.capacity, out=np.zeros_like(graph.capacity), where=has)
         self._weights = inverse / np.maximum(has.sum(axis=1, keepdims=True), 1)
-        self._nothing = np.where(has.any(axis=1), 0.0, 1.0)  # a node that has none of them counts as full
+        self._nothing = np.where(has.any(axis=1), 0.0, 1.0)  # a node without any resource counts as full
 
     def _scores(self, nodes: NDArray[np.int64] | slice) -> Floats:
-        """Return the scores of nodes: the mean use of the resources that they have, as in MostAllocated."""
+        """Return the scores of nodes: the mean utilization of their resources, as in MostAllocated."""
         used = (self._graph.capacity[nodes] - self._free[nodes]) * self._weights[nodes]
         scores: Floats = self._sign * (self._nothing[nodes] + used.sum(axis=1))
         return scores
 
     def place(self, ports: NDArray[np.int64]) -> None:
-        """Place one worker after another of some jobs.
+        """Place the workers of some jobs one after another.
 
-        In every pass each job names its best node, of equal ones the first; where several name the same, the lowest
-        port gets it and the others name one again.
+        In every pass each job selects its best node (ties go to the first). If several jobs select the same node, the
+        lowest port gets it and the others select again.
         """
         graph, first = self._graph, self.first[ports]
         last = self.first[ports + 1]
@@ -283,21 +283,21 @@ class _Placing:
 
 
 def _first_of_each(values: list[int]) -> list[int]:
-    """Return the positions at which values occur for the first time."""
+    """Return the positions of the first occurrence of each value."""
     if len(set(values)) == len(values):
         return list(range(len(values)))
     return [position for position, value in enumerate(values) if value not in values[:position]]
 
 
 class BinPacking(_Scored):
-    """Workers go to the fullest nodes, as with Kubernetes' strategy MostAllocated.
+    """Bin packing: workers are placed on the fullest nodes, as with Kubernetes' strategy MostAllocated.
 
     Parameters
     ----------
     order : {"workers", "jobs"}
-        Whether jobs take turns, worker by worker, or are served one after another, by port.
+        Order of placement: jobs take turns, one worker each, or are served one after another in order of port.
     most_workers : int or None
-        The most nodes that a job uses; all of its nodes if None.
+        Largest number of nodes that a job uses; None for all of its nodes.
 
     Raises
     ------
@@ -310,14 +310,14 @@ class BinPacking(_Scored):
 
 
 class Spreading(_Scored):
-    """Workers go to the emptiest nodes, as with Kubernetes' strategy LeastAllocated.
+    """Spreading: workers are placed on the emptiest nodes, as with Kubernetes' strategy LeastAllocated.
 
     Parameters
     ----------
     order : {"workers", "jobs"}
-        Whether jobs take turns, worker by worker, or are served one after another, by port.
+        Order of placement: jobs take turns, one worker each, or are served one after another in order of port.
     most_workers : int or None
-        The most nodes that a job uses; all of its nodes if None.
+        Largest number of nodes that a job uses; None for all of its nodes.
 
     Raises
     ------

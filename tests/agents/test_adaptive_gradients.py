@@ -218,7 +218,7 @@ def test_warm_starts() -> None:
         ExactOGA("reservation", start=start),
     ):
         assert agent.act(observation).ravel() == pytest.approx(np.array([2.0, 1.0]))
-    with pytest.raises(InvalidConfiguration, match=r"start has shape \(1, 1\)"):
+    with pytest.raises(InvalidConfiguration, match=r"start: got shape \(1, 1\)"):
         AdaGrad(start=[[1.0]]).act(observation)
 
 

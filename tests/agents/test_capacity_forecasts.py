@@ -247,9 +247,9 @@ class TestErrors:
             Oracle(capacity)
 
     def test_arguments_that_make_no_sense(self):
-        with pytest.raises(InvalidConfiguration, match="steps is 0, want a whole number of at least 1"):
+        with pytest.raises(InvalidConfiguration, match="steps: got 0, expected an integer >= 1"):
             forecast_errors(LastValue(), [1.0], 0)
-        with pytest.raises(InvalidConfiguration, match="first_slot is -1"):
+        with pytest.raises(InvalidConfiguration, match="first_slot: got -1"):
             forecast_errors(LastValue(), [1.0], 1, first_slot=-1)
 
     def test_a_forecast_of_another_shape(self):
@@ -257,20 +257,20 @@ class TestErrors:
             def predict(self, observation, steps):
                 return np.zeros(steps)
 
-        with pytest.raises(InvalidConfiguration, match=r"slot 0: the forecast has shape \(3,\), want \(3, 1\)"):
+        with pytest.raises(InvalidConfiguration, match=r"slot 0: forecast shape: got \(3,\), expected \(3, 1\)"):
             forecast_errors(Flat(), [1.0, 2.0], 3)
 
 
 @pytest.mark.parametrize(
     ("arguments", "options", "message"),
     [
-        ((0,), {}, "period is 0, want a whole number of at least 1"),
-        ((2.0,), {}, r"period is 2\.0"),
-        ((True,), {}, "period is True"),
+        ((0,), {}, "period: got 0, expected an integer >= 1"),
+        ((2.0,), {}, r"period: got 2\.0"),
+        ((True,), {}, "period: got True"),
         ((2,), {"carry": 1.5}, r"carry: got 1\.5, expected a finite number from 0 to 1"),
         ((2,), {"carry": math.nan}, "carry: got nan"),
         ((2,), {"carry": "all"}, "carry: got 'all'"),
-        ((2,), {"num_periods": 0}, "num_periods is 0"),
+        ((2,), {"num_periods": 0}, "num_periods: got 0"),
     ],
 )
 def test_seasons_that_make_no_sense(arguments, options, message):
@@ -281,12 +281,12 @@ def test_seasons_that_make_no_sense(arguments, options, message):
 @pytest.mark.parametrize("forecast", [*ALL, Oracle([4.0])], ids=name_of)
 @pytest.mark.parametrize("steps", [-1, 1.0, None])
 def test_numbers_of_steps_that_make_no_sense(forecast, steps):
-    with pytest.raises(InvalidConfiguration, match=f"steps is {steps}, want a whole number of at least 0"):
+    with pytest.raises(InvalidConfiguration, match=f"steps: got {steps}, expected an integer >= 0"):
         forecast.predict(seen([4.0, 5.0], 1), steps)
 
 
 def test_an_oracle_of_another_platform():
-    with pytest.raises(InvalidConfiguration, match=r"the oracle knows 1 resources, the platform has \('a', 'b'\)"):
+    with pytest.raises(InvalidConfiguration, match=r"series of the Oracle: got 1 resources, expected \('a', 'b'\)"):
         Oracle([1.0]).predict(seen([[1.0, 2.0]], 0), 1)
 
 

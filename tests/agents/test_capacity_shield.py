@@ -130,17 +130,17 @@ def test_who_knows_the_capacity_needs_no_margin() -> None:
 @pytest.mark.parametrize(
     ("arguments", "what"),
     [
-        ({"level": 0.0}, "level is 0.0, want a number above 0 and below 1"),
-        ({"level": 1.0}, "level is 1.0"),
-        ({"level": math.nan}, "level is nan"),
-        ({"steps": 0}, "steps is 0, want at least 1"),
-        ({"steps": 3}, "no trajectory has 3 slots behind slot 0"),
+        ({"level": 0.0}, "level: got 0.0, expected a number > 0 and < 1"),
+        ({"level": 1.0}, "level: got 1.0"),
+        ({"level": math.nan}, "level: got nan"),
+        ({"steps": 0}, "steps: got 0, expected an integer >= 1"),
+        ({"steps": 3}, "no trajectory has 3 slots after slot 0"),
         ({"first_slot": 2}, "nothing to calibrate with"),
         ({"series": [[1.0, 2.0], [[1.0, 2.0]]]}, "different numbers of resources"),
-        ({"series": []}, "no trajectory has 1 slots behind slot 0"),
+        ({"series": []}, "no trajectory has 1 slots after slot 0"),
         ({"series": [[1.0, -1.0, 2.0]]}, r"capacity\[1\]: got -1\.0"),
         ({"series": [[]]}, "capacity: got shape"),
-        ({"base": CapacityShield(LastValue(), np.zeros((1, 2)), 0.1)}, r"slot 0: the forecast has shape \(1, 2\)"),
+        ({"base": CapacityShield(LastValue(), np.zeros((1, 2)), 0.1)}, r"slot 0: forecast shape: got \(1, 2\)"),
     ],
 )
 def test_what_cannot_be_calibrated_is_refused(arguments: dict[str, Any], what: str) -> None:
@@ -152,5 +152,5 @@ def test_what_cannot_be_calibrated_is_refused(arguments: dict[str, Any], what: s
 
 @pytest.mark.parametrize("margins", [np.zeros((0, 1)), np.zeros(3), np.array([[1.0], [math.inf]]), np.zeros((2, 0))])
 def test_margins_that_are_none_are_refused(margins: np.ndarray) -> None:
-    with pytest.raises(InvalidConfiguration, match="want a row of numbers for each slot ahead"):
+    with pytest.raises(InvalidConfiguration, match="expected finite numbers, one row per slot ahead"):
         CapacityShield(LastValue(), margins, 0.1)

@@ -380,10 +380,10 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            ({"time_limit": 0.0}, "time_limit is 0.0, want a number of seconds above 0"),
-            ({"time_limit": np.nan}, "time_limit is nan"),
-            ({"gap": -0.1}, "gap is -0.1, want a number of at least 0"),
-            ({"gap": np.nan}, "gap is nan"),
+            ({"time_limit": 0.0}, "time_limit: got 0.0, expected a number > 0"),
+            ({"time_limit": np.nan}, "time_limit: got nan"),
+            ({"gap": -0.1}, "gap: got -0.1, expected a finite number >= 0"),
+            ({"gap": np.nan}, "gap: got nan"),
             ({"delay_weight": -1.0}, "delay_weight is -1.0"),
             ({"violation_weight": [1.0, 2.0]}, r"violation_weight is \[1.0, 2.0\]"),
         ],
@@ -406,7 +406,7 @@ class TestRefusals:
     def test_hopelessly_many(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(options_module, "LARGEST", 3)
         offline_optimum(Foresight((job(1, 0, 0, 2, 1, 1),), np.ones((3, 1))))
-        with pytest.raises(InvalidConfiguration, match="the model has 4 entries"):
+        with pytest.raises(InvalidConfiguration, match="got 4 entries, expected at most 3"):
             offline_optimum(Foresight((job(1, 0, 0, 1, 2, 1),), np.ones((3, 1))))
 
 
@@ -422,19 +422,19 @@ class TestPlanned:
             assert jobs["starting_time"].to_list() == plan
 
     def test_another_number_of_starts(self) -> None:
-        with pytest.raises(InvalidConfiguration, match="there are 3 jobs and 2 starts"):
+        with pytest.raises(InvalidConfiguration, match="starts: got 2 for 3 jobs"):
             Planned(self.JOBS, [0, 1])
 
     def test_a_start_outside_the_window(self) -> None:
-        with pytest.raises(InvalidConfiguration, match="job 2 is to be started in slot 4, want one from 1 to 3"):
+        with pytest.raises(InvalidConfiguration, match="start of job 2: got slot 4, expected 1 to 3"):
             Planned(self.JOBS, [0, 4, None])
 
     def test_another_workload(self) -> None:
         other = job(9, 0, 0, 3, 2, 1)
-        with pytest.raises(InvalidConfiguration, match="time 2: job 9 is to be started and is not there"):
+        with pytest.raises(InvalidConfiguration, match="slot 2: the plan starts job 9, which is not waiting"):
             simulate(self.cluster(), Planned([*self.JOBS, other], [0, 2, None, 2]))
         moved = self.JOBS[0]._replace(submission_time=0.25, earliest_start=1)
-        with pytest.raises(InvalidConfiguration, match="time 1: job 1 is to be started and is not there"):
+        with pytest.raises(InvalidConfiguration, match="slot 1: the plan starts job 1, which is not waiting"):
             simulate(self.cluster(), Planned([moved], [1]))
 
 

@@ -258,11 +258,11 @@ class TestErrors:
     @pytest.mark.parametrize(
         ("counts", "message"),
         [
-            ([1, -2], "the count of port1 is -2.0"),
-            ([np.nan, 1], "the count of port0 is nan"),
-            ([1, np.inf], "the count of port1 is inf"),
+            ([1, -2], "count of port1: got -2.0"),
+            ([np.nan, 1], "count of port0: got nan"),
+            ([1, np.inf], "count of port1: got inf"),
             ([1, 2, 3], r"counts: got shape \(3,\), expected \(2,\)"),
-            (["many", 1], "counts is not an array of numbers"),
+            (["many", 1], "counts: expected an array of numbers"),
         ],
     )
     def test_counts(self, counts: list, message: str) -> None:
@@ -271,20 +271,20 @@ class TestErrors:
                 solve(self.REWARDS, counts)
 
     def test_arguments(self) -> None:
-        with pytest.raises(InvalidConfiguration, match="relative_gap is -1"):
+        with pytest.raises(InvalidConfiguration, match="relative_gap: got -1"):
             best_fixed_allocation(self.REWARDS, [1, 1], relative_gap=-1)
-        with pytest.raises(InvalidConfiguration, match="max_iterations is 0"):
+        with pytest.raises(InvalidConfiguration, match="max_iterations: got 0"):
             best_fixed_allocation(self.REWARDS, [1, 1], max_iterations=0)
         gangs = GangRewards(self.REWARDS, Gang([[[1.0]], [[1.0], [1.0]]], 1))
-        with pytest.raises(InvalidConfiguration, match="want a RewardModel"):
+        with pytest.raises(InvalidConfiguration, match="expected a RewardModel"):
             best_fixed_allocation(gangs, [1, 1, 1])
 
     def test_cvxpy(self, monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.importorskip("cvxpy", reason="needs cvxpy")
-        with pytest.raises(InvalidConfiguration, match="no solver 'ABACUS'"):
+        with pytest.raises(InvalidConfiguration, match="solver: got 'ABACUS', expected one installed for cvxpy"):
             best_fixed_allocation_cvxpy(self.REWARDS, [1, 1], solver="ABACUS")
         monkeypatch.setitem(UTILITIES, "mine", UTILITIES["log"])
-        with pytest.raises(InvalidConfiguration, match="utility 'mine' has no form in cvxpy"):
+        with pytest.raises(InvalidConfiguration, match="utility for cvxpy: got 'mine'"):
             best_fixed_allocation_cvxpy(RewardModel(self.REWARDS.graph, "mine"), [1, 1])
 
     def test_cvxpy_is_missing(self, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -122,9 +122,9 @@ class TestCertificate:
 
     def test_multipliers(self) -> None:
         rewards = RewardModel(BipartiteGraph([[1.0], [1.0]], [[1.0]]), "log")
-        with pytest.raises(InvalidConfiguration, match=r"the shares of port1 sum to .*0\.5"):
+        with pytest.raises(InvalidConfiguration, match=r"shares of port1: got a sum of .*0\.5"):
             hindsight_bound(rewards, [1, 1], [[1.0], [0.5]], [[1.0]])
-        with pytest.raises(InvalidConfiguration, match=r"prices has shape \(1, 2\), want \(1, 1\)"):
+        with pytest.raises(InvalidConfiguration, match=r"prices: got shape \(1, 2\), expected finite numbers >= 0 of shape \(1, 1\)"):
             hindsight_bound(rewards, [1, 1], [[1.0], [1.0]], [[1.0, 1.0]])
         with pytest.raises(InvalidConfiguration, match="prices"):
             hindsight_bound(rewards, [1, 1], [[1.0], [1.0]], [[-1.0]])

@@ -305,9 +305,9 @@ def test_advice_stays_within_bounds() -> None:
 
 
 def test_refusals() -> None:
-    with pytest.raises(InvalidConfiguration, match="no order 'size'; there are worth, slack"):
+    with pytest.raises(InvalidConfiguration, match="order: got 'size', expected one of worth, slack"):
         ListPlan("size")  # type: ignore[arg-type]
     for horizon in (0, -3):
-        with pytest.raises(InvalidConfiguration, match=f"horizon is {horizon}, want at least 1"):
+        with pytest.raises(InvalidConfiguration, match=f"horizon: got {horizon}, expected an integer >= 1"):
             ListPlan(horizon=horizon)
     assert [ListPlan(order).name for order in ORDERS] == ["list-plan-worth", "list-plan-slack", "list-plan"]

@@ -204,7 +204,7 @@ class TestWrapping:
 
     def test_it_needs_gangs(self) -> None:
         rewards = RewardModel(BipartiteGraph([[1.0]], [[1.0]]), "log")
-        with pytest.raises(InvalidConfiguration, match="no components: pass gang= to the cluster"):
+        with pytest.raises(InvalidConfiguration, match="got a cluster without gangs"):
             simulate(MultiServerCluster(rewards, [[1]]), GangRepair(DRF()))
 
     def test_an_agent_that_answers_none(self) -> None:

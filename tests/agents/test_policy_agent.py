@@ -340,13 +340,13 @@ OTHER = FeatureEncoder(SplitWindow(9)).observation_space
 @pytest.mark.parametrize(
     ("policy", "message"),
     [
-        ("mine.zip", r"policy is 'mine.zip', want a model of Stable-Baselines3, a torch module, or a callable"),
-        (dict, "policy is <class 'dict'>, want a model"),
-        (Trained(OTHER), r"trained on observations .*jobs \(9, 12\).*, the encoder shows .*jobs \(6, 12\)"),
-        (Trained(gymnasium.spaces.Box(0, 1, (5,))), r"trained on observations of shape \(5,\), the encoder shows"),
+        ("mine.zip", r"policy: got 'mine.zip', expected a Stable-Baselines3 model, a torch module, or a callable"),
+        (dict, "policy: got <class 'dict'>, expected a Stable-Baselines3 model"),
+        (Trained(OTHER), r"observation space .*jobs \(9, 12\).*, expected the encoder's, .*jobs \(6, 12\)"),
+        (Trained(gymnasium.spaces.Box(0, 1, (5,))), r"observation space of the policy: got shape \(5,\), expected the encoder's"),
         (
             Trained(SPACE, gymnasium.spaces.Discrete(9)),
-            r"trained for actions Discrete\(9\), the encoder has Discrete\(7\)",
+            r"action space of the policy: got Discrete\(9\), expected the encoder's, Discrete\(7\)",
         ),
     ],
     ids=["a name", "a class", "other observations", "a vector", "other actions"],
@@ -357,22 +357,22 @@ def test_policies_that_cannot_be_asked_are_named(policy: Any, message: str) -> N
 
 
 def test_what_is_no_encoder_is_named() -> None:
-    with pytest.raises(InvalidConfiguration, match=r"want the encoder of an environment, such as gym_env\.unwrapped"):
+    with pytest.raises(InvalidConfiguration, match=r"expected the encoder of an environment, such as gym_env\.unwrapped"):
         PolicyAgent(make("desim/Batch-v0"), shortest)
     for wrong in (FeatureEncoder, "features", None):
-        with pytest.raises(InvalidConfiguration, match=r"want the encoder of an environment$"):
+        with pytest.raises(InvalidConfiguration, match=r"expected the encoder of an environment$"):
             PolicyAgent(wrong, shortest)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        (np.zeros(5), r"answers an array of shape \(5,\), want one of the 7 actions, or a score of each"),
-        (1.5, r"answers 1\.5, want one of"),
-        (np.nan, "answers nan, want one of"),
-        ("left", "answers 'left', want one of"),
-        (None, "answers None, want one of"),
-        (np.full(7, np.nan), "score of action 0 is not a number"),
+        (np.zeros(5), r"answer: got an array of shape \(5,\), expected one of the 7 actions, or a score per action"),
+        (1.5, r"answer: got 1\.5, expected one of"),
+        (np.nan, "answer: got nan, expected one of"),
+        ("left", "answer: got 'left', expected one of"),
+        (None, "answer: got None, expected one of"),
+        (np.full(7, np.nan), "score of action 0: not a number"),
     ],
     ids=str,
 )
@@ -391,10 +391,10 @@ def test_actions_that_do_not_exist_are_named() -> None:
 def test_an_action_of_a_box_has_its_shape_and_is_not_drawn() -> None:
     gym_env = make("desim/MultiServer-v0")
     problem = gym_env.episodes(np.random.default_rng(0))
-    with pytest.raises(InfeasibleAction, match=r"an array of shape \(3,\), want an action of shape"):
+    with pytest.raises(InfeasibleAction, match=r"answer: got shape \(3,\), expected an action of shape"):
         simulate(problem, PolicyAgent(gym_env.encoder, lambda seen: np.zeros(3)))
     for policy in (shortest, module_for(gym_env)):
-        with pytest.raises(InvalidConfiguration, match="deterministic is False, but"):
+        with pytest.raises(InvalidConfiguration, match="deterministic: got False"):
             PolicyAgent(gym_env.encoder, policy, deterministic=False)
 
 

@@ -91,7 +91,7 @@ class TestBound:
 
     @pytest.mark.parametrize("horizon", [0, -3, 1.5])
     def test_horizon(self, horizon: float) -> None:
-        with pytest.raises(InvalidConfiguration, match=f"num_slots is {horizon}"):
+        with pytest.raises(InvalidConfiguration, match=f"num_slots: got {horizon}, expected an integer >= 1"):
             regret_bound(ONE, horizon)
 
 
@@ -167,14 +167,14 @@ class TestCurve:
     @pytest.mark.parametrize(
         ("arrivals", "earned", "slots", "message"),
         [
-            ([[1, 1]], [0.0], [1], r"arrivals has shape \(1, 2\) and earned \(1,\)"),
-            ([[1]], [0.0, 1.0], [1], r"earned \(2,\)"),
-            ([[1], [-1]], [0.0, 1.0], [1], r"-1.0 jobs arrive at port0 in slot 1"),
-            ([[1], [1]], [0.0, np.nan], [1], "earned in slot 1 is nan"),
-            ([[1]], [0.0], [0], r"slots holds 0\.0, want whole numbers from 1 to the 1 slots"),
-            ([[1]], [0.0], [2], r"slots holds 2\.0"),
-            ([[1], [1]], [0.0, 1.0], [1.5], r"slots holds 1\.5"),
-            ([[1]], [0.0], 1, r"slots has shape \(\)"),
+            ([[1, 1]], [0.0], [1], r"arrivals, earned: got shapes \(1, 2\) and \(1,\)"),
+            ([[1]], [0.0, 1.0], [1], r"earned: got shapes \(1, 1\) and \(2,\)"),
+            ([[1], [-1]], [0.0, 1.0], [1], r"arrivals at port0 in slot 1: got -1\.0, expected a finite number >= 0"),
+            ([[1], [1]], [0.0, np.nan], [1], "earned in slot 1: got nan"),
+            ([[1]], [0.0], [0], r"slots: got 0\.0, expected integers from 1 to 1"),
+            ([[1]], [0.0], [2], r"slots: got 2\.0"),
+            ([[1], [1]], [0.0, 1.0], [1.5], r"slots: got 1\.5"),
+            ([[1]], [0.0], 1, r"slots: got shape \(\)"),
         ],
     )
     def test_errors(self, arrivals: list, earned: list, slots: list, message: str) -> None:
@@ -227,13 +227,13 @@ class TestGrowth:
     @pytest.mark.parametrize(
         ("horizons", "regrets", "message"),
         [
-            ([10, 20], [1.0, -2.5], r"the regret at horizon 20 is -2\.5"),
-            ([10, 20], [[1.0, 2.0], [0.0, 1.0]], "the regret at horizon 20 is 0"),
-            ([10, 20], [np.nan, 1.0], "the regret at horizon 10 is nan"),
-            ([0, 20], [1.0, 1.0], "the regret at horizon 0 is 1"),
-            ([10, 10], [1.0, 2.0], "regrets at 1 horizons, want at least two"),
-            ([], [], "regrets at 0 horizons"),
-            ([10, 20], [1.0], r"horizons has shape \(2,\) and regrets \(1,\)"),
+            ([10, 20], [1.0, -2.5], r"regret at horizon 20: got -2\.5"),
+            ([10, 20], [[1.0, 2.0], [0.0, 1.0]], "regret at horizon 20: got 0"),
+            ([10, 20], [np.nan, 1.0], "regret at horizon 10: got nan"),
+            ([0, 20], [1.0, 1.0], "regret at horizon 0: got 1"),
+            ([10, 10], [1.0, 2.0], "horizons: got 1 different ones, expected at least 2"),
+            ([], [], "horizons: got 0 different ones"),
+            ([10, 20], [1.0], r"horizons, regrets: got shapes \(2,\) and \(1,\)"),
         ],
     )
     def test_errors(self, horizons: list, regrets: list, message: str) -> None:

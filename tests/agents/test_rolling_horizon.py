@@ -262,13 +262,13 @@ class TestRefusals:
         ("options", "message"),
         [
             ({"horizon": 0}, "horizon: got 0, expected an integer >= 1"),
-            ({"horizon": 2.0}, "horizon is 2.0"),
+            ({"horizon": 2.0}, "horizon: got 2.0"),
             ({"every": 0}, "every: got 0, expected an integer >= 1"),
-            ({"every": True}, "every is True"),
+            ({"every": True}, "every: got True"),
             ({"margin": -0.1}, "margin: got -0.1, expected a finite number from 0 to 1"),
             ({"margin": np.nan}, "margin: got nan"),
-            ({"time_limit": 0}, "time_limit is 0, want a number of seconds above 0"),
-            ({"gap": -1}, "gap is -1, want a number of at least 0"),
+            ({"time_limit": 0}, "time_limit: got 0, expected a number > 0"),
+            ({"gap": -1}, "gap: got -1, expected a finite number >= 0"),
         ],
     )
     def test_arguments(self, options: dict[str, Any], message: str) -> None:
@@ -277,11 +277,11 @@ class TestRefusals:
 
     def test_a_cluster_that_does_not_allow_it(self) -> None:
         cluster = DeferrableCluster([job(1, 0, 0, 0, 1, 1)], [1], num_slots=2, overcommit=False)
-        with pytest.raises(InvalidConfiguration, match="the cluster's overcommit is False"):
+        with pytest.raises(InvalidConfiguration, match="overcommit: got True for the agent, expected False as for the cluster"):
             simulate(cluster, RollingHorizon(overcommit=True))
 
     @pytest.mark.parametrize("answer", [np.ones, lambda steps: np.full((steps, 1), np.nan)])
     def test_forecasts(self, answer: Any) -> None:
         cluster = DeferrableCluster([job(1, 0, 0, 0, 3, 1)], [1], num_slots=5)
-        with pytest.raises(InvalidConfiguration, match="time 0: the forecast is of shape"):
+        with pytest.raises(InvalidConfiguration, match="slot 0: forecast: got shape"):
             simulate(cluster, RollingHorizon(Recorder(answer)))

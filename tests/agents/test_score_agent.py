@@ -197,16 +197,16 @@ def test_schedules_are_feasible_and_the_same_again(config: ScoreConfig) -> None:
 @pytest.mark.parametrize(
     ("values", "what"),
     [
-        ({"network": "other"}, "network is 'other', want one of 'attention', 'mlp', 'pointer', or module:Name"),
-        ({"auxiliary": "some"}, "no auxiliary 'some'; there are none, high, low, both"),
-        ({"rule": "jump"}, "no rule 'jump'; there are stop, skip, reserve"),
-        ({"rule": "reserve", "network": "pointer"}, "a pointer network points at jobs to start now"),
-        ({"width": 0}, "width is 0, want a whole number of at least 1"),
-        ({"layers": 0}, "layers is 0, want a whole number of at least 1"),
-        ({"width": "wide"}, "width is 'wide', want a whole number"),
+        ({"network": "other"}, "network: got 'other', expected one of 'attention', 'mlp', 'pointer', or module:Name"),
+        ({"auxiliary": "some"}, "auxiliary: got 'some', expected one of none, high, low, both"),
+        ({"rule": "jump"}, "rule: got 'jump', expected one of stop, skip, reserve"),
+        ({"rule": "reserve", "network": "pointer"}, "rule: got 'reserve', expected 'stop' or 'skip' for a pointer network"),
+        ({"width": 0}, "width: got 0, expected an integer >= 1"),
+        ({"layers": 0}, "layers: got 0, expected an integer >= 1"),
+        ({"width": "wide"}, "width: got 'wide', expected an integer"),
         ({"threshold": 7.0}, "threshold: got 7.0, expected a number from -1 to 1"),
-        ({"max_jobs": 0}, "max_jobs is 0"),
-        ({"num_resources": 0}, "num_resources is 0"),
+        ({"max_jobs": 0}, "max_jobs: got 0"),
+        ({"num_resources": 0}, "num_resources: got 0"),
     ],
 )
 def test_configurations_that_make_no_sense_are_refused(values: dict[str, Any], what: str) -> None:

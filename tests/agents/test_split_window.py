@@ -167,7 +167,7 @@ class TestConfig:
     @pytest.mark.parametrize(
         ("wrong", "what"),
         [
-            ({"network": "oracle"}, "network is 'oracle'"),
+            ({"network": "oracle"}, "network: got 'oracle'"),
             ({"head": 0, "tail": 0}, r"window: got \(0, 0\)"),
             ({"head": -1}, r"window: got \(-1, "),
             ({"head": 0, "tail": 4, "reserve_after": 5.0}, "at least one slot at the head for the oldest job"),

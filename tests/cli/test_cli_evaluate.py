@@ -157,8 +157,8 @@ def test_trained_weights_are_agents_too(desim: Desim, tmp_path: Path) -> None:
     ("more", "what"),
     [
         (("--agents", "nobody"), "unknown batch agent 'nobody'"),
-        (("--agents", "fcfs,split-window:./none"), "there are no weights none: none.json is missing"),
-        (("--agents", "split-window:none"), "no pretrained split-window agent 'none'"),
+        (("--agents", "fcfs,split-window:./none"), "no weights at none: none.json is missing"),
+        (("--agents", "split-window:none"), "unknown pretrained split-window agent 'none'"),
         (("--agents", ","), "expected different names"),
         (("--agents", "sjf,sjf"), "expected different names"),
         (("--trace", "none.swf"), "none.swf: cannot be read: No such file or directory"),

@@ -216,7 +216,7 @@ def test_an_agent_in_a_module_is_copied_for_every_run() -> None:
         ("mine_import:Agent", "mine_import cannot be imported: ModuleNotFoundError: No module named 'mine_missing'"),
         ("mine_error:Agent", "mine_error cannot be imported: KeyError: 'x' ("),
         ("mine_error:Agent", "mine_error.py, line 3)"),
-        ("split-window:none", "no pretrained split-window agent 'none'"),
+        ("split-window:none", "unknown pretrained split-window agent 'none'"),
     ],
 )
 def test_what_cannot_be_found_is_named(desim: Desim, place: Path, name: str, message: str) -> None:
@@ -233,7 +233,7 @@ def test_packages_are_asked_first(place: Path, monkeypatch: pytest.MonkeyPatch) 
     (place / "inspector.py").write_text("class Mine:\n    def act(self, observation):\n        pass\n")
     assert type(plugins.create_agent("batch", "inspector:Mine")).__module__ == "inspector"
     del sys.modules["inspector"]
-    with pytest.raises(InvalidConfiguration, match="no pretrained"):
+    with pytest.raises(InvalidConfiguration, match="unknown pretrained"):
         plugins.create_agent("batch", "inspector:Other")
     del sys.modules["inspector"]
 

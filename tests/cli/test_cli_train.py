@@ -140,13 +140,13 @@ def test_ctrl_c_loses_nothing(workers: str, desim: Desim, tmp_path: Path) -> Non
         (("train", "--out", "OUT"), "PROBLEM is missing: try desim train batch"),
         (("train", "chess", "--out", "OUT"), "no training for 'chess'; there are batch"),
         ((*TINY, "--out", "OUT", "--total-steps", "-1"), "total_steps is -1"),
-        ((*TINY, "--out", "OUT", "--num-workers", "9"), "9 workers for 4 environments"),
+        ((*TINY, "--out", "OUT", "--num-workers", "9"), "num_workers: got 9, expected 1 to 4"),
         ((*TINY, "--out", "OUT", "--warm-start", "-1"), "warm_start is -1"),
         ((*TINY, "--out", "OUT", "--load", "0"), "load: got 0.0"),
         ((*TINY, "--out", "OUT", "--head", "0", "--tail", "0"), "a window of 0 + 0 slots"),
-        ((*TINY, "--out", "OUT", "--group-size", "2"), "groups of 2 need whole episodes"),
+        ((*TINY, "--out", "OUT", "--group-size", "2"), "group_size: got 2 with 4 environments"),
         (("train", "dag", "--out", "OUT", "--num-jobs", "3", "2"), "num_jobs: got (3, 2), expected two numbers >= 1"),
-        (("train", "deferrable", "--out", "OUT", "--algorithm", "reinforce"), "want whole_episodes"),
+        (("train", "deferrable", "--out", "OUT", "--algorithm", "reinforce"), "whole_episodes: got False, expected True"),
     ],
     ids=lambda value: " ".join(value[-4:]) if isinstance(value, tuple) else None,
 )
@@ -165,9 +165,9 @@ def test_another_training_in_the_same_place_is_refused_and_so_is_a_broken_checkp
     arguments = (*TINY, "--total-steps", "200", "--out", tmp_path)
     assert desim(*arguments).status == 0
     for more, what in (
-        (("--seed", "1"), "its seed is 0, not 1"),
-        (("--reward", "paper"), "its reward is 'waiting', not 'paper'"),
-        (("--head", "5"), "its agent is"),
+        (("--seed", "1"), "seed: got 0, expected 1"),
+        (("--reward", "paper"), "reward: got 'waiting', expected 'paper'"),
+        (("--head", "5"), "agent: got"),
     ):
         outcome = desim(*arguments, *more)
         assert outcome.status == 2

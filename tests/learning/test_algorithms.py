@@ -462,7 +462,7 @@ class TestQActorCritic:
         assert all(torch.equal(a, b) for a, b in zip(before, learner.policy.parameters(), strict=True))
 
     def test_policies_without_a_critic_of_actions_are_refused(self) -> None:
-        with pytest.raises(InvalidConfiguration, match="MLPPolicy has no critic of actions"):
+        with pytest.raises(InvalidConfiguration, match="q_actor_critic: got the policy MLPPolicy, expected a QPolicy"):
             QActorCritic(bandit_policy(), LearningConfig(), np.random.default_rng(0))
 
     def test_the_bandit_is_learned(self) -> None:

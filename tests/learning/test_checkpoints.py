@@ -179,7 +179,7 @@ class TestWeights:
     def test_missing_files_are_named(self, missing: str, tmp_path: Path) -> None:
         save_weights(tmp_path / "model", TENSORS, {})
         (tmp_path / f"model{missing}").unlink()
-        with pytest.raises(RecordError, match=rf"there are no weights .*model: model\{missing} is missing"):
+        with pytest.raises(RecordError, match=rf"no weights at .*model: model\{missing} is missing"):
             load_weights(tmp_path / "model")
 
     @pytest.mark.parametrize(
@@ -209,9 +209,9 @@ class TestWeights:
     def test_weights_of_another_shape_are_refused_in_one_line(self) -> None:
         module = torch.nn.Linear(2, 3)
         with pytest.raises(
-            RecordError, match=r"the weights of somewhere do not fit the network .*: of other sizes is"
+            RecordError, match=r"the weights of somewhere do not fit .*: sizes differ for"
         ) as found:
             load_into(module, {"weight": torch.zeros(3, 3), "bias": torch.zeros(3)}, "somewhere")
         assert "\n" not in str(found.value)
-        with pytest.raises(RecordError, match="they lack bias"):
+        with pytest.raises(RecordError, match="the file lacks bias"):
             load_into(module, {"weight": torch.zeros(3, 2)}, "somewhere")

@@ -121,7 +121,7 @@ def test_a_warm_start_is_the_same_again_and_its_own_for_each_seed(monkeypatch: p
     assert len(agreements) == 3
     assert all(0 < share <= 1 for share in agreements)
     idle: Any = replace(SHORT, arrival_rate=0.0)
-    with pytest.raises(InvalidConfiguration, match="there is nothing to imitate"):
+    with pytest.raises(InvalidConfiguration, match="nothing to imitate"):
         replace(settings, episodes=DeferrableEpisodes((idle,))).train()
 
 
@@ -141,7 +141,7 @@ class TestEpisodes:
         assert cluster.num_slots == deferrable.FLUCTUATING.num_slots
         with pytest.raises(InvalidConfiguration, match="there is no case 'other'"):
             DeferrableEpisodes(("other",))(np.random.default_rng(0))
-        with pytest.raises(InvalidConfiguration, match="workloads is empty"):
+        with pytest.raises(InvalidConfiguration, match="workloads: got none"):
             DeferrableEpisodes(())
 
 
@@ -161,8 +161,8 @@ def test_weights_are_written_with_their_settings_and_make_an_agent(tmp_path: Pat
 
 def test_settings_that_do_not_go_together_are_refused() -> None:
     for learning, what in (
-        ({"algorithm": "reinforce"}, "whole episodes"),
-        ({"algorithm": "dqn"}, "algorithm is 'dqn', want one of"),
+        ({"algorithm": "reinforce"}, "whole_episodes: got False, expected True"),
+        ({"algorithm": "dqn"}, "algorithm: got 'dqn', expected one of"),
     ):
         with pytest.raises(InvalidConfiguration, match=what):
             replace(TRAINING, learning=replace(TRAINING.learning, **learning))

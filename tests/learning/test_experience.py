@@ -263,9 +263,9 @@ class TestState:
         assert_same(first.collect(policy, 7), second.collect(policy, 7))
 
     def test_another_number_of_environments_is_refused(self) -> None:
-        with pytest.raises(InvalidConfiguration, match="a state of 2 environments, there are 3"):
+        with pytest.raises(InvalidConfiguration, match="state: got 2 environments, expected 3"):
             collector(3).restore(collector(2).state())
-        with pytest.raises(InvalidConfiguration, match="at least one environment"):
+        with pytest.raises(InvalidConfiguration, match="seeds: got none"):
             collector(0)
 
 
@@ -371,7 +371,7 @@ class TestProcesses:
         ours.restore(states[-1])
         assert_same(ours.collect(policy, 5), again)
         for other, number in (({"workers": states[0]["workers"][:1]}, 1), (theirs[0].state(), 0)):
-            with pytest.raises(InvalidConfiguration, match=f"a state of {number} workers, there are 2"):
+            with pytest.raises(InvalidConfiguration, match=f"state: got {number} workers, expected 2"):
                 ours.restore(other)
         ours.close()
         ours.close()  # once more does no harm
@@ -398,14 +398,14 @@ class TestProcesses:
         assert int(ignored, 16) >> (signal.SIGINT - 1) & 1  # it ignores Ctrl-C from its first moment
         os.kill(int(process.parent.name), signal.SIGKILL)
         for _ in range(2):
-            with pytest.raises(DesimError, match="a worker process has ended unexpectedly"):
+            with pytest.raises(DesimError, match="a worker process ended unexpectedly"):
                 ours.collect(policy, 2)
 
     def test_an_environment_that_cannot_be_made_is_told(self, made: Make, capfd: pytest.CaptureFixture[str]) -> None:
         with pytest.raises(InvalidConfiguration, match="there is no line"):
             made(2, 1, failing_to_begin).collect(line_policy(), 5)
         assert capfd.readouterr().err == ""
-        with pytest.raises(InvalidConfiguration, match="4 workers for 3 environments"):
+        with pytest.raises(InvalidConfiguration, match="num_workers: got 4, expected 1 to 3"):
             made(3, 4)
 
 

@@ -221,7 +221,7 @@ class TestFromNotes:
             clone(learner, *shown(300), improbability, epochs=2, minibatch_size=32)
             weights.append({name: tensor.numpy().tobytes() for name, tensor in learner.policy.state_dict().items()})
         assert weights[0] == weights[1] != weights[2]
-        with pytest.raises(InvalidConfiguration, match="there is nothing to imitate"):
+        with pytest.raises(InvalidConfiguration, match="nothing to imitate"):
             clone(learner_of(bandit_policy()), *shown(0), improbability)
 
 
@@ -311,5 +311,5 @@ class TestAdvice:
     def test_who_cannot_be_asked_is_refused(self) -> None:
         gym_env = batch_env()
         gym_env.encoder = object()  # type: ignore[assignment]
-        with pytest.raises(InvalidConfiguration, match="object cannot tell an answer of fcfs as an action"):
+        with pytest.raises(InvalidConfiguration, match="object has no action_of, which fcfs needs as an expert"):
             Advised(gym_env, create("fcfs"))

@@ -143,7 +143,7 @@ class TestMLPPolicy:
         expected = MaskedCategorical(policy.actor(row), mask).log_probabilities
         torch.testing.assert_close(distribution.log_probabilities, expected)
         torch.testing.assert_close(values, policy.critic(row).squeeze(1))
-        with pytest.raises(InvalidConfiguration, match="no activation 'cubic'; there are tanh, relu"):
+        with pytest.raises(InvalidConfiguration, match="activation: got 'cubic', expected one of tanh, relu"):
             MLPPolicy({"a": 1}, 2, np.random.default_rng(0), activation="cubic")
 
 
@@ -247,5 +247,5 @@ def test_copies_in_numpy_give_what_torch_gives(unit: type[nn.Module]) -> None:
         with torch.no_grad():
             network[-1].weight.zero_()
         np.testing.assert_allclose(copy(inputs), found)  # it does not follow the network
-    with pytest.raises(InvalidConfiguration, match="no copy of GELU in NumPy"):
+    with pytest.raises(InvalidConfiguration, match="activation for NumPy: got GELU"):
         NumpyMLP(mlp([2, 3, 1], nn.GELU))

@@ -184,11 +184,11 @@ def test_a_changed_module_is_warned_of_and_a_missing_one_is_an_error(module: str
     SplitWindowAgent.load(tmp_path / "mine")
     path = tmp_path / f"{module}.py"
     path.write_text(CODE + "\n# one more line\n")
-    with pytest.warns(UserWarning, match=f"mine was trained with {name}, whose file .* has changed"):
+    with pytest.warns(UserWarning, match=f"mine was trained with {name}, but its file .* has changed since"):
         SplitWindowAgent.load(tmp_path / "mine")
     path.rename(tmp_path / "elsewhere.txt")
     sys.modules.pop(module)
-    with pytest.raises(InvalidConfiguration, match=f"mine: network of your own: {name}: there is no module '{module}'"):
+    with pytest.raises(InvalidConfiguration, match=f"mine: custom network: {name}: .*'{module}'"):
         SplitWindowAgent.load(tmp_path / "mine")
 
 
@@ -218,27 +218,27 @@ def test_an_algorithm_of_ones_own_learns_stores_and_goes_on(module: str, tmp_pat
     gone_on, at_once = still.train(tmp_path), still.train()
     assert gone_on.history[: len(first.history)] == first.history
     assert [entry["validation"] for entry in gone_on.history] == [entry["validation"] for entry in at_once.history]
-    with pytest.raises(InvalidConfiguration, match="Still is no Learner, which a warm start needs"):
+    with pytest.raises(InvalidConfiguration, match="warm_start needs a Learner, got Still"):
         replace(still, warm_start=1).train()
 
 
 @pytest.mark.parametrize(
     ("changes", "what"),
     [
-        ({"network": "scoreer"}, "network is 'scoreer', want one of 'scorer', or module:Name of your own"),
-        ({"network": "MODULE:Nobody"}, "network of your own: .*no 'Nobody'"),
+        ({"network": "scoreer"}, "network: got 'scoreer', expected one of 'scorer', or module:Name of custom code"),
+        ({"network": "MODULE:Nobody"}, "custom network: .*'Nobody'"),
         ({"network": "MODULE:number"}, "got 7, expected an agent, a class or a function"),
         ({"network": "MODULE:started"}, "it takes"),
-        ({"reward": "no_such_module:name"}, "reward of your own: .*there is no module 'no_such_module'"),
-        ({"reward": "MODULE:number"}, "int has no method reset, as rewards have"),
+        ({"reward": "no_such_module:name"}, "custom reward: .*'no_such_module'"),
+        ({"reward": "MODULE:number"}, "int is no reward: it has no method reset"),
         ({"reward": "MODULE:Net"}, "it takes"),
         (
             {"algorithm": "sac"},
-            "algorithm is 'sac', want one of 'ppo', 'actor_critic', 'reinforce', 'q_actor_critic', or module:Name",
+            "algorithm: got 'sac', expected one of 'ppo', 'actor_critic', 'reinforce', 'q_actor_critic', or module:Name",
         ),
         ({"algorithm": "MODULE:ended"}, "expected an agent, a class or a function"),
-        ({"device": "tpu"}, "device is 'tpu', want cpu, cuda"),
-        ({"device": "cuda:99"}, "device is 'cuda:99', but PyTorch .* finds . GPUs here"),
+        ({"device": "tpu"}, "device: got 'tpu', expected cpu, cuda"),
+        ({"device": "cuda:99"}, "device: got 'cuda:99', but PyTorch .* finds . GPUs"),
     ],
     ids=str,
 )
@@ -264,7 +264,7 @@ def test_the_command_line_takes_references(module: str, tmp_path: Path, capsys: 
     card = json.loads(Path("out/mine.json").read_text())
     assert sorted(card["own_code"]) == [f"{module}:Net", f"{module}:Slow", f"{module}:started"]
     assert main(["train", "batch", "--network", "nothing:Net", "--out", "none"]) == 2
-    assert "network of your own: nothing:Net: there is no module 'nothing'" in " ".join(
+    assert "custom network: nothing:Net: " in " ".join(
         capsys.readouterr().err.replace("│", " ").split()
     )
 
@@ -281,17 +281,17 @@ class Wider(SplitWindowConfig):
 def test_weights_that_no_card_tells_of_are_not_written(tmp_path: Path) -> None:
     config: AgentConfig[Policy] = Wider(4, 2, num_cores=16)
     settings = replace(BATCH, agent=config)  # type: ignore[arg-type]  # it is one
-    what = r"of this training do not fit the network that their card tells of, WindowScorer: it has no actor\.0\.weight"
+    what = r"of this training do not fit WindowScorer, .* model card describes: the network has no actor\.0\.weight"
     result = replace(BATCH.train(), weights=dict(config.policy(np.random.default_rng(0)).state_dict()))
     with pytest.raises(RecordError, match=what) as found:
         settings.write(tmp_path / "mine", result)
     assert len(str(found.value)) < 300
-    assert "named in the card as module:Name" in str(found.value)
+    assert "name a custom network as module:Name" in str(found.value)
     assert not list(tmp_path.iterdir())
 
 
 def test_devices_have_names() -> None:
     assert device_of("cpu") == torch.device("cpu")
     for name in ("cpu:1", "cuda:", "cuda:x", "gpu"):
-        with pytest.raises(InvalidConfiguration, match=f"device is '{name}', want"):
+        with pytest.raises(InvalidConfiguration, match=f"device: got '{name}', expected"):
             device_of(name)

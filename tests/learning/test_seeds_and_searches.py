@@ -140,15 +140,15 @@ class TestRanges:
     @pytest.mark.parametrize(
         ("text", "what"),
         [
-            ("epochs", "is no range"),
-            ("depth=1:2", "no setting 'depth' to be searched over; there are head, "),
-            ("seed=1:5", "no setting 'seed'"),
-            ("epochs=8:2", "want least:most"),
-            ("epochs=1.5:3", "want least:most"),
-            ("entropy=0:1:log", "with numbers above 0"),
-            ("entropy=a:b", "want numbers"),
-            ("masked=maybe,no", "masked cannot be 'maybe', want yes or no"),
-            ("epochs=two,3", "epochs cannot be 'two'"),
+            ("epochs", "range: got 'epochs', expected for example"),
+            ("depth=1:2", "cannot search over 'depth'; available: head, "),
+            ("seed=1:5", "cannot search over 'seed'"),
+            ("epochs=8:2", "expected least:most"),
+            ("epochs=1.5:3", "expected least:most"),
+            ("entropy=0:1:log", "least:most:log with least > 0"),
+            ("entropy=a:b", "expected numbers"),
+            ("masked=maybe,no", "masked: got 'maybe', expected yes or no"),
+            ("epochs=two,3", "epochs: got 'two'"),
         ],
     )
     def test_what_makes_no_sense_is_told(self, text: str, what: str) -> None:
@@ -199,7 +199,7 @@ class TestSearches:
         assert SMALL.tune(tmp_path / "b", 15, over=self.OVER) == at_once
         other = replace(SMALL, training=replace(SMALL.training, seed=4))
         assert other.tune(tmp_path / "c", 2, over=self.OVER).trials != at_once.trials[:2]
-        with pytest.raises(InvalidConfiguration, match="b holds another search: its over is"):
+        with pytest.raises(InvalidConfiguration, match="b holds another search: over: got"):
             SMALL.tune(tmp_path / "b", 2, over=self.OVER[:1])
 
     def test_proposals_are_better_than_chance(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -240,7 +240,7 @@ class TestSearches:
             SMALL.tune(tmp_path, 1)
 
     def test_a_search_without_a_trial_that_ended_has_no_best(self) -> None:
-        with pytest.raises(InvalidConfiguration, match="no trial has come to an end: too small"):
+        with pytest.raises(InvalidConfiguration, match="no trial has a result: too small"):
             _ = Tuned("cost", False, (Trial(0, {"epochs": 1}, None, "too small"),), "complete").best
 
 

@@ -405,9 +405,9 @@ def test_another_training_or_a_broken_checkpoint_is_not_gone_on_with(tmp_path: P
     Training(TASK, learner, TINY, tmp_path, own).run()
     before = {path.name: path.read_bytes() for path in tmp_path.glob("*.*")}
     for config, settings, what in (
-        (replace(TINY, seed=1), own, "its seed is 0, not 1"),
-        (replace(TINY, num_envs=2), own, "its num_envs is 3, not 2"),
-        (TINY, {"network": {"hidden": (9,)}}, r"its network is {'hidden': \[8\]}, not {'hidden': \(9,\)}"),
+        (replace(TINY, seed=1), own, "seed: got 0, expected 1"),
+        (replace(TINY, num_envs=2), own, "num_envs: got 3, expected 2"),
+        (TINY, {"network": {"hidden": (9,)}}, r"network: got {'hidden': \[8\]}, expected {'hidden': \(9,\)}"),
     ):
         with pytest.raises(InvalidConfiguration, match=f"holds a checkpoint of another training: {what}"):
             Training(TASK, ppo(), config, tmp_path, settings)
