@@ -100,9 +100,7 @@ def _pod(row: Mapping[str, str]) -> Pod:
     request = Request(
         memory=int(row["memory_mib"]) << 20,
         gpus=count * share / GPU,
-        gpu_models=tuple(
-            filter(None, (row.get("gpu_spec") or "").split("|"))
-        ),  # unsorted: kinds of pods differ by text
+        gpu_models=tuple(filter(None, (row.get("gpu_spec") or "").split("|"))),  # unsorted: pods differ by the text
         resources=((CPU, int(row[CPU])),),
     )
     if fault := request.fault():
