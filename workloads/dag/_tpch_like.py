@@ -279,8 +279,8 @@ class _WaveModel:
 
     With e executors, the duration of a task that is not the first of its executor is proportional to e ** growth. The
     first task of an executor takes `first` times as long, and `fresh` times as long as that if its executor is new
-    to the job. The share of first tasks on new executors is `new_at_2 + new_slope * ln(e / 2)`. Within a wave, durations are
-    log-normal.
+    to the job. The share of first tasks on new executors is `new_at_2 + new_slope * ln(e / 2)`. Within a wave,
+    durations are log-normal.
     """
 
     growth: float

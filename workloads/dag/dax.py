@@ -6,8 +6,8 @@ none. Data that a job reads from outside the workflow, or from a job that is not
 parents of a job write the same file, its size counts on each of their edges. If writer and reader state different sizes
 of a file, the writer's size counts.
 
-A ``<uses>`` element names its file by ``file`` (version 2) or by ``name`` and, if present, ``namespace`` and ``version``
-(version 3). A size or run time is an attribute, or a ``<metadata>`` or ``<profile>`` element with the key ``size`` or
+A ``<uses>`` element names its file by ``file`` (version 2), or by ``name`` and optionally ``namespace`` and
+``version`` (version 3). A size or run time is an attribute, or a ``<metadata>`` or ``<profile>`` element with the key ``size`` or
 ``runtime``. Files with a document type declaration are refused, because it can define entities that fill the memory.
 
 Reference: E. Deelman et al., "Pegasus, a workflow management system for science automation", Future Generation
