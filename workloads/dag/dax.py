@@ -7,8 +7,9 @@ parents of a job write the same file, its size counts on each of their edges. If
 of a file, the writer's size counts.
 
 A ``<uses>`` element names its file by ``file`` (version 2), or by ``name`` and optionally ``namespace`` and
-``version`` (version 3). A size or run time is an attribute, or a ``<metadata>`` or ``<profile>`` element with the key ``size`` or
-``runtime``. Files with a document type declaration are refused, because it can define entities that fill the memory.
+``version`` (version 3). A size or run time is an attribute, or a ``<metadata>`` or ``<profile>`` element with the key
+``size`` or ``runtime``. Files with a document type declaration are refused, because it can define entities that fill
+the memory.
 
 Reference: E. Deelman et al., "Pegasus, a workflow management system for science automation", Future Generation
 Computer Systems 46, 2015.
