@@ -130,7 +130,6 @@ class Settings:
         Smallest capacity in cores, >= 0.
     whole_capacity : bool
         Whether the capacity is rounded to whole cores, with halves rounded up.
-        Whether the capacity is rounded to whole cores, halves up.
 
     Raises
     ------
