@@ -43,7 +43,8 @@ def test_unknown_tables() -> None:
         with pytest.raises(InvalidConfiguration) as caught:
             find_table(path)
         assert str(caught.value) == (
-            f"{path}: the file name does not say which table it holds, want table to be one of {', '.join(TABLES)}"
+            f"{path}: the file name does not begin with that of a table, "
+            f"expected table to be one of {', '.join(TABLES)}"
         )
     with pytest.raises(InvalidConfiguration) as caught:
         find_table("batch_task.csv", "batch")
@@ -249,8 +250,8 @@ def test_tables_of_another_kind(put: Put) -> None:
     three = "want table to be one of machine_meta, pai_machine_spec, openb_node_list"
     with pytest.raises(InvalidConfiguration) as caught:
         alibaba.machines(path)
-    assert str(caught.value) == f"{path}: holds the table batch_task, {three}"
-    with pytest.raises(InvalidConfiguration, match=f"^table is 'openb_pod_list', {three}$"):
+    assert str(caught.value) == f"{path}: got the table batch_task, {three}"
+    with pytest.raises(InvalidConfiguration, match=f"^table: got 'openb_pod_list', {three}$"):
         alibaba.machines(path, "openb_pod_list")
     with pytest.raises(
         InvalidConfiguration, match=r"want table to be one of batch_task, pai_task_table, openb_pod_list$"
@@ -264,16 +265,16 @@ def test_machines_that_appear_twice(put: Put) -> None:
     path = put("a,CPU,96,512,0\nb,T4,96,512,2\nb,T4,96,512,2\n", "pai_machine_spec.csv")
     with pytest.raises(WorkloadError) as caught:
         alibaba.machines(path)
-    assert str(caught.value) == f"{path}: machine_id 'b' appears more than once"
+    assert str(caught.value) == f"{path}: machine_id: got 'b' more than once"
 
 
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("pai_machine_spec", "a,T4,-96,512,2", "machine_id 'a': cpu is -96.0"),
-        ("machine_meta", "m,0,0,0,-1,50,USING", "machine_id 'm': cpu is -1.0"),
-        ("batch_task", "M1,2,j_1,1,Terminated,1,2,50,-0.5", "job_id 'j_1': memory_percent is -0.5"),
-        ("openb_pod_list", PODS + "p,12000,1,1,-500,,LS,Running,5,100,20", "job_id 'p': gpu is -0.5"),
+        ("pai_machine_spec", "a,T4,-96,512,2", "machine_id 'a': cpu: got -96.0"),
+        ("machine_meta", "m,0,0,0,-1,50,USING", "machine_id 'm': cpu: got -1.0"),
+        ("batch_task", "M1,2,j_1,1,Terminated,1,2,50,-0.5", "job_id 'j_1': memory_percent: got -0.5"),
+        ("openb_pod_list", PODS + "p,12000,1,1,-500,,LS,Running,5,100,20", "job_id 'p': gpu: got -0.5"),
     ],
 )
 def test_negative_amounts(put: Put, name: str, text: str, message: str) -> None:
