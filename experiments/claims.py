@@ -226,5 +226,5 @@ def register_table(items: Sequence[RegisterItem]) -> Table:
     rows = [[one.item, one.where, one.kind, "; ".join(one.candidates), one.used, one.effect] for one in items]
     heads = ["item", "where", "", "candidates", "used", "effect"]
     silent = sum(one.kind == "not stated" for one in items)
-    folded = f"Register: {silent} details that the paper does not state, and {len(items) - silent} departures"
+    folded = f"Register: {silent} items that the paper does not state, {len(items) - silent} departures"
     return Table("Register", heads, rows, tuple(range(1, 6)), folded=folded)

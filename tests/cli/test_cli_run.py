@@ -142,7 +142,7 @@ def test_a_stream_that_nobody_keeps_leaves_nothing(
     [
         (["--agent", "esy"], "no batch agent 'esy' (did you mean 'easy'?); there are fcfs, lcfs, sjf"),
         (["--agent", "easy-nope"], "no priority 'nope'; there are fcfs"),
-        (["--trace", "lubln"], "lubln: no such file, nor a generated workload"),
+        (["--trace", "lubln"], "lubln: no such file or generated workload"),
         (["--cores", "0"], "--cores is 0"),
         (["--jobs", "0"], "--jobs is 0"),
         (["--load", "0"], "load is 0.0"),
