@@ -401,10 +401,10 @@ def test_reproduce_runs_all_papers_each_in_its_own_directory(
         (["reproduce", "osdec", "--only", "table9"], "no experiment table9: osdec has table1"),
         (
             ["experiment", "run", "osdec", "table9"],
-            "osdec has no experiment 'table9' (did you mean 'table4'?); there are table1",
+            "unknown experiment 'table9' of osdec (did you mean 'table4'?); expected one of table1",
         ),
         (["experiment", "run", "nothing", "table1"], "no paper 'nothing'"),
-        (["experiment", "report", "osdec", "--out", "nowhere"], "no experiment of osdec has left anything in nowhere"),
+        (["experiment", "report", "osdec", "--out", "nowhere"], "no experiment of osdec has results in nowhere"),
         (["experiment", "status"], "of which paper"),
     ],
 )

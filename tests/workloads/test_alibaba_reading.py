@@ -184,7 +184,7 @@ BROKEN = [
     (with_field("instance_num", "2.5"), "column instance_num: got '2.5', expected a whole number"),
     (
         with_field("instance_num", "9" * 400),
-        f"column instance_num: got '{'9' * 37}...', want a whole number from -1e15 to 1e15",
+        f"column instance_num: got '{'9' * 37}...', expected a whole number from -1e15 to 1e15",
     ),
     (with_field("job_name", ""), "column job_name: got '', expected text"),
     (TASK.replace(b"j_1", b"j\x001"), "got byte 0x00 at position 7, expected UTF-8 text without quotation marks"),
@@ -237,7 +237,7 @@ def test_the_line_is_right_in_a_late_batch(tmp_path: Path, batch_rows: int, brok
         (NODES.replace(b"memory_mib", b"memory"), "column 3: got 'memory', expected 'memory_mib'"),
         (NODES[:-6], "got 4 columns, expected 5: sn,cpu_milli,memory_mib,gpu,model"),
         (NODES + b",rack", "got 6 columns, expected 5: sn,cpu_milli,memory_mib,gpu,model"),
-        (b"\xff" * 50, f"column 1: got '{'�' * 37}...', want 'sn'"),
+        (b"\xff" * 50, f"column 1: got '{'�' * 37}...', expected 'sn'"),
     ],
 )
 def test_wrong_headers(tmp_path: Path, header: bytes, message: str) -> None:

@@ -48,7 +48,7 @@ def test_unknown_tables() -> None:
         )
     with pytest.raises(InvalidConfiguration) as caught:
         find_table("batch_task.csv", "batch")
-    assert str(caught.value) == f"table is 'batch', want table to be one of {', '.join(TABLES)}"
+    assert str(caught.value) == f"table: got 'batch', expected table to be one of {', '.join(TABLES)}"
     assert find_table("tasks.csv", "batch_task") is TABLES["batch_task"]
 
 
@@ -247,14 +247,14 @@ def test_requests_of_2023(put: Put) -> None:
 
 def test_tables_of_another_kind(put: Put) -> None:
     path = put("M1,10,j_1,1,Terminated,100,160,50.0,0.39\n", "batch_task.csv")
-    three = "want table to be one of machine_meta, pai_machine_spec, openb_node_list"
+    three = "expected table to be one of machine_meta, pai_machine_spec, openb_node_list"
     with pytest.raises(InvalidConfiguration) as caught:
         alibaba.machines(path)
     assert str(caught.value) == f"{path}: got the table batch_task, {three}"
     with pytest.raises(InvalidConfiguration, match=f"^table: got 'openb_pod_list', {three}$"):
         alibaba.machines(path, "openb_pod_list")
     with pytest.raises(
-        InvalidConfiguration, match=r"want table to be one of batch_task, pai_task_table, openb_pod_list$"
+        InvalidConfiguration, match=r"expected table to be one of batch_task, pai_task_table, openb_pod_list$"
     ):
         alibaba.requests(path, "pai_job_table")
     with pytest.raises(InvalidConfiguration, match="the file name does not say which table it holds"):
@@ -282,4 +282,4 @@ def test_negative_amounts(put: Put, name: str, text: str, message: str) -> None:
     use = alibaba.requests if "task" in name or "pod" in name else alibaba.machines
     with pytest.raises(WorkloadError) as caught:
         use(path)
-    assert str(caught.value) == f"{path}: {message}, want at least 0"
+    assert str(caught.value) == f"{path}: {message}, expected >= 0"

@@ -113,7 +113,7 @@ BROKEN: list[tuple[Any, str]] = [
     (job(1.5), "jobs[1]: id: got 1.5, expected an integer or a string"),
     (job(2, subtime=None), "jobs[1]: subtime: got nothing, expected a number"),
     (job(2, subtime=1e16), "jobs[1]: subtime: got 1e+16, expected a number from -1e15 to 1e15"),
-    (job(2, walltime=10**400), f"jobs[1]: walltime is 1{'0' * 36}..., want a number between -1e15 and 1e15"),
+    (job(2, walltime=10**400), f"jobs[1]: walltime: got 1{'0' * 36}..., expected a number from -1e15 to 1e15"),
     (job(2, res=None), "jobs[1]: res: got nothing, expected a number"),
     (job(2, "none"), "jobs[1]: profile: got 'none', expected the name of one of the profiles"),
     (

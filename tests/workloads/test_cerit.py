@@ -125,7 +125,7 @@ def test_what_is_missing(log: Path, tmp_path: Path) -> None:
     plain = tmp_path / "plain.swf"
     plain.write_text("1 0 0 5 1 -1 -1 1 5 -1 1 1 -1 -1 -1 -1 -1 -1\n")
     assert not cerit.is_such(plain)
-    with pytest.raises(InvalidConfiguration, match="tells no nodes"):
+    with pytest.raises(InvalidConfiguration, match="the log describes no nodes"):
         registry.load(str(plain), nodes="log")
     with pytest.raises(InvalidConfiguration, match="cannot be streamed"):
         registry.load(str(log), nodes="log", stream=True)

@@ -112,7 +112,7 @@ def test_dealt_jobs_and_what_is_refused() -> None:
         closed_loop([job._replace(user_id=-1) for job in jobs])
     with pytest.raises(WorkloadError, match="two have the same id"):
         closed_loop([jobs[0], jobs[0]])
-    with pytest.raises(InvalidConfiguration, match="waiting_time has 1 values, there are 60 jobs"):
+    with pytest.raises(InvalidConfiguration, match="waiting_time: got 1 values, expected 60, one per job"):
         closed_loop(jobs, [1.0])
     with pytest.raises(InvalidConfiguration, match="session_gap is -1"):
         closed_loop(jobs, session_gap=-1)

@@ -81,7 +81,7 @@ def test_names_of_ones_own() -> None:
     ):
         job_table.jobs_from(columns, names={"cores": "ncpus"})
     assert refusal(lambda: job_table.jobs_from(columns, names={"run_time": "gone"})) == (
-        "table: has no column gone, which names takes for run_time"
+        "table: has no column gone, which names maps to run_time"
     )
 
 
@@ -125,7 +125,7 @@ def test_dates_and_numbers_of_submission_and_start() -> None:
             "table: got dates in submission_time and numbers in starting_time, expected the same in both"
         )
         table = make(OURS | {"starting_time": dates})
-        assert "starting_time holds dates, and submission_time numbers" in refusal(
+        assert "got dates in starting_time and numbers in submission_time" in refusal(
             lambda table=table: job_table.jobs_from(table)
         )
         table = make(OURS | {"submission_time": dates, "starting_time": [None, None]})
