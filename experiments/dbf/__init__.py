@@ -1,4 +1,4 @@
-"""Figures 3 to 7 of the DBF paper: fixed rules, DBF and SchedInspector as published, and desim's own agents.
+"""Figures 3 to 7 of the DBF paper: fixed rules, DBF and SchedInspector as printed, and desim's own agents.
 
 Wang, Harwood and Rodriguez, "Deep Back-Filling: a Split Window Technique for Deep Online Cluster Job Scheduling".
 """

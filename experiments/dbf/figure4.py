@@ -1,4 +1,4 @@
-"""Figure 4: fixed rules, inspectors, DBF as published, and desim's own agents."""
+"""Figure 4: fixed rules, inspectors, DBF as printed, and desim's own agents."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Figure4(Study):
         }
         order = sorted(rows, key=lambda row: estimates[named(SHOWN)[SHOWN[0]]][row].mean)
         colors = {row: styles[kinds[row]].color for row in rows}
-        caption = "Online: rules, inspectors, DBF as published, and desim's agents; means with 95 % intervals."
+        caption = "Online: rules, inspectors, DBF as printed, and desim's agents; means with 95 % intervals."
         yield Drawing("figure4.png", caption, draw_rows(order, estimates, {}, colors))
 
 

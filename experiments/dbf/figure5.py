@@ -34,7 +34,7 @@ def panel_name(size: int) -> str:
 
 @dataclass(frozen=True)
 class Figure5(Study):
-    """Rules without learning that see only a window, and DBF as published for windows with trained weights.
+    """Rules without learning that see only a window, and DBF as printed for windows with trained weights.
 
     Attributes
     ----------
@@ -73,7 +73,7 @@ class Figure5(Study):
                 yield value_table(frame, panel, metric, title, better="lower")
         yield Paragraph(PAPER)
         panels = dict.fromkeys(frame.without_curves().panels, "slots at the tail")
-        what = "Splits of windows: rules that see only the window, and DBF as published."
+        what = "Splits of windows: rules that see only the window, and DBF as printed."
         rows = (*IN_WINDOW, DBF)
         saved = facets(frame, named(SAVED), panels, rows=rows, logarithmic=SAVED, width=2.6, height=2.6)
         yield Drawing("figure5.png", f"{what} Means with 95 % intervals.", saved)

@@ -49,7 +49,7 @@ RULES = {
 """Rules that see the whole queue; the first three are the paper's, whose SJF starts the job with fewest cores."""
 
 DBF_WINDOWS = ((20, 0), (19, 1), (10, 10))
-"""Windows with trained weights of DBF as published: numbers of slots at the head and at the tail."""
+"""Windows with trained weights of DBF as printed: numbers of slots at the head and at the tail."""
 
 
 def trained(policy: str) -> Choice:
@@ -58,7 +58,7 @@ def trained(policy: str) -> Choice:
 
 
 def dbf_rows() -> dict[str, Choice]:
-    """Return DBF as published, with the windows for which weights are available."""
+    """Return DBF as printed, with the windows for which weights are available."""
     there = pretrained_names("dbf")
     names = {f"dbf {head}-{tail}": f"dbf-m{head + tail}-t{tail}" for head, tail in DBF_WINDOWS}
     return {row: trained(f"dbf:{name}") for row, name in names.items() if name in there}

@@ -143,7 +143,7 @@ def episode(workload: str, number: int, num_jobs: int, arrivals: Arrivals) -> Ba
     Raises
     ------
     InvalidConfiguration
-        If the workload does not have so many episodes.
+        If the workload has fewer episodes.
     """
     most = num_episodes(workload, num_jobs)
     if not 0 <= number < most:

@@ -1,7 +1,7 @@
 """The experiments of "Scheduling Multi-Server Jobs with Sublinear Regrets via Online Learning" (arXiv 2305.06572).
 
 Each module is a figure or table of section 4. ``python -m desim.experiments.ogasched.figure2 --quick`` runs one;
-``desim reproduce ogasched`` runs all of them. The first agent is algorithm 1 as published; further agents lead from it
+``desim reproduce ogasched`` runs all of them. The first agent is algorithm 1 as printed; further agents lead from it
 step by step to ours. ``register.toml`` lists what the paper does not state, such as machines and units.
 """
 

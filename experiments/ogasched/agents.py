@@ -40,7 +40,7 @@ CONTENTIONS: tuple[float, ...] = (0.1, 0.5, 1.0, 5.0, 10.0, 20.0)
 """Contention levels of figures 3 (c) and 6; the paper states where they begin."""
 
 PRINTED = "OGASched"
-"""Row of algorithm 1 as published, in the reading closest to the paper's rewards: jobs are seen first, all
+"""Row of algorithm 1 as printed, in the reading closest to the paper's rewards: jobs are seen first, all
 ports take part in the loop, and those without a job are set to 0 after it."""
 
 RULES: Mapping[str, str] = {

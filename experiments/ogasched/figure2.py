@@ -58,7 +58,7 @@ class Figure2(OGAStudy):
                 f"{FIGURE_2.num_slots:,} slots and {self.long_seeds} seeds."
             )
         words = {METRIC: "average reward", "average_gain": "gain", "average_overhead": "overhead"}
-        title = f"lead of {PRINTED} as published, percent [paper]"
+        title = f"lead of {PRINTED} as printed, percent [paper]"
         for panel, column in ((PANEL, "shorter"), (LONG, COLUMN)):
             leads = {row: {column: lead} for row, lead in FIGURE_2_LEADS.items()}
             yield metric_table(frame, panel, column, words, f"{panel}: means per slot")

@@ -35,7 +35,7 @@ class Figure5(OGAStudy):
             yield Paragraph(f"Runs have {self.shorter(LARGE).num_slots:,} slots; the paper has {LARGE.num_slots:,}.")
         words = {METRIC: "average reward", "average_gain": "gain", "average_overhead": "overhead"}
         yield metric_table(frame, PANEL, COLUMN, words, "Means per slot")
-        yield lead_table(frame, PANEL, METRIC, PRINTED, f"Lead of {PRINTED} as published, percent")
+        yield lead_table(frame, PANEL, METRIC, PRINTED, f"Lead of {PRINTED} as printed, percent")
         curve = f"{PANEL}, {COLUMN} by slot"
         figure = facets(frame, {METRIC: "running average reward"}, {curve: "slot"}, width=7.0, height=3.6)
         yield Drawing("figure5.png", "Running average reward: means over seeds.", figure)

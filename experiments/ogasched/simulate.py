@@ -112,7 +112,7 @@ def perform(run: Run) -> dict[str, Any]:
     -------
     dict
         ``average_reward``, ``average_gain``, ``average_overhead`` per slot; ``until_1000`` and so on, the average
-        reward of the first slots; for algorithm 1 as published, ``above_request`` and ``above_capacity``, percentages
+        reward of the first slots; for algorithm 1 as printed, ``above_request`` and ``above_capacity``, percentages
         of slots that violate constraints (5) and (6), ``excess_request``, the mean percentage of allocated amounts that
         exceeds requests, and ``worst_request``, the largest excess in percent of a request; ``defined_slots``, the
         slots before a reward was not a number; ``valid``, None if unchecked; and the running average reward as a curve

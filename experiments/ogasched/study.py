@@ -129,7 +129,7 @@ def reward_tables(
             for row, by_column in values.items()
             if row != PRINTED
         }
-        title = f"{panel}: lead of {PRINTED} as published, percent" + (" [paper]" if values else "")
+        title = f"{panel}: lead of {PRINTED} as printed, percent" + (" [paper]" if values else "")
         yield lead_table(frame, panel, METRIC, PRINTED, title, printed=leads)
     marks: dict[tuple[str, str], Printed] = {(panel, METRIC): values for panel, values in papers.items()}
     marks |= {
@@ -147,7 +147,7 @@ def reward_tables(
 
 
 def steps_table(frame: Frame) -> Table:
-    """Return all cells of table III: the paper's reward, that of algorithm 1 as published, and of each step to ours."""
+    """Return all cells of table III: the paper's reward, that of algorithm 1 as printed, and of each step to ours."""
     rows = []
     for panel, columns in PARAMETERS.items():
         for column in columns:
@@ -156,5 +156,5 @@ def steps_table(frame: Frame) -> Table:
                 for row in (*STEPS, *RULES)
             ]
             rows.append([f"{panel} {column}", short(printed(panel)[PRINTED].get(column)), *cells])
-    heads = ["", "OGASched in the paper", "as published", *list(STEPS)[1:], *RULES]
+    heads = ["", "OGASched in the paper", "as printed", *list(STEPS)[1:], *RULES]
     return Table("Table III: the paper, the published algorithm, and the steps to ours", heads, rows)

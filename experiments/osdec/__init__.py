@@ -1,4 +1,4 @@
-"""Tables 1, 2 and 4 and figure 4 of the OSDEC paper, with its agents as published, and held-out workloads.
+"""Tables 1, 2 and 4 and figure 4 of the OSDEC paper, with its agents as printed, and held-out workloads.
 
 Dong et al., "An Advanced Reinforcement Learning Framework for Online Scheduling of Deferrable Workloads in Cloud
 Computing".

@@ -48,7 +48,7 @@ LEARNED: Mapping[str, str] = {
     "PPO+Att+AuxL": "osdec-table-1-ppo-att-auxl",
     "OSDEC": "osdec-table-1",
 }
-"""Learned agents of the paper, and their weights in desim: as published, trained on the workload of table 1."""
+"""Learned agents of the paper, and their weights in desim: as printed, trained on the workload of table 1."""
 
 METRICS = ("utilization", "time_delay", "violation_penalty", "total_reward")
 """Metrics of a run, in core-slots; "utilization" is the paper's name for the revenue."""

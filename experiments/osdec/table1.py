@@ -1,4 +1,4 @@
-"""Table 1: utilization, time delay and total reward of the paper's rules and of its agents as published."""
+"""Table 1: utilization, time delay and total reward of the paper's rules and of its agents as printed."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Workloads of the held-out study: real traces of capacity or of jobs and capacity, and generated ones.
 
-The jobs for a trace of capacities are those of the fluctuating workload, so many that they do not all fit.
+The jobs for a trace of capacities are those of the fluctuating workload; they are too many to all fit.
 """
 
 from __future__ import annotations

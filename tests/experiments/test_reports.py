@@ -185,7 +185,7 @@ def test_settings_are_parsed_and_say_where_files_go(tmp_path: Path) -> None:
 
 
 def test_description_is_the_first_line_without_an_import() -> None:
-    wanted = "Table 1: utilization, time delay and total reward of the paper's rules and of its agents as published."
+    wanted = "Table 1: utilization, time delay and total reward of the paper's rules and of its agents as printed."
     assert description_of("desim.experiments.osdec.table1") == wanted
     assert description_of("no_such_module") == ""
 

@@ -5,7 +5,7 @@ The file holds ``nb_res`` (number of resources of the machine), ``jobs``, a list
 known only for profiles of type ``delay``. If a ``walltime`` is missing or not positive, the run time
 replaces it. An optional ``user_id`` of a job is kept.
 
-Integer ids are kept. Of ids such as ``"w0!12"``, the trailing number is kept if all ids then
+Integer ids are kept. For ids such as ``"w0!12"``, the trailing number is kept if all ids then
 remain distinct; otherwise, all jobs are numbered from 0 in the order of the file.
 
 Reference: P.-F. Dutot et al., "Batsim: a realistic language-independent resources and jobs
