@@ -1,1 +1,1 @@
-"""Tables and figures of the papers that desim reproduces, one module each."""
+"""Reproductions of papers: one package per paper, one module per table or figure."""

@@ -1,7 +1,7 @@
-"""What a study shows: paragraphs, tables, figures, and frames.
+"""Blocks of a study's report: paragraphs, tables, figures and frames.
 
-A study yields blocks. The terminal shows them as they come, an account keeps them, and reports and pages of the
-documentation are made of the same blocks.
+A study yields blocks. The terminal shows them as they come, an account stores them, and reports and pages of the
+documentation are made from them.
 """
 
 from __future__ import annotations
@@ -44,23 +44,23 @@ DOTS_PER_INCH = 150
 
 @dataclass(frozen=True)
 class Fault:
-    """Something that must not be, such as records that are not valid: the program ends with a status that is not 0."""
+    """Error in the results, such as invalid records; the program then ends with a nonzero exit status."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Runs:
-    """A sweep that came before: runs that were performed, those that were stored already, and what all of them took.
+    """Summary of a sweep: runs performed now, runs stored before, and the time of all runs.
 
     Attributes
     ----------
     title : str
         Name of the sweep.
     performed, stored : int
-        Numbers of runs.
+        Numbers of runs performed now, and stored before.
     seconds : float
-        Of all runs, one after another.
+        Total time of all runs, in seconds.
     """
 
     title: str
@@ -70,22 +70,22 @@ class Runs:
 
     @classmethod
     def of(cls, outcomes: Outcomes) -> Runs:
-        """Return it of what a sweep has brought."""
+        """Return the summary of the outcomes of a sweep."""
         return cls(outcomes.title, outcomes.performed, outcomes.stored, outcomes.seconds)
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure.
+    """Figure with a caption.
 
     Attributes
     ----------
     file : str
         Name of its file in the directory of the study.
     caption : str
-        What it shows.
+        Caption of the figure.
     figure : Figure, optional
-        What is written into the file.
+        Figure to be written to the file.
     """
 
     file: str
@@ -93,7 +93,7 @@ class Drawing:
     figure: Figure | None = None
 
     def write(self, directory: Path) -> None:
-        """Write the file, all or nothing."""
+        """Write the file completely or not at all."""
         figure = self.figure
         assert figure is not None
         directory.mkdir(parents=True, exist_ok=True)
@@ -109,15 +109,15 @@ KINDS: dict[str, type[Block]] = {
 
 
 def stored(block: Block) -> dict[str, Any]:
-    """Return a block in plain values; figures and data have files of their own."""
+    """Return a block as plain values; figures and frames are stored in separate files."""
     if isinstance(block, Drawing):
         block = replace(block, figure=None)
-    assert not isinstance(block, Frame), "a frame has a file of its own"
+    assert not isinstance(block, Frame), "a frame is stored in a separate file"
     return {"kind": type(block).__name__.lower(), **plain(asdict(block))}
 
 
 def restored(content: Mapping[str, Any]) -> Block:
-    """Return the block that was stored."""
+    """Return a stored block."""
     values = dict(content)
     kind = KINDS[values.pop("kind")]
     if kind is Table:
@@ -126,7 +126,7 @@ def restored(content: Mapping[str, Any]) -> Block:
 
 
 def print_block(block: Block) -> None:
-    """Show a block on the terminal, if it has anything to read."""
+    """Print a block on the terminal, if it has text."""
     match block:
         case Paragraph(text) | Fault(text):
             print_text(text)
@@ -143,11 +143,11 @@ def _shown(cell: Cell) -> str | Text:
     return Text(cell.text) if cell.bold else cell.text
 
 
-# -- numbers in words -------------------------------------------------------------------------------
+# -- numbers as text --------------------------------------------------------------------------------
 
 
 def short(value: float | None) -> str:
-    """Return a number with four digits or more; a dash for what is not a number."""
+    """Return a number with at least four digits; a dash if it is missing or not finite."""
     if value is None or not math.isfinite(value):
         return "–"
     digits = max(0, 3 - math.floor(math.log10(abs(value)))) if value else 0
@@ -155,19 +155,19 @@ def short(value: float | None) -> str:
 
 
 def with_interval(estimate: Estimate | None, digits: int | None = None) -> str:
-    """Return a mean with half the width of its interval, such as ``"3,105 ± 20"``.
+    """Return a mean with the half-width of its interval, such as ``"3,105 ± 20"``.
 
     Parameters
     ----------
     estimate : Estimate or None
-        Nothing, or a mean that may not be a number.
+        Mean with its interval; may be missing or not finite.
     digits : int, optional
-        Digits after the point, with a sign before; as many as four significant ones without, if left out.
+        Digits after the decimal point, for a number with a sign. Default: four significant digits without a sign.
 
     Returns
     -------
     str
-        A dash for what is not a number.
+        Text; a dash if the mean is missing or not finite.
     """
     if estimate is None or not math.isfinite(estimate.mean):
         return "–"

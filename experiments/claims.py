@@ -1,4 +1,4 @@
-"""What a paper says beside what was measured: fixed rules first, then claims, with verdicts that cut both ways."""
+"""Claims of papers compared with measurements: calibration of fixed rules first, then claims with verdicts."""
 
 from __future__ import annotations
 
@@ -29,27 +29,27 @@ __all__ = [
 Verdict = Literal["reproduced", "reproduced in order only", "not reproduced", "cannot be judged here"]
 
 REGISTER_FILE = "register.toml"
-"""Name of the register in the package of a paper's studies."""
+"""Name of the register file in the package of a paper's studies."""
 
 KINDS = ("not stated", "departure")
 
 
 @dataclass(frozen=True)
 class FixedRule:
-    """A number that a paper states of a rule without learning: it pins down workload and metric.
+    """Number that a paper states for a rule without learning; it calibrates workload and metric.
 
     Attributes
     ----------
     rule : str
-        The rule.
+        Name of the rule.
     setting : str
         Workload and place in the paper.
     metric : str
-        What was measured, with its unit.
+        Name of the metric, with its unit.
     paper : float
-        The paper's number, not 0.
+        Number in the paper, not 0.
     ours : Estimate
-        Ours.
+        Measured number.
     within : float
         Largest distance that counts as calibrated, in percent of the paper's number.
     """
@@ -63,41 +63,41 @@ class FixedRule:
 
     @property
     def distance(self) -> float:
-        """By how many percent of the paper's number ours is above it."""
+        """Difference of the measured number from the paper's, in percent of the paper's."""
         return 100.0 * (self.ours.mean - self.paper) / abs(self.paper)
 
     @property
     def is_calibrated(self) -> bool:
-        """Whether ours is near enough, above or below."""
+        """Whether the distance is at most `within`, above or below."""
         return abs(self.distance) <= self.within
 
     @property
     def verdict(self) -> str:
-        """The same in words."""
+        """Whether the rule is calibrated, as text."""
         return f"matches within {self.within:g} %" if self.is_calibrated else "not calibrated"
 
 
 @dataclass(frozen=True)
 class Claim:
-    """Something that a paper claims, and what was measured here.
+    """Claim of a paper, and the corresponding measurement.
 
     Attributes
     ----------
     what : str
-        The claim, with the unit of its number.
+        Text of the claim, with the unit of its number.
     paper : float or str
-        The paper's number; or a few words if it states an order only.
+        Number in the paper, or a few words if it states only an order.
     ours : Estimate or str
-        What was measured, in the same unit; or a few words.
+        Measured value in the same unit, or a few words.
     tolerance : float
-        Distance between the paper's number and our interval that still counts as the same, in the unit of the claim;
-        papers print digits and samples of their own.
+        Distance between the paper's number and our interval that still counts as equal, in the unit of the claim;
+        papers print rounded numbers from their own samples.
     in_order : bool, optional
-        Whether the order or direction that the paper claims shows here; None if it claims none.
+        Whether the order or direction in the paper also holds here; None if the paper claims none.
     is_judged : bool
-        Whether it can be judged at all: the fixed rules of its workload are calibrated, and the agent was trained.
+        Whether the claim can be judged: the fixed rules of its workload are calibrated, and the agent was trained.
     reason : str
-        Why the verdict is what it is, in a sentence.
+        Reason for the verdict, in one sentence.
     """
 
     what: str
@@ -110,9 +110,10 @@ class Claim:
 
     @property
     def verdict(self) -> Verdict:
-        """What holds of the claim; more than the paper has is as much a miss as less.
+        """Verdict on the claim; exceeding the paper's number counts as a miss, just like falling short.
 
-        An interval that holds the paper's number, and is wider than that and than the tolerance, decides nothing.
+        An interval that contains the paper's number, but is wider than both this number and the tolerance, is too wide
+        to judge the claim.
         """
         if not self.is_judged or (isinstance(self.ours, Estimate) and not math.isfinite(self.ours.mean)):
             return "cannot be judged here"
@@ -126,7 +127,7 @@ class Claim:
 
 
 def claims_table(claims: Sequence[Claim]) -> Table:
-    """Return the claims of a paper as the table that opens its report."""
+    """Return the claims of a paper as the table at the beginning of its report."""
     rows: list[list[str | Cell]] = [
         [
             claim.what,
@@ -137,11 +138,11 @@ def claims_table(claims: Sequence[Claim]) -> Table:
         ]
         for claim in claims
     ]
-    return Table("What the paper claims", ["claim", "paper", "here", "verdict", "why"], rows, (1, 3, 4))
+    return Table("Claims of the paper", ["claim", "paper", "here", "verdict", "why"], rows, (1, 3, 4))
 
 
 def fixed_rules_table(rules: Sequence[FixedRule]) -> Table:
-    """Return the numbers of fixed rules as a table."""
+    """Return the numbers of the fixed rules as a table."""
     rows: list[list[str | Cell]] = [
         [
             rule.rule,
@@ -160,22 +161,22 @@ def fixed_rules_table(rules: Sequence[FixedRule]) -> Table:
 
 @dataclass(frozen=True)
 class RegisterItem:
-    """Something that a paper does not state, or in which its text forces a departure.
+    """Detail that a paper does not state, or in which it cannot be followed.
 
     Attributes
     ----------
     item : str
-        What is open.
+        Name of the detail.
     where : str
         Place in the paper.
     kind : {"not stated", "departure"}
-        Whether the paper is silent, or cannot be followed.
+        Whether the paper does not state it, or cannot be followed.
     candidates : list of str
-        Readings that are possible.
+        Possible readings.
     used : str
-        The reading that the study uses.
+        Reading that the study uses.
     effect : str
-        What it changes in the headline, as far as that was measured.
+        Measured effect on the main results.
     """
 
     item: str
@@ -192,17 +193,17 @@ def read_register(package: str) -> list[RegisterItem]:
     Parameters
     ----------
     package : str
-        Of its studies, such as ``"desim.experiments.osdec"``.
+        Package of its studies, such as ``"desim.experiments.osdec"``.
 
     Returns
     -------
     list of RegisterItem
-        In the order of the file; empty if the package has none.
+        Items in the order of the file; empty if the package has no register.
 
     Raises
     ------
     InvalidConfiguration
-        If an item lacks a field, has another one, or is of an unknown kind.
+        If an item lacks a field, has an unknown field, or has an unknown kind.
     """
     path = files(package) / REGISTER_FILE
     if not path.is_file():

@@ -1,4 +1,4 @@
-"""Figures of studies: facets of a frame, axes, points with intervals, a legend for all."""
+"""Figures of studies: facets of a frame, axes, points with intervals, and a common legend."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ __all__ = [
 ]
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "h", "p")
-"""Markers of agents, by their place in a table."""
-#: Axes with a row an agent that stand beside each other.
+"""Markers of agents, by their position in a table."""
+#: Largest number of axes next to each other, if each has one row per agent.
 MOST_ACROSS = 3
-#: Columns above which points become a line, and intervals a band.
+#: Number of columns above which points become a line, and intervals a band.
 MOST_POINTS = 16
 LEAST_FOR_BAND = 3
-#: Numbers that are so many times as large at the end stand on a logarithmic axis.
+#: Ratio of the last to the first number from which an axis is logarithmic.
 DECADE = 8.0
-#: Points of different rows stand side by side within this share of the axis.
+#: Share of the axis within which points of different rows are set apart.
 SPREAD = 0.03
-#: Labels of the ticks take this share of the axis.
+#: Share of the axis that a tick label takes.
 NAME_WIDTH = 0.085
-#: How the numbers of a paper are drawn.
+#: Style of a paper's numbers.
 PAPER: dict[str, Any] = {"linewidth": 0.7, "linestyle": ":", "marker": "o", "markersize": 5, "markerfacecolor": "white"}
 
 
@@ -54,14 +54,14 @@ def new_figure(rows: int, columns: int, *, width: float, height: float, turn: bo
     rows, columns : int
         Shape of the array of axes.
     width, height : float
-        Of one axes, in inches.
+        Size of each axes, in inches.
     turn : bool
-        Draw the rows beside each other.
+        Whether to draw the rows next to each other.
 
     Returns
     -------
     tuple of Figure and numpy.ndarray
-        The axes have the shape (rows, columns).
+        Figure, and an array of axes of shape (rows, columns).
     """
     from matplotlib.figure import Figure
 
@@ -83,32 +83,32 @@ def facets(
     width: float = 3.6,
     height: float = 2.8,
 ) -> Figure:
-    """Draw metrics of panels against their columns: axes in a row per metric and a column per panel, one line per row.
+    """Draw metrics of panels against their columns: one row of axes per metric, one column per panel, one line per row.
 
     Parameters
     ----------
     frame : Frame
-        What was measured. Columns that are numbers stand at their places, others side by side; many columns are
+        Measurements. Columns that are numbers stand at their values, others side by side; many columns are
         drawn as a line with a band.
     metrics : mapping of str to str
         Names of metrics, and labels of the y axes.
     panels : mapping of str to str
         Names of panels, and labels of the x axes.
     rows : sequence of str
-        The rows that are shown, which fixes their styles; all of them if left out.
+        Rows to draw, in an order that determines their styles. Default: all.
     printed : mapping of (panel, metric) to mapping, optional
-        The paper's numbers by row and column: hollow circles on dotted lines.
+        Numbers of the paper by row and column, drawn as hollow circles on dotted lines.
     logarithmic : sequence of str
         Metrics with a logarithmic y axis.
     titles : mapping of str to str, optional
-        Titles of panels where their names will not do.
+        Titles of panels. Default: their names.
     width, height : float
-        Of one axes, in inches.
+        Size of each axes, in inches.
 
     Returns
     -------
     Figure
-        With one legend below.
+        Figure with one legend below all axes.
     """
     from matplotlib.lines import Line2D
 
@@ -151,7 +151,7 @@ def _draw_facet(
     *,
     papers: Printed,
 ) -> None:
-    """Draw a metric of a panel against its columns; rows have a style and a marker."""
+    """Draw a metric of a panel against its columns; each row has a style and a marker."""
     columns = frame.columns(panel)
     places, is_logarithmic = _places(columns)
     if is_logarithmic:
@@ -181,7 +181,7 @@ def _draw_facet(
 
 
 def _draw_band(ax: Axes, places: np.ndarray, estimates: Sequence[Estimate], look: Mapping[str, Any]) -> None:
-    """Draw a line, and its intervals as a band; those of two values are as wide as the figure, and say nothing."""
+    """Draw a line with its intervals as a band, unless they come from two values, whose intervals are too wide."""
     means = np.array([one.mean for one in estimates])
     halves = np.array([one.half_width if one.num_values >= LEAST_FOR_BAND else 0.0 for one in estimates])
     ax.plot(places, means, **look)
@@ -189,7 +189,7 @@ def _draw_band(ax: Axes, places: np.ndarray, estimates: Sequence[Estimate], look
 
 
 def _places(columns: Sequence[str]) -> tuple[np.ndarray, bool]:
-    """Return where columns stand on an axis, and whether it is a logarithmic one."""
+    """Return the positions of columns on an axis, and whether the axis is logarithmic."""
     try:
         places = np.array([float(column) for column in columns])
     except ValueError:
@@ -200,7 +200,7 @@ def _places(columns: Sequence[str]) -> tuple[np.ndarray, bool]:
 
 
 def _moved(places: np.ndarray, offset: float, is_logarithmic: bool) -> np.ndarray:
-    """Move places by a share of the axis."""
+    """Return positions moved by a share of the axis."""
     if len(places) < 2:
         return places + offset
     moved = (
@@ -210,34 +210,34 @@ def _moved(places: np.ndarray, offset: float, is_logarithmic: bool) -> np.ndarra
 
 
 def draw_estimates(ax: Axes, places: np.ndarray, estimates: Sequence[Estimate], **style: Any) -> None:
-    """Draw means with their intervals.
+    """Draw means with their intervals on given axes.
 
     Parameters
     ----------
     ax : Axes
-        Where.
+        Axes to draw on.
     places : numpy.ndarray
-        On the x axis.
+        Positions on the x axis.
     estimates : sequence of Estimate
-        One a place; an interval that is not known is not drawn.
+        One estimate per position; unknown intervals are not drawn.
     **style
-        As for ``Axes.errorbar``.
+        Style, as for ``Axes.errorbar``.
     """
     halves = np.nan_to_num([estimate.half_width for estimate in estimates])
     ax.errorbar(places, [estimate.mean for estimate in estimates], yerr=halves, **style)
 
 
 def readable_names(places: np.ndarray, names: Sequence[str], least: float) -> list[str]:
-    """Return the names of marks of an axis, blank where they would touch: the last one stays, and what has room.
+    """Return the labels of an axis' marks, blank where they would overlap; the last one is always kept.
 
     Parameters
     ----------
     places : numpy.ndarray
-        Of the marks, ascending, in the scale of the axis.
+        Positions of the marks, ascending, in the scale of the axis.
     names : sequence of str
-        What stands at them.
+        Labels of the marks.
     least : float
-        Room that a name takes, as a share of the distance from the first mark to the last.
+        Width of a label, as a share of the distance from the first mark to the last.
     """
     room = least * (places[-1] - places[0])
     shown: list[str] = []
@@ -250,21 +250,21 @@ def readable_names(places: np.ndarray, names: Sequence[str], least: float) -> li
 
 
 def line_handles(rows: Sequence[str], styles: Mapping[str, LineStyle], markers: Sequence[str]) -> list[Line2D]:
-    """Return what stands for the lines of agents in a legend.
+    """Return the legend handles of the agents' lines.
 
     Parameters
     ----------
     rows : sequence of str
-        The agents.
+        Agents.
     styles : mapping of str to LineStyle
-        Their colours and dashes.
+        Colours and dashes of the agents.
     markers : sequence of str
-        Their markers; agents that these do not suffice for are left out.
+        Markers of the agents; agents beyond the last marker are left out.
 
     Returns
     -------
     list of Line2D
-        In order.
+        Handles in the order of the agents.
     """
     from matplotlib.lines import Line2D
 
@@ -281,11 +281,11 @@ def legend_below(figure: Figure, handles: Sequence[Any], labels: Sequence[str], 
     Parameters
     ----------
     figure : Figure
-        With a constrained layout.
+        Figure with a constrained layout.
     handles, labels : sequence
-        Its entries.
+        Handles and labels of the entries.
     columns : int
-        How many stand beside each other.
+        Number of entries next to each other.
     """
     figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=9)
 
@@ -296,23 +296,23 @@ def draw_rows(
     papers: Mapping[str, Mapping[str, float]],
     colors: Mapping[str, Any],
 ) -> Figure:
-    """Draw one row an agent and one axes a metric: means with their intervals, and a paper's figures beside them.
+    """Draw one row per agent and one axes per metric: means with intervals, and the numbers of a paper.
 
     Parameters
     ----------
     rows : sequence of str
-        The agents, from above.
+        Agents, from top to bottom.
     metrics : mapping of str to mapping of str to Estimate
-        By label of an x axis, and agent.
+        Estimates by label of the x axis, and then by agent.
     papers : mapping of str to mapping of str to float
-        The same of a paper, as far as it has them; hollow circles.
+        Numbers of a paper in the same form, where it has them; drawn as hollow circles.
     colors : mapping of str to colour
-        By agent.
+        Colours by agent.
 
     Returns
     -------
     Figure
-        Without a legend: the names stand beside the rows.
+        Figure without a legend; the agents' names stand next to the rows.
     """
     across = min(len(metrics), MOST_ACROSS)
     down = -(-len(metrics) // across)

@@ -1,4 +1,4 @@
-"""The studies of a paper as one thing: listed, run one by one or all together, and put into one report."""
+"""The studies of a paper as a whole: listed, run one by one or all together, and combined in a report."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ REPORT_FILE = "report.html"
 
 @dataclass(frozen=True)
 class Family:
-    """The studies of a paper, or of your own.
+    """Studies of a paper, or a custom group of studies.
 
     Attributes
     ----------
     name : str
-        A word.
+        Name of the family, one word.
     title : str
-        What is studied.
+        Subject of the studies.
     source : str
-        The paper.
+        Reference to the paper.
     package : str
-        Where the modules are. Each has a :class:`Study` that is called like the module, with a capital: ``figure7.py``
+        Package of the modules. Each has a :class:`Study` with the name of the module, capitalized: ``figure7.py``
         has ``Figure7``.
     modules : tuple of str
-        Their names, in the order in which they are run.
+        Names of the modules, in the order in which they are run.
     claims : bool
         Whether the package has a module ``claims`` with the functions ``fixed_rules`` and ``claims``. Both take the
-        frames of the studies that were run, by name, and return what the report opens with.
+        frames of the completed studies by name, and return the opening of the report.
     """
 
     name: str
@@ -52,7 +52,7 @@ class Family:
     claims: bool = False
 
     def descriptions(self) -> dict[str, str]:
-        """Return the studies in their order with a line on each."""
+        """Return a one-line description of every study, in order."""
         return {name: description_of(f"{self.package}.{name}") for name in self.modules}
 
     def study(self, name: str) -> type[Study]:
@@ -61,12 +61,12 @@ class Family:
         Parameters
         ----------
         name : str
-            One of ``modules``.
+            Name of the study, one of ``modules``.
 
         Returns
         -------
         type
-            A dataclass.
+            Class of the study, a dataclass.
 
         Raises
         ------
@@ -75,45 +75,45 @@ class Family:
         """
         if name not in self.modules:
             near, there = did_you_mean(name, self.modules), ", ".join(self.modules)
-            raise InvalidConfiguration(f"{self.name} has no experiment {name!r}{near}; there are {there}")
+            raise InvalidConfiguration(f"unknown experiment {name!r} of {self.name}{near}; expected one of {there}")
         kind: type[Study] = getattr(import_module(f"{self.package}.{name}"), name.capitalize())
         return kind
 
     def run(self, name: str, arguments: Sequence[str]) -> int:
-        """Run one study with its own command line, and return the exit status."""
+        """Run one study with its command line, and return the exit status."""
         return run_as_program(self.study(name), arguments)
 
     def directory(self, out: Path | None) -> Path:
-        """Return where the studies write: ``results/NAME`` unless something else is wanted."""
+        """Return the directory of the results. Default: ``results/NAME``."""
         return out or Path("results") / self.name
 
     def reproduce(
         self, arguments: Sequence[str], *, out: Path | None = None, store: Path | None = None, only: Sequence[str] = ()
     ) -> int:
-        """Run all studies with the same arguments, each with its own number of seeds unless one is given.
+        """Run all studies with the same arguments, each with its default number of seeds unless one is given.
 
-        One that fails does not keep the others from being run. The report is written anew after each.
+        If one fails, the others are run nevertheless. The report is rewritten after each.
 
         Parameters
         ----------
         arguments : sequence of str
-            What every study takes.
+            Arguments of every study.
         out : Path, optional
-            Directory of all results; ``results/NAME`` if left out.
+            Directory of all results. Default: ``results/NAME``.
         store : Path, optional
-            Directory of finished runs; ``runs`` in that directory if left out.
+            Directory of finished runs. Default: ``runs`` in the directory of the results.
         only : sequence of str
-            Some of ``modules``, to run no others.
+            Names of the studies to run. Default: all.
 
         Returns
         -------
         int
-            The first exit status that is not 0, else 0.
+            First exit status that is not 0, or else 0.
 
         Raises
         ------
         InvalidConfiguration
-            If there is no such study.
+            If there is no study of a name in `only`.
         """
         directory = self.directory(out)
         for name in only:
@@ -126,48 +126,48 @@ class Family:
             study = parsed(self.study(name), [*arguments, *places])
             try:
                 status = carry_out(study)
-            except Exception:  # a fault of its own program must not keep the others from being run
+            except Exception:  # an error in one study must not stop the others
                 traceback.print_exc()
-                remark(f"{self.name} {name} has ended with the error above; the others go on")
+                remark(f"{self.name} {name} ended with the error above; continuing with the others")
                 status = 1
             first = first or status
-            if status == 2:  # the same arguments would be refused by all others
+            if status == 2:  # all others would refuse the same arguments
                 return status
             if (directory / name / ACCOUNT_FILE).exists():
                 print_text(f"report: {self.report(out)}")
         return first
 
     def accounts(self, out: Path | None = None) -> list[Account]:
-        """Read what the studies have left, of those that were run, in their order.
+        """Read the accounts of the completed studies, in the order of the studies.
 
         Parameters
         ----------
         out : Path, optional
-            As for :meth:`reproduce`.
+            Directory of all results, as for :meth:`reproduce`.
 
         Returns
         -------
         list of Account
-            At least one.
+            Accounts, at least one.
 
         Raises
         ------
         InvalidConfiguration
-            If none was run there.
+            If no study was run there.
         """
         directory = self.directory(out)
         found = [Account.read(directory / name) for name in self.modules if (directory / name / ACCOUNT_FILE).exists()]
         if not found:
-            raise InvalidConfiguration(f"no experiment of {self.name} has left anything in {directory}: run one first")
+            raise InvalidConfiguration(f"no experiment of {self.name} has results in {directory}: run one first")
         return found
 
     def opening(self, frames: Mapping[str, Frame]) -> Opening:
-        """Return what a report opens with: claims, fixed rules, and the register.
+        """Return the opening of a report: claims, fixed rules and register.
 
         Parameters
         ----------
         frames : mapping of str to Frame
-            What studies have measured, by their names.
+            Measurements of the studies, by name.
         """
         rules: Sequence[FixedRule] = ()
         claims: Sequence[Claim] = ()
@@ -179,23 +179,23 @@ class Family:
         return Opening(claims, rules, read_register(self.package))
 
     def chapters(self, accounts: Sequence[Account], frames: Mapping[str, Frame]) -> list[Chapter]:
-        """Return the report of some studies; a trial gives no verdicts."""
+        """Return the chapters of the report of some studies; trials give no verdicts."""
         opening = self.opening({} if any(account.is_reduced for account in accounts) else frames)
         return chapters_of(self.title, self.source, self.modules, accounts, opening)
 
     def frames(self, out: Path | None = None) -> dict[str, Frame]:
-        """Read what the studies have measured, by their names; arguments as for :meth:`reproduce`."""
+        """Return the measurements of the completed studies, by name; `out` as for :meth:`reproduce`."""
         directory = self.directory(out)
         found = {name: directory / name / FRAME_FILE for name in self.modules}
         return {name: Frame.read(path) for name, path in found.items() if path.exists()}
 
     def report(self, out: Path | None = None) -> Path:
-        """Write the report of what was run: one HTML file, ``report.html``, that needs no other.
+        """Write the report of the completed studies as a self-contained HTML file, ``report.html``.
 
         Parameters
         ----------
         out : Path, optional
-            As for :meth:`reproduce`.
+            Directory of all results, as for :meth:`reproduce`.
         """
         directory, accounts = self.directory(out), self.accounts(out)
         version = accounts[0].code.get("desim", "")
@@ -203,19 +203,19 @@ class Family:
         return write_report(self.title, chapters, version, directory, directory / REPORT_FILE)
 
     def documentation(self, page: Path, out: Path | None = None) -> Path:
-        """Write what was run as a page of documentation, which has the name of the study if it is one of several alone.
+        """Write the completed studies as a page of the documentation; a single study of several is named in its title.
 
         Parameters
         ----------
         page : Path
-            The file, such as ``docs/reports/osdec.rst``; pictures are written into a directory beside it.
+            File of the page, such as ``docs/reports/osdec.rst``; pictures are written to a directory next to it.
         out : Path, optional
-            As for :meth:`reproduce`.
+            Directory of all results, as for :meth:`reproduce`.
 
         Returns
         -------
         Path
-            The file. The frames of the studies stand beside it, too.
+            File of the page. The frames of the studies are written next to it, too.
         """
         accounts, frames = self.accounts(out), self.frames(out)
         alone = accounts[0].name if len(accounts) == 1 < len(self.modules) else ""
@@ -224,5 +224,5 @@ class Family:
         return write_documentation(title, chapters, self.directory(out), page, frames)
 
     def sweeps(self, store: Path | None = None) -> list[SweepStatus]:
-        """Return how far sweeps have come, in a directory of finished runs; ``results/NAME/runs`` if left out."""
+        """Return the progress of the sweeps in a directory of finished runs. Default: ``results/NAME/runs``."""
         return Store(store or self.directory(None) / "runs").sweeps()

@@ -1,4 +1,4 @@
-"""Runs as one long table (panel, column, row, seed, metric, value), and what is asked of it."""
+"""Measurements as a long table (panel, column, row, seed, metric, value), and statistics of them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["FRAME_FILE", "Choice", "Frame", "Panel", "lead_percent", "perform_panels"]
 
 FRAME_FILE = "frame.csv"
-"""Name of the frame in the directory of a study."""
+"""Name of the frame's file in the directory of a study."""
 
 SCHEMA = {
     "panel": pl.String(),
@@ -36,22 +36,22 @@ SCHEMA = {
     "value": pl.Float64(),
 }
 CELL = ("panel", "column", "row")
-#: Prefix of an entry of an outcome that holds curves: what its points are.
+#: Prefix of an outcome's entry with curves; the name of the points follows.
 BY = "by "
-#: Significant digits of every value, in memory as in files, so that a file says all that was used.
+#: Significant digits of all values, in memory as in files, so that files hold exactly the numbers used.
 DIGITS = 6
 
 
 @dataclass(frozen=True)
 class Choice:
-    """An agent, in plain values.
+    """Agent in plain values.
 
     Attributes
     ----------
     policy : str
-        Its name in the registry of agents.
+        Name in the registry of agents.
     parameters : tuple of (str, value)
-        What tells it from others of this name, such as a digest of its weights.
+        Further properties that distinguish agents of this name, such as a digest of the weights.
     """
 
     policy: str
@@ -60,18 +60,18 @@ class Choice:
 
 @dataclass(frozen=True)
 class Panel:
-    """Settings that belong together: the columns of a table, or the points of a figure.
+    """Group of settings: the columns of a table, or the points of a figure.
 
     Attributes
     ----------
     name : str
         Title of the panel.
     parameter : str
-        What differs between columns.
+        Name of the parameter that differs between columns.
     columns : dict of str to dataclass instance
-        The settings, by the value of the parameter as text.
+        Settings, by the value of the parameter as text.
     rows : dict of str to agent, or to dict of str to agent
-        The agents: one for all columns, or one per column that has any.
+        Agents by row: one for all columns, or one per column that has any.
     """
 
     name: str
@@ -80,12 +80,12 @@ class Panel:
     rows: Mapping[str, Any]
 
     def choice(self, column: str, row: str) -> Any:
-        """Return the agent of a cell, None if the cell is empty."""
+        """Return the agent of a cell, or None if the cell is empty."""
         found = self.rows[row]
         return found.get(column) if isinstance(found, Mapping) else found
 
     def cells(self) -> Iterator[tuple[str, str, Any]]:
-        """Yield column, row and agent of every cell that is not empty, column by column."""
+        """Yield column, row and agent of every nonempty cell, column by column."""
         for column in self.columns:
             for row in self.rows:
                 choice = self.choice(column, row)
@@ -94,22 +94,22 @@ class Panel:
 
 
 def perform_panels(study: Study, panels: Sequence[Panel], perform: Perform) -> tuple[Frame, Outcomes]:
-    """Perform the runs of panels that are not stored yet, and return all of them as a frame.
+    """Perform the runs of panels that are not stored yet, and return all runs as a frame.
 
     Parameters
     ----------
     study : Study
-        Sizes, seeds, workers, store.
+        Study with sizes, seeds, workers and store.
     panels : sequence of Panel
-        What is asked for.
+        Agents and settings to be measured.
     perform : callable
-        Performs a run. Returns numbers by metric; ``valid``, whether the records are; and curves, such as
-        ``"by slot"``, which hold for each metric a number per point.
+        Function that performs a run. It returns numbers by metric; ``valid``, whether the records are valid; and
+        curves, such as ``"by slot"``, which hold one number per point for each metric.
 
     Returns
     -------
     tuple of Frame and Outcomes
-        The frame has a panel more for the curves of each column, ``PANEL, COLUMN by slot``; its columns are the points.
+        Frame and outcomes. Curves form additional panels, ``PANEL, COLUMN by slot``, whose columns are the points.
     """
     runs = {
         (panel.name, column, row, seed): Run(setting, choice, seed)
@@ -123,13 +123,13 @@ def perform_panels(study: Study, panels: Sequence[Panel], perform: Perform) -> t
 
 
 class Frame:
-    """What was measured: a value per panel, column, row, seed and metric.
+    """Measurements: one value per panel, column, row, seed and metric.
 
     Parameters
     ----------
     data : polars.DataFrame
-        Columns ``panel``, ``column``, ``row``, ``seed``, ``metric`` and ``value``, in the order of the study; a value
-        that is missing is null.
+        Columns ``panel``, ``column``, ``row``, ``seed``, ``metric`` and ``value``, in the order of the study; missing
+        values are null.
     """
 
     def __init__(self, data: pl.DataFrame) -> None:
@@ -137,7 +137,7 @@ class Frame:
 
     @classmethod
     def of(cls, outcomes: Mapping[tuple[str, str, str, int], Mapping[str, Any]]) -> Frame:
-        """Return the frame of outcomes by panel, column, row and seed; see :func:`perform_panels`."""
+        """Return the frame of outcomes, given by panel, column, row and seed; see :func:`perform_panels`."""
         rows: list[tuple[Any, ...]] = []
         for (panel, column, row, seed), outcome in outcomes.items():
             for metric, value in outcome.items():
@@ -155,17 +155,17 @@ class Frame:
 
     @classmethod
     def read(cls, path: Path) -> Frame:
-        """Read a frame.
+        """Read a frame from a file.
 
         Parameters
         ----------
         path : Path
-            The file, as :meth:`write` leaves it in a directory.
+            File written by :meth:`write`.
 
         Raises
         ------
         RecordError
-            If there is none, or it is none.
+            If there is no such file, or it does not hold a frame.
         """
         try:
             return cls(pl.read_csv(path, schema=SCHEMA))
@@ -173,11 +173,11 @@ class Frame:
             raise RecordError(f"{path}: got {error}, expected the frame of a study; run the study again") from error
 
     def write(self, directory: Path) -> None:
-        """Write ``frame.csv`` into a directory, all or nothing."""
+        """Write ``frame.csv`` into a directory, completely or not at all."""
         directory.mkdir(parents=True, exist_ok=True)
         write_atomically(directory / FRAME_FILE, partial(_write_text, text=self.data.write_csv()))
 
-    # -- what there is ------------------------------------------------------------------------------
+    # -- contents -----------------------------------------------------------------------------------
 
     @cached_property
     def _values(self) -> dict[tuple[str, str, str], dict[str, dict[int, float]]]:
@@ -193,7 +193,7 @@ class Frame:
         return list(dict.fromkeys(panel for panel, _, _ in self._values))
 
     def columns(self, panel: str) -> list[str]:
-        """Return the columns of a panel, in order; points of curves, which not every run has, in ascending order."""
+        """Return the columns of a panel, in order; points of curves, which differ between runs, are sorted."""
         found = list(dict.fromkeys(column for name, column, _ in self._values if name == panel))
         return sorted(found, key=float) if _is_curve(panel) else found
 
@@ -202,20 +202,20 @@ class Frame:
         return list(dict.fromkeys(row for name, _, row in self._values if name == panel))
 
     def has(self, panel: str, column: str, row: str, metric: str | None = None) -> bool:
-        """Return whether a cell was measured, with a metric if one is named."""
+        """Return whether a cell was measured, optionally with a given metric."""
         cell = self._values.get((panel, column, row))
         return cell is not None and (metric is None or metric in cell)
 
     def without_curves(self) -> Frame:
-        """Return the frame without the panels that hold curves."""
+        """Return the frame without the panels of curves."""
         return Frame(self.data.filter(~pl.col("panel").str.contains(f" {BY}", literal=True)))
 
     @property
     def num_invalid(self) -> int:
-        """Number of runs whose records validation has refused."""
+        """Number of runs whose records failed validation."""
         return sum(by.get("valid", {}).get(seed) == 0 for by in self._values.values() for seed in by.get("valid", {}))
 
-    # -- what it comes to ---------------------------------------------------------------------------
+    # -- statistics ---------------------------------------------------------------------------------
 
     def values(self, panel: str, column: str, row: str, metric: str) -> NDArray[np.float64]:
         """Return a metric by seed.
@@ -223,19 +223,19 @@ class Frame:
         Parameters
         ----------
         panel, column, row : str
-            The cell.
+            Names of panel, column and row of the cell.
         metric : str
-            Its name.
+            Name of the metric.
 
         Returns
         -------
         numpy.ndarray of shape (num_seeds,)
-            In the unit of the metric; NaN where a run has none.
+            Values in the unit of the metric; NaN where a run has none.
 
         Raises
         ------
         RecordError
-            If there is no such cell, or it has no such metric.
+            If the cell does not exist or lacks the metric.
         """
         try:
             return np.array(list(self._values[panel, column, row][metric].values()), dtype=np.float64)
@@ -247,15 +247,15 @@ class Frame:
         return mean_interval(self.values(panel, column, row, metric))
 
     def difference(self, panel: str, column: str, row: str, metric: str, other: str) -> Estimate:
-        """Return a metric less that of another row, paired by seed."""
+        """Return the difference of a metric from that of another row, paired by seed."""
         return paired_difference(self.values(panel, column, row, metric), self.values(panel, column, other, metric))
 
     def lead(self, panel: str, column: str, row: str, metric: str, other: str) -> Estimate:
-        """Return by how many percent a metric is above that of another row, see :func:`lead_percent`."""
+        """Return the percentage by which a metric exceeds that of another row, see :func:`lead_percent`."""
         return lead_percent(self.values(panel, column, row, metric), self.values(panel, column, other, metric))
 
     def best(self, panel: str, column: str, rows: Sequence[str], metric: str, better: Better = "lower") -> str:
-        """Return which of some rows has the best mean of a metric in a column; the first one of equals."""
+        """Return the row with the best mean of a metric in a column; ties go to the first."""
         there = [row for row in rows if self.has(panel, column, row, metric)]
         sign = 1.0 if better == "lower" else -1.0
         return min(there, key=lambda row: sign * self.estimate(panel, column, row, metric).mean)
@@ -270,25 +270,25 @@ class Frame:
         *,
         better: Better = "lower",
     ) -> tuple[str, Estimate]:
-        """Compare a row with the best rule of its column, which is chosen on the very runs: that favours the rule.
+        """Compare a row with the best rule of its column; the rule is chosen on the same runs, which favours it.
 
         Parameters
         ----------
         panel, column : str
-            Where.
+            Names of panel and column.
         row : str or sequence of str
-            An agent; or several that count by their mean in each seed, such as trainings from several seeds.
+            An agent; or several whose mean per seed counts, such as trainings from several seeds.
         rules : sequence of str
-            The rules.
+            Rows of the rules.
         metric : str
-            What is compared, above 0.
+            Metric to compare, > 0.
         better : {"lower", "higher"}
-            Which way the metric is better.
+            Which values of the metric are better.
 
         Returns
         -------
         tuple of str and Estimate
-            The rule, and by how many percent the row's metric is above the rule's, paired by seed.
+            Best rule, and the percentage by which the row's metric exceeds the rule's, paired by seed.
         """
         rule = self.best(panel, column, rules, metric, better)
         rows = [row] if isinstance(row, str) else row
@@ -297,17 +297,17 @@ class Frame:
 
 
 def lead_percent(ours: ArrayLike, theirs: ArrayLike) -> Estimate:
-    """Return the mean, over seeds, of the percentage by which ours is above theirs, and its confidence interval.
+    """Return the mean percentage by which `ours` exceeds `theirs`, over seeds, with its confidence interval.
 
     Parameters
     ----------
     ours, theirs : array-like of float, shape (n,)
-        The same metric of two agents, seed by seed in the same order.
+        Same metric of two agents, in the same order of seeds.
 
     Returns
     -------
     Estimate
-        Of 100 (ours / theirs - 1). NaN where one of these is not above 0: a ratio of a gain to a loss says nothing.
+        Mean of 100 (ours / theirs - 1). NaN if a value is not > 0, because a ratio of a gain to a loss has no meaning.
     """
     numerator, denominator = np.asarray(ours, dtype=np.float64), np.asarray(theirs, dtype=np.float64)
     if not ((numerator > 0) & (denominator > 0)).all():
@@ -320,7 +320,7 @@ def _is_curve(panel: str) -> bool:
 
 
 def _rounded(value: Any) -> float | None:
-    """Return a value with as many digits as files have; None for what is no number."""
+    """Return a value rounded to the digits of files; None if it is not finite."""
     return None if value is None or not math.isfinite(value) else float(f"{value:.{DIGITS}g}")
 
 

@@ -1,4 +1,4 @@
-"""Reports: the blocks of a paper's studies as one HTML page that needs no other, or as a page of the documentation."""
+"""Reports: the blocks of a paper's studies as a self-contained HTML page, or as a page of the documentation."""
 
 from __future__ import annotations
 
@@ -37,22 +37,22 @@ from desim.records import write_atomically
 __all__ = ["Chapter", "Opening", "chapters_of", "documented", "write_documentation", "write_report"]
 
 LONGEST_FILE_NAME = 60
-#: No line ends here.
+#: A mean and its interval, which are never separated by a line break.
 BOUND = "\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}"
 
 
 @dataclass(frozen=True)
 class Chapter:
-    """A part with a heading.
+    """Part of a report with a heading.
 
     Attributes
     ----------
     name : str
-        A word that links lead to.
+        Name used in links, one word.
     title : str
-        Its heading.
+        Heading of the chapter.
     blocks : list of Block
-        Paragraphs, lists, tables, and drawings whose files are below the directory of the results.
+        Paragraphs, lists, tables, and drawings whose files are in the directory of the results.
     """
 
     name: str
@@ -62,16 +62,16 @@ class Chapter:
 
 @dataclass(frozen=True)
 class Opening:
-    """What a report opens with.
+    """Opening of a report.
 
     Attributes
     ----------
     claims : list of Claim
-        What the paper claims, with verdicts.
+        Claims of the paper, with verdicts.
     rules : list of FixedRule
-        Its numbers of rules without learning.
+        Numbers of the paper for rules without learning.
     register : list of RegisterItem
-        What the paper does not state, and departures.
+        Details that the paper does not state, and departures from it.
     """
 
     claims: Sequence[Claim] = ()
@@ -79,7 +79,7 @@ class Opening:
     register: Sequence[RegisterItem] = ()
 
     def blocks(self) -> Iterator[Block]:
-        """Yield its tables; none of what is empty."""
+        """Yield the tables that are not empty."""
         if self.claims:
             yield claims_table(self.claims)
         if self.rules:
@@ -90,33 +90,33 @@ class Opening:
 
 
 RULES_FIRST = (
-    "Fixed rules pin down workload and metric. "
-    "No verdict on a learned agent stands on a workload that is not calibrated."
+    "Fixed rules calibrate the workload and the metric. "
+    "No verdict on a learned agent is based on a workload that is not calibrated."
 )
 
 
 def chapters_of(
     title: str, source: str, modules: Sequence[str], accounts: Sequence[Account], opening: Opening = Opening()
 ) -> list[Chapter]:
-    """Return a whole report.
+    """Return all chapters of a report.
 
     Parameters
     ----------
     title, source : str
-        What is studied, and the paper.
+        Subject of the studies, and the paper.
     modules : sequence of str
-        All studies that there are.
+        Names of all studies of the paper.
     accounts : sequence of Account
-        What they have left; at least one.
+        Accounts of the completed studies, at least one.
     opening : Opening
         Claims, fixed rules and register.
 
     Returns
     -------
     list of Chapter
-        What it comes to, each study, and how it was run.
+        A summary, one chapter per study, and a chapter on how they were run.
     """
-    chapters = [Chapter("summary", "In short", list(_summary(f"{title}. The paper: {source}", accounts, opening)))]
+    chapters = [Chapter("summary", "Summary", list(_summary(f"{title}. The paper: {source}", accounts, opening)))]
     chapters += [
         Chapter(account.name, f"{account.name}: {account.title}", list(_told(account))) for account in accounts
     ]
@@ -134,11 +134,11 @@ def _summary(beginning: str, accounts: Sequence[Account], opening: Opening) -> I
         yield Paragraph(TRIAL, warn=True)
     yield from (Paragraph(f"{one.name} has failed: {one.error}", warn=True) for one in accounts if one.error)
     yield from opening.blocks()
-    yield Paragraph("Numbers behind ± are half the width of 95 % confidence intervals; differences are paired by seed.")
+    yield Paragraph("Numbers after ± are half-widths of 95 % confidence intervals; differences are paired by seed.")
 
 
 def _told(account: Account) -> Iterator[Block]:
-    """Yield what a study has shown: its figures, and all else in its order, with tables folded if there are figures."""
+    """Yield the blocks of a study: its figures, then the others in order; tables are folded if there are figures."""
     yield Paragraph(f"Settings: {_settings_of(account)}.")
     if account.error:
         yield Paragraph(f"It has failed: {account.error}", warn=True)
@@ -149,12 +149,12 @@ def _told(account: Account) -> Iterator[Block]:
 
 
 def _in_order(account: Account) -> Iterator[Block]:
-    """Yield what a study has shown, without its figures."""
+    """Yield the blocks of a study in order, without its figures."""
     for block in account.blocks:
         match block:
             case Runs(_, performed, stored, seconds):
                 yield Paragraph(
-                    f"{performed + stored:,} runs, which took {_duration(seconds)} one after another; {stored:,} of "
+                    f"{performed + stored:,} runs, which took {_duration(seconds)} in total; {stored:,} of "
                     "them were stored before."
                 )
             case Fault(text):
@@ -174,8 +174,8 @@ def _settings(accounts: Sequence[Account], missing: Sequence[str]) -> Iterator[B
     wall = sum(account.seconds for account in accounts)
     left_out = f" Not run: {', '.join(missing)}." if missing else ""
     yield Paragraph(
-        f"{how_many(len(accounts), 'experiment')} with {count:,} runs, which took {_duration(seconds)} one after "
-        f"another. The wall time of the last call was {_duration(wall)}; runs that were stored before take none."
+        f"{how_many(len(accounts), 'experiment')} with {count:,} runs, which took {_duration(seconds)} in "
+        f"total. The wall time of the last call was {_duration(wall)}; runs that were stored before take none."
         f"{left_out}"
     )
     rows = [
@@ -194,7 +194,7 @@ def _settings(accounts: Sequence[Account], missing: Sequence[str]) -> Iterator[B
 
 
 def _settings_of(account: Account) -> str:
-    """Return the settings in words, without what is off or empty, and without where on the machine directories lie."""
+    """Return the settings as text, without those that are off or empty, and without paths of directories."""
     words = []
     for name, value in account.options.items():
         if value is not None and value is not False:
@@ -212,32 +212,32 @@ def _duration(seconds: float) -> str:
 
 
 def _lost(file: str) -> Paragraph:
-    return Paragraph(f"The picture {file} is not there any more.", warn=True)
+    return Paragraph(f"The picture {file} is missing.", warn=True)
 
 
 # -- HTML -------------------------------------------------------------------------------------------
 
 
 def write_report(title: str, chapters: Sequence[Chapter], version: str, directory: Path, path: Path) -> Path:
-    """Write one HTML file, with all pictures inside.
+    """Write a report as one HTML file that contains all pictures.
 
     Parameters
     ----------
     title : str
-        Its heading.
+        Heading of the report.
     chapters : sequence of Chapter
-        What it says.
+        Chapters of the report.
     version : str
-        Of desim.
+        Version of desim.
     directory : Path
-        Of the results, where pictures are.
+        Directory of the results with the pictures.
     path : Path
-        The file, replaced if it is there.
+        File to write; an existing one is replaced.
 
     Returns
     -------
     Path
-        The file.
+        File that was written.
     """
     sections = [
         Section(chapter.title, [_on_page(block, directory) for block in chapter.blocks], chapter.name)
@@ -262,25 +262,25 @@ def _on_page(block: Block, directory: Path) -> PageBlock:
 def write_documentation(
     title: str, chapters: Sequence[Chapter], directory: Path, path: Path, frames: Mapping[str, Frame] | None = None
 ) -> Path:
-    """Write a page of the documentation, and its pictures and folded tables into a directory beside it, of its name.
+    """Write a report as a page of the documentation; pictures and folded tables go into a directory of its name.
 
     Parameters
     ----------
     title : str
-        Its heading.
+        Heading of the page.
     chapters : sequence of Chapter
-        What it says.
+        Chapters of the report.
     directory : Path
-        Of the results, where pictures are.
+        Directory of the results with the pictures.
     path : Path
-        The page, replaced if it is there.
+        File of the page; an existing one is replaced.
     frames : mapping of str to Frame, optional
-        What studies have measured, by name, which is written beside the page as ``NAME.csv``, without curves.
+        Measurements of the studies by name; they are written next to the page as ``NAME.csv``, without curves.
 
     Returns
     -------
     Path
-        The page.
+        File of the page.
     """
     for name, frame in (frames or {}).items():
         _beside_page(path, f"{name}.csv", frame.without_curves().data.write_csv().encode())
@@ -296,7 +296,7 @@ def write_documentation(
 
 
 def _file_names(chapter: Chapter) -> list[str]:
-    """Return a name for the file of each table, after its title, with a number if there is one; none for others."""
+    """Return a file name for each table, from its title, numbered if it repeats; empty for other blocks."""
     names: list[str] = []
     for block in chapter.blocks:
         words = re.findall(r"[a-z0-9]+", block.title.lower()) if isinstance(block, Table) else []
@@ -319,7 +319,7 @@ def _in_text(block: Block, directory: Path, page: Path, name: str) -> str:
 
 
 def documented(block: Block) -> str:
-    """Return the markup of a paragraph, a list or a table that is not folded, as pages of the documentation have it."""
+    """Return the reStructuredText of a paragraph, a list or a table that is not folded."""
     match block:
         case Paragraph(text, warn):
             return f"**{_escaped(text)}**\n" if warn else f"{_escaped(text)}\n"
@@ -331,7 +331,7 @@ def documented(block: Block) -> str:
 
 
 def _beside_page(page: Path, name: str, data: bytes) -> str:
-    """Write a file into the directory of a page, and return how the page refers to it."""
+    """Write a file into the directory of a page, and return its path relative to the page."""
     target = page.with_suffix("") / name
     target.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(target, lambda draft: draft.write_bytes(data))
@@ -339,7 +339,7 @@ def _beside_page(page: Path, name: str, data: bytes) -> str:
 
 
 def _folded_file(table: Table, page: Path, name: str) -> str:
-    """Write a table as plain values, for the page and for programs that read it."""
+    """Write a table as a CSV file, for the page and for programs, and return its path relative to the page."""
     heads = [head.replace("\n", " ") for head in table.heads]
     rows = [[cell.text for cell in row] for row in table.cells]
     return _beside_page(page, f"{name}.csv", _written([heads, *rows]).encode())
@@ -354,13 +354,13 @@ def _table_text(table: Table) -> str:
 
 
 def _written(rows: Sequence[Sequence[str]]) -> str:
-    """Return rows of texts as comma-separated values."""
+    """Return rows of text as comma-separated values."""
     written = io.StringIO()
     csv.writer(written, lineterminator="\n").writerows(rows)
     return written.getvalue()
 
 
 def _escaped(text: str) -> str:
-    """Return plain text so that nothing in it is markup: no list, rule or title begins with a separator."""
+    """Return text escaped so that nothing in it is markup."""
     escaped = re.sub(r"([\\*`|_<>])", r"\\\1", text)
     return escaped if re.match(r"$|\w+([ ,]|$)|[-+]?\d+\.\d", escaped) else f"\\ {escaped}"

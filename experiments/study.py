@@ -1,4 +1,4 @@
-"""Studies: the settings of one table or figure, what they are carried out with, and the account that is left."""
+"""Studies: the settings of one table or figure, the code that runs it, and the account that it leaves."""
 
 from __future__ import annotations
 
@@ -48,39 +48,39 @@ __all__ = [
     "run_as_program",
 ]
 
-#: Seeds that are left with --quick.
+#: Number of seeds with --quick.
 QUICK_SEEDS = 2
 ACCOUNT_FILE = "account.json"
-"""Name of the account in the directory of the study."""
+"""Name of the account file in the directory of a study."""
 
-TRIAL = "This is a trial in a smaller size: its figures cannot be compared with the paper's, and it gives no verdicts."
+TRIAL = "This is a trial of reduced size: its numbers cannot be compared with the paper's, and it gives no verdicts."
 
 PACKAGES = ("numpy", "scipy", "simpy", "networkx", "torch", "torch-geometric", "ortools")
-#: Settings that only say where files are, and what an account calls others.
+#: Settings that are only locations, left out of accounts; and settings with other names in accounts.
 PLACES, NAMES = ("out", "store"), {"workers": "jobs"}
 
 
 @dataclass(frozen=True)
 class Study:
-    """What all studies take; a study has :attr:`perform`, :meth:`panels` and :meth:`show`.
+    """Settings shared by all studies; a subclass defines :attr:`perform`, :meth:`panels` and :meth:`show`.
 
     Attributes
     ----------
     quick : bool
-        A trial of seconds: smaller sizes, at most two seeds, and every run is checked.
+        Whether to run a trial of a few seconds: smaller sizes, at most two seeds, and every run is checked.
     seeds : int
-        Seeds 0, 1, ... of workload and agents.
+        Number of seeds 0, 1, ... of workload and agents.
     workers : Workers
-        Who performs the runs.
+        Workers that perform the runs.
     out : Path or None
-        Directory of tables and figures; ``results/<paper>/<module>`` if left out.
+        Directory of tables and figures. Default: ``results/<paper>/<module>``.
     store : Path or None
-        Directory of finished runs, which all studies of a paper share; ``runs`` beside ``out`` if left out.
+        Directory of finished runs, shared by all studies of a paper. Default: ``runs`` next to ``out``.
     """
 
     paper: ClassVar[str] = "studies"
     perform: ClassVar[Perform]
-    """Performs a run, see :func:`desim.experiments.frame.perform_panels`; a ``staticmethod``."""
+    """Function that performs a run, see :func:`desim.experiments.frame.perform_panels`; a ``staticmethod``."""
 
     quick: bool = False
     seeds: int = 10
@@ -89,14 +89,14 @@ class Study:
     store: Path | None = None
 
     def __post_init__(self) -> None:
-        """Check the numbers."""
+        """Check the settings."""
         self.require_positive("seeds")
 
     def require_positive(self, *names: str) -> None:
-        """Raise InvalidConfiguration if one of these numbers is below 1."""
+        """Raise InvalidConfiguration if one of these settings is below 1."""
         for name in names:
             if getattr(self, name) < 1:
-                raise InvalidConfiguration(f"{name} is {getattr(self, name)!r}, want at least 1")
+                raise InvalidConfiguration(f"{name}: got {getattr(self, name)!r}, expected an integer >= 1")
 
     @property
     def name(self) -> str:
@@ -110,16 +110,16 @@ class Study:
 
     @property
     def runs(self) -> Store:
-        """Where finished runs are."""
+        """Store of the finished runs."""
         return Store(self.store or self.directory.parent / "runs")
 
     @property
     def seed_list(self) -> list[int]:
-        """The seeds."""
+        """Seeds of the runs."""
         return list(range(min(self.seeds, QUICK_SEEDS) if self.quick else self.seeds))
 
     def seeds_of(self, setting: Any) -> list[int]:
-        """Return the seeds of one setting, as :meth:`fit` returns it; by default, all."""
+        """Return the seeds for a setting that :meth:`fit` returned. Default: all seeds."""
         return self.seed_list
 
     @property
@@ -128,19 +128,19 @@ class Study:
         return self.quick
 
     def fit(self, setting: Any) -> Any:
-        """Return the setting of a run in the size that is asked for; by default, as it is."""
+        """Return the setting of a run in the requested size. Default: unchanged."""
         return setting
 
     def panels(self) -> Sequence[Panel]:
-        """Return what is measured: agents in settings."""
+        """Return the agents and settings to be measured."""
         raise NotImplementedError
 
     def show(self, frame: Frame) -> Iterator[Block]:
-        """Yield tables, figures and remarks of what was measured, in the order of a report."""
+        """Yield tables, figures and remarks on the measurements, in the order of the report."""
         raise NotImplementedError
 
     def blocks(self) -> Iterator[Block]:
-        """Perform the runs that are not stored yet, and yield what is to be shown."""
+        """Perform the runs that are not stored yet, and yield the blocks of the report."""
         frame, outcomes = perform_panels(self, self.panels(), self.perform)
         yield Runs.of(outcomes)
         yield frame
@@ -153,28 +153,28 @@ class Study:
 
 @dataclass(frozen=True)
 class Account:
-    """One study that has been carried out, or has failed.
+    """Account of a study that has ended or failed.
 
     Attributes
     ----------
     module : str
-        Its full name.
+        Full name of the module.
     title : str
-        What it is, a line.
+        One-line description of the study.
     options : dict
-        Its settings, in plain values.
+        Settings, as plain values.
     is_reduced : bool
-        Whether it was a trial in a smaller size.
+        Whether it was a trial of reduced size.
     blocks : list of Block
-        What it has shown.
+        Blocks shown by the study.
     seconds : float
-        Wall time; runs that were stored before take none.
+        Wall time in seconds; runs that were stored before take none.
     code : dict of str to str
-        Version of desim, commit, and a digest of the code behind the module.
+        Version of desim, commit, and digest of the module's code.
     machine : dict of str to str
         Processor, Python and packages.
     error : str
-        What went wrong; empty if nothing did.
+        Error message; empty if there was no error.
     """
 
     module: str
@@ -189,12 +189,12 @@ class Account:
 
     @property
     def name(self) -> str:
-        """The last part of the module."""
+        """Last part of the module's name."""
         return self.module.rpartition(".")[2]
 
     @classmethod
     def of(cls, study: Study, blocks: Sequence[Block], *, seconds: float, error: str = "") -> Account:
-        """Return the account of a study that has just ended here, with what there is to say of code and machine."""
+        """Return the account of a study that has just ended, including code and machine."""
         module = _module_of(type(study))
         settings: dict[str, Any] = {one.name: getattr(study, one.name) for one in fields(study)}
         settings["workers"] = study.workers.jobs
@@ -205,22 +205,22 @@ class Account:
 
     @classmethod
     def read(cls, directory: Path) -> Account:
-        """Read the account that a study has left in its directory.
+        """Read the account in the directory of a study.
 
         Parameters
         ----------
         directory : Path
-            Of the study.
+            Directory of the study.
 
         Returns
         -------
         Account
-            As it was written.
+            Account as it was written.
 
         Raises
         ------
         RecordError
-            If there is none, or it cannot be read.
+            If there is no account, or it cannot be read.
         """
         path = directory / ACCOUNT_FILE
         try:
@@ -229,34 +229,34 @@ class Account:
             drawings = [block.file for block in account.blocks if isinstance(block, Drawing)]
             for name in [account.name, *drawings]:
                 if not is_plain_name(name):
-                    raise ValueError(f"got {name!r}, expected the name of what lies beside it")
+                    raise ValueError(f"got {name!r}, expected a plain name of a study or of a file next to it")
             return account
         except FileNotFoundError as error:
-            raise RecordError(f"{directory} has no {ACCOUNT_FILE}: the experiment has not been run there") from error
+            raise RecordError(f"{directory}: no {ACCOUNT_FILE}; run the experiment there first") from error
         except (OSError, ValueError, TypeError, KeyError) as error:
-            raise RecordError(f"{path} cannot be read ({type(error).__name__}: {error}): run it again") from error
+            raise RecordError(f"{path}: cannot be read ({type(error).__name__}: {error}); run it again") from error
 
     def write(self, directory: Path) -> Path:
-        """Write it into the directory of the study, all or nothing; the directory is made if need be."""
+        """Write the account completely or not at all; create the directory of the study if needed."""
         path = directory / ACCOUNT_FILE
         document = plain(vars(self) | {"blocks": [stored(block) for block in self.blocks]})
         try:
             directory.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise RecordError(f"cannot make {directory}: {error.strerror}") from error
+            raise RecordError(f"{directory}: cannot be created: {error.strerror}") from error
         write_atomically(path, partial(Path.write_text, data=json.dumps(document, indent=1, allow_nan=False) + "\n"))
         return path
 
 
 def is_valid(result: Result, workload: Any = None, *, check: bool) -> bool | None:
-    """Check the records of a run with `desim.validation` if that is asked for; None if it is not.
+    """Return whether the records of a run pass `desim.validation`, or None without a check.
 
     Parameters
     ----------
     result : Result
-        The run.
+        Run to check.
     workload : iterable, optional
-        What was simulated.
+        Jobs that were simulated.
     check : bool
         Whether to check at all.
     """
@@ -268,17 +268,17 @@ def is_valid(result: Result, workload: Any = None, *, check: bool) -> bool | Non
 
 
 def carry_out(study: Study) -> int:
-    """Carry out a study: show its blocks as they come, write its files, and leave an account.
+    """Run a study: print its blocks as they come, write its files, and leave an account.
 
     Parameters
     ----------
     study : Study
-        With its settings.
+        Study with its settings.
 
     Returns
     -------
     int
-        Exit status: 0 if all went well, 1 if a run has failed or there is a fault, 2 if settings are unusable.
+        Exit status: 0 without errors, 1 if a run failed or there is a fault, 2 if settings are invalid.
     """
     begin, error = time.perf_counter(), ""
     blocks: list[Block] = []
@@ -296,7 +296,7 @@ def carry_out(study: Study) -> int:
         error = str(failure)
         remark(f"error: {error}")
     except Exception as fault:
-        # or a report would tell what an earlier run has left
+        # Without this account, a report would show the results of an earlier run
         _leave_account(study, blocks, time.perf_counter() - begin, f"{type(fault).__name__}: {fault}")
         raise
     _leave_account(study, blocks, time.perf_counter() - begin, error)
@@ -304,7 +304,7 @@ def carry_out(study: Study) -> int:
 
 
 def _leave_account(study: Study, blocks: Sequence[Block], seconds: float, error: str) -> None:
-    """Write what a report needs; a storage that is full is told, no more."""
+    """Write the account; only print an error if it cannot be written."""
     try:
         Account.of(study, blocks, seconds=seconds, error=error).write(study.directory)
     except DesimError as problem:
@@ -312,7 +312,7 @@ def _leave_account(study: Study, blocks: Sequence[Block], seconds: float, error:
 
 
 def parsed(kind: type[Study], arguments: Sequence[str] | None = None) -> Study:
-    """Return a study with the settings of a command line; by default, with those of the process."""
+    """Return a study with the settings of a command line. Default: the arguments of the process."""
     import tyro
 
     config = (tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes)
@@ -320,19 +320,19 @@ def parsed(kind: type[Study], arguments: Sequence[str] | None = None) -> Study:
 
 
 def run_as_program(kind: type[Study], arguments: Sequence[str] | None = None) -> int:
-    """Parse the command line and carry out a study.
+    """Parse a command line and run the study.
 
     Parameters
     ----------
     kind : type
-        Which.
+        Class of the study.
     arguments : sequence of str, optional
-        The arguments without the name of the program; by default those of the process.
+        Arguments without the name of the program. Default: those of the process.
 
     Returns
     -------
     int
-        Exit status: 0 if all went well, 1 if it was interrupted, a run failed or there is a fault, 2 for unusable
+        Exit status: 0 without errors, 1 if it was interrupted, a run failed or there is a fault, 2 for invalid
         arguments.
     """
     try:
@@ -343,7 +343,7 @@ def run_as_program(kind: type[Study], arguments: Sequence[str] | None = None) ->
 
 
 def _module_of(kind: type[Study]) -> str:
-    """Return the name of the module of a study, be it the program itself: ``python -m NAME`` or ``python NAME.py``."""
+    """Return the name of a study's module, even if it runs as the program: ``python -m NAME`` or ``python NAME.py``."""
     if kind.__module__ != "__main__":
         return kind.__module__
     program = sys.modules["__main__"]
@@ -352,12 +352,12 @@ def _module_of(kind: type[Study]) -> str:
 
 @cache
 def description_of(module: str) -> str:
-    """Return the first line of a module's docstring, without importing it; nothing if it has none.
+    """Return the first line of a module's docstring without importing it; empty if it has none.
 
     Parameters
     ----------
     module : str
-        Its full name.
+        Full name of the module.
     """
     spec = find_spec(module)
     if spec is None or spec.origin is None:
@@ -367,7 +367,7 @@ def description_of(module: str) -> str:
 
 
 def _commit() -> str:
-    """Return the commit of the working copy that the code comes from, marked if files differ from it."""
+    """Return the commit of the working copy that contains the code, marked if files differ from it."""
     root = Path(__file__).resolve().parents[1]
     if not (root / ".git").exists():
         return ""

@@ -1,4 +1,4 @@
-"""Tables of a frame: values, leads over a row, and distances from the best rule."""
+"""Tables of a frame: values, leads of a row over others, and distances from the best rule."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from desim.statistics import Estimate
 __all__ = ["Printed", "best_rule_table", "lead_table", "metric_table", "value_table"]
 
 Printed = Mapping[str, Mapping[str, float]]
-"""Numbers of a paper: by row, then by column."""
+"""Numbers of a paper, by row and then by column."""
 
 
 def value_table(
     frame: Frame, panel: str, metric: str, title: str, *, printed: Printed | None = None, better: Better | None = None
 ) -> Table:
-    """Return the means of a metric: one row per row of a panel, one column per column.
+    """Return a table of means of a metric: one row per row of a panel, one column per column.
 
     Parameters
     ----------
     frame : Frame
-        What was measured.
+        Measurements.
     panel, metric : str
-        What is shown.
+        Names of panel and metric.
     title : str
-        What stands above.
+        Title of the table.
     printed : mapping, optional
-        The paper's numbers, which stand in brackets.
+        Numbers of the paper, shown in brackets.
     better : {"lower", "higher"}, optional
-        Which way the metric is better; the best mean of a column is bold.
+        Which values of the metric are better; the best mean of a column is bold.
     """
     columns, rows = frame.columns(panel), _rows(frame, panel, metric)
     best = {} if better is None else {column: frame.best(panel, column, rows, metric, better) for column in columns}
@@ -48,18 +48,18 @@ def value_table(
 
 
 def metric_table(frame: Frame, panel: str, column: str, metrics: Mapping[str, str], title: str) -> Table:
-    """Return several metrics of one column: one row per row of the panel, one column per metric.
+    """Return a table of several metrics in one column: one row per row of the panel, one column per metric.
 
     Parameters
     ----------
     frame : Frame
-        What was measured.
+        Measurements.
     panel, column : str
-        Where.
+        Names of panel and column.
     metrics : mapping of str to str
-        Names of metrics, and what they are called.
+        Names of metrics, and their labels.
     title : str
-        What stands above.
+        Title of the table.
     """
     rows = [
         [
@@ -80,20 +80,20 @@ def metric_table(frame: Frame, panel: str, column: str, metrics: Mapping[str, st
 def lead_table(
     frame: Frame, panel: str, metric: str, reference: str, title: str, *, printed: Printed | None = None
 ) -> Table:
-    """Return by how many percent a row is above the others, paired by seed; a difference where one is not above 0.
+    """Return a table of percentages by which a row exceeds the others, paired by seed; or differences, if not all > 0.
 
     Parameters
     ----------
     frame : Frame
-        What was measured.
+        Measurements.
     panel, metric : str
-        What is compared.
+        Names of panel and metric.
     reference : str
-        The row that the others are compared with.
+        Row that is compared with the others.
     title : str
-        What stands above.
+        Title of the table.
     printed : mapping, optional
-        The paper's leads in percent, which stand in brackets.
+        Leads of the paper in percent, shown in brackets.
     """
     columns = [column for column in frame.columns(panel) if frame.has(panel, column, reference, metric)]
 
@@ -102,7 +102,7 @@ def lead_table(
             return ""
         lead = frame.lead(panel, column, reference, metric, row)
         text = with_interval(lead, digits=2)
-        if lead.mean != lead.mean:  # a loss has no ratio
+        if lead.mean != lead.mean:  # NaN: a ratio of negative values has no meaning
             text = f"by {with_interval(frame.difference(panel, column, reference, metric, row))}"
         paper = (printed or {}).get(row, {}).get(column)
         return text if paper is None else f"{text} [{paper:+.2f}]"
@@ -121,22 +121,22 @@ def best_rule_table(
     agents: Mapping[str, Sequence[str]],
     better: Better = "lower",
 ) -> Table:
-    """Return by how many percent agents are above the best rule of each column, see :meth:`Frame.against_best`.
+    """Return a table of percentages by which agents exceed the best rule per column, see :meth:`Frame.against_best`.
 
     Parameters
     ----------
     frame : Frame
-        What was measured.
+        Measurements.
     panel : str
-        Its columns are workloads.
+        Panel whose columns are workloads.
     metric, title : str
-        What is compared, and what stands above.
+        Metric to compare, and title of the table.
     rules : sequence of str
-        Rows that are rules.
+        Rows of the rules.
     agents : mapping of str to sequence of str
-        Agents: a name, and the rows whose mean counts, such as five trainings.
+        Rows of each agent by its name; several rows, such as five trainings, count by their mean.
     better : {"lower", "higher"}
-        Which way the metric is better.
+        Which values of the metric are better.
     """
     table = []
     for column in frame.columns(panel):

@@ -1,4 +1,4 @@
-"""JSON documents: decoded, and taken apart with exact complaints."""
+"""JSON documents: decode them and extract typed entries, with errors that name file and entry."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from desim.workloads.files import Pathish, read_bytes
 
 __all__ = ["LARGEST", "Entries", "has", "listed", "number", "object_of", "read_object", "shown", "text"]
 
-#: Larger numbers are refused: they stand for nothing in a workload, and whole ones up to here are exact as floats.
+#: Larger numbers are refused: no workload needs them, and integers up to this limit are exact as floats.
 LARGEST = 1e15
 
 Entries = dict[str, Any]
@@ -18,27 +18,27 @@ _SHOWN = 40
 
 
 def read_object(path: Pathish) -> Entries:
-    """Return the object that a file holds.
+    """Return the JSON object in a file.
 
     Parameters
     ----------
     path : str or path-like
-        A JSON file, plain or gzip.
+        JSON file, plain or gzip.
 
     Returns
     -------
     dict
-        Of whatever content.
+        Entries of the object, unchecked.
 
     Raises
     ------
     WorkloadError
-        If the file cannot be read, or is no JSON or no object.
+        If the file cannot be read, is not JSON, or its top level is not an object.
     """
     content = read_bytes(path)
 
     def _refuse(constant: str) -> NoReturn:
-        raise WorkloadError(f"{path}: holds {constant}, want finite numbers")
+        raise WorkloadError(f"{path}: got {constant}, expected finite numbers")
 
     try:
         document = json.loads(content.decode("utf-8-sig"), parse_constant=_refuse)
@@ -47,11 +47,11 @@ def read_object(path: Pathish) -> Entries:
     except UnicodeDecodeError as error:
         raise WorkloadError(f"{path}: byte 0x{content[error.start]:02x} at {error.start} is not UTF-8 text") from error
     except RecursionError as error:
-        raise WorkloadError(f"{path}: is nested too deeply") from error
+        raise WorkloadError(f"{path}: the JSON is nested too deeply") from error
     except ValueError as error:
         raise WorkloadError(f"{path}: is not JSON: {error}") from error
     if not isinstance(document, dict):
-        raise WorkloadError(f"{path}: is {'null' if document is None else shown(document)}, want a JSON object")
+        raise WorkloadError(f"{path}: got {'null' if document is None else shown(document)}, expected a JSON object")
     return document
 
 
@@ -61,30 +61,30 @@ def has(entries: Entries, key: str) -> bool:
 
 
 def object_of(where: str, entries: Entries, key: str) -> Entries:
-    """Return an entry that is an object; an error says where, and what there is instead."""
+    """Return an entry that must be a JSON object."""
     value = entries.get(key)
     if not isinstance(value, dict):
-        raise WorkloadError(f"{where}: {key} is {shown(value)}, want a JSON object")
+        raise WorkloadError(f"{where}: {key}: got {shown(value)}, expected a JSON object")
     return value
 
 
 def listed(where: str, entries: Entries, key: str, kind: type[Any] = object) -> list[Any]:
-    """Return an entry that is a list, of strings or objects if the kind is str or dict."""
+    """Return an entry that must be a JSON list: of strings if `kind` is str, of objects if it is dict."""
     value = entries.get(key)
     if not isinstance(value, list):
-        raise WorkloadError(f"{where}: {key} is {shown(value)}, want a JSON list")
+        raise WorkloadError(f"{where}: {key}: got {shown(value)}, expected a JSON list")
     for at, item in enumerate(value):
         if not isinstance(item, kind):
             wanted = "a string" if kind is str else "a JSON object"
-            raise WorkloadError(f"{where}: {key}[{at}] is {shown(item)}, want {wanted}")
+            raise WorkloadError(f"{where}: {key}[{at}]: got {shown(item)}, expected {wanted}")
     return value
 
 
 def text(where: str, entries: Entries, key: str) -> str:
-    """Return an entry that is a string with something in it."""
+    """Return an entry that must be a nonempty string."""
     value = entries.get(key)
     if not isinstance(value, str) or not value:
-        raise WorkloadError(f"{where}: {key} is {shown(value)}, want a string")
+        raise WorkloadError(f"{where}: {key}: got {shown(value)}, expected a nonempty string")
     return value
 
 
@@ -97,22 +97,22 @@ def number(
     whole: bool = False,
     otherwise: float | None = None,
 ) -> float:
-    """Return an entry that is a number.
+    """Return an entry that must be a number.
 
     Parameters
     ----------
     where : str
-        File and place, for messages.
+        File and position, for messages.
     entries : dict
-        The object.
+        The JSON object.
     key : str
         Name of the entry.
     least : float
-        The smallest number that is allowed; the largest is 1e15.
+        Smallest allowed number; the largest is 1e15.
     whole : bool
-        Whether it must be a whole number.
+        Whether the number must be an integer.
     otherwise : float, optional
-        Taken if there is no entry, or null.
+        Default value, used if the entry is missing or null.
 
     Returns
     -------
@@ -122,15 +122,15 @@ def number(
     Raises
     ------
     WorkloadError
-        If there is none, or it is out of range.
+        If the entry is missing and has no default, is not a number, or is out of range.
     """
     value = entries[key] if has(entries, key) else otherwise
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise WorkloadError(f"{where}: {key} is {shown(value)}, want a number")
+        raise WorkloadError(f"{where}: {key}: got {shown(value)}, expected a number")
     if not least <= value <= LARGEST:
-        raise WorkloadError(f"{where}: {key} is {shown(value)}, want a number between {_plain(least)} and 1e15")
+        raise WorkloadError(f"{where}: {key}: got {shown(value)}, expected a number from {_plain(least)} to 1e15")
     if whole and value % 1:
-        raise WorkloadError(f"{where}: {key} is {shown(value)}, want a whole number")
+        raise WorkloadError(f"{where}: {key}: got {shown(value)}, expected an integer")
     return float(value)
 
 
@@ -139,10 +139,10 @@ def _plain(bound: float) -> str:
 
 
 def shown(value: Any) -> str:
-    """Return a short text for a value of a document."""
+    """Return a short text for a value of a document, for messages."""
     if isinstance(value, dict | list):
         return f"a JSON {'object' if isinstance(value, dict) else 'list'}"
     if isinstance(value, str):
         return repr(value if len(value) <= _SHOWN else value[: _SHOWN - 3] + "...")
-    words = "missing" if value is None else repr(value)
+    words = "nothing" if value is None else repr(value)
     return words if len(words) <= _SHOWN else words[: _SHOWN - 3] + "..."

@@ -1,4 +1,4 @@
-"""Files, plain or gzip, with one kind of error: read whole or in blocks of lines, written all or nothing."""
+"""Files, plain or gzip, with one error type: read whole or in blocks of lines, written completely or not at all."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ __all__ = ["Pathish", "chunks", "line_blocks", "open_binary", "plain_number", "r
 
 Pathish = str | os.PathLike[str]
 
-#: Bytes that are read at a time.
+#: Number of bytes read at a time.
 BLOCK = 1 << 18
-#: A longer line is refused before it fills the memory.
+#: Longest accepted line in bytes: longer ones are refused before they fill the memory.
 LONGEST_LINE = 1 << 20
 _GZIP_MAGIC = b"\x1f\x8b"
 
 
 @contextmanager
 def open_binary(path: Pathish) -> Iterator[IO[bytes]]:
-    """Open a file for reading; whatever goes wrong inside becomes a WorkloadError.
+    """Open a file for reading, and turn read errors into a WorkloadError.
 
     Parameters
     ----------
     path : str or path-like
-        The file; gzip is recognized by its first two bytes, whatever the name.
+        File to read; gzip is recognized by its first two bytes, whatever its name.
 
     Yields
     ------
@@ -71,35 +71,35 @@ def read_bytes(path: Pathish) -> bytes:
 
 
 def chunks(path: Pathish) -> Iterator[bytes]:
-    """Yield consecutive parts of a file, cut anywhere; errors are those of `open_binary`."""
+    """Yield consecutive parts of a file, split at arbitrary bytes; errors are those of `open_binary`."""
     with open_binary(path) as file:
         while data := file.read(BLOCK):
             yield data
 
 
 def line_blocks(path: Pathish, parts: Iterable[bytes], num_lines: int = 4096) -> Iterator[tuple[int, bytes]]:
-    """Cut consecutive parts of a file into blocks of whole lines, in constant memory.
+    """Split consecutive parts of a file into blocks of whole lines, in constant memory.
 
     Parameters
     ----------
     path : str or path-like
         The file, for messages.
     parts : iterable of bytes
-        Such as from `chunks`.
+        Parts of the file, for example from `chunks`.
     num_lines : int
-        Lines a block; the last one may have fewer.
+        Number of lines per block; the last block may have fewer.
 
     Yields
     ------
     number : int
-        The number of the block's first line, from 1.
+        Number of the block's first line, counted from 1.
     block : bytes
         Whole lines, joined by line feeds, without the last line feed.
 
     Raises
     ------
     WorkloadError
-        For a line of more than a mebibyte.
+        If a line is longer than 1 MiB.
     """
     number, lines, open_length = 1, 0, 0
     held: list[bytes] = []
@@ -125,22 +125,22 @@ def line_blocks(path: Pathish, parts: Iterable[bytes], num_lines: int = 4096) ->
 
 @contextmanager
 def writing(path: Pathish) -> Iterator[IO[bytes]]:
-    """Open a file that appears under its name only when it is complete.
+    """Open a file for writing that appears under its name only when it is complete.
 
     Parameters
     ----------
     path : str or path-like
-        The file; a name that ends in ``.gz`` is compressed (equal content gives equal bytes).
+        Target file; compressed if its name ends in ``.gz`` (equal content gives equal bytes).
 
     Yields
     ------
     binary file
-        To be written to.
+        File to write to.
 
     Raises
     ------
     WorkloadError
-        If the file cannot be written. Whatever happens, no incomplete file is left.
+        If the file cannot be written. An incomplete file is never left behind.
     """
     try:
         target = Path(path)
@@ -167,7 +167,7 @@ def writing(path: Pathish) -> Iterator[IO[bytes]]:
 
 
 def write_lines(path: Pathish, lines: Iterable[str]) -> None:
-    """Write a text file, see `writing`; a line feed is put behind each item, and items are used up in batches."""
+    """Write a text file with one item per line, see `writing`; items are consumed in batches."""
     with writing(path) as file:
         source = iter(lines)
         while batch := list(islice(source, 4096)):
@@ -179,5 +179,5 @@ def _unwritable(path: Pathish, error: Exception) -> WorkloadError:
 
 
 def plain_number(value: float) -> str:
-    """Return the shortest text that reads back as the same number, without a point if it is whole."""
+    """Return the shortest text that reads back as the same number; integers have no decimal point."""
     return str(int(value)) if value == int(value) else repr(float(value))

@@ -1,4 +1,4 @@
-"""The repair report: what a reader dropped, changed or noticed, how often, and where first."""
+"""The repair report: what a reader dropped, changed or noted, how often, and where first."""
 
 from __future__ import annotations
 
@@ -11,38 +11,38 @@ from desim.reprs import html_rows
 
 __all__ = ["ListedReason", "Reason", "RepairReport"]
 
-#: How many places (lines of the file) are remembered for each reason.
+#: Number of places (e.g. lines of the file) remembered per reason.
 EXAMPLES = 5
 
 
 class Reason(Protocol):
-    """Why something was dropped or changed, or what was remarkable about it."""
+    """Reason why a reader dropped or changed a row, or noted something about it."""
 
     @property
     def name(self) -> str:
-        """A word for it."""
+        """Name of the reason."""
 
     @property
     def action(self) -> str:
-        """What was done: ``"dropped"``, ``"changed"``, ``"ignored"`` (what is there was not used) or ``"noted"``."""
+        """Action taken: ``"dropped"``, ``"changed"``, ``"ignored"`` (data present but not used) or ``"noted"``."""
 
     @property
     def meaning(self) -> str:
-        """The reason in words."""
+        """Explanation of the reason."""
 
 
 class ListedReason(Enum):
-    """A reason of an enumeration: each member is what was done, and why, in words.
+    """Enumeration of reasons; each member holds the action taken and an explanation.
 
-    What was dropped is counted for one reason only, the first that applies in the order of the enumeration; what was
-    kept may be counted for several.
+    A dropped row is counted under one reason only: the first that applies, in the order of the enumeration. A row that
+    was kept may be counted under several reasons.
 
     Parameters
     ----------
     action : str
-        What was done.
+        Action taken, see `Reason`.
     meaning : str
-        Why, as a phrase.
+        Explanation, as a phrase.
     """
 
     def __init__(self, action: str, meaning: str) -> None:
@@ -56,20 +56,20 @@ Place = TypeVar("Place", int, str)
 
 @dataclass(repr=False)
 class RepairReport(Generic[Why, Place]):
-    """Counts of what a reader dropped, changed or remarked on.
+    """Counts of the rows that a reader dropped, changed or noted.
 
-    A streaming reader fills its report block by block, so that it is ahead of what has been handed out.
+    A streaming reader fills its report block by block, so the report runs ahead of the rows delivered so far.
 
     Parameters
     ----------
     unit : str
-        What a place is, such as a line number of a text file, from 1, or a position in a list, from 0.
+        Meaning of a place: for example a line number of a text file, from 1, or a position in a list, from 0.
     rows : int
-        Rows looked at; comments and blank lines are no rows.
+        Number of rows read; comments and blank lines are not rows.
     counts : dict of reason to int
-        How often each reason occurred.
+        Number of rows per reason.
     places : dict of reason to list
-        The first few places for each reason.
+        First few places per reason.
     """
 
     unit: str = "line"
@@ -78,14 +78,14 @@ class RepairReport(Generic[Why, Place]):
     places: dict[Why, list[Place]] = field(default_factory=dict)
 
     def add(self, reason: Why, places: Iterable[Place]) -> None:
-        """Count one for each place.
+        """Count one row per place.
 
         Parameters
         ----------
         reason : Reason
-            Why.
+            Reason that applies to these rows.
         places : iterable
-            Where, in the order of the file.
+            Places of the rows, in the order of the file.
         """
         found = list(places)
         if not found:
@@ -95,22 +95,22 @@ class RepairReport(Generic[Why, Place]):
         known.extend(found[: EXAMPLES - len(known)])
 
     def count(self, reason: Why) -> int:
-        """Return how many were counted for a reason."""
+        """Return the number of rows counted under a reason."""
         return self.counts.get(reason, 0)
 
     @property
     def dropped(self) -> int:
-        """How many were left out."""
+        """Number of rows dropped."""
         return sum(count for reason, count in self.counts.items() if reason.action == "dropped")
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the report as plain values, ready for JSON.
+        """Return the report as plain values, for JSON.
 
         Returns
         -------
         dict
-            The totals, ``dropped``, ``unit`` and ``reasons``: for each reason that occurred, by its name in lower case,
-            ``action``, ``count``, ``places`` and ``meaning``.
+            The totals, ``dropped``, ``unit`` and ``reasons``, which maps the lower-case name of each reason that
+            occurred to its ``action``, ``count``, ``places`` and ``meaning``.
         """
         totals = [item.name for item in fields(self) if item.name not in ("unit", "counts", "places")]
         reasons = {
@@ -126,12 +126,12 @@ class RepairReport(Generic[Why, Place]):
         return known | {"dropped": self.dropped, "unit": self.unit, "reasons": reasons}
 
     def summary(self) -> str:
-        """Return the reasons why something was dropped in one line.
+        """Return the reasons for dropped rows in one line.
 
         Returns
         -------
         str
-            Such as ``3 cancelled, 1 filtered``; empty if nothing was dropped.
+            For example ``3 cancelled, 1 filtered``; empty if nothing was dropped.
         """
         dropped = [reason for reason in self._found() if reason.action == "dropped"]
         return ", ".join(f"{self.counts[reason]} {reason.name.lower()}" for reason in dropped)
@@ -141,7 +141,7 @@ class RepairReport(Generic[Why, Place]):
         return f"{self.rows:,} rows"
 
     def __repr__(self) -> str:
-        """Return the totals and how often each reason occurred, in a line."""
+        """Return the totals and the counts per reason in one line."""
         counts = ", ".join(f"{self.counts[reason]:,} {reason.name.lower()}" for reason in self._found())
         return f"<{type(self).__name__} {self.headline()}{'; ' if counts else ''}{counts}>"
 
@@ -151,7 +151,7 @@ class RepairReport(Generic[Why, Place]):
         return html_rows(self.headline(), ["reason", "action", "count"], rows)
 
     def __str__(self) -> str:
-        """Return a table: one line for each reason that occurred."""
+        """Return a table with one line per reason that occurred."""
         found = self._found()
         if not found:
             return self.headline()

@@ -1,4 +1,4 @@
-"""Random streams of generators: one meaning of the seed argument, and independent streams by name."""
+"""Random streams of generators: one meaning of the seed argument, and independent named streams."""
 
 from __future__ import annotations
 
@@ -16,38 +16,38 @@ def seed_sequence(seed: int | Generator) -> SeedSequence:
     Parameters
     ----------
     seed : int or numpy.random.Generator
-        A number of at least 0, or a generator from which four numbers are drawn.
+        Integer >= 0, or a generator from which four numbers are sampled.
 
     Returns
     -------
     SeedSequence
-        What the argument stands for.
+        The seed sequence of the argument.
 
     Raises
     ------
     InvalidConfiguration
-        If it is something else.
+        If the seed is neither.
     """
     if isinstance(seed, Generator):
         return SeedSequence(seed.integers(0, 2**32, size=4).tolist())
     if isinstance(seed, int | np.integer) and seed >= 0:
         return SeedSequence(int(seed))
-    raise InvalidConfiguration(f"seed is {seed!r}, want a whole number of at least 0 or a numpy Generator")
+    raise InvalidConfiguration(f"seed: got {seed!r}, expected an integer >= 0 or a numpy Generator")
 
 
 class NamedStreams:
-    """Independent generators, one a name, so that drawing more from one changes none of the others.
+    """Independent random generators, one per name: sampling more from one changes no other.
 
     Parameters
     ----------
     seed : int or numpy.random.Generator
-        See `seed_sequence`.
+        Seed, see `seed_sequence`.
     """
 
     def __init__(self, seed: int | Generator) -> None:
         self._entropy = seed_sequence(seed).entropy
 
     def __call__(self, name: str) -> Generator:
-        """Return a new generator: the same one for the same seed and name."""
-        # The text is part of what a seed means
+        """Return a new generator; the same seed and name always give the same generator."""
+        # The prefix belongs to the meaning of a seed: another text gives other workloads
         return default_rng(SeedSequence(self._entropy, spawn_key=tuple(f"workloads.{name}".encode())))

@@ -1,4 +1,4 @@
-"""Figures 3 to 7 of the DBF paper: fixed rules first, DBF and SchedInspector as printed, what desim makes of them.
+"""Figures 3 to 7 of the DBF paper: fixed rules, DBF and SchedInspector as printed, and desim's own agents.
 
 Wang, Harwood and Rodriguez, "Deep Back-Filling: a Split Window Technique for Deep Online Cluster Job Scheduling".
 """
@@ -16,4 +16,4 @@ FAMILY = Family(
     modules=("figure3", "figure4", "figure5", "figure7", "unseen"),
     claims=True,
 )
-"""Its experiments, in the order in which they are run; figure 6 is drawn from the runs of figure 5."""
+"""Experiments of the paper, in the order in which they are run; figure 6 uses the runs of figure 5."""

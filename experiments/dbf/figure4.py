@@ -1,4 +1,4 @@
-"""Figure 4: fixed rules first, then inspectors, DBF as printed, and what desim makes of it."""
+"""Figure 4: fixed rules, inspectors, DBF as printed, and desim's own agents."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from desim.plotting.colors import line_styles
 OPEN, CLOSED = "online", "sequences"
 STARTED = "1,000 started"
 SEQUENCES = {f"{num_jobs} jobs": Setting(arrivals="closed", num_jobs=num_jobs, episodes=60) for num_jobs in (128, 256)}
-"""Sequences that end: as SchedInspector is trained, and as its program tests it by default."""
+"""Sequences that end: the lengths with which SchedInspector is trained, and with which its program tests by default."""
 KEPT, ANEW, OF_DESIM = "SJF by cores, keeps its place", "SJF by cores, picks anew", "SJF by cores, keeps, EASY"
 SEQUENCE_RULES = {
     KEPT: Choice("schedinspector-sjf-cores"),
     OF_DESIM: Choice("inspector-sjf-cores"),
     ANEW: Choice("backfilling-sjf-cores"),
 }
-"""Readings of SJF with back-filling: in SchedInspector's program a chosen job that does not fit keeps its place."""
+"""Readings of SJF with backfilling: in SchedInspector's program, a selected job that does not fit stays selected."""
 RELEASED, OURS = "SchedInspector, SJF", "desim's inspector, SJF by cores"
 PAPER = (
-    "The paper: windows of 32, 64 and 128 slots have the best waiting times and queue lengths of all; the "
-    "heuristics have slightly better utilization and queued load; both SchedInspectors have the lowest "
+    "In the paper, windows of 32, 64 and 128 slots have the best waiting times and queue lengths; the "
+    "heuristics have slightly better utilization and queued load; and both SchedInspectors have the lowest "
     "utilization. Its mean job slowdowns are 62.2 for SchedInspector over SJF and 73.3 for SJF."
 )
 SHOWN = ("waiting_time_mean", "queue_length_mean", "utilization", "queued_load_mean")
@@ -58,18 +58,18 @@ def of_desim() -> dict[str, Choice]:
 
 @dataclass(frozen=True)
 class Figure4(Study):
-    """Waiting time, queue, utilization and queued load online; slowdowns of sequences.
+    """Waiting time, queue length, utilization and queued load online; slowdowns of sequences.
 
     Attributes
     ----------
     seeds : int
-        Blocks of episodes.
+        Number of blocks of episodes.
     """
 
     seeds: int = 5
 
     def panels(self) -> Sequence[Panel]:
-        """Return the agents online, and SJF with and without an inspector in sequences."""
+        """Return all agents online, and SJF with and without inspectors in sequences."""
         at_sight = {f"{rule} in 20-0": choice for rule, choice in window_rules(20, 0).items()}
         online = RULES | at_sight | {KEPT: SEQUENCE_RULES[KEPT]} | inspectors() | dbf_rows() | of_desim()
         return [
@@ -78,7 +78,7 @@ class Figure4(Study):
         ]
 
     def show(self, frame: Frame) -> Iterator[Block]:
-        """Yield tables and figures."""
+        """Yield the tables and the figure."""
         for metric in ("bounded_slowdown_mean", "slowdown_mean", "waiting_time_mean"):
             yield value_table(frame, CLOSED, metric, f"Sequences that end: {named((metric,))[metric]}, {self.how}")
         for metrics in (SHOWN, MORE, SLOWDOWNS):
@@ -94,7 +94,7 @@ class Figure4(Study):
         }
         order = sorted(rows, key=lambda row: estimates[named(SHOWN)[SHOWN[0]]][row].mean)
         colors = {row: styles[kinds[row]].color for row in rows}
-        caption = "Online: rules, inspectors, DBF as printed, and what desim makes of it; means with 95 % intervals."
+        caption = "Online: rules, inspectors, DBF as printed, and desim's agents; means with 95 % intervals."
         yield Drawing("figure4.png", caption, draw_rows(order, estimates, {}, colors))
 
 

@@ -1,4 +1,4 @@
-"""Figure 7: waiting time by type of job, with splits of a window of 10 slots."""
+"""Figure 7: waiting time by job type, with splits of a window of 10 slots."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ OF_WIDE = {
     "wide_waiting_time_max": f"longest wait of jobs with more than {WIDE} cores, s",
 }
 PAPER = (
-    "The paper: one slot at the tail lowers the waiting time of nearly every type of job; 0-10 starves large jobs"
-    " and should not be used, although its mean is the best. Its agents have 10 slots, for which DBF is not "
-    "trained here: what is shown are rules that see the window alone."
+    "In the paper, one slot at the tail reduces the waiting time of nearly all job types; the split 0-10 starves large "
+    "jobs and is not recommended, although its mean is the best. The paper's agents have 10 slots, for which we did "
+    "not train DBF: the results are those of rules that see only the window."
 )
-#: Waiting times that are drawn in the same colours, in seconds.
+#: Range of waiting times that the colours cover, in seconds.
 SHORTEST, LONGEST = 10.0, 1e6
 #: Area of the largest bubble, in points.
 BUBBLE = 220.0
@@ -36,32 +36,32 @@ BUBBLE = 220.0
 
 @dataclass(frozen=True)
 class Figure7(Study):
-    """Which jobs wait, and who starves.
+    """Waiting times by job type, and starvation of large jobs.
 
     Attributes
     ----------
     seeds : int
-        Blocks of episodes.
+        Number of blocks of episodes.
     """
 
     seeds: int = 5
 
     def panels(self) -> Sequence[Panel]:
-        """Return the splits."""
+        """Return the splits of the window."""
         rows = {
             rule: {str(tail): window_rules(SIZE - tail, tail)[rule] for tail in TAILS} for rule in (RULE, "shortest")
         }
         return [Panel(PANEL, "slots at the tail", {str(tail): ONLINE for tail in TAILS}, rows)]
 
     def show(self, frame: Frame) -> Iterator[Block]:
-        """Yield tables and bubbles."""
+        """Yield the tables and the figure."""
         for metric, what in ({name: METRICS[name] for name in SHOWN} | OF_WIDE).items():
             yield value_table(frame, PANEL, metric, f"{PANEL}, by slots at the tail: {what}, {self.how}")
         yield Paragraph(PAPER)
         yield self._drawing(frame)
 
     def _drawing(self, frame: Frame) -> Drawing:
-        """Draw mean waiting times by type of job, one axes for each split: the larger a bubble, the more jobs."""
+        """Draw mean waiting times by job type, one axes per split; larger bubbles mean more jobs."""
         from matplotlib.colors import LogNorm
 
         figure, grid = new_figure(1, len(TAILS), width=2.9, height=3.0)
@@ -88,13 +88,13 @@ class Figure7(Study):
         grid[0, 0].set_ylabel("run time, up to, s", fontsize=8)
         figure.colorbar(drawn, ax=grid, shrink=0.9).set_label("mean waiting time of started jobs, s", fontsize=8)
         caption = (
-            f"A {RULE} job of a window of 10 slots: mean waiting time by type of job; larger bubbles are more jobs."
+            f"Rule '{RULE}' in a window of 10 slots: mean waiting time by job type; larger bubbles mean more jobs."
         )
         return Drawing("figure7.png", caption, figure)
 
 
 def by_type(frame: Frame, tail: str, row: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the jobs that were started by type, and the sum of their waiting times in seconds, over all episodes."""
+    """Return the number of started jobs by type, and the sum of their waiting times in seconds, over all episodes."""
     panel = f"{PANEL}, {tail} by type"
     found = np.zeros((2, len(CORES) * len(TIMES)))
     for column in frame.columns(panel):

@@ -28,34 +28,34 @@ ALL_JOBS = (
     "queued_load_mean",
     "utilization",
 )
-"""Metrics in which jobs that are still queued at the end count with their waiting time so far."""
+"""Metrics that include jobs still queued at the end, with their waiting time so far."""
 STARTED_JOBS = ("waiting_time_mean", "bounded_slowdown_mean", "slowdown_mean")
-"""Metrics that are also told of the jobs that were started, or have ended, alone."""
+"""Metrics that are also measured over started (or ended) jobs only."""
 
 CORES = tuple(2**power for power in range(9))
-"""Most cores of a type of jobs: 1, 2, 4, ... 256."""
+"""Largest numbers of cores of the job types: 1, 2, 4, ... 256."""
 TIMES = (*(round(10 ** (exponent / 2)) for exponent in range(1, 11)), 200_000)
-"""Most seconds of a type: half a decade each."""
+"""Largest requested times of the job types, in seconds: half a decade each."""
 WIDE = 128
-"""Jobs with more cores than this are wide."""
+"""Number of cores above which a job is wide."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A workload, and how episodes are cut from it.
+    """Workload, and the episodes that are cut from it.
 
     Attributes
     ----------
     workload : str
-        Of :func:`desim.experiments.dbf.workloads.present`.
+        Name of a workload of :func:`desim.experiments.dbf.workloads.present`.
     arrivals : {"open", "closed"}
-        Whether jobs go on arriving until num_jobs have been started, or num_jobs arrive and all are finished.
+        Whether jobs keep arriving until num_jobs have started, or num_jobs arrive and all of them finish.
     num_jobs : int
-        Jobs of an episode.
+        Number of jobs per episode.
     episodes : int
-        Episodes of a run.
+        Number of episodes per run.
     check : bool
-        Check the records with `desim.validation`.
+        Whether to check the records with `desim.validation`.
     """
 
     workload: str = TRACE
@@ -66,21 +66,21 @@ class Setting:
 
 
 def perform(run: Run) -> dict[str, Any]:
-    """Simulate a block of episodes, whose number is the seed of the run.
+    """Simulate a block of episodes; its number is the seed of the run.
 
     Parameters
     ----------
     run : Run
-        Of a :class:`Setting` and a :class:`~desim.experiments.frame.Choice`.
+        Run of a :class:`Setting` and a :class:`~desim.experiments.frame.Choice`.
 
     Returns
     -------
     dict
-        Means over the episodes of :data:`ALL_JOBS`; with ``started_`` before it, of :data:`STARTED_JOBS`; of agents
-        with a window, ``invisible_jobs`` by which the queue is longer, ``hidden_share`` of the decisions at which it
-        is, and ``seen_queue_length``, means over decisions; ``wide_share`` of the wide jobs that were started, and
-        ``wide_waiting_time_max``; ``valid``, None if unchecked. As curves by type, which is the place of its cores and
-        its time in one row: ``placed`` jobs and the sum of their ``waits``.
+        Means over the episodes of :data:`ALL_JOBS`, and, prefixed with ``started_``, of :data:`STARTED_JOBS`; for
+        agents with a window, means over decisions: ``invisible_jobs`` beyond the window, ``hidden_share`` of decisions
+        with such jobs, and ``seen_queue_length``; ``wide_share``, the share of wide jobs that started, and
+        ``wide_waiting_time_max``; ``valid``, None if unchecked. Curves by type, numbered by cores and then by time:
+        number of ``placed`` jobs, and the sum of their ``waits``.
     """
     setting: Setting = run.setting
     first, most = run.seed * setting.episodes, num_episodes(setting.workload, setting.num_jobs)
@@ -121,18 +121,18 @@ def _measure(result: Result) -> dict[str, float | None]:
 
 
 def play(problem: BatchCluster, agent: Any, seed: int) -> tuple[Result, dict[str, float | None]]:
-    """Simulate an episode as :func:`desim.simulate` does, and count what an agent does not see of the queue.
+    """Simulate an episode like :func:`desim.simulate`, and count jobs of the queue that the agent cannot see.
 
     Parameters
     ----------
     problem : BatchCluster
-        The episode.
+        Episode to simulate.
     agent : Agent
-        Has a window or sees the whole queue.
+        Agent, with a window or with a view of the whole queue.
     seed : int
-        Of the simulation.
+        Seed of the simulation.
     """
-    attach = getattr(agent, "attach", None)  # agents that look ahead need forks
+    attach = getattr(agent, "attach", None)  # lookahead agents need forks
     simulation = Simulation(problem, seed=seed, log_actions=attach is not None)
     if attach is not None:
         attach(partial(simulation.fork, foresight=False))
@@ -153,17 +153,17 @@ def play(problem: BatchCluster, agent: Any, seed: int) -> tuple[Result, dict[str
 
 
 def by_type(result: Result) -> NDArray[np.float64]:
-    """Return the number of jobs that were started, and the sum of their waiting times in seconds, by type.
+    """Return the number of started jobs, and the sum of their waiting times in seconds, by job type.
 
     Parameters
     ----------
     result : Result
-        A run.
+        Result of a run.
 
     Returns
     -------
     array of shape (2, types)
-        Types by cores, and among these by time; a job with more than all types have counts with the largest.
+        Types by cores and then by time; a job that exceeds all types counts with the largest.
     """
     cores, times, waits, started = _columns(result)
     row = np.minimum(np.searchsorted(CORES, cores[started]), len(CORES) - 1)
@@ -175,7 +175,7 @@ def by_type(result: Result) -> NDArray[np.float64]:
 
 
 def _columns(result: Result) -> tuple[Any, Any, Any, Any]:
-    """Return cores, requested times, waiting times so far, and whether each job was started."""
+    """Return cores, requested times, waiting times so far, and whether each job started."""
     jobs = result.jobs
     start = jobs["starting_time"].cast(float).fill_null(np.nan).to_numpy()
     started = ~np.isnan(start)

@@ -1,4 +1,4 @@
-"""What the studies of this paper share: sizes, rows, and what metrics are called."""
+"""Common parts of this paper's studies: sizes, rows, and labels of metrics."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from desim.experiments.learning_curves import with_weights
 
 __all__ = ["DBF_WINDOWS", "METRICS", "ONLINE", "RULES", "Study", "dbf_rows", "named", "window_rules"]
 
-#: With --quick: jobs of an episode, and episodes of a run.
+#: With --quick: number of jobs per episode, and of episodes per run.
 QUICK_JOBS, QUICK_EPISODES = 100, 1
 
 METRICS = {
@@ -35,10 +35,10 @@ METRICS = {
     "invisible_jobs": "unseen jobs",
     "hidden_share": "share of decisions with some",
 }
-"""What metrics are called; of all jobs, those still queued included, if nothing else is said."""
+"""Labels of metrics; they include all jobs, also those still queued, unless stated otherwise."""
 
 ONLINE = Setting()
-"""The paper's episodes: from a random point of the trace to the 1,000th start."""
+"""Episodes of the paper: from a random point of the trace to the 1,000th start."""
 
 RULES = {
     "FCFS": Choice("backfilling-fcfs"),
@@ -50,33 +50,33 @@ RULES = {
 """Rules that see the whole queue; the first three are the paper's, whose SJF starts the job with fewest cores."""
 
 DBF_WINDOWS = ((20, 0), (19, 1), (10, 10))
-"""Windows for which DBF is trained as printed: slots at the head and at the tail."""
+"""Windows with trained weights of DBF as printed: numbers of slots at the head and at the tail."""
 
 
 def dbf_rows() -> dict[str, Choice]:
-    """Return DBF as printed with the windows for which there are weights."""
+    """Return DBF as printed, with the windows for which weights are available."""
     there = pretrained_names("dbf")
     names = {f"dbf {head}-{tail}": f"dbf-m{head + tail}-t{tail}" for head, tail in DBF_WINDOWS}
     return {row: with_weights("dbf", name) for row, name in names.items() if name in there}
 
 
 def window_rules(head: int, tail: int, rules: tuple[str, ...] = ("random", "shortest", "first")) -> dict[str, Choice]:
-    """Return rules that see no more than a window, by their names."""
+    """Return rules that see only a window, by name."""
     return {rule: Choice(f"window-{rule}-{head}-{tail}") for rule in rules}
 
 
 @dataclass(frozen=True)
 class Study(study.Study):
-    """What all studies of this paper take; with ``quick`` there are two episodes of 100 jobs.
+    """Settings of all studies of this paper; with ``quick`` there are two episodes of 100 jobs.
 
     Attributes
     ----------
     seeds : int
-        Blocks of episodes, the same for all agents.
+        Number of blocks of episodes, the same for all agents.
     workload : {"lublin_256", "generated"}
-        The paper's trace, or generated traces like it, which no training has seen.
+        The paper's trace, or generated traces like it that no training has used.
     check : bool
-        Check the records of every run with `desim.validation`.
+        Whether to check the records of every run with `desim.validation`.
     """
 
     paper: ClassVar[str] = "dbf"
@@ -86,7 +86,7 @@ class Study(study.Study):
     check: bool = False
 
     def fit(self, setting: Any) -> Any:
-        """Return a setting in the size that is asked for, on the workload that is; it is checked if that is a trial."""
+        """Return a setting in the requested size and on the requested workload; trials are checked."""
         if not isinstance(setting, Setting):
             return setting
         setting = replace(setting, workload=present(self.workload if setting.workload == TRACE else setting.workload))
@@ -95,7 +95,7 @@ class Study(study.Study):
         return replace(setting, check=setting.check or self.check)
 
     def seeds_of(self, setting: Any) -> list[int]:
-        """Return the blocks of a setting; there have to be so many episodes."""
+        """Return the blocks of a setting; its workload must have enough episodes."""
         if isinstance(setting, Setting):
             there = num_episodes(setting.workload, setting.num_jobs)
             if (len(self.seed_list) - 1) * setting.episodes >= there:
@@ -107,10 +107,10 @@ class Study(study.Study):
 
     @property
     def how(self) -> str:
-        """What stands behind titles."""
+        """Blocks and workload, as the end of titles."""
         return f"{len(self.seed_list)} blocks of episodes of {self.workload}"
 
 
 def named(metrics: tuple[str, ...]) -> Mapping[str, str]:
-    """Return what some metrics are called."""
+    """Return the labels of some metrics."""
     return {metric: METRICS[metric] for metric in metrics}

@@ -1,4 +1,4 @@
-"""Workloads of several origins that no training and no choice of weights has seen: rules, search, what imitates it."""
+"""Held-out workloads of several origins: rules, search, and networks that imitate it."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ SHOWN = (METRIC, "waiting_time_p99", "waiting_time_max", "bounded_slowdown_mean"
 
 @dataclass(frozen=True)
 class Unseen(Study):
-    """Pieces of logs that begin num_jobs apart, or one of each of many generated traces; the cluster is empty at first.
+    """Pieces of logs, or of generated traces (one per trace), each starting on an empty cluster.
 
     Attributes
     ----------
     seeds : int
-        Blocks of five pieces of each workload at most; logs have as many as they are long.
+        Largest number of blocks of five pieces per workload; logs have as many as their length allows.
     num_jobs : int
-        Jobs of a piece.
+        Number of jobs per piece; pieces of a log begin this many jobs apart.
     moves : tuple of int
-        Budgets of the search, in moves a decision.
+        Budgets of the search, in moves per decision.
     workloads : tuple of str
-        Which, of :data:`desim.experiments.dbf.workloads.SOURCES`.
+        Workloads, keys of :data:`desim.experiments.dbf.workloads.SOURCES`.
     """
 
     seeds: int = 20
@@ -51,13 +51,13 @@ class Unseen(Study):
     workloads: tuple[str, ...] = WORKLOADS
 
     def seeds_of(self, setting: Any) -> list[int]:
-        """Return the blocks that there are, at most as many as are asked for."""
+        """Return the available blocks, at most as many as requested."""
         there = -(-num_episodes(setting.workload, setting.num_jobs) // setting.episodes)
         return self.seed_list[:there]
 
     @property
     def agents(self) -> dict[str, Choice]:
-        """What is compared with the rules: searches, and networks that score the jobs of any cluster."""
+        """Agents compared with the rules: searches, and networks that score the jobs of any cluster."""
         found = {f"search, {moves:,} moves": Choice(f"search:batch:waiting_time:{moves}") for moves in self.moves}
         for name in pretrained_names("split-window"):
             if name == "desim-any" or name.startswith(IMITATING):
@@ -70,13 +70,13 @@ class Unseen(Study):
         return [Panel(PANEL, "workload", columns, RULE_ROWS | self.agents)]
 
     def show(self, frame: Frame) -> Iterator[Block]:
-        """Yield tables and the figure."""
+        """Yield the tables and the figure."""
         groups = {row: [row] for row in self.agents}
         imitating = [row for row in groups if row.startswith(IMITATING)]
         if len(imitating) > 1:
             groups[f"{IMITATING}, mean of {len(imitating)}"] = imitating
         rules = list(RULE_ROWS)
-        title = "Mean wait above that of the best rule, paired by block"
+        title = "Mean waiting time above that of the best rule, paired by block"
         yield best_rule_table(frame, PANEL, METRIC, title, rules=rules, agents=groups)
         for column in frame.columns(PANEL):
             yield metric_table(frame, PANEL, column, named(SHOWN), f"{column}, {self.how}")
@@ -87,7 +87,7 @@ class Unseen(Study):
         }
         colors = {column: style.color for column, style in line_styles(columns).items()}
         figure = draw_rows(columns, {f"{name}, %": lead for name, lead in leads.items()}, {}, colors)
-        yield Drawing("unseen.png", "Mean wait above that of the best rule of each workload, in percent of it.", figure)
+        yield Drawing("unseen.png", "Mean waiting time above that of the best rule of each workload, percent.", figure)
 
 
 if __name__ == "__main__":

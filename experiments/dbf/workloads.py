@@ -1,4 +1,4 @@
-"""The workloads of the experiments, and the episodes that are cut from them: the same for all agents."""
+"""Workloads of the experiments, and the episodes cut from them, which are the same for all agents."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ from desim.workloads.batch.transform import rescale_load
 __all__ = ["KTH", "SOURCES", "TRACE", "Arrivals", "episode", "num_episodes", "present"]
 
 SWF = Path(__file__).resolve().parents[3] / "shared" / "data" / "swf"
-"""Where the logs lie in the project's own workplace; they are not part of the package."""
+"""Directory of the logs next to the project; they are not part of the package."""
 
 TRACE, KTH = "lublin_256", "KTH-SP2-1996-2"
 
 
 class Source(NamedTuple):
-    """Where a workload comes from.
+    """Source of a workload.
 
     Attributes
     ----------
     num_cores : int
-        Cores of the cluster.
+        Number of cores of the cluster.
     file : str
-        The log; without one, or where it is absent, traces are generated.
+        Name of the log; if it is empty or the log is missing, traces are generated.
     load : float
-        Offered load of generated traces, and of a log if it is rescaled.
+        Offered load of generated traces, and of the log if it is rescaled.
     rescaled : bool
         Whether the times between submissions of the log are stretched to that load.
     in_pieces : bool
-        Whether episodes are pieces of the log one after the other, not from random positions.
+        Whether episodes are consecutive pieces of the log, rather than starting at random positions.
     overestimate : float
-        Largest ratio of requested to actual run times in generated traces.
+        Largest ratio of requested time to run time in generated traces.
     num_traces : int
-        Generated traces.
+        Number of generated traces.
     num_jobs : int
-        Jobs of each of them.
+        Number of jobs per generated trace.
     """
 
     num_cores: int
@@ -68,14 +68,14 @@ SOURCES = {
     "Lublin, 1,024 cores": Source(1_024, load=1.0, overestimate=3.0, num_traces=100, num_jobs=2_000),
     "Lublin, 64 cores": Source(64, load=0.95, overestimate=10.0, num_traces=100, num_jobs=2_000),
 }
-"""The workloads by name."""
+"""Workloads by name."""
 
 STAND_IN = " (stand-in)"
-"""Ends the name of a trace that is generated, because the file is absent."""
+"""Suffix of the name of a generated trace that replaces a missing file."""
 
-#: Seeds of generated traces that no training and no validation has seen.
+#: First seed of generated traces, which no training or validation has used.
 HELD_OUT = 999_983
-#: Seed of the positions at which episodes begin that are not pieces, and how many are drawn.
+#: Seed of the random positions at which episodes begin, and their number.
 STARTS_SEED, MOST = 0, 5_000
 
 Arrivals = Literal["open", "closed"]
@@ -83,30 +83,30 @@ Arrivals = Literal["open", "closed"]
 
 @cache
 def present(workload: str) -> str:
-    """Return the name of a workload, or that of what stands in for it where its file is absent.
+    """Return the name of a workload, or of its stand-in if its file is missing.
 
     Parameters
     ----------
     workload : str
-        One of :data:`SOURCES`.
+        Name of a workload, a key of :data:`SOURCES`.
 
     Raises
     ------
     InvalidConfiguration
-        If there is none of this name.
+        If there is no workload of this name.
     """
     if workload not in SOURCES:
         raise InvalidConfiguration(f"workload: got {workload!r}, expected one of {', '.join(SOURCES)}")
     file = SOURCES[workload].file
     if not file or (SWF / file).is_file():
         return workload
-    remark(f"there is no {file}: a generated trace stands in for it")
+    remark(f"there is no {file}: using a generated trace instead")
     return workload + STAND_IN
 
 
 @lru_cache(maxsize=2)
 def traces_of(workload: str) -> tuple[list[Job], ...]:
-    """Return the traces of a workload of :func:`present`, read or made once in each process."""
+    """Return the traces of a workload of :func:`present`, read or generated once per process."""
     source = SOURCES[workload.removesuffix(STAND_IN)]
     if source.file and not workload.endswith(STAND_IN):
         jobs = swf.read(SWF / source.file, max_cores=source.num_cores).jobs
@@ -120,30 +120,30 @@ def traces_of(workload: str) -> tuple[list[Job], ...]:
 
 
 def num_episodes(workload: str, num_jobs: int) -> int:
-    """Return how many different episodes of so many jobs a workload of :func:`present` has."""
+    """Return the number of different episodes with a given number of jobs in a workload of :func:`present`."""
     if not SOURCES[workload.removesuffix(STAND_IN)].in_pieces:
         return MOST
     return max(len(traces_of(workload)[0]) // num_jobs - 1, 1)
 
 
 def episode(workload: str, number: int, num_jobs: int, arrivals: Arrivals) -> BatchCluster:
-    """Return an episode.
+    """Return an episode of a workload.
 
     Parameters
     ----------
     workload : str
-        Of :func:`present`.
+        Name of a workload of :func:`present`.
     number : int
-        Which one, from 0 on.
+        Number of the episode, from 0.
     num_jobs : int
-        Jobs of it.
+        Number of jobs of the episode.
     arrivals : {"open", "closed"}
-        Whether jobs go on arriving until so many have been started, or so many arrive and all are finished.
+        Whether jobs keep arriving until num_jobs have started, or num_jobs arrive and all of them finish.
 
     Raises
     ------
     InvalidConfiguration
-        If there are not so many.
+        If the workload has fewer episodes.
     """
     most = num_episodes(workload, num_jobs)
     if not 0 <= number < most:

@@ -1,7 +1,7 @@
 """The experiments of LACHESIS: Luo et al., "Learning to Optimize DAG Scheduling in Heterogeneous Environment".
 
-Each module is a figure or a question and runs by itself, for example ``python -m desim.experiments.lachesis.figure7``;
-all of them by ``desim reproduce lachesis``.
+Each module is a figure or a question. ``python -m desim.experiments.lachesis.figure7``, for example, runs one;
+``desim reproduce lachesis`` runs all of them.
 """
 
 from desim.experiments.family import Family
@@ -16,4 +16,4 @@ FAMILY = Family(
     modules=("figure6", "figure7", "figure8", "figure9", "scan", "unseen"),
     claims=True,
 )
-"""Its experiments, in the order in which they are run."""
+"""Experiments of the paper, in the order in which they are run."""

@@ -1,4 +1,4 @@
-"""What figures 7 to 9 share: the paper's rivals, batches and streams of jobs, tables and the figure."""
+"""Common parts of figures 7 to 9: the paper's baselines, batches and streams of jobs, tables and figures."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ROWS: dict[str, Choice] = {
     "TDCA": planning("tdca"),
     RANK_UP: Choice("rank_up-deft"),
 }
-"""The agents of section V-B. Only desim's own is another: a graph network that plans batches, and waits in streams."""
+"""Agents of section V-B. Desim's network is additional: a graph network that plans batches, and waits in streams."""
 
 METRICS = {"makespan": "makespan, s", "speedup": "speedup", "slr": "schedule length ratio"}
 QUICK_JOBS = 6
@@ -40,12 +40,12 @@ QUICK_JOBS = 6
 
 @dataclass(frozen=True)
 class Queries(Study):
-    """What all studies of this paper take; with ``quick`` a run has at most 6 jobs.
+    """Settings of all studies of this paper; with ``quick`` a run has at most 6 jobs.
 
     Attributes
     ----------
     data : Path or None
-        Directory with measured queries in ``tpch``; without, queries are made up only.
+        Directory with measured queries in ``tpch``. By default, all queries are synthetic.
     """
 
     paper: ClassVar[str] = "lachesis"
@@ -54,26 +54,26 @@ class Queries(Study):
     data: Path | None = None
 
     def __post_init__(self) -> None:
-        """Check that data are where they should be."""
+        """Check that the directory of the data exists."""
         super().__post_init__()
         if self.data is not None and not self.data.is_dir():
             raise InvalidConfiguration(f"data: got {str(self.data)!r}, expected a directory")
 
     def fit(self, setting: Any) -> Any:
-        """Return a setting in the size that is asked for; it is checked if that is a trial."""
+        """Return a setting in the requested size; trials are checked."""
         if not self.quick:
             return setting
         return replace(setting, num_jobs=min(setting.num_jobs, QUICK_JOBS), check=True)
 
     @property
     def sources(self) -> Mapping[str, str]:
-        """Directories of queries by the name of their panel; nothing for those that are made up."""
+        """Directories of measured queries by panel name; empty for synthetic queries."""
         return {MADE: ""} | ({MEASURED: str(self.data.resolve())} if self.data is not None else {})
 
 
 @dataclass(frozen=True)
 class Curves(Queries):
-    """Makespans, speedups and schedule length ratios against the number of jobs.
+    """Makespan, speedup and schedule length ratio against the number of jobs.
 
     Attributes
     ----------
@@ -84,9 +84,9 @@ class Curves(Queries):
     title: ClassVar[str]
     counts: ClassVar[Sequence[int]]
     rivals: ClassVar[Sequence[str]]
-    """Those that the paper plots."""
+    """Baselines that the paper plots."""
     others: ClassVar[Mapping[str, Choice]]
-    """What is shown beside them."""
+    """Agents shown in addition."""
     interval: ClassVar[float] = 0.0
     metrics: ClassVar[Mapping[str, str]] = METRICS
 
@@ -94,11 +94,11 @@ class Curves(Queries):
 
     @property
     def agents(self) -> dict[str, Choice]:
-        """All rows."""
+        """Agents of all rows."""
         return {row: ROWS[row] for row in (LACHESIS, *self.rivals)} | dict(self.others)
 
     def panels(self) -> Sequence[Panel]:
-        """Return the agents against the number of jobs, on queries that are made up, and on measured ones."""
+        """Return the agents against the number of jobs, on synthetic and on measured queries."""
         return [
             Panel(
                 name,
@@ -113,32 +113,35 @@ class Curves(Queries):
         ]
 
     def seeds_of(self, setting: Any) -> list[int]:
-        """Return the seeds, of measured queries three."""
+        """Return the seeds; three for measured queries."""
         return self.seed_list[:3] if setting.data else self.seed_list
 
     def show(self, frame: Frame) -> Iterator[Block]:
-        """Yield tables and the figure."""
+        """Yield the tables and the figure."""
         yield self.drawing(frame, frame.panels, "jobs", self.name)
         for panel in frame.panels:
             yield from self.tables(frame, panel)
 
     def drawing(self, frame: Frame, panels: Sequence[str], parameter: str, name: str) -> Drawing:
-        """Draw the metrics of some panels against their parameter."""
+        """Return a drawing of the metrics of some panels against their parameter."""
         figure = facets(frame, self.metrics, dict.fromkeys(panels, parameter))
-        caption = f"{self.title}. Means over the workloads with 95 % intervals; ratio {self.ccr:g}."
+        caption = f"{self.title}. Means over workloads with 95 % intervals; transfer to run time ratio {self.ccr:g}."
         return Drawing(f"{name}.png", caption, figure)
 
     def tables(self, frame: Frame, panel: str) -> Iterator[Block]:
-        """Yield the metrics of a panel, leads with and without rank_up-DEFT, and times of decisions."""
+        """Yield the metrics of a panel, leads with and without rank_up-DEFT, and decision times."""
         for metric, words in [*self.metrics.items(), ("gap", "gap to the lower bound, %")]:
             better: Better = "higher" if metric == "speedup" else "lower"
             yield value_table(frame, panel, metric, f"{panel}: {words}", better=better)
         ours = {row: [row] for row in (LACHESIS, RANK_UP, *self.others) if row in frame.rows(panel)}
         rivals = [row for row in self.rivals if row != RANK_UP]
         for rules, words in ((rivals, "without"), ([*rivals, RANK_UP], "with")):
-            title = f"{panel}: makespan above that of the best rival of the paper, {words} rank_up-DEFT"
+            title = f"{panel}: makespan above that of the paper's best baseline, {words} rank_up-DEFT"
             yield best_rule_table(frame, panel, "makespan", title, rules=rules, agents=ours)
         for share in (50, 98):
             yield value_table(
-                frame, panel, f"decision_{share}", f"{panel}: {share} % of the decisions within, ms of the processor"
+                frame,
+                panel,
+                f"decision_{share}",
+                f"{panel}: processor time within which {share} % of decisions are made, ms",
             )

@@ -1,4 +1,4 @@
-"""Figure 7: batch mode, small numbers of jobs."""
+"""Figure 7: batch mode with small numbers of jobs."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ __all__ = ["BESIDE", "RIVALS", "Figure7"]
 
 RIVALS = ("FIFO-DEFT", "HEFT", "TDCA", DECIMA)
 BESIDE = {RANK_UP: ROWS[RANK_UP], OWN: with_weights("graph", "tpch-batch", AHEAD)}
-"""What the paper does not plot: its own HighRankUp-DEFT, and a network of desim's that plans batches with insertion."""
+"""Agents that the paper does not plot: its HighRankUp-DEFT, and desim's network, which plans batches with insertion."""
 
 
 @dataclass(frozen=True)
 class Figure7(Curves):
-    """Up to 20 jobs, all there at the beginning."""
+    """Up to 20 jobs, all submitted at time 0."""
 
     title = "Figure 7: batch mode, 1 to 20 jobs"
     counts: ClassVar = (1, 2, 5, 10, 15, 20)

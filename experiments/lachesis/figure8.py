@@ -1,4 +1,4 @@
-"""Figure 8: batch mode, large numbers of jobs."""
+"""Figure 8: batch mode with large numbers of jobs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Figure8"]
 
 @dataclass(frozen=True)
 class Figure8(Curves):
-    """Up to 100 jobs, all there at the beginning."""
+    """Up to 100 jobs, all submitted at time 0."""
 
     title = "Figure 8: batch mode, 20 to 100 jobs"
     counts: ClassVar = (20, 40, 60, 80, 100)

@@ -1,4 +1,4 @@
-"""Figure 9: continuous mode; and what closer arrivals change."""
+"""Figure 9: continuous mode, and the effect of shorter intervals between arrivals."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ JOBS = 60
 
 @dataclass(frozen=True)
 class Figure9(Curves):
-    """Up to 100 jobs that arrive one by one, 45 seconds apart on average; and 60 jobs at shorter intervals."""
+    """Up to 100 jobs with a mean interarrival time of 45 seconds, and 60 jobs with shorter ones."""
 
     title = "Figure 9: continuous mode"
     counts: ClassVar = (20, 40, 60, 80, 100)
@@ -35,7 +35,7 @@ class Figure9(Curves):
     seeds: int = 5
 
     def panels(self) -> Sequence[Panel]:
-        """Return those of the paper, and a scan of intervals for the rules."""
+        """Return the panels of the paper, and rules at several mean interarrival times."""
         columns = {f"{seconds:g}": Setting(JOBS, ccr=self.ccr, mean_interval=seconds) for seconds in INTERVALS}
         rules = {row: choice for row, choice in self.agents.items() if row not in (LACHESIS, DECIMA)}
         return [
@@ -44,7 +44,7 @@ class Figure9(Curves):
         ]
 
     def show(self, frame: Frame) -> Iterator[Block]:
-        """Yield tables and figures."""
+        """Yield the tables and figures."""
         names = [panel for panel in frame.panels if panel != DENSER]
         yield self.drawing(frame, names, "jobs", self.name)
         yield self.drawing(frame, [DENSER], f"seconds between {JOBS} jobs, {MADE}", f"{self.name}_closer")

@@ -1,4 +1,4 @@
-"""The ratio of transfer to run times that the paper does not give: rules, and the room above the lower bound."""
+"""The ratio of transfer to run times, which the paper does not state: rules, and their gaps to the lower bound."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Scan(Queries):
     seeds: int = 5
 
     def panels(self) -> Sequence[Panel]:
-        """Return batches of 20 and 60 jobs, of queries that are made up and of measured ones."""
+        """Return batches of 20 and 60 jobs, of synthetic and of measured queries."""
         rules = {row: ROWS[row] for row in RULES}
         return [
             Panel(panel_of(count, name), "ratio", {f"{r:g}": Setting(count, ccr=r, data=data) for r in RATIOS}, rules)
@@ -39,16 +39,16 @@ class Scan(Queries):
         ]
 
     def show(self, frame: Frame) -> Iterator[Block]:
-        """Yield tables and the figure."""
+        """Yield the tables and the figure."""
         figure = facets(frame, METRICS, dict.fromkeys(frame.panels, "communication to computation"))
         yield Drawing(
-            "scan.png", "Rules against the ratio of transfer to run times, means with 95 % intervals.", figure
+            "scan.png", "Rules against the ratio of transfer to run times: means with 95 % intervals.", figure
         )
         for panel in frame.panels:
             for metric, words in METRICS.items():
                 better: Better = "higher" if metric == "speedup" else "lower"
                 yield value_table(frame, panel, metric, f"{panel}: {words.replace(chr(10), ' ')}", better=better)
-            title = f"{panel}: makespan of rank_up-DEFT above that of the best of the others"
+            title = f"{panel}: makespan of rank_up-DEFT above that of the best other rule"
             rules = [row for row in RULES if row != RANK_UP]
             yield best_rule_table(frame, panel, "makespan", title, rules=rules, agents={RANK_UP: [RANK_UP]})
 

@@ -1,4 +1,4 @@
-"""One run: a cluster with its jobs, an agent, a seed."""
+"""Simulation of one run: a cluster with its jobs, an agent, and a seed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 CALIBRATED = 3.5
-"""The ratio of transfer to run times at which the rules come nearest to what the paper says of them; it states none."""
+"""Ratio of transfer to run times at which the rules are closest to the paper's results; the paper states none."""
 
 METRICS = ("makespan", "speedup", "slr", "turnaround_time_mean", "lower_bound", "num_duplicates", "data_moved")
 AHEAD = ("plan_ahead", True)
@@ -39,22 +39,22 @@ AHEAD = ("plan_ahead", True)
 
 @dataclass(frozen=True)
 class Setting:
-    """A cluster and its workload; the defaults are those of section V-B where it says something.
+    """Cluster and workload; the defaults are those of section V-B where it states them.
 
     Attributes
     ----------
     num_jobs : int
-        TPC-H queries of 2, 5, 10, 50, 80 and 100 GB.
+        Number of jobs, which are TPC-H queries of 2, 5, 10, 50, 80 and 100 GB.
     num_executors : int
-        Their speeds are drawn from 2.1, 2.2, ... 3.6 GHz.
+        Number of executors; their speeds are sampled from 2.1, 2.2, ... 3.6 GHz.
     ccr : float
         Ratio of mean transfer time to mean run time.
     mean_interval : float
-        Mean time between submissions in seconds; 0 for all at time 0.
+        Mean time between submissions in seconds; 0 submits all jobs at time 0.
     data : str
-        Directory with measured queries in ``tpch``; nothing for queries that are made up.
+        Directory with measured queries in ``tpch``; empty for synthetic queries.
     check : bool
-        Check the records with `desim.validation`.
+        Whether to check the records with `desim.validation`.
     """
 
     num_jobs: int = 20
@@ -66,19 +66,19 @@ class Setting:
 
 
 def planning(policy: str) -> Choice:
-    """Return a rule that may assign nodes as soon as their parents are assigned."""
+    """Return a rule that can assign nodes as soon as their parents are assigned."""
     return Choice(policy, (AHEAD,))
 
 
 def jobs_of(setting: Setting, seed: int) -> list[Job]:
-    """Return the jobs of a setting in the order of submission, the same for all agents.
+    """Return the jobs of a setting in order of submission, the same for all agents.
 
     Parameters
     ----------
     setting : Setting
-        Which workload.
+        Setting of the workload.
     seed : int
-        Which sample of it.
+        Seed of the sample.
     """
     directory = Path(setting.data) / "tpch" if setting.data else None
     jobs = tpch.generate(setting.num_jobs, ccr=setting.ccr, directory=directory, seed=seed)
@@ -86,17 +86,17 @@ def jobs_of(setting: Setting, seed: int) -> list[Job]:
 
 
 def perform(run: Run) -> dict[str, Any]:
-    """Simulate a run. All agents of one setting and seed face the same executors and the same jobs.
+    """Simulate a run. All agents of a setting and seed get the same executors and the same jobs.
 
     Parameters
     ----------
     run : Run
-        Of a :class:`Setting` and a Choice.
+        Run of a :class:`Setting` and a Choice.
 
     Returns
     -------
     dict
-        See :func:`measure`.
+        Metrics of :func:`measure`.
     """
     setting: Setting = run.setting
     machines = executors.heterogeneous(setting.num_executors, seed=run.seed)
@@ -104,24 +104,24 @@ def perform(run: Run) -> dict[str, Any]:
 
 
 def measure(jobs: list[Job], machines: Executors, agent: Agent, run: Run) -> dict[str, Any]:
-    """Simulate jobs and measure what has come of it.
+    """Simulate jobs, and return the metrics of the run.
 
     Parameters
     ----------
     jobs : list of Job
-        In order of submission.
+        Jobs in order of submission.
     machines : Executors
-        What they run on.
+        Executors that run the jobs.
     agent : Agent
-        What decides.
+        Agent that decides.
     run : Run
-        Whether the agent plans ahead and whether the records are checked.
+        Run, which states whether the agent plans ahead and whether the records are checked.
 
     Returns
     -------
     dict
         Metrics of the run; ``gap``, percent above the lower bound; ``decision_50`` and ``decision_98``, milliseconds of
-        processor time in which so many percent of the decisions are taken; ``valid``, None if unchecked.
+        processor time within which 50 and 98 percent of the decisions are made; ``valid``, None if unchecked.
     """
     timed = DecisionTimes(agent, process_time_ns)
     ahead = AHEAD in run.agent.parameters

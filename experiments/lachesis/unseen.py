@@ -1,4 +1,4 @@
-"""Search over plans, and what imitates it, on workloads that nothing was tuned, trained or chosen on."""
+"""Search over plans, and networks that imitate it, on held-out workloads."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ RULES: dict[str, Choice] = {row: ROWS[row] for row in (RANK_UP, "HEFT", "TDCA")}
     "least work-DEFT, patient": Choice("least-work-deft-patient"),
     "SJF-DEFT, patient": Choice("sjf-deft-patient"),
 }
-"""The best of them on each workload is what the others are compared with."""
+"""Rules; the best of them on each workload is the baseline of all other agents."""
 
 OBJECTIVES = {"makespan": "makespan", "completion_time": "turnaround_time_mean"}
-"""What a search is to keep small, and the metric of it."""
+"""Objectives of searches, and the metric of each."""
 
 MAKESPAN, COMPLETION, PASSES_MESSAGES = "network, makespan", "network, completion time", "imitating search, messages"
 NETWORKS: dict[str, Choice] = {
@@ -45,24 +45,25 @@ NETWORKS: dict[str, Choice] = {
     },
     PASSES_MESSAGES: with_weights("graph", "messages-imitating-search"),
 }
-"""Desim's own networks. Five trainings of one that passes no messages between nodes count together."""
+"""Networks of desim. Five trainings of one without message passing between nodes are averaged."""
 
 BUDGETS = (10, 100, 1_000, 10_000)
-"""Of the search, in moves a plan: one plan if all jobs are there at once; else one an arrival, and three budgets."""
+"""Budgets of the search, in moves per plan: one plan in all if all jobs are submitted together, otherwise one per
+arrival, with the first three budgets."""
 LOAD = 0.8
-"""Of 24 arriving jobs, beside 20 at once: work that is submitted in a time, by what all executors can do in it."""
+"""Load of 24 arriving jobs: work submitted per time, divided by the total speed of all executors."""
 
 
 @dataclass(frozen=True)
 class Unseen(Queries):
-    """Agents beside the best rule of each workload, which is chosen on the very runs: that is in its favour."""
+    """Agents compared with the best rule of each workload, which is chosen on the same runs, in its favour."""
 
     perform = staticmethod(perform_general)
 
     seeds: int = 5
 
     def panels(self) -> Sequence[Panel]:
-        """Return what is compared on jobs that are all there at once, and on those that arrive."""
+        """Return all agents on jobs that are submitted together, and on jobs that arrive over time."""
         planned = NETWORKS | {MAKESPAN: with_weights("graph", "tpch-batch", AHEAD)}
         budgets = BUDGETS[:1] if self.quick else BUDGETS
         once, stream = self._columns(20, 0.0), self._columns(24, LOAD)
@@ -72,7 +73,7 @@ class Unseen(Queries):
         ]
 
     def _columns(self, num_jobs: int, load: float) -> dict[str, GeneralSetting]:
-        """Return the workloads that there are data for."""
+        """Return the workloads for which data are available."""
         place = "" if self.data is None else str(self.data.resolve())
         return {
             name: replace(one, num_jobs=num_jobs, load=load, data=place if one.workload in NEED_DATA else "")
@@ -81,7 +82,7 @@ class Unseen(Queries):
         }
 
     def show(self, frame: Frame) -> Iterator[Block]:
-        """Yield how far agents are from the best rule of each workload, and times of decisions."""
+        """Yield the distances of the agents from the best rule of each workload, and decision times."""
         for panel in frame.panels:
             rows = [row for row in frame.rows(panel) if row not in RULES]
             single = [row for row in rows if not row.startswith("imitating search, seed")]
@@ -92,7 +93,7 @@ class Unseen(Queries):
                 title = f"{panel}: {objective.replace('_', ' ')} above that of the best rule"
                 yield best_rule_table(frame, panel, metric, title, rules=list(RULES), agents=agents)
             yield value_table(
-                frame, panel, "decision_98", f"{panel}: 98 % of the decisions within, ms of the processor"
+                frame, panel, "decision_98", f"{panel}: processor time within which 98 % of decisions are made, ms"
             )
 
 

@@ -1,4 +1,4 @@
-"""Workloads and clusters that nobody was trained on."""
+"""Held-out workloads and clusters, which no training has used."""
 
 from __future__ import annotations
 
@@ -25,37 +25,37 @@ __all__ = ["WORKLOADS", "GeneralSetting", "jobs_of", "perform_general"]
 QUERIES, ALIBABA, RECORDED = "measured TPC-H queries", "like Alibaba's batch jobs", "recorded workflows"
 ELIMINATION, FOURIER, TREES = "Gaussian elimination", "fast Fourier transform", "trees and fork-joins"
 NEED_DATA = (QUERIES, ALIBABA, RECORDED)
-"""Workloads that need data which do not come with the project."""
+"""Workloads that need data from outside the project."""
 
 WORKFLOWS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("workflows/montage-chameleon-2mass-005d-001.json", {}),
     ("workflows/GENOME.d.351024866.5.dax", {}),
     ("wfformat/1000genome-chameleon-2ch-100k-001.v1.4.json", {"relations": "either"}),
 )
-"""Files of recorded workflows, and how they are read."""
+"""Files of recorded workflows, and their options for reading."""
 MOST_TASKS = 60
-#: Work of a task of the graphs of programs, in seconds on an executor of mean speed.
+#: Mean work of a task in the graphs of programs, in seconds on an executor of mean speed.
 MEAN_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
 class GeneralSetting:
-    """A workload and the cluster that it runs on.
+    """Workload and cluster.
 
     Attributes
     ----------
     workload : str
-        What the jobs are.
+        Name of the workload.
     num_jobs, num_executors : int
-        How many.
+        Numbers of jobs and executors.
     ccr : float
         Ratio of mean transfer time to mean run time.
     load : float
-        Work that is submitted in a time, by what all executors can do in it; 0 for all jobs at time 0.
+        Work submitted per time, divided by the total speed of all executors; 0 submits all jobs at time 0.
     data : str
-        Directory of the data, for those that need some.
+        Directory of the data, for workloads that need them.
     check : bool
-        Check the records with `desim.validation`.
+        Whether to check the records with `desim.validation`.
     """
 
     workload: str = TREES
@@ -73,14 +73,14 @@ def jobs_of(setting: GeneralSetting, seed: int) -> list[Job]:
     Parameters
     ----------
     setting : GeneralSetting
-        Which workload.
+        Setting of the workload.
     seed : int
-        Which sample of it.
+        Seed of the sample.
 
     Returns
     -------
     list of Job
-        In order of submission.
+        Jobs in order of submission.
     """
     jobs = _drawn(setting, seed)
     if not setting.load:
@@ -99,7 +99,7 @@ def _drawn(setting: GeneralSetting, seed: int) -> list[Job]:
 
 
 def _without_sizes(setting: GeneralSetting, seed: int, rng: Generator) -> list[Job]:
-    """Return the jobs of workloads whose data are drawn for a ratio, without these."""
+    """Return the jobs of workloads whose edge sizes are sampled for a ratio, before these sizes are set."""
     count, data = setting.num_jobs, Path(setting.data)
     if setting.workload == ALIBABA:
         model = DagModel.read(data / "alibaba" / "v2018_distributions.json")
@@ -112,17 +112,17 @@ def _without_sizes(setting: GeneralSetting, seed: int, rng: Generator) -> list[J
 
 
 def _elimination(rng: Generator) -> Job:
-    """Return the graph of an elimination, of 14 to 44 nodes."""
+    """Return the graph of a Gaussian elimination, with 14 to 44 nodes."""
     return random_dags.gaussian_elimination(int(rng.integers(5, 10)))
 
 
 def _fourier(rng: Generator) -> Job:
-    """Return the graph of a Fourier transform, of 15, 39 or 95 nodes."""
+    """Return the graph of a fast Fourier transform, with 15, 39 or 95 nodes."""
     return random_dags.fft(2 ** int(rng.integers(2, 5)))
 
 
 def _tree(rng: Generator) -> Job:
-    """Return a tree from or to its root, or two fork-joins one behind the other, of 9 to 40 nodes."""
+    """Return a tree from or to its root, or two consecutive fork-joins, with 9 to 40 nodes."""
     kind, size = rng.integers(3), int(rng.integers(2))
     if kind == 2:
         return random_dags.fork_join(int(rng.integers(3, 15)), stages=2)
@@ -131,21 +131,21 @@ def _tree(rng: Generator) -> Job:
 
 
 PROGRAMS: dict[str, Callable[[Generator], Job]] = {ELIMINATION: _elimination, FOURIER: _fourier, TREES: _tree}
-"""Graphs of programs and shapes; the work of their nodes and the sizes of data are drawn."""
+"""Graphs of programs and shapes, by workload; the work of their nodes and the sizes of their edges are sampled."""
 
 
 def perform_general(run: Run) -> dict[str, Any]:
-    """Simulate a run. All agents of one setting and seed face the same executors and the same jobs.
+    """Simulate a run. All agents of a setting and seed get the same executors and the same jobs.
 
     Parameters
     ----------
     run : Run
-        Of a :class:`GeneralSetting` and a Choice.
+        Run of a :class:`GeneralSetting` and a Choice.
 
     Returns
     -------
     dict
-        As of `desim.experiments.lachesis.simulate.measure`.
+        Metrics of `desim.experiments.lachesis.simulate.measure`.
     """
     setting: GeneralSetting = run.setting
     machines = executors.heterogeneous(setting.num_executors, seed=run.seed)
@@ -163,4 +163,4 @@ WORKLOADS: dict[str, GeneralSetting] = {
     "Fourier, CCR 1": GeneralSetting(FOURIER, num_executors=16, ccr=1.0),
     "trees, CCR 2": GeneralSetting(TREES, num_executors=6, ccr=2.0),
 }
-"""Three of them can be made without data."""
+"""Workloads by name; three of them need no data."""

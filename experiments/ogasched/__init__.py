@@ -1,8 +1,8 @@
 """The experiments of "Scheduling Multi-Server Jobs with Sublinear Regrets via Online Learning" (arXiv 2305.06572).
 
-Every figure and table of section 4 is a module, and ``python -m desim.experiments.ogasched.figure2 --quick`` runs it;
-``desim reproduce ogasched`` runs all of them. The first agent is algorithm 1 as printed; steps lead from it to what is
-ours. What the paper does not state, machines and units among it, is in ``register.toml``.
+Each module is a figure or table of section 4. ``python -m desim.experiments.ogasched.figure2 --quick`` runs one;
+``desim reproduce ogasched`` runs all of them. The first agent is algorithm 1 as printed; further agents lead from it
+step by step to ours. ``register.toml`` lists what the paper does not state, such as machines and units.
 """
 
 from desim.experiments.family import Family
@@ -18,4 +18,4 @@ FAMILY = Family(
     modules=("table3", "figure2", "figure7", "figure3", "figure6", "figure5", "figure4"),
     claims=True,
 )
-"""Its experiments, in the order in which they are run."""
+"""Experiments of the paper, in the order in which they are run."""

@@ -1,4 +1,4 @@
-"""The agents and settings that are compared, by their names in tables and figures; and what the paper prints."""
+"""Agents and settings to compare, by their names in tables and figures, and the paper's numbers."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ __all__ = [
 ]
 
 DEFAULT = Setting()
-"""Table II."""
+"""Setting of table II."""
 
 FIGURE_2 = replace(DEFAULT, num_slots=8_000, overhead=(0.4, 0.6), contention=11.0)
-"""Section 4.1 and the caption of figure 2."""
+"""Setting of section 4.1 and the caption of figure 2."""
 
 LARGE = replace(DEFAULT, num_ports=100, num_nodes=1_024, num_slots=10_000, overhead=(0.01, 0.015), contention=5.0)
-"""Section 4.3 and the caption of figure 5."""
+"""Setting of section 4.3 and the caption of figure 5."""
 
 FITTED = replace(DEFAULT, contention=5.0, memory=6.0)
-"""Requests half as large (the paper does not state what it multiplies by 10) and memory in units of 6 GiB: rewards and
-ratios of the fixed rules are then nearer to the paper's. Fitted to these rules only."""
+"""Setting with requests half as large (the paper does not state what it multiplies by 10) and memory in units of 6 GiB.
+It brings rewards and ratios of the fixed rules closer to the paper's; it was fitted to these rules only."""
 
 CONTENTIONS: tuple[float, ...] = (0.1, 0.5, 1.0, 5.0, 10.0, 20.0)
-"""Contention levels of figures 3 (c) and 6; the paper says where they begin."""
+"""Contention levels of figures 3 (c) and 6; the paper states where they begin."""
 
 PRINTED = "OGASched"
-"""The row of algorithm 1 as printed, in the reading that is nearest to the paper's rewards: jobs are seen first, all
+"""Row of algorithm 1 as printed, in the reading closest to the paper's rewards: jobs are seen first, all
 ports take part in the loop, and those without a job are set to 0 after it."""
 
 RULES: Mapping[str, str] = {
@@ -56,7 +56,7 @@ STEPS: Mapping[str, str] = {
     "exact, with memory": "exact-oga-reactive",
     "line search": "line-search-reactive",
 }
-"""From the printed algorithm to ours; each does one thing more than the one before."""
+"""Agents from the published algorithm to ours; each adds one change to the previous one."""
 
 VARIANTS: Mapping[str, str] = {
     "OGASched, before arrivals": "ogasched-reservation",
@@ -66,18 +66,18 @@ VARIANTS: Mapping[str, str] = {
     "OGASched, left-overs kept, capped": "ogasched-leftovers-capped",
     "exact, before arrivals": "exact-oga-reservation",
 }
-"""Other readings of the printed algorithm."""
+"""Other readings of the published algorithm."""
 
 _NAMES = {**STEPS, **VARIANTS, **RULES}
 
 
 def chosen(*rows: str) -> dict[str, Choice]:
-    """Return the agents of some rows."""
+    """Return the agents of given rows."""
     return {row: Choice(_NAMES[row]) for row in rows}
 
 
 FIGURE_2_LEADS: Mapping[str, float] = {"DRF": 11.33, "Fairness": 7.75, "BinPacking": 13.89, "Spreading": 13.44}
-"""By how many percent OGASched's average reward is above the baselines' (section 4.1)."""
+"""Percentages by which OGASched's average reward exceeds those of the baselines (section 4.1)."""
 
 TABLE_III: Mapping[str, Mapping[str, Sequence[float]]] = {
     PRINTED: {
@@ -106,17 +106,17 @@ TABLE_III: Mapping[str, Mapping[str, Sequence[float]]] = {
         "density": (2382.87, 2766.07, 2836.37),
     },
 }
-"""Average rewards by agent and parameter."""
+"""Average rewards in the paper, by agent and parameter."""
 
 PARAMETERS: Mapping[str, Sequence[str]] = {
     "T": tuple(map(str, HORIZONS)),
     "rho": ("0.3", "0.5", "0.7", "0.9"),
     "density": ("2", "2.5", "3"),
 }
-"""The columns of table III."""
+"""Columns of table III, by parameter."""
 
 
 def printed(parameter: str) -> dict[str, dict[str, float]]:
-    """Return the paper's rewards of a parameter of table III, by row and column."""
+    """Return the paper's rewards for a parameter of table III, by row and column."""
     columns = PARAMETERS[parameter]
     return {row: dict(zip(columns, values[parameter], strict=True)) for row, values in TABLE_III.items()}

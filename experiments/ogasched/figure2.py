@@ -26,7 +26,7 @@ class Figure2(OGAStudy):
     Attributes
     ----------
     long_seeds : int
-        Seeds of the runs in full length.
+        Number of seeds of the full-length runs.
     """
 
     seeds: int = 20
@@ -34,11 +34,11 @@ class Figure2(OGAStudy):
     long_seeds: int = 2
 
     def seeds_of(self, setting: Setting) -> list[int]:
-        """Return fewer seeds for the long runs."""
+        """Return the seeds; fewer for the full-length runs."""
         return self.seed_list[: self.long_seeds] if setting.num_slots == FIGURE_2.num_slots else self.seed_list
 
     def panels(self) -> Sequence[Panel]:
-        """Return all rows in fewer slots, and some in all of them."""
+        """Return all rows with fewer slots, and some with all slots."""
         return [
             Panel(
                 PANEL,
@@ -50,7 +50,7 @@ class Figure2(OGAStudy):
         ]
 
     def show(self, frame: Frame) -> Iterator[Block]:
-        """Yield tables and the figure."""
+        """Yield the tables and the figure."""
         if not self.quick:
             slots = self.shorter(FIGURE_2).num_slots
             yield Paragraph(
@@ -58,14 +58,14 @@ class Figure2(OGAStudy):
                 f"{FIGURE_2.num_slots:,} slots and {self.long_seeds} seeds."
             )
         words = {METRIC: "average reward", "average_gain": "gain", "average_overhead": "overhead"}
-        title = f"{PRINTED} as printed is ahead by, percent [the paper's]"
+        title = f"lead of {PRINTED} as printed, percent [paper]"
         for panel, column in ((PANEL, "shorter"), (LONG, COLUMN)):
             leads = {row: {column: lead} for row, lead in FIGURE_2_LEADS.items()}
-            yield metric_table(frame, panel, column, words, f"{panel}: a slot")
+            yield metric_table(frame, panel, column, words, f"{panel}: means per slot")
             yield lead_table(frame, panel, METRIC, PRINTED, f"{panel}: {title}", printed=leads)
         curve = f"{LONG}, {COLUMN} by slot"
-        figure = facets(frame, {METRIC: "average reward until then"}, {curve: "slot"}, width=7.0, height=3.6)
-        yield Drawing("figure2.png", "Average reward until a slot: means over seeds with 95 % intervals.", figure)
+        figure = facets(frame, {METRIC: "running average reward"}, {curve: "slot"}, width=7.0, height=3.6)
+        yield Drawing("figure2.png", "Running average reward: means over seeds with 95 % intervals.", figure)
 
 
 if __name__ == "__main__":

@@ -17,12 +17,12 @@ LABELS = {"|R|": "nodes, |R|", "|L|": "ports, |L|", "contention": "contention le
 
 @dataclass(frozen=True)
 class Figure3(OGAStudy):
-    """Scalability: reward against the size of the graph and the contention level.
+    """Scalability: average reward against the size of the graph and the contention level.
 
     Attributes
     ----------
     nodes, ports : tuple of int
-        Values of |R| and |L|.
+        Values of |R| and |L| (numbers of nodes and ports).
     contentions : tuple of float
         Contention levels.
     """
@@ -42,12 +42,12 @@ class Figure3(OGAStudy):
         return [*sizes, contention_panel(self, self.contentions)]
 
     def show(self, frame: Frame) -> Iterator[Block]:
-        """Yield tables and the figure."""
+        """Yield the tables and the figure."""
         yield from reward_tables(frame, LABELS, "figure3")
 
 
 def contention_panel(study: OGAStudy, levels: Sequence[float]) -> Panel:
-    """Return the panel of contention levels, which figures 3 (c) and 6 share."""
+    """Return the panel of contention levels, shared by figures 3 (c) and 6."""
     columns = {f"{level:g}": study.shorter(DEFAULT, contention=float(level)) for level in levels}
     rows = chosen(PRINTED, "OGASched, capped", "exact, with memory", *RULES)
     return Panel("contention", "contention", columns, rows)

@@ -1,4 +1,4 @@
-"""Figure 4: the printed algorithm with other first steps and other decays."""
+"""Figure 4: the published algorithm with other first steps and decays."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ WORDS = {"eta_0": "first step, eta_0", "decay": "decay, lambda"}
 
 @dataclass(frozen=True)
 class Figure4(OGAStudy):
-    """First step and decay.
+    """Average reward by first step and decay.
 
     Attributes
     ----------
     initials, decays : tuple of float
-        First steps and decays; the paper's are 25 and 0.9999.
+        First steps and decays; the paper has 25 and 0.9999.
     decay_slots : int
-        Slots of runs with other decays, which need time to differ; the paper has 8,000.
+        Number of slots of runs with other decays, which take time to differ; the paper has 8,000.
     """
 
     seeds: int = 2
@@ -36,22 +36,22 @@ class Figure4(OGAStudy):
     decay_slots: int = 1_000
 
     def panels(self) -> Sequence[Panel]:
-        """Return both parts; a column is a value, and names an agent."""
+        """Return both parts; each column is a value of the parameter and determines an agent."""
         first = self.shorter(DEFAULT)
         late = replace(DEFAULT, num_slots=self.decay_slots)
         return [_panel("eta_0", "eta", 25.0, self.initials, first), _panel("decay", "decay", 0.9999, self.decays, late)]
 
     def show(self, frame: Frame) -> Iterator[Block]:
-        """Yield tables and the figure."""
+        """Yield the tables and the figure."""
         if not self.quick:
             yield Paragraph(
-                f"First steps are compared over {self.shorter(DEFAULT).num_slots} slots, decays over "
+                f"First steps are compared over {self.shorter(DEFAULT).num_slots} slots, and decays over "
                 f"{self.decay_slots:,}; the paper has 8,000."
             )
         for panel, words in WORDS.items():
             yield value_table(frame, panel, METRIC, f"Average reward by {words}")
         figure = facets(frame, {METRIC: "average reward"}, WORDS, width=4.6, height=3.2)
-        yield Drawing("figure4.png", "Average reward by step and decay: means over seeds.", figure)
+        yield Drawing("figure4.png", "Average reward by first step and decay: means over seeds.", figure)
 
 
 def _panel(name: str, word: str, usual: float, values: Sequence[float], setting: Setting) -> Panel:

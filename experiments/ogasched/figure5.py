@@ -1,4 +1,4 @@
-"""Figure 5: the large cluster, 100 types of jobs on 1,024 nodes."""
+"""Figure 5: the large cluster with 100 job types and 1,024 nodes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PANEL, COLUMN = "figure 5", "large"
 
 @dataclass(frozen=True)
 class Figure5(OGAStudy):
-    """Large scale: average reward over time with 100 ports and 1,024 nodes."""
+    """Average reward over time with 100 ports and 1,024 nodes."""
 
     seeds: int = 2
     divide_slots: int = 50
@@ -30,15 +30,15 @@ class Figure5(OGAStudy):
         return [Panel(PANEL, "T", {COLUMN: self.shorter(LARGE)}, rows)]
 
     def show(self, frame: Frame) -> Iterator[Block]:
-        """Yield tables and the figure."""
+        """Yield the tables and the figure."""
         if not self.quick:
-            yield Paragraph(f"{self.shorter(LARGE).num_slots:,} slots, where the paper has {LARGE.num_slots:,}.")
+            yield Paragraph(f"Runs have {self.shorter(LARGE).num_slots:,} slots; the paper has {LARGE.num_slots:,}.")
         words = {METRIC: "average reward", "average_gain": "gain", "average_overhead": "overhead"}
-        yield metric_table(frame, PANEL, COLUMN, words, "A slot")
-        yield lead_table(frame, PANEL, METRIC, PRINTED, f"{PRINTED} as printed is ahead by, percent")
+        yield metric_table(frame, PANEL, COLUMN, words, "Means per slot")
+        yield lead_table(frame, PANEL, METRIC, PRINTED, f"Lead of {PRINTED} as printed, percent")
         curve = f"{PANEL}, {COLUMN} by slot"
-        figure = facets(frame, {METRIC: "average reward until then"}, {curve: "slot"}, width=7.0, height=3.6)
-        yield Drawing("figure5.png", "Average reward until a slot: means over seeds.", figure)
+        figure = facets(frame, {METRIC: "running average reward"}, {curve: "slot"}, width=7.0, height=3.6)
+        yield Drawing("figure5.png", "Running average reward: means over seeds.", figure)
 
 
 if __name__ == "__main__":

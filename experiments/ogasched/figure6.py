@@ -1,4 +1,4 @@
-"""Figure 6: average gain and overhead of a slot, by contention level; the runs are those of figure 3 (c)."""
+"""Figure 6: average gain and overhead per slot, by contention level; the runs are those of figure 3 (c)."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class Figure6(OGAStudy):
         return [contention_panel(self, self.contentions)]
 
     def show(self, frame: Frame) -> Iterator[Block]:
-        """Yield tables and the figure."""
+        """Yield the tables and the figure."""
         for metric, words in WORDS.items():
             yield value_table(frame, "contention", metric, words.capitalize())
         figure = facets(frame, WORDS, {"contention": "contention level"}, width=4.6, height=3.2)
-        yield Drawing("figure6.png", "Gain and overhead of a slot: means over seeds with 95 % intervals.", figure)
+        yield Drawing("figure6.png", "Gain and overhead per slot: means over seeds with 95 % intervals.", figure)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Figure 7: average reward where all utilities are of one kind."""
+"""Figure 7: average reward if all utilities are of one kind."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ PANEL = "utilities"
 
 @dataclass(frozen=True)
 class Figure7(OGAStudy):
-    """Reward by utility.
+    """Average reward by kind of utility.
 
     Attributes
     ----------
     utilities : tuple of str
-        One setting each.
+        Kinds of utilities, one setting per kind.
     """
 
     divide_slots: int = 20
@@ -35,7 +35,7 @@ class Figure7(OGAStudy):
         return [Panel(PANEL, "utility", columns, rows)]
 
     def show(self, frame: Frame) -> Iterator[Block]:
-        """Yield tables and the figure."""
+        """Yield the tables and the figure."""
         yield from reward_tables(frame, {PANEL: "utility"}, "figure7", ratios=False, width=7.0, height=3.6)
 
 

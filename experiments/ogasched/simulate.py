@@ -1,4 +1,4 @@
-"""One run of the experiments: a cluster, an agent, a seed."""
+"""Simulation of one run: a cluster, an agent, and a seed."""
 
 from __future__ import annotations
 
@@ -19,39 +19,39 @@ from desim.workloads.multiserver import RESOURCES, bernoulli_arrivals, generate
 __all__ = ["HORIZONS", "MEMORY_UNIT", "Setting", "breaks_limits", "perform", "system"]
 
 HORIZONS = (1_000, 2_000, 5_000, 10_000)
-"""Horizons of table III: fewer slots are the beginning of more, so that one run has the rewards of all."""
+"""Horizons of table III; shorter runs are the beginning of longer ones, so one run gives the rewards of all."""
 MEMORY_UNIT = 8.0
-"""GiB in a unit of memory in :func:`desim.workloads.multiserver.generate`."""
-#: Points of a curve over time.
+"""GiB per unit of memory in :func:`desim.workloads.multiserver.generate`."""
+#: Number of points of a curve over time.
 POINTS = 100
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A cluster and its workload; the defaults are those of table II and of section 4.
+    """Cluster and workload; the defaults are those of table II and section 4.
 
     Attributes
     ----------
     num_ports, num_nodes : int
-        |L| and |R|.
+        Numbers of ports |L| and nodes |R|.
     density : float
         Mean number of ports that a node serves.
     contention : float
-        Multiplies all requests.
+        Factor by which all requests are multiplied.
     utilities : str
         ``"mixed"``, or the name of one utility for all nodes and resources.
     overhead : tuple of float
-        Range of beta.
+        Range of the overheads beta.
     probability : float
-        With which a job arrives at a port in a slot, rho.
+        Probability rho that a job arrives at a port in a slot.
     num_slots : int
-        T.
+        Number of slots T.
     memory : float
-        GiB in a unit of memory.
+        GiB per unit of memory.
     system : int
-        Seed of the system; that of the run if negative.
+        Seed of the system; if negative, the seed of the run.
     check : bool
-        Record all allocations and check the records with `desim.validation`.
+        Whether to record all allocations and check the records with `desim.validation`.
     """
 
     num_ports: int = 10
@@ -73,9 +73,9 @@ def system(setting: Setting, seed: int) -> RewardModel:
     Parameters
     ----------
     setting : Setting
-        Its size and laws.
+        Setting of the system.
     seed : int
-        Of the run.
+        Seed of the run.
     """
     rewards = generate(
         num_ports=setting.num_ports,
@@ -96,27 +96,27 @@ def system(setting: Setting, seed: int) -> RewardModel:
 
 
 def breaks_limits(policy: str) -> bool:
-    """Return whether an agent's answers need not be feasible, by its name in the registry."""
+    """Return whether an agent's answers can violate limits, by its name in the registry."""
     return policy.startswith("ogasched") and "capped" not in policy
 
 
 def perform(run: Run) -> dict[str, Any]:
-    """Simulate a run. All agents of one setting and seed face the same cluster and the same arrivals.
+    """Simulate a run. All agents of a setting and seed get the same cluster and the same arrivals.
 
     Parameters
     ----------
     run : Run
-        Of a :class:`Setting` and a :class:`Choice`.
+        Run of a :class:`Setting` and a :class:`Choice`.
 
     Returns
     -------
     dict
         ``average_reward``, ``average_gain``, ``average_overhead`` per slot; ``until_1000`` and so on, the average
-        reward of the first slots; of algorithm 1 as printed, ``above_request`` and ``above_capacity``, the percentage
-        of slots that break constraints (5) and (6), ``excess_request``, the percentage of what is given that is above
-        requests, in the mean, and ``worst_request``, the largest excess in percent of a request; ``defined_slots``
-        before a reward was not a number; ``valid``, None if unchecked; and the running average reward as a curve over
-        slots.
+        reward of the first slots; for algorithm 1 as printed, ``above_request`` and ``above_capacity``, percentages
+        of slots that violate constraints (5) and (6), ``excess_request``, the mean percentage of allocated amounts that
+        exceeds requests, and ``worst_request``, the largest excess in percent of a request; ``defined_slots``, the
+        slots before a reward was not a number; ``valid``, None if unchecked; and the running average reward as a curve
+        over slots.
     """
     setting: Setting = run.setting
     choice: Choice = run.agent
@@ -146,7 +146,7 @@ def perform(run: Run) -> dict[str, Any]:
         found |= {name: 100.0 * getattr(breaches, name) / breaches.slots for name in shares}
         found["worst_request"] = 100.0 * breaches.worst_request
     valid = None
-    if setting.check:  # a breach of requests is what the printed algorithm does
+    if setting.check:  # the published algorithm does violate requests
         broken = {violation.rule for violation in validate(result, arrivals).violations}
         valid = broken <= ({"requests"} if lenient else set())
     points = np.unique(np.linspace(1, len(earned), POINTS).round().astype(np.int64)).tolist()

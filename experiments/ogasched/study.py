@@ -1,4 +1,4 @@
-"""What the studies of this paper have in common: shorter runs than the paper's, and horizons as columns."""
+"""Common parts of this paper's studies: runs shorter than the paper's, and horizons as columns."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ QUICK_SLOTS, QUICK_NODES = 12, 32
 
 @dataclass(frozen=True)
 class OGAStudy(Study):
-    """Settings that all of them take.
+    """Settings shared by the studies of this paper.
 
     Attributes
     ----------
     seeds : int
-        Seeds of systems and arrivals.
+        Number of seeds of systems and arrivals.
     divide_slots : int
-        Runs are shorter than the paper's by this factor, but for those over time: rules and the printed algorithm earn
-        the same in a tenth of the slots, as table III shows. 1 for the paper's.
+        Factor by which runs are shorter than the paper's, except for those over time; 1 for the paper's length. Rules
+        and the published algorithm earn the same in a tenth of the slots, as table III shows.
     """
 
     paper: ClassVar[str] = "ogasched"
@@ -43,16 +43,16 @@ class OGAStudy(Study):
     divide_slots: int = 8
 
     def __post_init__(self) -> None:
-        """Check the numbers."""
+        """Check the settings."""
         super().__post_init__()
         self.require_positive("divide_slots")
 
     def shorter(self, setting: Setting, **changes: Any) -> Setting:
-        """Return a setting with other values, and fewer slots than the paper's."""
+        """Return a setting with changed values and fewer slots than in the paper."""
         return replace(setting, num_slots=max(1, setting.num_slots // self.divide_slots), **changes)
 
     def fit(self, setting: Setting) -> Setting:
-        """Return a setting in the size that is asked for; a trial has few slots and nodes, and is checked."""
+        """Return a setting in the requested size; trials have few slots and nodes, and are checked."""
         if not self.quick:
             return setting
         slots, nodes = min(setting.num_slots, QUICK_SLOTS), min(setting.num_nodes, QUICK_NODES)
@@ -60,14 +60,14 @@ class OGAStudy(Study):
 
 
 def with_horizons(frame: Frame, panel: str) -> Frame:
-    """Return a frame in which the rewards until several horizons are columns of a panel ``T``.
+    """Return a frame with an additional panel ``T``, whose columns are horizons and hold the rewards until then.
 
     Parameters
     ----------
     frame : Frame
-        With metrics such as ``until_1000``.
+        Frame with metrics such as ``until_1000``.
     panel : str
-        Whose.
+        Panel of these metrics.
     """
     until = pl.col("metric").str.starts_with("until_") & (pl.col("panel") == panel)
     rows = frame.data.filter(until).with_columns(
@@ -78,9 +78,9 @@ def with_horizons(frame: Frame, panel: str) -> Frame:
 
 
 def with_ratios(frame: Frame) -> Frame:
-    """Return a frame with a metric more: the reward in percent of Fairness in the same run, where that is above 0.
+    """Return a frame with an additional metric: the reward in percent of Fairness in the same run, if that is > 0.
 
-    Systems differ more than agents do, and ratios are paired by system.
+    Systems differ more than agents do, so ratios are paired by system.
     """
     rewards = frame.data.filter(pl.col("metric") == METRIC)
     theirs = rewards.filter((pl.col("row") == "Fairness") & (pl.col("value") > 0))
@@ -101,27 +101,27 @@ def reward_tables(
     ratios: bool = True,
     **options: Any,
 ) -> Iterator[Block]:
-    """Yield for each panel its rewards and the leads of the printed algorithm, and one figure.
+    """Yield, for each panel, its rewards and the leads of the published algorithm; then one figure.
 
     Parameters
     ----------
     frame : Frame
-        What was measured.
+        Measurements.
     panels : mapping of str to str
-        Panels, and labels of their axes.
+        Names of panels, and labels of their axes.
     name : str
-        Of the figure's file.
+        Name of the figure's file, without suffix.
     papers : mapping of str to mapping, optional
-        The paper's rewards by panel, row and column.
+        Rewards in the paper by panel, row and column.
     ratios : bool
-        Whether rewards in percent of Fairness are drawn, too.
+        Whether to draw rewards in percent of Fairness, too.
     **options
-        As for :func:`desim.experiments.drawing.facets`.
+        Options of :func:`desim.experiments.drawing.facets`.
     """
     papers = papers or {}
     for panel in panels:
         values = papers.get(panel, {})
-        title = f"{panel}: average reward" + (" [the paper's]" if values else "")
+        title = f"{panel}: average reward" + (" [paper]" if values else "")
         yield value_table(frame, panel, METRIC, title, printed=values)
         ours = values.get(PRINTED, {})
         leads = {
@@ -129,7 +129,7 @@ def reward_tables(
             for row, by_column in values.items()
             if row != PRINTED
         }
-        title = f"{panel}: {PRINTED} as printed is ahead by, percent" + (" [the paper's]" if values else "")
+        title = f"{panel}: lead of {PRINTED} as printed, percent" + (" [paper]" if values else "")
         yield lead_table(frame, panel, METRIC, PRINTED, title, printed=leads)
     marks: dict[tuple[str, str], Printed] = {(panel, METRIC): values for panel, values in papers.items()}
     marks |= {
@@ -141,13 +141,13 @@ def reward_tables(
     }
     metrics = {METRIC: "average reward"} | ({RATIO: "percent of Fairness"} if ratios else {})
     figure = facets(with_ratios(frame) if ratios else frame, metrics, panels, printed=marks or None, **options)
-    caption = "Reward of a slot" + (", and the same in percent of Fairness, system by system" if ratios else "")
+    caption = "Reward per slot" + (", and in percent of Fairness, paired by system" if ratios else "")
     caption += ": means with 95 % intervals"
-    yield Drawing(f"{name}.png", caption + (", and the paper's." if papers else "."), figure)
+    yield Drawing(f"{name}.png", caption + (", and the paper's values." if papers else "."), figure)
 
 
 def steps_table(frame: Frame) -> Table:
-    """Return every cell of table III: the paper's reward, that of algorithm 1 as printed, and of each step to ours."""
+    """Return all cells of table III: the paper's reward, that of algorithm 1 as printed, and of each step to ours."""
     rows = []
     for panel, columns in PARAMETERS.items():
         for column in columns:
@@ -156,5 +156,5 @@ def steps_table(frame: Frame) -> Table:
                 for row in (*STEPS, *RULES)
             ]
             rows.append([f"{panel} {column}", short(printed(panel)[PRINTED].get(column)), *cells])
-    heads = ["", "the paper's OGASched", "as printed", *list(STEPS)[1:], *RULES]
-    return Table("Table III: the paper, the algorithm as printed, and the steps to ours", heads, rows)
+    heads = ["", "OGASched in the paper", "as printed", *list(STEPS)[1:], *RULES]
+    return Table("Table III: the paper, the published algorithm, and the steps to ours", heads, rows)

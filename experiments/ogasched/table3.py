@@ -1,4 +1,4 @@
-"""Table III: average reward against T, the arrival probability and the density; readings, infeasibility, spread."""
+"""Table III: average reward against T, the arrival probability and the density; readings, violations, spread."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from desim.experiments.tables import lead_table, metric_table, value_table
 
 LONG, READINGS, FITS, SPREAD = "long runs", "readings", "fitted", "spread"
 MORE = {"T": "T", "rho": "rho, more systems", "density": "density, more systems"}
-"""The panels that the paper's cells are compared with, by parameter."""
+"""Panels that are compared with the paper's cells, by parameter."""
 LABELS = {MORE["T"]: "slots, T", MORE["rho"]: "arrival probability, rho", MORE["density"]: "density of the graph"}
-#: Slots of runs on more systems: these differ more than slots do.
+#: Number of slots of runs on more systems, which differ more than slots do.
 FEW_SLOTS = 50
 
 
@@ -39,20 +39,20 @@ class Table3(OGAStudy):
     Attributes
     ----------
     long_seeds, more_seeds : int
-        Seeds of the long runs, and of short ones on more systems.
+        Numbers of seeds of the long runs, and of short ones on more systems.
     """
 
     long_seeds: int = 3
     more_seeds: int = 20
 
     def seeds_of(self, setting: Setting) -> list[int]:
-        """Return fewer seeds for the long runs, and more for the short ones."""
+        """Return the seeds: fewer for the long runs, and more for the short ones."""
         if setting.num_slots == FEW_SLOTS:
             return list(range(self.more_seeds))
         return self.seed_list[: self.long_seeds] if setting.num_slots > DEFAULT.num_slots else self.seed_list
 
     def panels(self) -> Sequence[Panel]:
-        """Return the three parts of the table, other readings, the system fitted to the rules, and what spreads."""
+        """Return the three parts of the table, other readings, the system fitted to the rules, and the spread."""
         rows = chosen(*STEPS, *RULES)
         long = replace(DEFAULT, num_slots=10_000)
         rho = {text: self.shorter(DEFAULT, probability=float(text)) for text in PARAMETERS["rho"]}
@@ -79,31 +79,31 @@ class Table3(OGAStudy):
         ]
 
     def show(self, frame: Frame) -> Iterator[Block]:
-        """Yield tables and the figure."""
+        """Yield the tables and the figure."""
         frame = with_horizons(frame, LONG)
         papers = {MORE[parameter]: printed(parameter) for parameter in PARAMETERS}
         if not self.quick:
             yield Paragraph(
-                f"Runs by T have 10,000 slots and {self.long_seeds} seeds; steps and readings "
-                f"{DEFAULT.num_slots // self.divide_slots} slots, where the paper has 2,000, and {self.seeds} seeds; "
-                f"those on more systems {FEW_SLOTS} slots and {self.more_seeds} seeds, for systems differ more than "
-                "slots do."
+                f"Runs by T have 10,000 slots and {self.long_seeds} seeds. Steps and readings have "
+                f"{DEFAULT.num_slots // self.divide_slots} slots, where the paper has 2,000, and {self.seeds} seeds. "
+                f"Runs on more systems have {FEW_SLOTS} slots and {self.more_seeds} seeds, because systems differ more "
+                "than slots do."
             )
             yield steps_table(frame)
         panels = {panel: label for panel, label in LABELS.items() if panel in frame.panels}
         yield from reward_tables(frame, panels, "table3", papers=papers, rows=[PRINTED, "exact, with memory", *RULES])
         words = {
             METRIC: "average reward",
-            "defined_slots": "slots until a reward is no number",
-            "above_request": "slots that break (5), %",
-            "excess_request": "of what is given is above requests, %",
+            "defined_slots": "slots before a reward is not a number",
+            "above_request": "slots that violate (5), %",
+            "excess_request": "allocated amounts above requests, %",
             "worst_request": "largest excess over a request, %",
-            "above_capacity": "slots that break (6), %",
+            "above_capacity": "slots that violate (6), %",
         }
-        yield metric_table(frame, READINGS, "table II", words, "Readings of algorithm 1, and what they break")
-        yield value_table(frame, FITS, METRIC, "A system fitted to the rules only: average reward")
-        yield lead_table(frame, FITS, METRIC, "Fairness", "A system fitted to the rules only: Fairness is ahead by, %")
-        yield value_table(frame, SPREAD, METRIC, "Spread: average reward, with 95 % intervals over seeds")
+        yield metric_table(frame, READINGS, "table II", words, "Readings of algorithm 1, and their violations")
+        yield value_table(frame, FITS, METRIC, "System fitted only to the rules: average reward")
+        yield lead_table(frame, FITS, METRIC, "Fairness", "System fitted only to the rules: lead of Fairness, %")
+        yield value_table(frame, SPREAD, METRIC, "Spread: average reward with 95 % intervals over seeds")
 
 
 if __name__ == "__main__":

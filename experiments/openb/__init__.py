@@ -1,10 +1,10 @@
-"""The placement experiment of "Beware of Fragmentation" (USENIX ATC 2023): shares of GPUs on nodes that fill up.
+"""The placement experiment of "Beware of Fragmentation" (USENIX ATC 2023): shared GPUs on nodes that fill up.
 
-Pods with parts of a GPU, or several, arrive one by one at a cluster and never leave; those that fit nowhere are
-dropped. How much of the GPUs is in use when 1.3 times as many have been requested depends on where pods are put.
+Pods that request part of a GPU or several GPUs arrive one by one at a cluster and never leave; those that do not fit
+are dropped. The share of GPUs in use, when 1.3 times their number has been requested, depends on the placement policy.
 ``python -m desim.experiments.openb.allocation --quick`` runs it; ``desim reproduce openb`` makes its report.
 
-The trace is not part of the project: give its directory with ``--data``. Without it, a small cluster of made-up pods
+The trace is not part of the project: give its directory with ``--data``. Without it, a small cluster of synthetic pods
 shows the same curves.
 """
 
@@ -21,4 +21,4 @@ FAMILY = Family(
     modules=("allocation",),
     claims=True,
 )
-"""Its experiments, in the order in which they are run."""
+"""Experiments of the paper, in the order in which they are run."""

@@ -1,4 +1,4 @@
-"""Allocation of GPUs under six placement policies, beside the published figures."""
+"""Allocation of GPUs under six placement policies, compared with the published figures."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from desim.experiments.tables import value_table
 
 PANEL = "allocation"
 WORKLOADS = ("default", "cpu050", "gpuspec10", "gpushare40", "multigpu20")
-"""Those that have published figures."""
+"""Workloads with published figures."""
 QUICK_NODES = 60
 
 
 @dataclass(frozen=True)
 class Allocation(Study):
-    """GPUs in use when 100 and 130 percent have been requested, and the curves between.
+    """GPUs in use when 100 and 130 percent have been requested, and curves over the percentage requested.
 
     Attributes
     ----------
     data : Path or None
-        Directory with ``alibaba`` and ``gpu/openb``; without, nodes and pods are made up.
+        Directory with ``alibaba`` and ``gpu/openb``. By default, nodes and pods are synthetic.
     workloads : tuple of str
-        Those of the trace.
+        Workloads of the trace.
     """
 
     paper: ClassVar[str] = "openb"
@@ -42,7 +42,7 @@ class Allocation(Study):
     workloads: tuple[str, ...] = WORKLOADS
 
     def __post_init__(self) -> None:
-        """Check that the data are where they should be."""
+        """Check that the directory of the data exists."""
         super().__post_init__()
         if self.data is not None and not self.data.is_dir():
             raise InvalidConfiguration(f"data: got {str(self.data)!r}, expected a directory")
@@ -63,26 +63,26 @@ class Allocation(Study):
         return [Panel(PANEL, "workload", columns, {name: Choice(name) for name in POLICIES})]
 
     def show(self, frame: Frame) -> Iterator[Block]:
-        """Yield tables and the figure."""
+        """Yield the tables and the figure."""
         if self.data is None:
-            yield Paragraph("Without --data, nodes and pods are made up, and nothing is published of them.")
+            yield Paragraph("Without --data, nodes and pods are synthetic, so there are no published figures.")
         how = f"{len(self.seed_list)} orders of arrival"
         for percent in (100, 130):
             title = f"GPUs in use when {percent} percent have been requested, percent, {how}"
             yield value_table(frame, PANEL, f"allocated_at_{percent}", title, better="higher")
-        yield value_table(frame, PANEL, "dropped", f"Pods that found no room, {how}", better="lower")
+        yield value_table(frame, PANEL, "dropped", f"Dropped pods, {how}", better="lower")
         curves = {name: column for column in frame.columns(PANEL) for name in (curve_panel(column),)}
         labels = {
             "unused": "requested but not in use,\npercent of all GPUs",
-            "fragmented": "of no use to typical pods,\npercent of the free GPUs",
+            "fragmented": "unusable for typical pods,\npercent of the free GPUs",
         }
         figure = facets(frame, labels, dict.fromkeys(curves, "GPUs requested, percent"), titles=curves)
-        caption = "GPUs that were requested, exist, but are not in use; and fragmentation. Means with 95 % intervals."
+        caption = "GPUs that are requested and exist, but are not in use; and fragmentation. Means with 95 % intervals."
         yield Drawing("allocation.png", caption, figure)
 
 
 def curve_panel(workload: str) -> str:
-    """Return the name of the panel that holds the curves of a workload."""
+    """Return the name of the panel of a workload's curves."""
     return f"{PANEL}, {workload} by percent requested"
 
 

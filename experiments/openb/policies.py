@@ -1,7 +1,7 @@
 """The five placement policies that the paper compares with its own, with the scores of its artifact.
 
-Scores are whole numbers from 0 to 100, and the first node wins among equals. CPU and GPU count, memory does not: as
-parts of 128 CPUs and 8 GPUs, whatever a node has.
+Scores are integers from 0 to 100, and ties go to the first node. They depend on CPU and GPU, but not on memory: as
+fractions of 128 CPUs and 8 GPUs, whatever the capacity of a node.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ MOST_CPU, MOST_GPU = 128_000.0, 8_000.0
 
 
 def _cpu_and_gpu(room: Room, shape: Shape, nodes: Whole) -> tuple[Whole, Whole, int, int]:
-    """Return free CPU and GPU of nodes, and what a pod requests of both, all in thousandths."""
+    """Return the free CPU and GPU of nodes, and a pod's requests for both, all in thousandths."""
     column = room.table.resources.index(CPU)
     requested = shape.share or shape.gpus * GPU
     return room.free[nodes, column], room.gpus[nodes].sum(axis=1), shape.amounts[column], requested
 
 
 class Random(PlacementPolicy):
-    """Any node that has room, and any GPU of it that has room.
+    """Placement on a random feasible node, and on a random feasible GPU of it.
 
     Parameters
     ----------
     rng : numpy.random.Generator
-        Draws both.
+        Source of randomness for both.
     """
 
     name = "random"
@@ -48,38 +48,38 @@ class Random(PlacementPolicy):
         return iter([int(self.rng.choice(nodes))])
 
     def device(self, room: Room, shape: Shape, node: int, free: Whole) -> int:
-        """Return one of the GPUs that have room."""
+        """Return one of the GPUs with enough free capacity."""
         return int(self.rng.choice((free >= shape.share).nonzero()[0]))
 
 
 class DotProduct(PlacementPolicy):
-    """The smallest product of what is free and what is requested."""
+    """Placement by the smallest product of free and requested amounts."""
 
     name = "dot-product"
 
     def scores(self, room: Room, shape: Shape, nodes: Whole) -> Whole:
-        """Return 100 less the mean product of parts, in hundredths."""
+        """Return 1 minus the mean product of the fractions, in hundredths."""
         free_cpu, free_gpu, cpu, gpu = _cpu_and_gpu(room, shape, nodes)
         product = (free_cpu / MOST_CPU * (cpu / MOST_CPU) + free_gpu / MOST_GPU * (gpu / MOST_GPU)) / 2
         return (100.0 * (1.0 - product)).astype(np.int64)
 
 
 class BestFit(PlacementPolicy):
-    """The node on which least is left."""
+    """Placement on the node that has least left afterwards."""
 
     name = "best-fit"
 
     def scores(self, room: Room, shape: Shape, nodes: Whole) -> Whole:
-        """Return 100 less the mean part that would be left, in hundredths."""
+        """Return 1 minus the mean fraction that would be left, in hundredths."""
         free_cpu, free_gpu, cpu, gpu = _cpu_and_gpu(room, shape, nodes)
         left = 0.5 * (free_cpu - cpu) / MOST_CPU + 0.5 * (free_gpu - gpu) / MOST_GPU
         return (100.0 * (1.0 - left)).astype(np.int64)
 
 
 class GPUClustering(PlacementPolicy):
-    """Nodes with pods of the same kind: a part of a GPU, or one, two, four, eight.
+    """Placement on nodes with pods of the same kind: part of a GPU, or one, two, four, eight.
 
-    Which kinds are on a node is remembered, as no pod leaves.
+    The kinds on each node are remembered, because no pod leaves.
     """
 
     name = "gpu-clustering"
@@ -88,7 +88,7 @@ class GPUClustering(PlacementPolicy):
         self._kinds: dict[int, set[int]] = {}
 
     def scores(self, room: Room, shape: Shape, nodes: Whole) -> Whole | None:
-        """Return up to 25 for what is in use, and up to 75 for the company of the same kind."""
+        """Return up to 25 points for GPUs in use, and up to 75 for pods of the same kind."""
         kind = shape.gpus
         if not (kind or shape.share):
             return None
@@ -98,7 +98,7 @@ class GPUClustering(PlacementPolicy):
         return np.asarray(base + np.array(more))
 
     def order(self, room: Room, shape: Shape, nodes: Whole) -> Iterator[int]:
-        """Return the best node, on which the pod is from now on."""
+        """Return the best node, and remember that the pod is on it."""
         (node, *_) = super().order(room, shape, nodes)
         if shape.gpus or shape.share:
             self._kinds.setdefault(node, set()).add(shape.gpus)
@@ -106,19 +106,19 @@ class GPUClustering(PlacementPolicy):
 
 
 class GPUPacking(PlacementPolicy):
-    """GPUs that are in use first, then free GPUs of nodes in use, then empty nodes."""
+    """Placement on GPUs in use first, then on free GPUs of nodes in use, then on empty nodes."""
 
     name = "gpu-packing"
 
     def scores(self, room: Room, shape: Shape, nodes: Whole) -> Whole | None:
-        """Return more than 50 where GPUs in use have room, up to 50 and 33 elsewhere."""
+        """Return more than 50 if a GPU in use fits, otherwise up to 50 for nodes in use and up to 33 for others."""
         if not (shape.gpus or shape.share):
             return None
         free, total = room.gpus[nodes], room.table.gpus[nodes].sum(axis=1)
         count = total // GPU
         is_empty = free.sum(axis=1) == total
         of_empty = np.maximum(33 - count, count)
-        if shape.gpus:  # takes free GPUs only
+        if shape.gpus:  # needs entirely free GPUs
             return np.where(is_empty, of_empty, max(50 - shape.gpus, 33))
         least = np.where(free >= shape.share, free, GPU + 1).min(axis=1)
         of_used = np.maximum(100 - (least * 100 // GPU) // 10, 50)
@@ -134,4 +134,4 @@ POLICIES: dict[str, Callable[[Typical, np.random.Generator], PlacementPolicy]] =
     "BestFit": lambda typical, rng: BestFit(),
     "FGD": lambda typical, rng: FragmentationGradient(typical, CPU),
 }
-"""What makes each of the paper's policies from the typical pods and a generator."""
+"""Functions that make the paper's policies from typical pods and a generator."""

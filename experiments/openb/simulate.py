@@ -1,4 +1,4 @@
-"""One run: pods in a random order at an empty cluster, until 1.3 times its GPUs have been requested."""
+"""Simulation of one run: pods arrive in random order at an empty cluster until 1.3 times its GPUs are requested."""
 
 from __future__ import annotations
 
@@ -34,27 +34,27 @@ from desim.workloads.batch.openb import CPU, Pod, read_nodes, read_pods
 __all__ = ["MADE", "REQUESTED", "Setting", "made", "ordered", "perform"]
 
 REQUESTED = 130
-"""Percent of the GPUs that are requested in a run."""
+"""Percent of the cluster's GPUs that are requested in a run."""
 MADE = "made-up"
 FOREVER = 1e9
-#: Percent requested from which on GPUs that are not in use are told.
+#: Percent requested from which on unused GPUs are reported.
 FILLED = 80
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A workload.
+    """Workload and size of the cluster.
 
     Attributes
     ----------
     workload : str
-        One of the trace's, or :data:`MADE`.
+        Name of a workload of the trace, or :data:`MADE`.
     data : str
-        The directory of the trace; nothing if it is made up.
+        Directory of the trace; empty for a synthetic workload.
     num_nodes : int
-        About so many of the nodes, evenly spaced, and at least one of each GPU model; 0 for all.
+        Approximate number of nodes, evenly spaced in the list, with at least one per GPU model; 0 for all.
     check : bool
-        Check the records with `desim.validation`.
+        Whether to check the records with `desim.validation`.
     """
 
     workload: str = "default"
@@ -64,19 +64,19 @@ class Setting:
 
 
 def made(num_nodes: int, rng: np.random.Generator) -> tuple[list[Node], list[Pod]]:
-    """Return made-up nodes and pods: like those of the trace in kind only.
+    """Return synthetic nodes and pods of the same kinds as in the trace.
 
     Parameters
     ----------
     num_nodes : int
-        Nodes; half have eight GPUs, the others two or four.
+        Number of nodes; half have eight GPUs, the others two or four.
     rng : numpy.random.Generator
-        Draws the pods.
+        Source of randomness for the pods.
 
     Returns
     -------
     tuple of list of Node and list of Pod
-        Pods that request nearly all of the GPUs.
+        Nodes, and pods that request nearly all GPUs.
     """
     sizes = [(96, 8, "big"), (64, 4, "middle"), (96, 8, "big"), (32, 2, "small")]
     nodes = [
@@ -98,7 +98,7 @@ def made(num_nodes: int, rng: np.random.Generator) -> tuple[list[Node], list[Pod
 
 @lru_cache(maxsize=8)
 def _load(setting: Setting) -> tuple[list[Node], list[Pod], list[tuple[Request, int]]]:
-    """Return nodes, pods and typical requests of a workload."""
+    """Return the nodes, pods and typical requests of a workload."""
     if setting.workload == MADE:
         nodes, pods = made(setting.num_nodes or 60, np.random.default_rng(0))
     else:
@@ -113,7 +113,7 @@ def _load(setting: Setting) -> tuple[list[Node], list[Pod], list[tuple[Request, 
 
 
 def thinned(nodes: Sequence[Node], step: int) -> list[Node]:
-    """Return every so many-th node of each GPU model, so that each model that pods ask for is still there."""
+    """Return every `step`-th node of each GPU model, so that every model that pods request is kept."""
     by_model: dict[str, list[Node]] = {}
     for node in nodes:
         by_model.setdefault(node.gpu_model, []).append(node)
@@ -122,21 +122,21 @@ def thinned(nodes: Sequence[Node], step: int) -> list[Node]:
 
 
 def ordered(pods: Sequence[Pod], total: float, rng: np.random.Generator) -> list[Request]:
-    """Return the requests of pods in random order, drawn again or left out until they are 1.3 times what there is.
+    """Return the requests of pods in random order, repeated or left out until they are 1.3 times the cluster's GPUs.
 
     Parameters
     ----------
     pods : sequence of Pod
-        Of a workload.
+        Pods of a workload.
     total : float
-        GPUs of the cluster.
+        Number of GPUs of the cluster.
     rng : numpy.random.Generator
-        Draws the order.
+        Source of randomness.
 
     Returns
     -------
     list of Request
-        In the order of arrival.
+        Requests in order of arrival.
     """
     requests = [pods[number].request for number in rng.permutation(len(pods)).tolist()]
     requested, target = sum(request.gpus for request in requests), REQUESTED / 100 * total
@@ -144,23 +144,23 @@ def ordered(pods: Sequence[Pod], total: float, rng: np.random.Generator) -> list
         requested -= requests.pop(int(rng.integers(len(requests)))).gpus
     while True:
         drawn = pods[int(rng.integers(len(pods)))].request
-        if requested + min(drawn.gpus, 1.0) > target:  # by one GPU even of a pod with several, as in the artifact
+        if requested + min(drawn.gpus, 1.0) > target:  # a pod with several GPUs counts as one here, as in the artifact
             return requests
         requests.append(drawn)
         requested += drawn.gpus
 
 
 class Newest:
-    """Tries the pod that has just arrived, once; notes how fragmented the nodes are at every percent requested.
+    """Agent that tries the newest pod once, and records the fragmentation at every percent requested.
 
     Parameters
     ----------
     requests : sequence of Request
-        Of all pods.
+        Requests of all pods.
     fragmentation : Fragmentation
-        The measure.
+        Measure of fragmentation.
     total : float
-        GPUs of the cluster.
+        Number of GPUs of the cluster.
     """
 
     name = "newest"
@@ -173,7 +173,7 @@ class Newest:
         self.curve: dict[int, float] = {}
 
     def act(self, observation: NodeObservation) -> int | None:
-        """Return the newest pod; it is asked for once a pod, since answers that are not possible end a cycle."""
+        """Return the newest pod; it is asked only once per pod, since an infeasible answer ends the decision cycle."""
         newest = int(observation.queue.job_id[-1])
         if newest in self._when:
             self._note(self._when[newest], observation.room)
@@ -185,20 +185,20 @@ class Newest:
 
 
 def perform(run: Run) -> dict[str, Any]:
-    """Simulate a run.
+    """Simulate a run of the placement experiment.
 
     Parameters
     ----------
     run : Run
-        Of a :class:`Setting` and a :class:`Choice`.
+        Run of a :class:`Setting` and a :class:`Choice`.
 
     Returns
     -------
     dict
-        ``allocated_at_100`` and ``allocated_at_130``, percent of the GPUs in use when so many percent have been
-        requested; ``dropped`` pods; ``valid``, None if unchecked; and as curves over percent requested, ``fragmented``,
-        percent of the free GPUs that typical pods cannot use, and ``unused``, percent of all GPUs that are requested,
-        exist, and are not in use, from 80 percent on.
+        ``allocated_at_100`` and ``allocated_at_130``, percent of the GPUs in use when this percentage has been
+        requested; number of ``dropped`` pods; ``valid``, None if unchecked. Curves over percent requested:
+        ``fragmented``, percent of the free GPUs that typical pods cannot use, and ``unused``, percent of all GPUs that
+        are requested and exist, but are not in use, from 80 percent on.
 
     Raises
     ------
@@ -208,12 +208,12 @@ def perform(run: Run) -> dict[str, Any]:
     setting: Setting = run.setting
     choice: Choice = run.agent
     if choice.policy not in POLICIES:
-        raise InvalidConfiguration(f"no policy {choice.policy!r}; there are {', '.join(POLICIES)}")
+        raise InvalidConfiguration(f"policy: got {choice.policy!r}, expected one of {', '.join(POLICIES)}")
     nodes, pods, typical = _load(setting)
     total = float(sum(node.gpus for node in nodes))
     orders, ranks, draws = np.random.default_rng(run.seed).spawn(3)
     requests = ordered(pods, total, orders)
-    nodes = [nodes[number] for number in ranks.permutation(len(nodes)).tolist()]  # the first of equals is taken
+    nodes = [nodes[number] for number in ranks.permutation(len(nodes)).tolist()]  # ties go to the first node
     table = NodeTable(nodes)
     jobs = [NodeJob.of(n, float(n), request, FOREVER, FOREVER) for n, request in enumerate(requests)]
     agent = Newest(requests, Fragmentation(typical, table, CPU), total)
@@ -224,7 +224,7 @@ def perform(run: Run) -> dict[str, Any]:
     allocated = allocation(np.array([request.gpus for request in requests]), placed, total)
     return {
         "allocated_at_100": allocated[100],
-        "allocated_at_130": [value for value in allocated if value is not None][-1],  # few pods may leave gaps
+        "allocated_at_130": [value for value in allocated if value is not None][-1],  # few pods can leave gaps
         "num_pods": len(jobs),
         "dropped": int((~placed).sum()),
         "valid": is_valid(result, jobs, check=setting.check),
@@ -240,21 +240,21 @@ def perform(run: Run) -> dict[str, Any]:
 
 
 def allocation(gpus: NDArray[np.float64], placed: NDArray[np.bool_], total: float) -> list[float | None]:
-    """Return the GPUs in use at each percent requested, in percent, rounded twice as published.
+    """Return the GPUs in use at each percent requested, in percent, rounded twice as in the publication.
 
     Parameters
     ----------
     gpus : array of float, shape (n,)
-        Requested by each pod, in the order of arrival.
+        GPUs requested by each pod, in order of arrival.
     placed : array of bool, shape (n,)
-        Whether it found room.
+        Whether each pod was placed.
     total : float
-        GPUs of the cluster.
+        Number of GPUs of the cluster.
 
     Returns
     -------
     list of float or None
-        For 0 to 130 percent; None where no arrival rounds to that.
+        Values for 0 to 130 percent; None if no arrival rounds to a percentage.
     """
     thousandths = np.rint(gpus * GPU)
     percent = np.rint(100.0 * thousandths.cumsum() / (total * GPU)).astype(int)

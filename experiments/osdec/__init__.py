@@ -1,4 +1,4 @@
-"""Tables 1, 2 and 4 and figure 4 of the OSDEC paper, with its agents as printed, and workloads that are new to all.
+"""Tables 1, 2 and 4 and figure 4 of the OSDEC paper, with its agents as printed, and held-out workloads.
 
 Dong et al., "An Advanced Reinforcement Learning Framework for Online Scheduling of Deferrable Workloads in Cloud
 Computing".
@@ -17,4 +17,4 @@ FAMILY = Family(
     modules=("table1", "table2", "table4", "figure4", "unseen"),
     claims=True,
 )
-"""Its experiments, in the order in which they are run."""
+"""Experiments of the paper, in the order in which they are run."""

@@ -1,4 +1,4 @@
-"""One run: a trajectory of jobs and capacity, and an agent by its name."""
+"""Simulation of one run: a trajectory of jobs and capacity, and an agent by name."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ RULES: Mapping[str, Choice] = {
     "SJF": Choice("smallest-work", WHOLE_LIFE),
     "Tetris": Choice("tetris", WHOLE_LIFE),
 }
-"""The paper's rules. In its table 1 utilization and delay add up to the total: they never violate the capacity."""
+"""Rules of the paper. In its table 1, utilization and delay add up to the total: they never exceed the capacity."""
 
 OURS: Mapping[str, Choice] = {
     "FIFO, what fits now": Choice("fifo"),
     "earliest deadline": Choice("earliest-deadline"),
     "list plan": Choice("list-plan"),
 }
-"""Rules of desim that see no future, as the learned agents see none."""
+"""Rules of desim that, like the learned agents, do not know the future."""
 
 LEARNED: Mapping[str, str] = {
     "REINFORCE": "osdec-table-1-reinforce",
@@ -47,31 +47,31 @@ LEARNED: Mapping[str, str] = {
     "PPO+Att+AuxL": "osdec-table-1-ppo-att-auxl",
     "OSDEC": "osdec-table-1",
 }
-"""The paper's learned agents, and the weights that come with desim: as printed, trained on the workload of table 1."""
+"""Learned agents of the paper, and their weights in desim: as printed, trained on the workload of table 1."""
 
 METRICS = ("utilization", "time_delay", "violation_penalty", "total_reward")
-"""What is kept of a run, in core-slots; the paper's word for the revenue is utilization."""
+"""Metrics of a run, in core-slots; "utilization" is the paper's name for the revenue."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A workload and an objective.
+    """Workload and objective.
 
     Attributes
     ----------
     workload : str
-        One that :func:`desim.workloads.deferrable.named` knows, or of
+        Name known to :func:`desim.workloads.deferrable.named`, or one of
         :data:`desim.experiments.osdec.workloads.TRACED`.
     real_time : bool
-        Whether jobs are shown at their earliest start only and must be started then.
+        Whether jobs are shown only at their earliest start and must then be started.
     delay_weight : float
-        What a slot of delay costs.
+        Cost of one slot of delay.
     seeds : int
-        Trajectories, at most.
+        Largest number of trajectories.
     num_slots : int or None
-        Length of a trajectory; that of the workload if None.
+        Length of a trajectory in slots. Default: that of the workload.
     check : bool
-        Check the records with `desim.validation`.
+        Whether to check the records with `desim.validation`.
     """
 
     workload: str = "osdec-table-1"
@@ -89,7 +89,7 @@ def learned_rows() -> dict[str, Choice]:
 
 
 def scenario_of(setting: Setting, seed: int) -> Scenario:
-    """Return jobs and capacity of a trajectory, the same for all agents."""
+    """Return the jobs and the capacity of a trajectory, the same for all agents."""
     if setting.workload in TRACED:
         return traced(setting.workload, seed, setting.num_slots)
     settings = named(setting.workload)
@@ -97,12 +97,12 @@ def scenario_of(setting: Setting, seed: int) -> Scenario:
 
 
 def perform(run: Run) -> dict[str, Any]:
-    """Simulate an agent.
+    """Simulate an agent on a trajectory.
 
     Parameters
     ----------
     run : Run
-        Of a :class:`Setting` and a :class:`~desim.experiments.frame.Choice`.
+        Run of a :class:`Setting` and a :class:`~desim.experiments.frame.Choice`.
 
     Returns
     -------

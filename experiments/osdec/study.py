@@ -1,4 +1,4 @@
-"""What the studies of OSDEC share: sizes, and the paper's numbers."""
+"""Common parts of OSDEC's studies: sizes, and the paper's numbers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ QUICK_SLOTS = 48
 
 @dataclass(frozen=True)
 class OsdecStudy(Study):
-    """A study of OSDEC's tables: 100 trajectories, as in the paper."""
+    """Study of OSDEC's tables, with 100 trajectories as in the paper."""
 
     paper: ClassVar[str] = "osdec"
     perform = staticmethod(perform)
@@ -25,27 +25,27 @@ class OsdecStudy(Study):
     seeds: int = 100
 
     def seeds_of(self, setting: Setting) -> list[int]:
-        """Return as many seeds as the setting has, at most."""
+        """Return the seeds, at most as many as the setting has."""
         return self.seed_list[: setting.seeds]
 
     def fit(self, setting: Setting) -> Setting:
-        """Return the setting; of a trial, with few slots, and checked."""
+        """Return the setting; trials have few slots and are checked."""
         return replace(setting, num_slots=QUICK_SLOTS, check=True) if self.quick else setting
 
 
 def panels_of(title: str, parameter: str, columns: Mapping[str, Setting], few: int) -> list[Panel]:
-    """Return the paper's rules on all trajectories, and all agents on the first ones: what learns takes longer.
+    """Return the paper's rules on all trajectories, and all agents on the first ones, since learned agents are slow.
 
     Parameters
     ----------
     title : str
-        What the names of both panels begin with.
+        Beginning of the names of both panels.
     parameter : str
-        What differs between columns.
+        Name of the parameter that differs between columns.
     columns : mapping of str to Setting
-        The settings.
+        Settings by column.
     few : int
-        Trajectories of all agents.
+        Number of trajectories for all agents.
     """
     rows: dict[str, Choice] = {**RULES, **learned_rows(), **OURS}
     fewer = {name: replace(setting, seeds=few) for name, setting in columns.items()}
@@ -64,7 +64,7 @@ TABLE_1: Mapping[str, tuple[float, float, float]] = {
     "PPO+Att+AuxL": (3737.47, -240.42, 3466.22),
     "OSDEC": (3761.24, -250.25, 3475.37),
 }
-"""Utilization, time delay and total reward."""
+"""Utilization, time delay and total reward by agent."""
 
 TABLE_2: Mapping[str, tuple[float, float]] = {
     "FIFO": (3611.01, 3449.22),
@@ -78,7 +78,7 @@ TABLE_2: Mapping[str, tuple[float, float]] = {
     "PPO+Att+AuxL": (3744.02, 3442.96),
     "OSDEC": (3781.17, 3521.23),
 }
-"""Utilization where it is the only objective, with windows and in real time."""
+"""Utilization by agent, with windows and in real time, where it is the only objective."""
 
 CASES: Mapping[str, str] = {
     f"{kind} case {number}": f"osdec-{kind}-{number}" for kind in ("core", "duration") for number in (1, 2, 3)
@@ -97,4 +97,4 @@ TABLE_4: Mapping[str, tuple[float, ...]] = {
     "PPO+Att+AuxL": (3781.08, 8560.46, 5430.28, 9113.23, 5876.61, 3595.21),
     "OSDEC": (3884.28, 9200.82, 5565.89, 9593.68, 5853.81, 3631.21),
 }
-"""By case. The paper does not say of what; taken for the total reward."""
+"""Values by agent and case. The paper does not name the metric; we take it to be the total reward."""

@@ -18,25 +18,25 @@ from desim.plotting.colors import POLICY_COLORS
 PANEL, COLUMN = "table 1", "all"
 RULES_PANEL, AGENTS_PANEL = f"{PANEL}, rules", f"{PANEL}, agents"
 FEW = 40
-"""Trajectories of all agents; of the paper's rules there are 100."""
+"""Number of trajectories for all agents; the paper's rules have 100."""
 
 
 @dataclass(frozen=True)
 class Table1(OsdecStudy):
-    """The workload of table 1, and its objective."""
+    """Workload and objective of table 1."""
 
     def panels(self) -> Sequence[Panel]:
         """Return the paper's rules, and all agents on fewer trajectories."""
         return panels_of(PANEL, "workload", {COLUMN: Setting()}, FEW)
 
     def show(self, frame: Frame) -> Iterator[Block]:
-        """Yield the table, leads over FIFO, and the figure."""
+        """Yield the tables, leads over the other agents, and the figure."""
         names = {name: name.replace("_", " ") for name in METRICS}
         for panel in (RULES_PANEL, AGENTS_PANEL):
             how = f"{len(frame.values(panel, COLUMN, 'FIFO', METRICS[0]))} trajectories"
             yield metric_table(frame, panel, COLUMN, names, f"{panel}, core-slots, {how}")
         for rule in ("FIFO", "FIFO, what fits now"):
-            title = f"By how many percent the total reward of {rule} is above that of others, {how}"
+            title = f"Total reward of {rule} above that of the other agents, percent, {how}"
             yield lead_table(frame, AGENTS_PANEL, "total_reward", rule, title)
         rows = frame.rows(AGENTS_PANEL)
         estimates = {
@@ -49,7 +49,7 @@ class Table1(OsdecStudy):
         }
         paper["violation penalty"] = {row: total - used - late for row, (used, late, total) in TABLE_1.items()}
         colors = {row: POLICY_COLORS[number % len(POLICY_COLORS)] for number, row in enumerate(rows)}
-        caption = "Table 1 in core-slots, means with 95 % intervals; hollow: the paper's."
+        caption = "Table 1 in core-slots: means with 95 % intervals; hollow circles: the paper."
         yield Drawing("table1.png", caption, draw_rows(rows, estimates, paper, colors))
 
 

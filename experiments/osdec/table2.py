@@ -1,4 +1,4 @@
-"""Table 2: utilization with windows beside that of the same jobs in real time."""
+"""Table 2: utilization with windows, compared with that of the same jobs in real time."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ COLUMNS = {
     "deferrable": Setting(WORKLOAD, delay_weight=0.0),
     "real time": Setting(WORKLOAD, real_time=True, delay_weight=0.0),
 }
-"""Utilization is the only objective, as in the paper."""
+"""Settings in which utilization is the only objective, as in the paper."""
 FEW = 10
-"""Trajectories of all agents; of the paper's rules there are 100."""
+"""Number of trajectories for all agents; the paper's rules have 100."""
 
 
 @dataclass(frozen=True)
 class Table2(OsdecStudy):
-    """What windows are worth."""
+    """Effect of windows on utilization."""
 
     def panels(self) -> Sequence[Panel]:
         """Return the paper's rules, and all agents on fewer trajectories."""
@@ -39,7 +39,7 @@ class Table2(OsdecStudy):
         printed = {row: dict(zip(COLUMNS, values, strict=True)) for row, values in TABLE_2.items()}
         for panel in frame.panels:
             seeds = len(frame.values(panel, "deferrable", "FIFO", METRIC))
-            title = f"{panel}: utilization, core-slots [the paper's], {seeds} trajectories"
+            title = f"{panel}: utilization, core-slots [paper], {seeds} trajectories"
             yield value_table(frame, panel, METRIC, title, printed=printed)
         panel, rows = frame.panels[-1], frame.rows(frame.panels[-1])
         estimates = {
@@ -50,7 +50,7 @@ class Table2(OsdecStudy):
             f"utilization, {column}": {row: values[column] for row, values in printed.items()} for column in COLUMNS
         }
         colors = {row: POLICY_COLORS[number % len(POLICY_COLORS)] for number, row in enumerate(rows)}
-        caption = "Table 2 in core-slots, means with 95 % intervals; hollow: the paper's."
+        caption = "Table 2 in core-slots: means with 95 % intervals; hollow circles: the paper."
         yield Drawing("table2.png", caption, draw_rows(rows, estimates, paper, colors))
 
 

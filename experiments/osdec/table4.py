@@ -1,4 +1,4 @@
-"""Table 4: total reward with other sizes and other lengths of jobs."""
+"""Table 4: total reward with other sizes and durations of jobs."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from desim.experiments.tables import value_table
 
 PANEL, METRIC = "table 4", "total_reward"
 FEW = 5
-"""Trajectories of OSDEC; of the paper's rules there are 100."""
+"""Number of trajectories for OSDEC; the paper's rules have 100."""
 PRINTED = {row: dict(zip(CASES, values, strict=True)) for row, values in TABLE_4.items()}
 
 
 @dataclass(frozen=True)
 class Table4(OsdecStudy):
-    """A workload for each case."""
+    """One workload per case."""
 
     def panels(self) -> Sequence[Panel]:
-        """Return the paper's rules, and OSDEC, which was trained for table 1, beside them on fewer trajectories."""
+        """Return the paper's rules, and OSDEC, trained for table 1, with the rules on fewer trajectories."""
         columns = {column: Setting(workload) for column, workload in CASES.items()}
         rules, agents = panels_of(PANEL, "case", columns, FEW)
         rows = {row: choice for row, choice in agents.rows.items() if row in RULES or row == "OSDEC"}
@@ -35,12 +35,12 @@ class Table4(OsdecStudy):
         """Yield both tables and the figure."""
         for panel in frame.panels:
             seeds = len(frame.values(panel, "core case 1", "FIFO", METRIC))
-            title = f"{panel}: total reward, core-slots [the paper's], {seeds} trajectories"
+            title = f"{panel}: total reward, core-slots [paper], {seeds} trajectories"
             yield value_table(frame, panel, METRIC, title, printed=PRINTED)
         panel = frame.panels[0]
         labels = {METRIC: "total reward, core-slots"}
         figure = facets(frame, labels, {panel: "case"}, printed={(panel, METRIC): PRINTED}, width=8.0)
-        yield Drawing("table4.png", "Table 4: the paper's rules, means with 95 % intervals.", figure)
+        yield Drawing("table4.png", "Table 4: the paper's rules; means with 95 % intervals.", figure)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Workloads of several origins that nobody was trained on or chosen by: rules, plans, search and networks."""
+"""Held-out workloads of several origins: rules, plans, search and networks."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from desim.experiments.tables import best_rule_table, metric_table, value_table
 PANEL, METRIC = "unseen", "total_reward"
 WORKLOADS = ("default", "fluctuating", "core-2", "osdec-table-1", *TRACED)
 RULES = {name: Choice(name) for name in ("fifo", "largest-revenue", "earliest-deadline", "list-plan")}
-"""Those with which agents are compared."""
+"""Rules with which agents are compared."""
 NETWORKS = {"desim's network": "score:desim-fluctuating", "desim's, reserving": "score:desim-fluctuating-reserving"}
 FIRST_SEED = 5_000
-"""Others were used while the search was made."""
+"""First seed; smaller ones were used in the development of the search."""
 
 
 @dataclass(frozen=True)
 class Unseen(OsdecStudy):
-    """Trajectories that agents meet for the first time.
+    """Trajectories that no agent was trained or selected on.
 
     Attributes
     ----------
     moves : tuple of int
-        Budgets of the search, in moves a slot.
+        Budgets of the search, in moves per slot.
     workloads : tuple of str
-        Which; those whose files are not there are left out.
+        Workloads; those with missing files are left out.
     """
 
     seeds: int = 10
@@ -43,7 +43,7 @@ class Unseen(OsdecStudy):
 
     @property
     def seed_list(self) -> list[int]:
-        """The seeds."""
+        """Seeds of the trajectories."""
         return [FIRST_SEED + seed for seed in super().seed_list]
 
     def panels(self) -> Sequence[Panel]:
@@ -61,23 +61,23 @@ class Unseen(OsdecStudy):
 
     @property
     def _budgets(self) -> int:
-        """How many budgets are tried; of a trial, the least."""
+        """Number of budgets; a trial uses only the smallest."""
         return 1 if self.quick else len(self.moves)
 
     def show(self, frame: Frame) -> Iterator[Block]:
-        """Yield leads over the best rule, totals, times, and the figure."""
+        """Yield leads over the best rule, totals, decision times, and the figure."""
         missing = [case for case in self.workloads if case not in frame.columns(PANEL)]
         if missing:
-            yield Paragraph(f"Not there: {', '.join(missing)}.")
+            yield Paragraph(f"Missing workloads: {', '.join(missing)}.")
         how = f"{len(self.seed_list)} trajectories"
         agents = {row: [row] for row in frame.rows(PANEL) if row not in RULES}
-        title = f"By how many percent the total reward is above the best rule's, paired by trajectory, {how}"
+        title = f"Total reward above that of the best rule, percent, paired by trajectory, {how}"
         yield best_rule_table(frame, PANEL, METRIC, title, rules=list(RULES), agents=agents, better="higher")
         for column in frame.columns(PANEL):
             yield metric_table(frame, PANEL, column, {name: name for name in METRICS}, f"{column}, core-slots")
-        yield value_table(frame, PANEL, "decision_ms", "Processor time of a decision, ms")
+        yield value_table(frame, PANEL, "decision_ms", "Processor time per decision, ms")
         figure = facets(frame, {METRIC: "total reward, core-slots"}, {PANEL: "workload"}, width=9.0, height=4.0)
-        yield Drawing("unseen.png", "Total reward on workloads that nobody was trained on.", figure)
+        yield Drawing("unseen.png", "Total reward on held-out workloads.", figure)
 
 
 if __name__ == "__main__":

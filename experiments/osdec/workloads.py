@@ -1,6 +1,6 @@
-"""Workloads of the unseen study whose capacity, or everything, comes from real traces; and those that are generated.
+"""Workloads of the held-out study: real traces of capacity or of jobs and capacity, and generated ones.
 
-Jobs of a trace of capacities are drawn as those of the workload that fluctuates, so many that they do not all fit.
+The jobs for a trace of capacities are those of the fluctuating workload; they are too many to all fit.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["AZURE", "CARBON", "SPOT", "TRACED", "day_of", "is_present", "traced"
 Floats = NDArray[np.float64]
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
-"""Where the traces lie in the project's own workplace; they are not part of the package."""
+"""Directory of the traces next to the project; they are not part of the package."""
 
 SPOT, CARBON, AZURE = "spot instances", "carbon intensity", "azure 2017"
 TRACED = (SPOT, CARBON, AZURE)
@@ -37,9 +37,9 @@ AZURE_FILES = tuple(
 )
 FILES = {SPOT: SPOT_FILES, CARBON: (CARBON_FILE,), AZURE: AZURE_FILES}
 
-#: Four cores a spot instance, asked for every quarter of an hour; and so many jobs a slot.
+#: Spot instances: cores per instance, readings per slot of a quarter of an hour, slots, and jobs per slot.
 SPOT_CORES, SPOT_TICKS, SPOT_SLOTS, SPOT_RATE = 4, 3, 192, 10.5
-#: Where electricity is clean a cluster may use 64 cores, where it is dirty 16, beside the region's month; a week.
+#: Capacity of 64 cores with clean and 16 with dirty electricity, relative to the region's month; slots of a week.
 CARBON_LEAST, CARBON_MOST, CARBON_SLOTS, CARBON_RATE, MONTH = 16.0, 64.0, 168, 14.0, 720
 #: Slots of five minutes; shares of the trace's batches that are on-demand, and that are deferrable if they are short.
 AZURE_SLOTS, AZURE_DAY, ON_DEMAND, DEFERRABLE, LONGEST = 192, 288, 0.03, 0.03, 24
@@ -47,52 +47,52 @@ DAYS = {SPOT: 96, CARBON: 24, AZURE: AZURE_DAY}
 
 
 def is_present(case: str) -> bool:
-    """Tell whether the files of a workload are there; those that are generated need none.
+    """Return whether the files of a workload exist; generated workloads need none.
 
     Parameters
     ----------
     case : str
-        Its name.
+        Name of the workload.
     """
     return all((DATA / file).is_file() for file in FILES.get(case, ()))
 
 
 def day_of(case: str) -> int:
-    """Return how many slots a day of a workload has.
+    """Return the number of slots per day of a workload.
 
     Parameters
     ----------
     case : str
-        Its name.
+        Name of the workload.
     """
     return DAYS[case] if case in DAYS else round(named(case).day_slots)
 
 
 def traced(case: str, seed: int, num_slots: int | None = None) -> Scenario:
-    """Return jobs and capacities of a piece of a trace.
+    """Return the jobs and the capacity of a piece of a trace.
 
     Parameters
     ----------
     case : str
-        One of :data:`TRACED`.
+        Name of the workload, one of :data:`TRACED`.
     seed : int
-        Of the place in the trace, and of all that is drawn.
+        Seed of the position in the trace, and of everything generated.
     num_slots : int, optional
-        Its length, if that is to be another.
+        Length of the piece in slots. Default: that of the workload.
 
     Returns
     -------
     Scenario
-        As a generator returns it.
+        Jobs and capacity, as from a generator.
 
     Raises
     ------
     InvalidConfiguration
-        If there is no such workload, or its files are not there.
+        If there is no such workload, or its files are missing.
     """
     if case not in FILES or not is_present(case):
         raise InvalidConfiguration(
-            f"no files of the workload {case!r}; there are {', '.join(filter(is_present, FILES))}"
+            f"workload: got {case!r}, whose files are missing; expected one of {', '.join(filter(is_present, FILES))}"
         )
     rng = np.random.default_rng([seed, len(case)])
     if case == AZURE:
@@ -104,7 +104,7 @@ def traced(case: str, seed: int, num_slots: int | None = None) -> Scenario:
 
 
 def _spot(rng: np.random.Generator) -> Floats:
-    """Return cores of a piece of a trace of spot instances that were to be had."""
+    """Return the available cores over a piece of a trace of spot instances."""
     series = _spot_series(SPOT_FILES[int(rng.integers(len(SPOT_FILES)))])
     begin = int(rng.integers(len(series) - SPOT_SLOTS + 1))
     return SPOT_CORES * series[begin : begin + SPOT_SLOTS]
@@ -116,7 +116,7 @@ def _spot_series(file: str) -> Floats:
 
 
 def _carbon(rng: np.random.Generator) -> Floats:
-    """Return cores that follow the carbon intensity of a region's electricity, hour by hour."""
+    """Return capacities that follow the carbon intensity of a region's electricity, per hour."""
     table = _carbon_table()
     hours = table[int(rng.integers(len(table)))]
     begin = int(rng.integers(MONTH, len(hours) - CARBON_SLOTS))
@@ -134,10 +134,10 @@ def _carbon_table() -> Floats:
 
 
 def _azure(rng: np.random.Generator, num_slots: int) -> Scenario:
-    """Return some virtual machines as on-demand load, and other, short ones as jobs that may wait."""
+    """Return some virtual machines as on-demand load, and other, short ones as deferrable jobs."""
     slot_of, batch_of, cores, duration = _azure_machines()
     last = int(slot_of.max()) + 1
-    begin = int(rng.integers(AZURE_DAY // 2, last - num_slots))  # some are there when it begins
+    begin = int(rng.integers(AZURE_DAY // 2, last - num_slots))  # so that some machines run at the beginning
     lot = rng.random(int(batch_of.max()) + 1)[batch_of]
     held = np.zeros(last + 1)
     on_demand = lot < ON_DEMAND
@@ -154,20 +154,20 @@ def _azure(rng: np.random.Generator, num_slots: int) -> Scenario:
     columns = zip(*rows.tolist(), sizes.tolist(), strict=True)
     jobs = [Job(number, *row) for number, row in enumerate(columns)]
     work = float((rows[3] * sizes).sum()) / num_slots
-    # as much room on average as the jobs want, so that not all fit; never less than a job needs
+    # On average as much capacity as the jobs need, so that not all fit; never less than a single job needs
     capacity = np.floor(np.maximum(used.mean() + work - used, 16.0))
     return Scenario(tuple(jobs), capacity, num_slots)
 
 
 @cache
 def _azure_machines() -> tuple[Any, Any, Any, Any]:
-    """Return the slot, the batch, the cores and the duration in slots of each virtual machine, in the trace's order."""
+    """Return the slot, batch, cores and duration in slots of each virtual machine, in the order of the trace."""
     flavors, durations, sizes, bins = ((DATA / file).read_text().splitlines() for file in AZURE_FILES)
     cores_of = {letter: float(amounts.split(",")[0]) for amounts, letter in (line.split() for line in sizes)}
     slots_of: dict[str, int] = {}
     for line in bins:
         seconds, number = line.split()
-        slots_of[number] = max(int(seconds) // 300, 1)  # the longest of its bin
+        slots_of[number] = max(int(seconds) // 300, 1)  # the last, and so the longest, of its bin
     rows = []
     batch = 0
     for slot, lines in enumerate(zip(flavors, durations, strict=True)):

@@ -70,7 +70,7 @@ def test_results_become_traces(desim: Desim, stored: Path, tmp_path: Path) -> No
     ("source", "target", "more", "message"),
     [
         ("absent.swf", "a.json", [], "cannot be read"),
-        ("tiny.swf", "a.txt", [], "the suffix tells no format"),
+        ("tiny.swf", "a.txt", [], "unknown workload format"),
         ("tiny.swf", "a.csv", ["--to", "csv"], "is for results"),
         ("tiny.swf", "tiny.swf", [], "exists"),
         ("tiny.swf", ".", [], "is a directory"),

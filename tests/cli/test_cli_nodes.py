@@ -47,4 +47,4 @@ def test_what_is_refused(desim: Desim, tmp_path: Path) -> None:
     for counts in ("0x4", "0x0", "2x0", "2x8,0x4"):
         outcome = desim("run", "batch", "--jobs", 5, "--agent", "fcfs", "--nodes", counts)
         assert (outcome.status, outcome.out) == (2, "")
-        assert f"--nodes is {counts}, want a file, or counts such as 16x64" in outcome.err
+        assert f"--nodes: got {counts}, expected a file, or counts >= 1 such as 16x64" in outcome.err

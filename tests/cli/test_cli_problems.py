@@ -232,7 +232,7 @@ def test_recorded_workflows(desim: Desim, tmp_path: Path) -> None:
     seconds = np.mean(1.0 / np.array(sized.info["speeds"]))  # that a unit of work takes on the mean executor
     expected = [3 * 1.25e8 * 1 * seconds * 8.55 / 2, 3 * 1.25e8 * 2 * seconds * 11.4 / 3]
     assert sized.jobs["data_size"].to_list() == pytest.approx(expected)  # ratio x speed x edges x mean run time
-    for name, message in (("tpcc", "nor a generated workload"), ("x.swf", "suffix"), ("x.json", "x.json")):
+    for name, message in (("tpcc", "no such file or generated workload"), ("x.swf", "suffix"), ("x.json", "x.json")):
         outcome = desim("run", "dag", "--trace", name)
         assert outcome.status == 2
         assert message in outcome.err
@@ -245,7 +245,7 @@ def test_recorded_workflows(desim: Desim, tmp_path: Path) -> None:
         (["compare", "dag", "--agents", "fcfs"], "unknown dag agent 'fcfs'; expected one of heft"),
         (["run", "dag", "--executors", "0"], "--executors: got 0"),
         (["run", "dag", "--mean-time-to-failure", "5"], "--mean-time-to-repair"),
-        (["run", "deferrable", "--workload", "busy"], "there is no case 'busy'"),
+        (["run", "deferrable", "--workload", "busy"], "unknown case 'busy'"),
         (["run", "deferrable", "--set", "speed=4"], "no parameter 'speed'; there are num_slots, day_slots"),
         (["run", "deferrable", "--set", "slack"], "--set: got slack, expected NAME=VALUE"),
         (["run", "deferrable", "--set", "slack=1", "--set", "slack=2"], "slack is given twice"),

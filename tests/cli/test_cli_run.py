@@ -142,7 +142,7 @@ def test_a_stream_that_nobody_keeps_leaves_nothing(
     [
         (["--agent", "esy"], "unknown batch agent 'esy' (did you mean 'easy'?); expected one of fcfs, lcfs, sjf"),
         (["--agent", "easy-nope"], "unknown priority 'nope'; expected one of fcfs"),
-        (["--trace", "lubln"], "lubln: no such file, nor a generated workload"),
+        (["--trace", "lubln"], "lubln: no such file or generated workload"),
         (["--cores", "0"], "--cores is 0"),
         (["--jobs", "0"], "--jobs is 0"),
         (["--load", "0"], "load is 0.0"),

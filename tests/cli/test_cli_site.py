@@ -152,13 +152,13 @@ def test_what_a_site_does_is_swept_on_one_workload(desim: Desim, log: Path) -> N
         (("--limits", "quality:running_jobs=4"), "limits are by quality, but the quality of jobs is unknown"),
         (("--grace", -1), "--grace: got -1"),
         (("--checkpoint-interval", 0), "--checkpoint-interval: got 0"),
-        (("--dependencies", "keep"), "--dependencies is keep, but a generated workload says nothing"),
-        (("--dependencies", "users"), "the user of no job is known"),
-        (("--dependencies", "users", "--stream"), "--dependencies is users, but of a stream nobody knows"),
-        (("--session-gap", 5), "--session-gap is 5.0, but only users who wait"),
+        (("--dependencies", "keep"), "--dependencies: got keep, but a generated workload has none"),
+        (("--dependencies", "users"), "got no known user"),
+        (("--dependencies", "users", "--stream"), "--dependencies: got users, but a stream cannot link"),
+        (("--session-gap", 5), "--session-gap: got 5.0, but it applies only"),
         (("--users", 0), "--users: got 0, expected an integer >= 1"),
         (("--moldable", -1), "sigma: got -1"),
-        (("--moldable", 1, "--nodes", "2x16"), "--moldable is 1.0, but only jobs on cores"),
+        (("--moldable", 1, "--nodes", "2x16"), "--moldable: got 1.0, but it applies only to jobs"),
     ],
 )
 def test_what_makes_no_sense_is_named(desim: Desim, options: tuple[object, ...], message: str) -> None:
@@ -211,8 +211,8 @@ def test_users_who_wait_for_their_jobs(desim: Desim, log: Path, tmp_path: Path) 
         seen = desim("validate", out, *trace, *arguments, *(("--jobs", 60) if trace else ()))
         assert seen.status == 0, seen.out + seen.err
     refused = desim("run", "batch", "--trace", log, "--dependencies", "users", "--load", 0.5)
-    assert refused.status == 2 and "--load is 0.5, but it is up to users" in refused.err
-    assert "--users is 3, but only generated jobs" in desim("run", "batch", "--trace", log, "--users", 3).err
+    assert refused.status == 2 and "--load: got 0.5, but users who wait" in refused.err
+    assert "--users: got 3, but only generated jobs" in desim("run", "batch", "--trace", log, "--users", 3).err
 
 
 def test_qualities_are_told_valid_and_the_same_in_files(desim: Desim, log: Path, tmp_path: Path) -> None:

@@ -110,11 +110,11 @@ def test_account_tells_how_the_study_was_run_and_what_it_has_shown(results: Path
 
 
 def test_account_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    with pytest.raises(RecordError, match=f"{tmp_path} has no {ACCOUNT_FILE}"):
+    with pytest.raises(RecordError, match=f"{tmp_path}: no {ACCOUNT_FILE}"):
         Account.read(tmp_path)
     for text in ("", "{", "[]", '{"module": 1}', '{"blocks": [{"kind": "unheard-of"}]}'):
         (tmp_path / ACCOUNT_FILE).write_text(text)
-        with pytest.raises(RecordError, match=f"{ACCOUNT_FILE} cannot be read"):
+        with pytest.raises(RecordError, match=f"{ACCOUNT_FILE}: cannot be read"):
             Account.read(tmp_path)
 
 
@@ -125,7 +125,7 @@ def test_account_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 def test_account_names_only_what_lies_beside_it(results: Path, tmp_path: Path, change: dict[str, Any]) -> None:
     document = json.loads((results / "first" / ACCOUNT_FILE).read_text())
     (tmp_path / ACCOUNT_FILE).write_text(json.dumps(document | change))
-    with pytest.raises(RecordError, match="expected the name of what lies beside it"):
+    with pytest.raises(RecordError, match="expected a plain name"):
         Account.read(tmp_path)
 
 
@@ -164,7 +164,7 @@ def test_exit_status_tells_how_it_went(tmp_path: Path, capsys: pytest.CaptureFix
     with pytest.raises(SystemExit) as leave:
         run_as_program(Fourth, ["--seeds", "0"])
     assert leave.value.code == 2
-    assert "seeds is 0, want at least 1" in capsys.readouterr().err
+    assert "seeds: got 0, expected an integer >= 1" in capsys.readouterr().err
     assert run_as_program(Fourth, ["--seeds", "3", *out]) == 1
     assert capsys.readouterr().err == "interrupted: 2 of 5 runs are stored\n"
     assert run_as_program(Fourth, ["--seeds", "5", *out]) == 2
@@ -215,11 +215,12 @@ def test_unusable_arguments_end_it_at_once(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="2"):
         FAMILY.reproduce(["--seeds", "many"], out=tmp_path)
     with pytest.raises(
-        InvalidConfiguration, match=r"small has no experiment 'fifth' \(did you mean 'first'\?\); there are first"
+        InvalidConfiguration,
+        match=r"unknown experiment 'fifth' of small \(did you mean 'first'\?\); expected one of first",
     ):
         FAMILY.reproduce([], out=tmp_path, only=["fifth"])
     assert list(tmp_path.iterdir()) == []
-    with pytest.raises(InvalidConfiguration, match="has left anything"):
+    with pytest.raises(InvalidConfiguration, match=r"no experiment of .* has results"):
         FAMILY.report(tmp_path)
 
 
@@ -273,9 +274,9 @@ def test_report_is_made_anew_of_what_is_there_and_misses_nothing_silently(result
     before = (copy / "report.html").read_bytes()
     assert FAMILY.report(copy).read_bytes() == before
     (copy / "first" / "line.png").unlink()
-    assert "first/line.png is not there any more" in FAMILY.report(copy).read_text()
+    assert "first/line.png is missing" in FAMILY.report(copy).read_text()
     tree = publish_doctree(FAMILY.documentation(tmp_path / "small.rst", copy).read_text(encoding="utf-8"))
-    assert "The picture first/line.png is not there any more." in tree.astext()
+    assert "The picture first/line.png is missing." in tree.astext()
     assert not list(tree.findall(lambda node: node.tagname == "image"))
     titles = [tree.astext().split("\n")[0]]
     for name in ("second", "third"):
@@ -400,10 +401,10 @@ def test_reproduce_runs_all_papers_each_in_its_own_directory(
         (["reproduce", "osdec", "--only", "table9"], "no experiment table9: osdec has table1"),
         (
             ["experiment", "run", "osdec", "table9"],
-            "osdec has no experiment 'table9' (did you mean 'table4'?); there are table1",
+            "unknown experiment 'table9' of osdec (did you mean 'table4'?); expected one of table1",
         ),
         (["experiment", "run", "nothing", "table1"], "no paper 'nothing'"),
-        (["experiment", "report", "osdec", "--out", "nowhere"], "no experiment of osdec has left anything in nowhere"),
+        (["experiment", "report", "osdec", "--out", "nowhere"], "no experiment of osdec has results in nowhere"),
         (["experiment", "status"], "of which paper"),
     ],
 )

@@ -259,22 +259,25 @@ PATHS, LEVELS = "critical_path_length_given_task_num", "level_given_critical_pat
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda d: d.pop("task_num"), " task_num is missing, want a JSON object"),
-        (lambda d: d["task_num"]["count"].pop(), " task_num: 5 values and 4 counts"),
-        (lambda d: d["job_interval"]["value"].reverse(), " job_interval: value is not ascending"),
+        (lambda d: d.pop("task_num"), " task_num: got nothing, expected a JSON object"),
+        (lambda d: d["task_num"]["count"].pop(), " task_num: got 5 values and 4 counts, expected equal numbers"),
+        (lambda d: d["job_interval"]["value"].reverse(), " job_interval: value: expected ascending numbers"),
         (
             lambda d: d["task_num"]["value"].__setitem__(0, 0),
-            " task_num: value holds other than whole numbers from 1 on",
+            " task_num: value: expected integers >= 1",
         ),
         (
             lambda d: d["task_duration"]["count"].__setitem__(1, -2),
-            " task_duration: count[1] is -2, want a number between 0 and 1e15",
+            " task_duration: count[1]: got -2, expected a number from 0 to 1e15",
         ),
-        (lambda d: d["instance_num"].update(count=[0, 0, 0]), " instance_num: counts nothing"),
+        (
+            lambda d: d["instance_num"].update(count=[0, 0, 0]),
+            " instance_num: count: got only zeros, expected at least one number > 0",
+        ),
         (lambda d: d[PATHS]["by_task_num"].pop("3"), f" {PATHS}.by_task_num: 3 is missing"),
         (
             lambda d: d[PATHS]["by_task_num"].update({"02": {}}),
-            f" {PATHS}.by_task_num: '02' is not a whole number of its own",
+            f" {PATHS}.by_task_num: got '02', expected distinct integers as keys",
         ),
     ],
 )

@@ -113,7 +113,7 @@ def check(path: Path, name: str, content: bytes) -> None:
             assert message.startswith(f"{path}: line {broken}: "), (message, content)
         else:
             assert not rows, (message, content)
-            assert message.endswith((": is empty", f": holds no row of {name}"))
+            assert message.endswith((": is empty", f": got no row of {name}, expected at least one"))
     else:
         assert not broken, content
         assert found.rows() == [tuple(row) for row in rows]

@@ -175,20 +175,20 @@ def with_field(column: str, text: str) -> bytes:
 
 
 BROKEN = [
-    (b"M1,3,j_1", "3 fields, want 9 (a truncated line?)"),
-    (TASK + b",", "10 fields, want 9"),
-    (with_field("plan_cpu", "much"), "column plan_cpu: got 'much', want a number"),
-    (with_field("plan_mem", "1_0"), "column plan_mem: got '1_0', want a number"),
-    (with_field("start_time", "nan"), "column start_time: got 'nan', want a number"),
-    (with_field("end_time", "1e16"), "column end_time: got '1e16', want a number between -1e15 and 1e15"),
-    (with_field("instance_num", "2.5"), "column instance_num: got '2.5', want a whole number"),
+    (b"M1,3,j_1", "got 3 fields, expected 9 (a truncated line?)"),
+    (TASK + b",", "got 10 fields, expected 9"),
+    (with_field("plan_cpu", "much"), "column plan_cpu: got 'much', expected a number"),
+    (with_field("plan_mem", "1_0"), "column plan_mem: got '1_0', expected a number"),
+    (with_field("start_time", "nan"), "column start_time: got 'nan', expected a number"),
+    (with_field("end_time", "1e16"), "column end_time: got '1e16', expected a number from -1e15 to 1e15"),
+    (with_field("instance_num", "2.5"), "column instance_num: got '2.5', expected a whole number"),
     (
         with_field("instance_num", "9" * 400),
-        f"column instance_num: got '{'9' * 37}...', want a whole number between -1e15 and 1e15",
+        f"column instance_num: got '{'9' * 37}...', expected a whole number from -1e15 to 1e15",
     ),
-    (with_field("job_name", ""), "column job_name: got '', want text"),
-    (TASK.replace(b"j_1", b"j\x001"), "byte 0x00 at position 7, want plain UTF-8 text"),
-    (TASK.replace(b"M1", b'"M1"'), "a quotation mark at position 1, want plain UTF-8 text"),
+    (with_field("job_name", ""), "column job_name: got '', expected text"),
+    (TASK.replace(b"j_1", b"j\x001"), "got byte 0x00 at position 7, expected UTF-8 text without quotation marks"),
+    (TASK.replace(b"M1", b'"M1"'), "got a quotation mark at position 1, expected UTF-8 text without quotation marks"),
 ]
 
 
@@ -206,11 +206,12 @@ def test_the_first_fault_of_the_file_is_told(tmp_path: Path) -> None:
     lines = [TASK, with_field("plan_mem", "x"), with_field("plan_cpu", "y"), b"1,2", b"\xff"]
     for kept in range(4):
         path.write_bytes(b"\n".join([TASK, *lines[kept + 1 :]]))
-        message = ["column plan_mem: got 'x'", "column plan_cpu: got 'y'", "2 fields", "byte 0xff"][kept]
+        message = ["column plan_mem: got 'x'", "column plan_cpu: got 'y'", "got 2 fields", "got byte 0xff"][kept]
         assert refusal(lambda: alibaba.read(path)).startswith(f"{path}: line 2: {message}")
     path.write_bytes(with_field("plan_cpu", "y").replace(b"3", b"three"))
     assert (
-        refusal(lambda: alibaba.read(path)) == f"{path}: line 1: column instance_num: got 'three', want a whole number"
+        refusal(lambda: alibaba.read(path))
+        == f"{path}: line 1: column instance_num: got 'three', expected a whole number"
     )
 
 
@@ -221,7 +222,7 @@ def test_the_line_is_right_in_a_late_batch(tmp_path: Path, batch_rows: int, brok
     lines[broken - 1] = b"m_1,10,1,2,3,4,5,6,broken"
     path.write_bytes(b"\n".join(lines))
     source = alibaba.stream(path, batch_rows=batch_rows)
-    message = f"{path}: line {broken}: column disk_io_percent: got 'broken', want a number"
+    message = f"{path}: line {broken}: column disk_io_percent: got 'broken', expected a number"
     assert refusal(lambda: [len(frame) for frame in source]) == message
     assert source.report.rows == (broken - 1) // batch_rows * batch_rows
     # Blank lines count, and other line ends count once
@@ -233,10 +234,10 @@ def test_the_line_is_right_in_a_late_batch(tmp_path: Path, batch_rows: int, brok
 @pytest.mark.parametrize(
     ("header", "message"),
     [
-        (NODES.replace(b"memory_mib", b"memory"), "column 3: got 'memory', want 'memory_mib'"),
-        (NODES[:-6], "got 4 columns, want 5: sn,cpu_milli,memory_mib,gpu,model"),
-        (NODES + b",rack", "got 6 columns, want 5: sn,cpu_milli,memory_mib,gpu,model"),
-        (b"\xff" * 50, f"column 1: got '{'�' * 37}...', want 'sn'"),
+        (NODES.replace(b"memory_mib", b"memory"), "column 3: got 'memory', expected 'memory_mib'"),
+        (NODES[:-6], "got 4 columns, expected 5: sn,cpu_milli,memory_mib,gpu,model"),
+        (NODES + b",rack", "got 6 columns, expected 5: sn,cpu_milli,memory_mib,gpu,model"),
+        (b"\xff" * 50, f"column 1: got '{'�' * 37}...', expected 'sn'"),
     ],
 )
 def test_wrong_headers(tmp_path: Path, header: bytes, message: str) -> None:
@@ -254,9 +255,11 @@ def test_files_without_rows(tmp_path: Path) -> None:
     for content in (NODES, NODES + b"\n", NODES + b"\r\n\r\n\n"):
         path.write_bytes(content)
         for use in (alibaba.read, alibaba.machines):
-            assert refusal(lambda use=use: use(path)) == f"{path}: holds no row of openb_node_list"
+            assert refusal(lambda use=use: use(path)) == f"{path}: got no row of openb_node_list, expected at least one"
     path.write_bytes(b"\n\n")
-    assert refusal(lambda: alibaba.read(path, "batch_task")) == f"{path}: holds no row of batch_task"
+    assert (
+        refusal(lambda: alibaba.read(path, "batch_task")) == f"{path}: got no row of batch_task, expected at least one"
+    )
 
 
 def test_endless_lines(tmp_path: Path) -> None:
@@ -270,6 +273,6 @@ def test_endless_lines(tmp_path: Path) -> None:
 def test_archives_without_one_csv_file(tmp_path: Path) -> None:
     path = tmp_path / "batch_task.tar.gz"
     path.write_bytes(gzip.compress(archive(README=b"text", batch_task=b"data")))
-    assert refusal(lambda: alibaba.read(path)) == f"{path}: is an archive without a csv file"
+    assert refusal(lambda: alibaba.read(path)) == f"{path}: got an archive without a CSV file, expected one CSV file"
     path.write_bytes(gzip.compress(archive(a_csv=TASK, b=b"text", c_csv=TASK)))
-    assert refusal(lambda: alibaba.read(path)) == f"{path}: holds 'a.csv' and 'c.csv', want one csv file"
+    assert refusal(lambda: alibaba.read(path)) == f"{path}: got 'a.csv' and 'c.csv', expected one CSV file"

@@ -43,11 +43,12 @@ def test_unknown_tables() -> None:
         with pytest.raises(InvalidConfiguration) as caught:
             find_table(path)
         assert str(caught.value) == (
-            f"{path}: the file name does not say which table it holds, want table to be one of {', '.join(TABLES)}"
+            f"{path}: the file name does not begin with that of a table, "
+            f"expected table to be one of {', '.join(TABLES)}"
         )
     with pytest.raises(InvalidConfiguration) as caught:
         find_table("batch_task.csv", "batch")
-    assert str(caught.value) == f"table is 'batch', want table to be one of {', '.join(TABLES)}"
+    assert str(caught.value) == f"table: got 'batch', expected table to be one of {', '.join(TABLES)}"
     assert find_table("tasks.csv", "batch_task") is TABLES["batch_task"]
 
 
@@ -246,14 +247,14 @@ def test_requests_of_2023(put: Put) -> None:
 
 def test_tables_of_another_kind(put: Put) -> None:
     path = put("M1,10,j_1,1,Terminated,100,160,50.0,0.39\n", "batch_task.csv")
-    three = "want table to be one of machine_meta, pai_machine_spec, openb_node_list"
+    three = "expected table to be one of machine_meta, pai_machine_spec, openb_node_list"
     with pytest.raises(InvalidConfiguration) as caught:
         alibaba.machines(path)
-    assert str(caught.value) == f"{path}: holds the table batch_task, {three}"
-    with pytest.raises(InvalidConfiguration, match=f"^table is 'openb_pod_list', {three}$"):
+    assert str(caught.value) == f"{path}: got the table batch_task, {three}"
+    with pytest.raises(InvalidConfiguration, match=f"^table: got 'openb_pod_list', {three}$"):
         alibaba.machines(path, "openb_pod_list")
     with pytest.raises(
-        InvalidConfiguration, match=r"want table to be one of batch_task, pai_task_table, openb_pod_list$"
+        InvalidConfiguration, match=r"expected table to be one of batch_task, pai_task_table, openb_pod_list$"
     ):
         alibaba.requests(path, "pai_job_table")
     with pytest.raises(InvalidConfiguration, match="the file name does not say which table it holds"):
@@ -264,16 +265,16 @@ def test_machines_that_appear_twice(put: Put) -> None:
     path = put("a,CPU,96,512,0\nb,T4,96,512,2\nb,T4,96,512,2\n", "pai_machine_spec.csv")
     with pytest.raises(WorkloadError) as caught:
         alibaba.machines(path)
-    assert str(caught.value) == f"{path}: machine_id 'b' appears more than once"
+    assert str(caught.value) == f"{path}: machine_id: got 'b' more than once"
 
 
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("pai_machine_spec", "a,T4,-96,512,2", "machine_id 'a': cpu is -96.0"),
-        ("machine_meta", "m,0,0,0,-1,50,USING", "machine_id 'm': cpu is -1.0"),
-        ("batch_task", "M1,2,j_1,1,Terminated,1,2,50,-0.5", "job_id 'j_1': memory_percent is -0.5"),
-        ("openb_pod_list", PODS + "p,12000,1,1,-500,,LS,Running,5,100,20", "job_id 'p': gpu is -0.5"),
+        ("pai_machine_spec", "a,T4,-96,512,2", "machine_id 'a': cpu: got -96.0"),
+        ("machine_meta", "m,0,0,0,-1,50,USING", "machine_id 'm': cpu: got -1.0"),
+        ("batch_task", "M1,2,j_1,1,Terminated,1,2,50,-0.5", "job_id 'j_1': memory_percent: got -0.5"),
+        ("openb_pod_list", PODS + "p,12000,1,1,-500,,LS,Running,5,100,20", "job_id 'p': gpu: got -0.5"),
     ],
 )
 def test_negative_amounts(put: Put, name: str, text: str, message: str) -> None:
@@ -281,4 +282,4 @@ def test_negative_amounts(put: Put, name: str, text: str, message: str) -> None:
     use = alibaba.requests if "task" in name or "pod" in name else alibaba.machines
     with pytest.raises(WorkloadError) as caught:
         use(path)
-    assert str(caught.value) == f"{path}: {message}, want at least 0"
+    assert str(caught.value) == f"{path}: {message}, expected >= 0"

@@ -124,7 +124,7 @@ def test_the_same_seed_gives_the_same_jobs_and_streams_are_independent() -> None
         ({"notice": -1}, "notice: got -1, expected an integer >= 0"),
         ({"slack": 1.5}, "slack: got 1.5, expected an integer"),
         ({"longest": 0}, "longest: got 0"),
-        ({"seed": "x"}, "seed is 'x'"),
+        ({"seed": "x"}, "seed: got 'x'"),
     ],
 )
 def test_wrong_arguments_are_refused_at_once(options: dict[str, Any], message: str) -> None:
@@ -135,10 +135,10 @@ def test_wrong_arguments_are_refused_at_once(options: dict[str, Any], message: s
 @pytest.mark.parametrize(
     ("law", "arguments", "message"),
     [
-        (Constant, [-1], "slots is -1"),
-        (Uniform, [4, 3], "least is 4, above most, which is 3"),
+        (Constant, [-1], "slots: got -1"),
+        (Uniform, [4, 3], "least: got 4, expected at most 3"),
         (Sometimes, [1.5, 3], "share: got 1.5, expected a finite number from 0 to 1"),
-        (Sometimes, [0.5, -3], "law is -3"),
+        (Sometimes, [0.5, -3], "law: got -3"),
     ],
 )
 def test_laws_out_of_range_are_refused(law: Any, arguments: list[Any], message: str) -> None:
@@ -149,9 +149,9 @@ def test_laws_out_of_range_are_refused(law: Any, arguments: list[Any], message: 
 @pytest.mark.parametrize(
     ("law", "message"),
     [
-        (lambda uniforms, durations: uniforms, "slack gave 0.[0-9]+, want whole numbers"),
-        (lambda uniforms, durations: 3, r"slack gave an array of shape \(\) and type int64 for 3 jobs"),
-        (lambda uniforms, durations: ["x"] * 3, r"slack gave an array of shape \(3,\) and type <U1"),
+        (lambda uniforms, durations: uniforms, "slack: got 0.[0-9]+, expected "),
+        (lambda uniforms, durations: 3, r"slack: got an array of shape \(\) and type int64 for 3 jobs"),
+        (lambda uniforms, durations: ["x"] * 3, r"slack: got an array of shape \(3,\) and type <U1"),
     ],
 )
 def test_laws_that_give_no_slots_are_refused(law: Any, message: str) -> None:
@@ -161,7 +161,7 @@ def test_laws_that_give_no_slots_are_refused(law: Any, message: str) -> None:
 
 @pytest.mark.parametrize(("start", "end"), [(-1.0, 2.0), (3.0, 3.0), (0.0, float("inf"))])
 def test_times_that_make_no_sense_are_refused(start: float, end: float) -> None:
-    with pytest.raises(WorkloadError, match="virtual machine 7: is there from"):
+    with pytest.raises(WorkloadError, match="virtual machine 7: got start"):
         list(deferrable_jobs([VirtualMachine(7, start, end, 1.0, 1.0)], notice=0, slack=0))
 
 
@@ -169,7 +169,7 @@ def test_virtual_machines_out_of_order_are_refused() -> None:
     jobs = iter(deferrable_jobs(machines(3)[::-1], notice=0, slack=0))
     assert next(jobs).job_id == 2
     with pytest.raises(
-        WorkloadError, match=r"virtual machine 1: starts at 0\.5, before the one in front of it, at 1\.0"
+        WorkloadError, match=r"virtual machine 1: start: got 0\.5, expected at least 1\.0, the previous start"
     ):
         next(jobs)
 

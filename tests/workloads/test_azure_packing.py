@@ -132,7 +132,7 @@ def test_any_rows_are_read_as_the_rules_say(
     wanted, counts = restated(table, types, **options)
     found = trace(*table, types=types, **options)
     if not wanted:
-        with pytest.raises(WorkloadError, match="holds no usable virtual machine"):
+        with pytest.raises(WorkloadError, match="no usable virtual machine"):
             list(found)
     else:
         got = list(found)
@@ -178,10 +178,10 @@ def test_memory_does_not_grow_with_the_trace(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"days": (3.0, 3.0)}, r"days is \(3.0, 3.0\), want a first day before the last"),
+        ({"days": (3.0, 3.0)}, r"days: got \(3.0, 3.0\), expected a first day before the last"),
         ({"days": (-1.0, 3.0)}, r"days\[0\]: got -1.0"),
         ({"slot_seconds": 0}, "slot_seconds is 0"),
-        ({"priority": True}, "priority is True"),
+        ({"priority": True}, "priority: got True"),
         ({"memory_per_machine": float("nan")}, "memory_per_machine is nan"),
         ({"alive_before": "keep"}, "alive_before is 'keep'"),
     ],
@@ -215,7 +215,7 @@ def test_no_sqlite_file(tmp_path: Path) -> None:
         assert error_of(path) == f"{path}: is not an SQLite file"
     for content in (gzip.compress(b"SQLite format 3\0"), b"PK\3\4 zip"):
         path.write_bytes(content)
-        assert error_of(path) == f"{path}: is not an SQLite file, but packed: unpack it"
+        assert error_of(path) == f"{path}: is not an SQLite file, but compressed: unpack it"
 
 
 def test_a_damaged_file(tmp_path: Path) -> None:
@@ -242,7 +242,7 @@ def test_a_missing_table_or_column(tmp_path: Path, table: str) -> None:
         assert str(caught.value) == f"{path}: {complaint}"
 
 
-NO_NUMBER, NO_WHOLE = "want a finite number", "want a whole number"
+NO_NUMBER, NO_WHOLE = "expected a finite number", "expected an integer"
 
 
 @pytest.mark.parametrize(
@@ -264,6 +264,6 @@ def test_a_value_that_is_no_number(tmp_path: Path, row: Any, where: str, wanted:
 
 def test_nothing_usable(tmp_path: Path) -> None:
     path = packing_file(tmp_path / "trace", [vm(1, 2.0, 1.0), vm(2, 2.0, 1.0), vm(3, None, 1.0)])
-    assert error_of(path) == (f"{path}: holds no usable virtual machine (1 unknown_start, 2 ended_before_start)")
+    assert error_of(path) == (f"{path}: no usable virtual machine; dropped: 1 unknown_start, 2 ended_before_start")
     path = packing_file(tmp_path / "empty", [])
-    assert error_of(path) == f"{path}: holds no usable virtual machine"
+    assert error_of(path) == f"{path}: no usable virtual machine"

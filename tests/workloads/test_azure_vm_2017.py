@@ -153,39 +153,54 @@ def test_a_bin_is_cut_at_the_end_of_the_trace(files: Write) -> None:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"dev_flavors": FLAVORS.replace("d", "x")}, "dev_flavors.txt: line 2: got 'x', want a flavor: one of a d g"),
+        (
+            {"dev_flavors": FLAVORS.replace("d", "x")},
+            "dev_flavors.txt: line 2: got 'x', expected a flavor: one of a d g",
+        ),
         ({"dev_flavors": FLAVORS.replace("d,|", "d,")}, "dev_flavors.txt: line 2: batch 1 has no end"),
         ({"dev_flavors": FLAVORS.replace("d,|", "d,|,|")}, "dev_flavors.txt: line 2: batch 2 is empty"),
-        ({"dev_flavors": FLAVORS.replace("900", "600")}, "dev_flavors.txt: line 2: the time is 600, not after 600"),
+        (
+            {"dev_flavors": FLAVORS.replace("900", "600")},
+            "dev_flavors.txt: line 2: time: got 600, expected more than 600 of the previous line",
+        ),
         ({"dev_flavors": FLAVORS.replace("1200 g,|\n", "")}, "dev_durations.txt: line 3: .*dev_flavors.txt ends bef"),
-        ({"dev_flavors": FLAVORS.replace("g,a", "a")}, "dev_durations.txt: line 1: 2 items in batch 2, but 1 in "),
-        ({"dev_flavors": b"600 \xff,|\n"}, "dev_flavors.txt: line 1: byte 0xff"),
-        ({"dev_flavors": "", "dev_durations": "\n"}, "dev_flavors.txt: holds no line"),
+        (
+            {"dev_flavors": FLAVORS.replace("g,a", "a")},
+            "dev_durations.txt: line 1: batch 2: got 2 items, expected 1 as in ",
+        ),
+        ({"dev_flavors": b"600 \xff,|\n"}, "dev_flavors.txt: line 1: got byte 0xff"),
+        ({"dev_flavors": "", "dev_durations": "\n"}, "dev_flavors.txt: got no line"),
         (
             {"dev_durations": DURATIONS.replace("1200 C1,|\n", "")},
             "dev_flavors.txt: line 3: .*dev_durations.txt ends before it",
         ),
         (
             {"dev_durations": DURATIONS.replace("U1", "X1")},
-            "dev_durations.txt: line 2: got 'X1', want U or C and a bin",
+            "dev_durations.txt: line 2: got 'X1', expected U or C and a bin",
         ),
         (
             {"dev_durations": DURATIONS.replace("U1", "U3")},
-            "dev_durations.txt: line 2: batch 1: U3 stands for 900 to 1500 s, but the trace ends 600 s later",
+            "dev_durations.txt: line 2: batch 1: got U3, 900 to 1500 s, expected .*, which ends 600 s later",
         ),
         (
             {"dev_durations": DURATIONS.replace("C3", "C4")},
-            "dev_durations.txt: line 1: batch 2: C4 stands for 1800 to 1800 s, but the trace ends 900 s later",
+            "dev_durations.txt: line 1: batch 2: got C4, 1800 to 1800 s, expected .*, which ends 900 s later",
         ),
-        ({"flavor_map": FLAVOR_MAP.replace(" d", " a")}, "flavor_map.txt: line 2: got '16,112 a', want CORES"),
-        ({"flavor_map": "\n"}, "flavor_map.txt: holds no flavor"),
-        ({"interval_map": INTERVAL_MAP.replace("900 3", "900")}, "interval_map.txt: line 4: got '900', want SECONDS"),
+        ({"flavor_map": FLAVOR_MAP.replace(" d", " a")}, "flavor_map.txt: line 2: got '16,112 a', expected CORES"),
+        ({"flavor_map": "\n"}, "flavor_map.txt: got no flavor"),
+        (
+            {"interval_map": INTERVAL_MAP.replace("900 3", "900")},
+            "interval_map.txt: line 4: got '900', expected SECONDS",
+        ),
         (
             {"interval_map": INTERVAL_MAP.replace("900", "400")},
-            "interval_map.txt: line 4: 400 s in bin 3 follows 600 s",
+            "interval_map.txt: line 4: got 400 s in bin 3 after 600 s",
         ),
-        ({"interval_map": INTERVAL_MAP.replace("600 2", "600 3")}, "interval_map.txt: line 3: 600 s in bin 3 follows"),
-        ({"interval_map": ""}, "interval_map.txt: holds no duration"),
+        (
+            {"interval_map": INTERVAL_MAP.replace("600 2", "600 3")},
+            "interval_map.txt: line 3: got 600 s in bin 3 after",
+        ),
+        ({"interval_map": ""}, "interval_map.txt: got no duration"),
     ],
 )
 def test_broken_files_are_refused_by_name_and_line(files: Write, changed: dict[str, Any], message: str) -> None:
@@ -200,7 +215,7 @@ def test_missing_files_and_wrong_options(files: Write, tmp_path: Path) -> None:
     for options, message in (
         ({"within": "mean"}, "within is 'mean'"),
         ({"slot_seconds": -1}, "slot_seconds is -1"),
-        ({"seed": -1}, "seed is -1"),
+        ({"seed": -1}, "seed: got -1"),
     ):
         with pytest.raises(InvalidConfiguration, match=message):
             vm_2017.read_vms(files(), **options)

@@ -108,21 +108,21 @@ def test_what_is_dropped(workload: Callable[..., Path]) -> None:
 
 
 BROKEN: list[tuple[Any, str]] = [
-    (5, "jobs[1] is 5, want a JSON object"),
-    (job(None), "jobs[1]: id is missing, want a whole number or a string"),
-    (job(1.5), "jobs[1]: id is 1.5, want a whole number or a string"),
-    (job(2, subtime=None), "jobs[1]: subtime is missing, want a number"),
-    (job(2, subtime=1e16), "jobs[1]: subtime is 1e+16, want a number between -1e15 and 1e15"),
-    (job(2, walltime=10**400), f"jobs[1]: walltime is 1{'0' * 36}..., want a number between -1e15 and 1e15"),
-    (job(2, res=None), "jobs[1]: res is missing, want a number"),
-    (job(2, "none"), "jobs[1]: profile is 'none', want the name of one of the profiles"),
+    (5, "jobs[1]: got 5, expected a JSON object"),
+    (job(None), "jobs[1]: id: got nothing, expected an integer or a string"),
+    (job(1.5), "jobs[1]: id: got 1.5, expected an integer or a string"),
+    (job(2, subtime=None), "jobs[1]: subtime: got nothing, expected a number"),
+    (job(2, subtime=1e16), "jobs[1]: subtime: got 1e+16, expected a number from -1e15 to 1e15"),
+    (job(2, walltime=10**400), f"jobs[1]: walltime: got 1{'0' * 36}..., expected a number from -1e15 to 1e15"),
+    (job(2, res=None), "jobs[1]: res: got nothing, expected a number"),
+    (job(2, "none"), "jobs[1]: profile: got 'none', expected the name of one of the profiles"),
     (
         job(2, "parallel"),
-        "jobs[1]: profile 'parallel' has type 'parallel_homogeneous', whose run time is unknown; "
-        "want 'delay', or unknown_profile='drop'",
+        "jobs[1]: profile 'parallel': got type 'parallel_homogeneous', whose run time is unknown, "
+        "expected 'delay'; try unknown_profile='drop'",
     ),
-    (job(2, "no delay"), "jobs[1]: profile 'no delay': delay is missing, want a number"),
-    (job(2, "text"), "jobs[1]: profile 'text': delay is '5', want a number"),
+    (job(2, "no delay"), "jobs[1]: profile 'no delay': delay: got nothing, expected a number"),
+    (job(2, "text"), "jobs[1]: profile 'text': delay: got '5', expected a number"),
 ]
 
 
@@ -137,12 +137,12 @@ def test_broken_jobs(workload: Callable[..., Path], broken: Any, message: str) -
     ("content", "message"),
     [
         (b"", "is not JSON: Expecting value: line 1 column 1 (char 0)"),
-        (b'{"jobs": [], "profiles": {}, "x": NaN}', "holds NaN, want finite numbers"),
+        (b'{"jobs": [], "profiles": {}, "x": NaN}', "got NaN, expected finite numbers"),
         (b'{"jobs": [], "profiles": {}, "x": ' + b"9" * 5000 + b"}", "is not JSON: Exceeds the limit"),
-        (b"[" * 100_000, "is nested too deeply"),
+        (b"[" * 100_000, "the JSON is nested too deeply"),
         (b'{"\xff": 1}', "byte 0xff at 2 is not UTF-8 text"),
-        (b"[]", "is a JSON list, want a JSON object"),
-        (b'{"jobs": {}, "profiles": {}}', "jobs is a JSON object, want a JSON list"),
+        (b"[]", "got a JSON list, expected a JSON object"),
+        (b'{"jobs": {}, "profiles": {}}', "jobs: got a JSON object, expected a JSON list"),
         (b'{"jobs": [], "profiles": {}}', "no usable job in 0 rows"),
         (b"\x1f\x8bnonsense", "corrupt gzip data: Unknown compression method"),
     ],
@@ -159,7 +159,7 @@ def test_arguments_out_of_range(workload: Callable[..., Path], tmp_path: Path) -
         batsim.write(tmp_path / "w.json", [], 0)
     with pytest.raises(WorkloadError, match=r"missing\.json: cannot be read: No such file"):
         batsim.read(tmp_path / "missing.json")
-    with pytest.raises(WorkloadError, match="job 1: requested_time is 0"):
+    with pytest.raises(WorkloadError, match="job 1: requested_time: got 0"):
         batsim.write(tmp_path / "w.json", [Job(1, 0.0, 1, 0.0, 5.0)], 4)
     assert not (tmp_path / "w.json").exists()
 

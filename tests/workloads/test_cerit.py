@@ -102,12 +102,12 @@ def test_a_job_waits_for_its_own_nodes_or_goes_anywhere_if_they_are_not_there(lo
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"request": "3:ppn=2"}, "line 1: field 21 is '3:ppn=2', want the CPUs of field 5"),
-        ({"request": "1:ppn=8#alone"}, "line 1: field 21 is '1:ppn=8#alone'"),
+        ({"request": "3:ppn=2"}, "line 1: field 21: got '3:ppn=2', expected the CPUs of field 5"),
+        ({"request": "1:ppn=8#alone"}, "line 1: field 21: got '1:ppn=8#alone'"),
         ({"memory": "1GB"}, "field 10"),
         (
             {"ids": "7,7,7,7,7,7,7,7,7", "cpus": 9, "request": "1:ppn=9"},
-            "9 CPUs of node 7 are busy at once",
+            "node 7: got 9 busy CPUs",
         ),
     ],
 )
@@ -119,13 +119,13 @@ def test_rows_that_make_no_sense(tmp_path: Path, change: dict[str, object], mess
 
 def test_what_is_missing(log: Path, tmp_path: Path) -> None:
     (tmp_path / "log.swf.machines").write_text("0 big 3\n")
-    assert "line 1: want cluster, name, nodes" in refusal(lambda: cerit.read(log))
+    assert "line 1: expected cluster, name, nodes" in refusal(lambda: cerit.read(log))
     (tmp_path / "log.swf.machines").unlink()
-    assert "states CPUs and memory of the nodes" in refusal(lambda: cerit.read(log))
+    assert "must state CPUs and memory of the nodes" in refusal(lambda: cerit.read(log))
     plain = tmp_path / "plain.swf"
     plain.write_text("1 0 0 5 1 -1 -1 1 5 -1 1 1 -1 -1 -1 -1 -1 -1\n")
     assert not cerit.is_such(plain)
-    with pytest.raises(InvalidConfiguration, match="tells no nodes"):
+    with pytest.raises(InvalidConfiguration, match="the log describes no nodes"):
         registry.load(str(plain), nodes="log")
     with pytest.raises(InvalidConfiguration, match="cannot be streamed"):
         registry.load(str(log), nodes="log", stream=True)

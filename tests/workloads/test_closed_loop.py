@@ -108,11 +108,11 @@ def test_dealt_jobs_and_what_is_refused() -> None:
     jobs = random_jobs(1)
     dealt = deal(jobs, 4, np.random.default_rng(5))
     assert {job.user_id for job in dealt} == set(range(4)) and [job[:5] for job in dealt] == [job[:5] for job in jobs]
-    with pytest.raises(WorkloadError, match="the user of no job is known"):
+    with pytest.raises(WorkloadError, match="got no known user"):
         closed_loop([job._replace(user_id=-1) for job in jobs])
-    with pytest.raises(WorkloadError, match="two jobs have one id"):
+    with pytest.raises(WorkloadError, match="two have the same id"):
         closed_loop([jobs[0], jobs[0]])
-    with pytest.raises(InvalidConfiguration, match="waiting_time has 1 values, there are 60 jobs"):
+    with pytest.raises(InvalidConfiguration, match="waiting_time: got 1 values, expected 60, one per job"):
         closed_loop(jobs, [1.0])
     with pytest.raises(InvalidConfiguration, match="session_gap is -1"):
         closed_loop(jobs, session_gap=-1)

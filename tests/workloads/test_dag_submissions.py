@@ -81,9 +81,9 @@ def test_given_times() -> None:
 @pytest.mark.parametrize(
     ("clock", "message"),
     [
-        ([0.0, 1.0], "2 submission times for 4 jobs"),
-        ([0.0, 2.0, 1.0, 3.0], "submission time 2 is 1.0, before 2.0, the one before it"),
-        ([0.0, 1.0, 2.0, float("inf")], "submission time 3 is inf, want a time from 0 on"),
+        ([0.0, 1.0], "times: got 2 submission times, expected 4"),
+        ([0.0, 2.0, 1.0, 3.0], "submission time 2: got 1.0, expected at least the previous time 2.0"),
+        ([0.0, 1.0, 2.0, float("inf")], "submission time 3: got inf, expected "),
     ],
 )
 def test_times_that_make_no_sense(clock: Any, message: str) -> None:
@@ -97,9 +97,9 @@ def test_times_of_another_workload() -> None:
     assert times(submissions.trace(JOBS, iter(rows), from_zero=False)) == [100.0, 110.0, 120.0, 130.0]
     assert times(submissions.trace(JOBS, [4, 5, 5, 8.5])) == [0.0, 1.0, 1.0, 4.5]
     assert submissions.trace([], rows) == []
-    with pytest.raises(WorkloadError, match="the trace has 2 submission times for 4 jobs"):
+    with pytest.raises(WorkloadError, match="source: got 2 submission times, expected at least 4"):
         submissions.trace(JOBS, rows[:2])
-    with pytest.raises(WorkloadError, match=r"submission time 1 is 100.0, before 110.0"):
+    with pytest.raises(WorkloadError, match=r"submission time 1: got 100.0, expected at least the previous time 110.0"):
         submissions.trace(JOBS, rows[1::-1] + rows[2:])
 
 

@@ -120,7 +120,7 @@ def test_version_2(put: Put) -> None:
 
 
 def test_version_3(put: Put) -> None:
-    with pytest.raises(WorkloadError, match=r": file 'y', which 'b' writes and 'd' reads, has no size$") as caught:
+    with pytest.raises(WorkloadError, match=r": file 'y', written by 'b' and read by 'd', has no size$") as caught:
         dax.read(put(NEW.replace('name="y" link="input" size="20"', 'name="y" link="input"')))
     assert "line" not in str(caught.value)
     job = dax.read(put(NEW))
@@ -173,18 +173,18 @@ def test_any_graph(data: st.DataObject, count: int, tmp_path_factory: pytest.Tem
     ("old", "new", "message"),
     [
         ("<adag", "<dag", "line 31: is not XML: mismatched tag"),
-        ("adag", "dag", "line 3: the root is <dag>, want <adag>"),
-        ('version="2.1"', 'version="4.0"', "line 3: version is '4.0', want 2.x or 3.x"),
-        ('<job id="b"', '<job id="a"', "line 10: the id 'a' is taken by an earlier job"),
-        (' runtime="2.0"', "", "line 10: job 'b' has no run time; default_run_time gives it one"),
-        ('size="7"', 'size="-7"', "line 11: size is '-7', want a number between 0 and 1e15"),
-        ('<uses file="x" link="input"', '<uses link="input"', "line 11: <uses> has no name"),
+        ("adag", "dag", "line 3: got the root <dag>, expected <adag>"),
+        ('version="2.1"', 'version="4.0"', "line 3: version: got '4.0', expected 2.x or 3.x"),
+        ('<job id="b"', '<job id="a"', "line 10: got a second job 'a', expected distinct ids"),
+        (' runtime="2.0"', "", "line 10: job 'b' has no run time; try default_run_time"),
+        ('size="7"', 'size="-7"', "line 11: size: got '-7', expected a number from 0 to 1e15"),
+        ('<uses file="x" link="input"', '<uses link="input"', "line 11: <uses> has no attribute name"),
         (
             'file="x" link="input"',
             'file="x" link="up"',
-            "line 11: link is 'up', want one of input, output, inout, none",
+            "line 11: link: got 'up', expected one of input, output, inout, none",
         ),
-        ('<child ref="b">', '<child ref="q">', "line 25: <child> names the unknown job 'q'"),
+        ('<child ref="b">', '<child ref="q">', "line 25: <child>: got 'q', expected the id of a job"),
         ('<parent ref="b"/>', '<parent ref="c"/>', "line 30: the edge 'c' -> 'd' is given twice, first on line 28"),
         (
             '<child ref="b"><parent ref="a"/>',
@@ -199,7 +199,7 @@ def test_any_graph(data: st.DataObject, count: int, tmp_path_factory: pytest.Tem
         (
             '<job id="d" name="join"',
             '<dax id="d" file="other"',
-            "line 20: holds a workflow of its own, <dax>, want <job> only",
+            "line 20: got a nested workflow <dax>, expected only <job>",
         ),
     ],
 )
@@ -216,7 +216,7 @@ def test_entities_cannot_be_defined(put: Put) -> None:
     bomb = '<!DOCTYPE adag [\n<!ENTITY a "aaaaaaaaaa">\n'
     bomb += "".join(f'<!ENTITY {chr(98 + at)} "{f"&{chr(97 + at)};" * 10}">\n' for at in range(12)) + "]>\n"
     path = put(OLD.replace("<!-- a comment -->", bomb).replace("diamond", "&m;"))
-    assert refusal(lambda: dax.read(path)) == f"{path}: line 2: has a document type declaration, want none"
+    assert refusal(lambda: dax.read(path)) == f"{path}: line 2: got a document type declaration, expected none"
 
 
 def test_damaged_files(put: Put) -> None:

@@ -315,7 +315,7 @@ def test_cases_differ_in_their_probabilities_only() -> None:
             assert getattr(changed, field) == probabilities
             assert replace(changed, **{field: getattr(DEFAULT, field)}) == DEFAULT
     assert case("core-2", case("duration-1")).duration_probabilities == DURATION_CASES["duration-1"]
-    with pytest.raises(InvalidConfiguration, match="there is no case 'core-4', want one of core-1, core-2, core-3, du"):
+    with pytest.raises(InvalidConfiguration, match="unknown case 'core-4'; expected one of core-1, core-2, core-3, du"):
         case("core-4")
 
 
@@ -325,21 +325,25 @@ def test_cases_differ_in_their_probabilities_only() -> None:
         ("num_slots", 0, "num_slots: got 0, expected an integer >= 1"),
         ("day_slots", 0, "day_slots: got 0, expected a finite number > 0"),
         ("arrival_rate", -1, "arrival_rate: got -1, expected a finite number >= 0"),
-        ("arrival_rate", 1e9, "arrival_rate is 1000000000.0, up to .* jobs in .* slots .*, want at most 1e"),
+        ("arrival_rate", 1e9, "arrival_rate: got 1000000000.0, or up to .* jobs in .* slots .*; expected at most 1e"),
         ("arrival_phase", float("-inf"), "arrival_phase: got -inf, expected a finite number"),
         ("batch_mean", 0.5, "batch_mean: got 0.5, expected a finite number >= 1"),
-        ("batch_alike", ("size",), r"batch_alike is \('size',\), want a tuple of some of"),
-        ("cores", (), r"cores is \(\), want a tuple of numbers"),
+        ("batch_alike", ("size",), r"batch_alike: got \('size',\), expected a tuple of some of"),
+        ("cores", (), r"cores: got \(\), expected "),
         ("cores", (1, 2, 4, 0), r"cores\[3\]: got 0, expected a finite number > 0"),
         ("core_probabilities", (0.5, 0.5, 0.5, -0.5), r"core_probabilities\[3\]: got -0.5"),
-        ("core_probabilities", (0.5, 0.5, 0.1, 0.0), r"core_probabilities is \(.*\), in sum 1.1, want 1"),
+        (
+            "core_probabilities",
+            (0.5, 0.5, 0.1, 0.0),
+            r"core_probabilities: got \(.*\), whose sum is 1.1, expected a sum of 1",
+        ),
         ("durations", (0, 2, 3, 4, 5, 6), r"durations\[0\]: got 0, expected an integer >= 1"),
-        ("notice", Constant(10**9), "arrival_rate is .* slots .*, want at most 1e"),
-        ("notice", lambda uniforms, durations: -uniforms, "notice gave -0.9*, want whole numbers"),
-        ("slack", 1.5, "slack is 1.5"),
+        ("notice", Constant(10**9), "arrival_rate: got .* slots .*; expected at most 1e"),
+        ("notice", lambda uniforms, durations: -uniforms, "notice: got -0.9*, expected "),
+        ("slack", 1.5, "slack: got 1.5"),
         ("capacity_correlation", 1.0, "capacity_correlation: got 1.0, expected a finite number >= 0 and < 1"),
         ("capacity_floor", -1, "capacity_floor is -1"),
-        ("whole_capacity", 1, "whole_capacity is 1, want True or False"),
+        ("whole_capacity", 1, "whole_capacity: got 1, expected True or False"),
     ],
 )
 def test_settings_out_of_range_are_refused_by_name_and_value(field: str, value: Any, message: str) -> None:
@@ -348,7 +352,7 @@ def test_settings_out_of_range_are_refused_by_name_and_value(field: str, value: 
 
 
 def test_a_law_that_gives_no_slots_is_refused_and_so_is_no_seed() -> None:
-    with pytest.raises(InvalidConfiguration, match=r"slack gave -1.0, want whole numbers"):
+    with pytest.raises(InvalidConfiguration, match=r"slack: got -1.0, expected integer numbers"):
         generate(replace(DEFAULT, slack=lambda uniforms, durations: -np.ones(len(durations))))
-    with pytest.raises(InvalidConfiguration, match="seed is -1"):
+    with pytest.raises(InvalidConfiguration, match="seed: got -1"):
         generate(seed=-1)

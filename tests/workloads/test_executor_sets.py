@@ -99,16 +99,16 @@ def test_racks(num_racks: int, per_rack: int) -> None:
     ("make", "message"),
     [
         (lambda: executors.heterogeneous(0), "num_executors: got 0, expected an integer >= 1"),
-        (lambda: executors.heterogeneous(2, speeds=[]), r"speeds are \[\], want at least one"),
-        (lambda: executors.heterogeneous(2, speeds=[1.0, 0.0]), r"speeds are \[1.0, 0.0\], want"),
-        (lambda: executors.heterogeneous(2, speeds=["x"]), "speeds: want numbers"),  # type: ignore[list-item]
+        (lambda: executors.heterogeneous(2, speeds=[]), r"speeds: got \[\], expected at least one"),
+        (lambda: executors.heterogeneous(2, speeds=[1.0, 0.0]), r"speeds: got \[1.0, 0.0\], expected"),
+        (lambda: executors.heterogeneous(2, speeds=["x"]), r"speeds: got \['x'\], expected numbers"),  # type: ignore[list-item]
         (
             lambda: executors.heterogeneous(2, transfer_speed=0.0),
             "transfer_speed of executor0 to executor1 is 0.0",
         ),
         (lambda: executors.heterogeneous(2, latency=(-1.0, 2.0)), "latency: got -1.0, expected a finite number"),
-        (lambda: executors.heterogeneous(2, latency=(1.0, 2.0, 3.0)), "latency is"),  # type: ignore[arg-type]
-        (lambda: executors.heterogeneous(2, seed=-1), "seed is -1, want"),
+        (lambda: executors.heterogeneous(2, latency=(1.0, 2.0, 3.0)), "latency: got"),  # type: ignore[arg-type]
+        (lambda: executors.heterogeneous(2, seed=-1), "seed: got -1, expected"),
         (lambda: executors.homogeneous(2, speed=-1.0), "speed of executor0: got -1.0, expected"),
         (lambda: executors.racks(2, 0), "per_rack: got 0, expected"),
         (

@@ -29,19 +29,19 @@ def test_run_times(put: Callable[..., Path]) -> None:
     for arguments in (("LM", 4, 1.0), ("GAN", 1, 1.0)):
         with pytest.raises(InvalidConfiguration, match="was not measured on V100"):
             measured.run_times(*arguments)
-    with pytest.raises(InvalidConfiguration, match="want one of V100, K80"):
+    with pytest.raises(InvalidConfiguration, match="expected one of V100, K80"):
         measured.run_times("LM", 1, 1.0, on="H100")
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("[", "is no JSON file"),
-        ([], "want an object with an entry for each model"),
-        ({"v100": 3}, "v100 is 3"),
-        ({"v100": {"LM": {"null": 3}}}, "v100: LM: want a kind of job"),
-        ({"v100": {"('LM', 1)": {}}}, "v100: ('LM', 1): want a kind of job"),
-        ({"v100": {"('LM', 1)": {"null": -3}}}, "and its speed alone"),
+        ("[", "is not a JSON file"),
+        ([], "expected a JSON object with one entry per GPU model"),
+        ({"v100": 3}, "v100: got 3"),
+        ({"v100": {"LM": {"null": 3}}}, "v100: LM: expected a pair of kind of job"),
+        ({"v100": {"('LM', 1)": {}}}, "v100: ('LM', 1): expected a pair of kind of job"),
+        ({"v100": {"('LM', 1)": {"null": -3}}}, "with its speed alone"),
     ],
 )
 def test_what_makes_no_sense(put: Callable[..., Path], content: object, message: str) -> None:

@@ -76,10 +76,12 @@ def test_names_of_ones_own() -> None:
     columns = renamed(requested_number_of_resources="ncpus", run_time="elapsed") | {"run_time": [1.0, 1.0]}
     trace = job_table.jobs_from(columns, names={"requested_cores": "ncpus", "run_time": "elapsed"})
     assert trace.jobs == JOBS
-    with pytest.raises(InvalidConfiguration, match=r"^names has 'cores', want some of job_id, submission_time, "):
+    with pytest.raises(
+        InvalidConfiguration, match=r"^names: got 'cores', expected keys among job_id, submission_time, "
+    ):
         job_table.jobs_from(columns, names={"cores": "ncpus"})
     assert refusal(lambda: job_table.jobs_from(columns, names={"run_time": "gone"})) == (
-        "table: has no column gone, which names takes for run_time"
+        "table: has no column gone, which names maps to run_time"
     )
 
 
@@ -102,11 +104,11 @@ def test_unknown_values_and_repairs(make: Callable[[Columns], Any]) -> None:
 @pytest.mark.parametrize(
     ("submission", "message"),
     [
-        (["2024-10-27T00:30:00", 50], "table: row 1: submission_time is 50, want a date, as other rows have it"),
-        (["50", "2024-10-27"], "table: row 0: submission_time is '50', want a date, as other rows have it"),
+        (["2024-10-27T00:30:00", 50], "table: row 1: submission_time: got 50, expected a date as in other rows"),
+        (["50", "2024-10-27"], "table: row 0: submission_time: got '50', expected a date as in other rows"),
         (
             [datetime.datetime(2024, 10, 27), datetime.timedelta(seconds=5)],
-            "table: row 1: submission_time is datetime.",
+            "table: row 1: submission_time: got datetime.",
         ),
     ],
 )
@@ -120,10 +122,10 @@ def test_dates_and_numbers_of_submission_and_start() -> None:
     for make in MAKERS.values():
         table = make(OURS | {"submission_time": dates, "starting_time": seconds})
         assert refusal(lambda table=table: job_table.jobs_from(table)) == (
-            "table: submission_time holds dates, and starting_time numbers: want both alike"
+            "table: got dates in submission_time and numbers in starting_time, expected the same in both"
         )
         table = make(OURS | {"starting_time": dates})
-        assert "starting_time holds dates, and submission_time numbers" in refusal(
+        assert "got dates in starting_time and numbers in submission_time" in refusal(
             lambda table=table: job_table.jobs_from(table)
         )
         table = make(OURS | {"submission_time": dates, "starting_time": [None, None]})
@@ -159,10 +161,10 @@ def test_dates_in_text(put: Put) -> None:
     assert [job.submission_time for job in trace] == [0.0, 10.0, 10.5]
     path = put("subtime,cores,runtime\n2017-13-04,1,5\n", "log.csv")
     assert refusal(lambda: job_table.read(path)) == (
-        f"{path}: line 2: subtime is '2017-13-04', want a finite number of at most 1e+15"
+        f"{path}: line 2: subtime: got '2017-13-04', expected a finite number of at most 1e+15"
     )
     path = put("subtime,cores,runtime\n1,1,2017-12-04\n", "log.csv")
-    assert refusal(lambda: job_table.read(path)).startswith(f"{path}: line 2: runtime is '2017-12-04', want a")
+    assert refusal(lambda: job_table.read(path)).startswith(f"{path}: line 2: runtime: got '2017-12-04', expected a")
     for make in MAKERS.values():
         table = make(OURS | {"run_time": [datetime.datetime(2020, 1, 1)] * 2})
         assert "row 0: run_time is " in refusal(lambda table=table: job_table.jobs_from(table))
@@ -192,18 +194,22 @@ def test_identifiers_that_are_text() -> None:
     assert [job.job_id for job in trace] == [0, 1]
     assert {reason.name for reason in trace.report.counts} == {"UNREADABLE_ID"}
     assert refusal(lambda: job_table.jobs_from(OURS | {"job_id": ["red", None]})) == (
-        "table: row 1: job_id is None, want a whole number or a string"
+        "table: row 1: job_id: got None, expected an integer or a string"
     )
 
 
 WRONG: dict[str, tuple[str, list[Any], str]] = {
-    "text": ("run_time", [1.0, "long"], "row 1: run_time is 'long', want a finite number of at most 1e+15"),
-    "nothing": ("run_time", [None, 1.0], "row 0: run_time is {}, want a finite number of at most 1e+15"),
-    "fraction": ("requested_number_of_resources", [1.0, 1.5], "row 1: requested_number_of_resources is 1.5, want a w"),
-    "text for an optional one": ("user_id", [1, "root"], "row 1: user_id is 'root', want a whole number"),
-    "truth": ("submission_time", [True, False], "row 0: submission_time is True, want a finite number"),
-    "infinite": ("requested_time", [1.0, float("inf")], "row 1: requested_time is inf, want a finite number"),
-    "missing identifier": ("job_id", [1.0, float("nan")], "row 1: job_id is nan, want a whole number"),
+    "text": ("run_time", [1.0, "long"], "row 1: run_time: got 'long', expected a finite number of at most 1e+15"),
+    "nothing": ("run_time", [None, 1.0], "row 0: run_time: got {}, expected a finite number of at most 1e+15"),
+    "fraction": (
+        "requested_number_of_resources",
+        [1.0, 1.5],
+        "row 1: requested_number_of_resources: got 1.5, expected an",
+    ),
+    "text for an optional one": ("user_id", [1, "root"], "row 1: user_id: got 'root', expected an integer"),
+    "truth": ("submission_time", [True, False], "row 0: submission_time: got True, expected a finite number"),
+    "infinite": ("requested_time", [1.0, float("inf")], "row 1: requested_time: got inf, expected a finite number"),
+    "missing identifier": ("job_id", [1.0, float("nan")], "row 1: job_id: got nan, expected an integer"),
 }
 
 
@@ -220,13 +226,15 @@ def test_wrong_cells_are_named(make: Callable[[Columns], Any], name: str) -> Non
 
 def test_wrong_tables() -> None:
     for table in (5, [1, 2], np.zeros(3), "file.csv"):
-        with pytest.raises(InvalidConfiguration, match=r"^table is of type \w+, want a data frame, a mapping of col"):
+        with pytest.raises(
+            InvalidConfiguration, match=r"^table: got type \w+, expected a data frame, a mapping of col"
+        ):
             job_table.jobs_from(table)  # type: ignore[arg-type]
     assert refusal(lambda: job_table.jobs_from({"res": [1], "id": [2], "run_time": [3]})) == (
-        "table: has no column submission_time or subtime, so it is no job table"
+        "table: is not a job table: has no column submission_time or subtime"
     )
     assert refusal(lambda: job_table.jobs_from(OURS | {"user_id": [1]})) == (
-        "table: column user_id has 1 rows, run_time has 2"
+        "table: column user_id: got 1 rows, expected 2 as in run_time"
     )
     assert refusal(lambda: job_table.jobs_from({name: [] for name in OURS})) == "table: no usable job in 0 rows"
 
@@ -255,11 +263,11 @@ def test_csv(put: Put, separator: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("subtime,res,run_time\n0,1,5\n1,x,5\n", "line 3: res is 'x', want a whole number of at most 1e+15"),
-        ("subtime,res,run_time\n0,1,5\n1,1_0,5\n", "line 3: res is '1_0', want a whole number of at most 1e+15"),
-        ("subtime,res,run_time\n0,1,\n", "line 2: run_time is '', want a finite number of at most 1e+15"),
-        ("subtime,res,run_time\n0,1\n", "line 2: 2 cells, want 3"),
-        ("subtime,res,res,run_time\n", "line 1: there are two columns 'res'"),
+        ("subtime,res,run_time\n0,1,5\n1,x,5\n", "line 3: res: got 'x', expected an integer of at most 1e+15"),
+        ("subtime,res,run_time\n0,1,5\n1,1_0,5\n", "line 3: res: got '1_0', expected an integer of at most 1e+15"),
+        ("subtime,res,run_time\n0,1,\n", "line 2: run_time: got '', expected a finite number of at most 1e+15"),
+        ("subtime,res,run_time\n0,1\n", "line 2: got 2 cells, expected 3 as in line 1"),
+        ("subtime,res,res,run_time\n", "line 1: got two columns 'res', expected distinct names"),
         ("", "has no column submission_time or subtime, no column requested_number_of_resources or"),
         ('subtime,res,run_time\n0,1,"5\n', "line 2: unexpected end of data"),
         (b"subtime\xff", "byte 0xff at 7 is not UTF-8 text"),

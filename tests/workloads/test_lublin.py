@@ -298,9 +298,9 @@ def test_streaming_takes_constant_memory() -> None:
         ({"num_cores": float("nan")}, "num_cores: got nan, expected an integer >= 1"),
         ({"num_users": 0}, "num_users: got 0, expected an integer >= 1"),
         ({"load": 0}, "load: got 0, expected a finite number > 0"),
-        ({"load": 0.5, "num_jobs": 1}, "load is given for a single job"),
+        ({"load": 0.5, "num_jobs": 1}, "num_jobs: got 1 with a load, expected at least 2 jobs"),
         ({"overestimate": 0.5}, "overestimate: got 0.5, expected a finite number >= 1"),
-        ({"seed": -1}, "seed is -1, want a whole number of at least 0 or a numpy Generator"),
+        ({"seed": -1}, "seed: got -1, expected an integer >= 0 or a numpy Generator"),
     ],
 )
 def test_arguments_out_of_range(change: Any, message: str) -> None:

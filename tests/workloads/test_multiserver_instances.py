@@ -190,15 +190,14 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"density": 0.99}, "density: got 0.99, expected a finite number >= 1"),
     (
         {"num_ports": 21, "num_nodes": 8},
-        "density is 2.5, which gives 8 nodes fewer channels than there are ports (21), "
-        "so that some port would have none",
+        "density: got 2.5, which gives 8 nodes fewer channels than the 21 ports; try a larger density or more nodes",
     ),
     ({"contention": 0}, "contention: got 0, expected a finite number > 0"),
-    ({"utilities": "square"}, "utilities is 'square', want 'mixed' or one of linear, log, reciprocal, poly"),
+    ({"utilities": "square"}, "utilities: got 'square', expected 'mixed' or one of linear, log, reciprocal, poly"),
     ({"weights": (0.0, 1.0)}, "weights[0]: got 0.0, expected a finite number > 0"),
-    ({"weights": (2, 1)}, "weights is (2, 1), want the smaller number first"),
+    ({"weights": (2, 1)}, "weights: got (2, 1), expected the smaller number first"),
     ({"overhead": (-0.1, 1.0)}, "overhead[0]: got -0.1, expected a finite number >= 0"),
-    ({"seed": -1}, "seed is -1, want a whole number of at least 0 or a numpy Generator"),
+    ({"seed": -1}, "seed: got -1, expected an integer >= 0 or a numpy Generator"),
 ]
 
 

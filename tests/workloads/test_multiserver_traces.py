@@ -128,7 +128,8 @@ def test_memory_in_percent() -> None:
     assert set(graph.capacity[:, 1]) == {100.0, 50.0}
     assert trace_arrivals(requests, types, slot_seconds=100).tolist() == [[3, 2]]
     neither = (
-        "machines and requests: want memory in GB, or in percent of the largest machine, in at least one row of each"
+        "machines and requests: expected memory in GB, or in percent of the largest machine, "
+        "in at least one row of each"
     )
     with pytest.raises(WorkloadError) as caught:
         from_alibaba(machines, REQUESTS, num_ports=2)
@@ -138,22 +139,22 @@ def test_memory_in_percent() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: job_types(REQUESTS, 5), "requests have 4 different shapes, want at least num_types, 5"),
+        (lambda: job_types(REQUESTS, 5), "requests: got 4 different shapes, expected at least num_types = 5"),
         (
             lambda: from_alibaba(MACHINES, REQUESTS.drop("gpu"), num_ports=2),
-            "requests has no column 'gpu'; there are arrival_time, cpu, memory, memory_percent",
+            "requests: has no column 'gpu', only arrival_time, cpu, memory, memory_percent",
         ),
         (
             lambda: trace_arrivals(REQUESTS.drop("arrival_time"), job_types(REQUESTS, 2), slot_seconds=1),
-            "requests has no column 'arrival_time'; there are cpu, memory, gpu, memory_percent",
+            "requests: has no column 'arrival_time', only cpu, memory, gpu, memory_percent",
         ),
         (
             lambda: from_alibaba(MACHINES[1:2], REQUESTS, num_ports=2),
-            "machines: no row is left of 1 with a known amount of cpu and memory",
+            "machines: none of 1 rows has known amounts of cpu and memory",
         ),
         (
             lambda: trace_arrivals(REQUESTS[3:4], job_types(REQUESTS, 2), slot_seconds=1),
-            "requests: no row is left of 0 with a known amount of cpu and memory",
+            "requests: none of 0 rows has known amounts of cpu and memory",
         ),
     ],
 )

@@ -64,19 +64,19 @@ def test_every_format_says_the_same(put: Put) -> None:
     [
         ("a.yaml", "- {cores: 4, gpu_modell: V100}", "node 1: unknown resource 'gpu_modell', did you mean gpu_model?"),
         ("a.yaml", "- {cores: 4, tokens: 3}", "written as resources: {tokens: AMOUNT}"),
-        ("a.yaml", "- {cores: 4}\n- {memory: 3}", "node 2: cores are missing"),
-        ("a.yaml", "- {cores: 4, memory: -3}", "node 1: memory is -3, want at least 0 bytes"),
+        ("a.yaml", "- {cores: 4}\n- {memory: 3}", "node 2: cores: got nothing"),
+        ("a.yaml", "- {cores: 4, memory: -3}", "node 1: memory: got -3, expected "),
         ("a.yaml", "- {cores: 2.5}", "node 1: cores: got 2.5, expected an integer"),
         ("a.yaml", "- {cores: 0}", "node 1: node 'n0': cores: got 0, expected an integer >= 1"),
-        ("a.yaml", "- {cores: 4, features: fast}", "node 1: want a list of features"),
-        ("a.yaml", "- 4", "node 1 is 4, want names and values"),
-        ("a.yaml", "cores: 4", "want a list of nodes, or one under 'nodes'"),
-        ("a.yaml", "[", "is no YAML file"),
+        ("a.yaml", "- {cores: 4, features: fast}", "node 1: expected a list as features"),
+        ("a.yaml", "- 4", "node 1: got 4, expected names and values"),
+        ("a.yaml", "cores: 4", "expected a list of nodes, or one under 'nodes'"),
+        ("a.yaml", "[", "is not a YAML file"),
         ("a.yaml", "[]", "nodes: got none, expected at least one"),
         ("a.yaml", "- {name: a, cores: 4}\n- {name: a, cores: 4}", "the name 'a' occurs twice"),
-        ("a.csv", "name,cores,licenses\na,4,2\n", "line 1: unknown column 'licenses', nodes have"),
+        ("a.csv", "name,cores,licenses\na,4,2\n", "line 1: unknown column 'licenses', expected one of"),
         ("a.csv", "name,cores\na,4\nb,x\n", "line 3: cores: got 'x', expected an integer"),
-        ("a.csv", "name,cores\na,4,3\n", "line 2: want 2 cells"),
+        ("a.csv", "name,cores\na,4,3\n", "line 2: expected 2 cells"),
         ("missing.csv", "", "cannot be read"),
     ],
 )
@@ -89,7 +89,7 @@ def test_a_file_that_makes_no_sense(put: Put, name: str, text: str, message: str
 
 def test_counts_that_make_no_sense() -> None:
     for text in ("16", "2x", "x4", "2x4;1x8", "", "0x4", "0x0", "2x0", "2x8,0x4"):
-        with pytest.raises(InvalidConfiguration, match="want a file, or counts such as 16x64"):
+        with pytest.raises(InvalidConfiguration, match="expected a file, or counts >= 1 such as 16x64"):
             node_file.read_or_count(text)
 
 
@@ -114,7 +114,7 @@ def test_cores_of_all_tasks_and_names_of_ones_own() -> None:
     assert [job.request for job in jobs if isinstance(job, NodeJob)] == [Request(2, 3, 1024), Request(1, 8, 7)]
     odd = table | {"k": [4, 1]}
     told = refusal(lambda: job_table.jobs_from(odd, names=names, requests=True))
-    assert told == "table: row 0: 6 cores of all tasks are no multiple of the 4 tasks"
+    assert told == "table: row 0: cores: got 6 for all tasks, expected a multiple of the 4 tasks"
 
 
 def test_dropped_rows_and_order_keep_requests_with_their_jobs() -> None:
@@ -128,9 +128,9 @@ def test_dropped_rows_and_order_keep_requests_with_their_jobs() -> None:
     ("old", "new", "message"),
     [
         ("0.25", "1.5", "line 4: gpus: got 1.5, expected an integer or less than 1"),
-        ("0.25", "x", "line 4: gpus is 'x', want a number"),
-        ("100G", "-5", "line 3: memory is '-5', want at least 0 bytes"),
-        ("100,2", "100,2.5", "line 2: tasks is '2.5', want a whole number of at least 0"),
+        ("0.25", "x", "line 4: gpus: got 'x', expected a number"),
+        ("100G", "-5", "line 3: memory: got '-5', expected "),
+        ("100,2", "100,2.5", "line 2: tasks: got '2.5', expected an integer >= 0"),
         ("100,2", "100,0", "line 2: tasks: got 0, expected an integer >= 1"),
         (",big", ",huge", "line 3: job 2: partition: got 'huge', expected one of: big, gpu"),
         (

@@ -67,7 +67,10 @@ def test_the_described_scores() -> None:
     ("text", "message"),
     [
         ("name,cpu_milli,memory_mib,num_gpu\n", "no column 'gpu_milli'"),
-        ("name,cpu_milli,memory_mib,num_gpu,gpu_milli\na,1000,1,0,0\nb,1000,1,2,500\n", "line 3: num_gpu is 2"),
+        (
+            "name,cpu_milli,memory_mib,num_gpu,gpu_milli\na,1000,1,0,0\nb,1000,1,2,500\n",
+            "line 3: gpu_milli: got 500 with num_gpu 2",
+        ),
         ("name,cpu_milli,memory_mib,num_gpu,gpu_milli\na,many,1,0,0\n", "line 2: .*many"),
         ("name,cpu_milli,memory_mib,num_gpu,gpu_milli\na,1000,-1,0,0\n", "line 2: memory is -1048576"),
     ],
@@ -84,5 +87,5 @@ def test_nodes_of_a_file(tmp_path: Path) -> None:
     path.write_text("sn,cpu_milli,memory_mib,gpu,model\nx,96000,2,8,G2\ny,500,1,0,\n")
     with pytest.raises(WorkloadError, match=r"line 3: node 'y': cores is 0"):
         read_nodes(path)
-    with pytest.raises(WorkloadError, match=r"absent.csv cannot be read"):
+    with pytest.raises(WorkloadError, match=r"absent.csv: cannot be read"):
         read_nodes(tmp_path / "absent.csv")

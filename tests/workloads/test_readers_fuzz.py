@@ -129,4 +129,4 @@ def compare_with_stream(path: Path, trace: Trace) -> None:
     try:
         assert list(swf.stream(path)) == trace.jobs
     except WorkloadError as error:
-        assert "lies before" in str(error)
+        assert "of an earlier row" in str(error)

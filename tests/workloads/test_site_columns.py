@@ -94,18 +94,18 @@ def test_run_times_by_model_and_sizes_on_nodes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ({"after": ["7", "", ""]}, "row 0: after names 7, but there is no such job"),
+        ({"after": ["7", "", ""]}, "row 0: after: got 7, but no job has this id"),
         ({"after": ["1", "2", "1"]}, "table: after: dependencies form a cycle: 1 after 2 after 1"),
         (
             {"after": ["1", "", ""], "think_time": [-1, 0, 0]},
-            "row 0: think_time is -1, want a finite number",
+            "row 0: think_time: got -1, expected a finite number",
         ),
-        ({"after": ["1", "", ""], "think_time": ["x", 0, 0]}, "row 0: think_time is 'x', want a number"),
-        ({"sizes": ["", "4", ""]}, "row 1: sizes has '4', want sizes such as 8:60 or 8:60:90"),
-        ({"sizes": ["", "", "0.5:9"]}, "row 2: sizes has '0.5:9', want sizes such as"),
-        ({"sizes": ["", "", "4:x"]}, "row 2: sizes is 'x', want a number"),
+        ({"after": ["1", "", ""], "think_time": ["x", 0, 0]}, "row 0: think_time: got 'x', expected a number"),
+        ({"sizes": ["", "4", ""]}, "row 1: sizes: got '4', expected sizes such as 8:60 or 8:60:90"),
+        ({"sizes": ["", "", "0.5:9"]}, "row 2: sizes: got '0.5:9', expected sizes such as"),
+        ({"sizes": ["", "", "4:x"]}, "row 2: sizes: got 'x', expected a number"),
         ({"sizes": ["", "", "4:-3"]}, "row 2: sizes: got '-3', expected a finite number >= 0"),
-        ({"think_time": [1.0]}, "column think_time has 1 rows, run_time has 3"),
+        ({"think_time": [1.0]}, "column think_time: got 1 rows, expected 3 as in run_time"),
     ],
 )
 def test_what_is_wrong_is_said_by_column_and_row(more: dict[str, Any], message: str) -> None:
@@ -116,8 +116,8 @@ def test_what_is_wrong_is_said_by_column_and_row(more: dict[str, Any], message: 
 
 def test_what_is_wrong_on_nodes() -> None:
     for more, message in (
-        ({"sizes": ["", "5:9", ""]}, "row 1: sizes has '5:9', which is no number of tasks of 2 cores"),
-        ({"run_time:A": [1, "", "y"]}, "row 2: run_time:A is 'y', want a number"),
+        ({"sizes": ["", "5:9", ""]}, "row 1: sizes: got '5:9', expected a multiple of 2 cores per task"),
+        ({"run_time:A": [1, "", "y"]}, "row 2: run_time:A: got 'y', expected a number"),
     ):
         with pytest.raises(WorkloadError) as caught:
             job_table.jobs_from(columns(**more), requests=True)

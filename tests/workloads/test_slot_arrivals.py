@@ -61,17 +61,17 @@ def test_periodic_arrivals_follow_their_wave() -> None:
         (lambda: bernoulli_arrivals(0, 3), "num_slots: got 0, expected an integer >= 1"),
         (
             lambda: bernoulli_arrivals(3, 2, [0.5, 1.1]),
-            "probability of port 1 is 1.1, want a finite number between 0 and 1",
+            "probability of port 1: got 1.1, expected a finite number from 0 to 1",
         ),
         (
             lambda: bernoulli_arrivals(3, 2, [0.5] * 3),
-            "probability has shape (3,), want one number, or one for each of 2 ports",
+            "probability: got shape (3,), expected ",
         ),
-        (lambda: poisson_arrivals(3, 2, -1.0), "mean of port 0 is -1.0, want a finite number between 0 and 1e+15"),
-        (lambda: periodic_arrivals(3, 2, 5, peak=-1), "peak of port 0 is -1.0, want a finite number of at least 0"),
+        (lambda: poisson_arrivals(3, 2, -1.0), "mean of port 0: got -1.0, expected a finite number from 0 to 1e+15"),
+        (lambda: periodic_arrivals(3, 2, 5, peak=-1), "peak of port 0: got -1.0, expected a finite number >= 0"),
         (
             lambda: periodic_arrivals(3, 2, 5, [0.5, 0.8]),
-            "the probability of port 1 is 0.8 +- 0.3, want it within 0 and 1",
+            "probability of port 1: got 0.8 +- 0.3, expected a range within 0 to 1",
         ),
     ],
 )

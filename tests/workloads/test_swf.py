@@ -229,7 +229,7 @@ def test_unsorted_rows(log: Callable[..., Path]) -> None:
     trace = swf.read(path)
     assert [job.job_id for job in trace.jobs] == [2, 5, 4, 1, 3]
     assert trace.report.count(Reason.OUT_OF_ORDER) == 3
-    message = r"log.swf: line 8: submit time 20 lies before the 50 of an earlier row; a stream"
+    message = r"log.swf: line 8: submit time 20, expected at least the 50 of an earlier row; a stream"
     jobs = iter(swf.stream(path, max_jobs=5))
     with pytest.raises(WorkloadError, match=message):
         list(jobs)
@@ -241,7 +241,9 @@ def test_order_is_checked_between_blocks(tmp_path: Path) -> None:
     rows.append(row(9001, 8999))
     path.write_text("\n".join(rows))
     assert path.stat().st_size > 1 << 18
-    with pytest.raises(WorkloadError, match="line 9001: submit time 8999 lies before the 9000 of an earlier row"):
+    with pytest.raises(
+        WorkloadError, match="line 9001: submit time 8999, expected at least the 9000 of an earlier row"
+    ):
         list(swf.stream(path))
 
 
@@ -298,9 +300,9 @@ def test_shift(log: Callable[..., Path]) -> None:
     ("options", "message"),
     [
         ({"zero_run_time": "no"}, r"zero_run_time: got 'no', expected one of 'keep', 'drop'"),
-        ({"max_cores": 0}, "max_cores is 0, want at least 1"),
-        ({"users": 3}, "users is 3, want a collection of whole numbers"),
-        ({"window": (5, 5)}, r"window is \(5, 5\), want a start before its end"),
+        ({"max_cores": 0}, "max_cores: got 0, expected "),
+        ({"users": 3}, "users: got 3, expected "),
+        ({"window": (5, 5)}, r"window: got \(5, 5\), expected a start before its end"),
     ],
 )
 def test_options_out_of_range(log: Callable[..., Path], options: Any, message: str) -> None:
@@ -319,17 +321,17 @@ def with_field(field: int, text: str) -> bytes:
 
 
 BROKEN = [
-    (b"1 2 3", "line 2: 3 fields, want 18 (a truncated line?)"),
-    (GOOD[:-3], "line 2: 17 fields, want 18 (a truncated line?)"),
-    (GOOD + b" 7", "line 2: 19 fields, want 18"),
-    (with_field(4, "abc"), "line 2: field 4 (run time) is 'abc', want a number"),
-    (with_field(7, "nan"), "line 2: field 7 (used memory) is 'nan', want a number"),
-    (with_field(1, "1_000"), "line 2: field 1 (job number) is '1_000', want a number"),
-    (with_field(3, "1e16"), "line 2: field 3 (wait time) is '1e16', want a number between -1e15 and 1e15"),
-    (with_field(6, "9" * 400), f"line 2: field 6 (average CPU time) is '{'9' * 37}...', want a number between"),
-    (with_field(5, "2.5"), "line 2: field 5 (allocated processors) is '2.5', want a whole number"),
-    (with_field(14, "é"), "line 2: byte 0xc3 at column 35, want plain ASCII text"),
-    (GOOD.replace(b"10", b"1\x000", 1), "line 2: byte 0x00 at column 9, want plain ASCII text"),
+    (b"1 2 3", "line 2: got 3 fields, expected 18 (a truncated line?)"),
+    (GOOD[:-3], "line 2: got 17 fields, expected 18 (a truncated line?)"),
+    (GOOD + b" 7", "line 2: got 19 fields, expected 18"),
+    (with_field(4, "abc"), "line 2: field 4 (run time): got 'abc', expected a number"),
+    (with_field(7, "nan"), "line 2: field 7 (used memory): got 'nan', expected a number"),
+    (with_field(1, "1_000"), "line 2: field 1 (job number): got '1_000', expected a number"),
+    (with_field(3, "1e16"), "line 2: field 3 (wait time): got '1e16', expected a number from -1e15 to 1e15"),
+    (with_field(6, "9" * 400), f"line 2: field 6 (average CPU time): got '{'9' * 37}...', expected a number from"),
+    (with_field(5, "2.5"), "line 2: field 5 (allocated processors): got '2.5', expected an integer"),
+    (with_field(14, "é"), "line 2: byte 0xc3 at column 35: expected ASCII text"),
+    (GOOD.replace(b"10", b"1\x000", 1), "line 2: byte 0x00 at column 9: expected ASCII text"),
     (b"; note \x00", "line 2: control character 0x00 in a comment line"),
     (b"7" * (1 << 21), "line 2 is longer than 1,048,576 bytes"),
 ]
@@ -357,10 +359,10 @@ def test_fields_behind_the_formats_own_are_left_out_and_told(tmp_path: Path) -> 
     assert wanted.report.count(Reason.EXTRA_FIELDS) == 0
     rows[7] += b" 5"
     path.write_bytes(b"; head\n" + b"\n".join(row + b" {1,2}" for row in rows))
-    assert refusal(lambda: swf.read(path)) == f"{path}: line 9: 20 fields, the first row has 19"
+    assert refusal(lambda: swf.read(path)) == f"{path}: line 9: got 20 fields, expected 19 like the first row"
     rows[7] = with_field(4, "abc")
     path.write_bytes(b"; head\n" + b"\n".join(row + b" {1,2}" for row in rows))
-    assert refusal(lambda: swf.read(path)) == f"{path}: line 9: field 4 (run time) is 'abc', want a number"
+    assert refusal(lambda: swf.read(path)) == f"{path}: line 9: field 4 (run time): got 'abc', expected a number"
 
 
 @pytest.mark.parametrize(
@@ -382,12 +384,12 @@ def test_the_line_is_right_in_a_late_block(tmp_path: Path) -> None:
     lines = [with_field(1, str(number)) for number in range(1, 20_001)]
     lines[10_500] = with_field(9, "x")
     path.write_bytes(b"; head\n\n" + b"\n".join(lines))
-    with pytest.raises(WorkloadError, match=r"line 10503: field 9 \(requested time\) is 'x', want a number"):
+    with pytest.raises(WorkloadError, match=r"line 10503: field 9 \(requested time\): got 'x', expected a number"):
         swf.read(path)
     lines[10_500] = b""
     lines[11_000] = b"1 2"
     path.write_bytes(b"\r\n".join(lines))
-    with pytest.raises(WorkloadError, match="line 11001: 2 fields, want 18"):
+    with pytest.raises(WorkloadError, match="line 11001: got 2 fields, expected 18"):
         swf.read(path)
 
 
@@ -451,8 +453,8 @@ def test_write_is_all_or_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("job", "message"),
     [
-        (Job(1, 0.0, 1, 0.0, 5.0), "job 1: requested_time is 0, which means unknown in a workload file"),
-        (Job(1, 2e15, 1, 5.0, 5.0), "job 1: .* holds a number beyond 1e15"),
+        (Job(1, 0.0, 1, 0.0, 5.0), "job 1: requested_time: got 0, .*; workload files read 0 as unknown"),
+        (Job(1, 2e15, 1, 5.0, 5.0), "job 1: got .*, expected numbers from -1e15 to 1e15"),
         (Job(1, float("nan"), 1, 5.0, 5.0), "job 1: submission_time is nan"),
     ],
 )
@@ -469,7 +471,7 @@ def test_places_that_cannot_be_written(tmp_path: Path) -> None:
         swf.write(tmp_path, [job])
     with pytest.raises(WorkloadError, match="cannot be written: embedded null byte"):
         swf.write(f"{tmp_path}/a\0b", [job])
-    with pytest.raises(WorkloadError, match=r"header line 'Note: a\\rb' holds a control character"):
+    with pytest.raises(WorkloadError, match=r"header line 'Note: a\\rb': got a control character"):
         swf.write(tmp_path / "jobs.swf", [job], header={"Note": "a\rb"})
     assert list(tmp_path.iterdir()) == []
 
@@ -514,7 +516,7 @@ def test_preceding_jobs_and_think_times(tmp_path: Path) -> None:
     path.write_text("; head\n" + "\n".join(lines) + "\n")
     trace = swf.read(path)
     assert trace.report.count(Reason.DEPENDENCY) == 5
-    assert "comes after another job, which only swf.dependencies reads" in str(trace.report)
+    assert "depends on another job: read only by swf.dependencies" in str(trace.report)
     after = swf.dependencies(path, trace.jobs)
     assert after == {2: After((1,), 30.0), 3: After((2,), 0.0)}
     jobs = simulate(BatchCluster(trace.jobs, 8, after=after), create("fcfs")).jobs

@@ -167,21 +167,24 @@ FIRST = ("queries", "1", "stages", 0)
     ("document", "message"),
     [
         (gzip.compress(b"{}" * 5_000, mtime=0)[:-9], "corrupt gzip data"),
-        ([], "is a JSON list, want a JSON object"),
-        (changed(stages(), ("size_gb",), 5), "size_gb is 5, want 2"),
-        (changed(stages(), ("time_unit",), "s"), "time_unit is 's', want 'ms'"),
-        (without(stages(), "queries", "1"), "queries: 1 is missing, want a JSON object"),
-        (without(stages(), "queries", "1", "stages"), "query 1: stages is missing, want a JSON list"),
-        (changed(stages(), ("queries", "1", "stages"), []), "query 1: there are no stages"),
-        (changed(stages(), ("queries", "1", "edges"), [[0, 2]]), r"query 1: the edge \[1, 2\] is only in one of edges"),
-        (changed(stages(), FIRST, 3), r"query 1: stages\[0\] is 3, want a JSON object"),
-        (changed(stages(), (*FIRST, "stage"), 4), "query 1, stage 0: it is called 4"),
-        (without(stages(), *FIRST, "parents"), "query 1, stage 0: parents is missing, want a JSON list"),
-        (changed(stages(), (*FIRST, "parents"), [3]), "query 1, stage 0: unknown parent 3, want a number from 0 to 2"),
-        (changed(stages(), (*FIRST, "num_tasks"), 0), "stage 0: num_tasks is 0, want a number between 1 and 1e15"),
+        ([], "got a JSON list, expected a JSON object"),
+        (changed(stages(), ("size_gb",), 5), "size_gb: got 5, expected 2"),
+        (changed(stages(), ("time_unit",), "s"), "time_unit: got 's', expected 'ms'"),
+        (without(stages(), "queries", "1"), "queries: 1: got nothing, expected a JSON object"),
+        (without(stages(), "queries", "1", "stages"), "query 1: stages: got nothing, expected a JSON list"),
+        (changed(stages(), ("queries", "1", "stages"), []), "query 1: stages: got an empty list"),
+        (changed(stages(), ("queries", "1", "edges"), [[0, 2]]), r"query 1: edge \[1, 2\]: expected it in both edges"),
+        (changed(stages(), FIRST, 3), r"query 1: stages\[0\]: got 3, expected a JSON object"),
+        (changed(stages(), (*FIRST, "stage"), 4), "query 1, stage 0: stage: got 4"),
+        (without(stages(), *FIRST, "parents"), "query 1, stage 0: parents: got nothing, expected a JSON list"),
+        (
+            changed(stages(), (*FIRST, "parents"), [3]),
+            "query 1, stage 0: parents: got 3, expected an integer from 0 to 2",
+        ),
+        (changed(stages(), (*FIRST, "num_tasks"), 0), "stage 0: num_tasks: got 0, expected a number from 1 to 1e15"),
         (
             changed(stages(), (*FIRST, "mean_all"), -1),
-            "query 1, stage 0: mean_all is -1, want a number between 0 and 1e15",
+            "query 1, stage 0: mean_all: got -1, expected a number from 0 to 1e15",
         ),
     ],
 )
@@ -208,14 +211,20 @@ def test_a_cycle_and_parts_without_connection(tmp_path: Path) -> None:
     ("document", "message"),
     [
         (gzip.compress(json.dumps(durations()).encode(), mtime=0)[:-12], "corrupt gzip data"),
-        (without(durations(), "1", 2), "query 1: durations of 2 stages, want 3"),
-        (changed(durations(), ("1", 0, "x"), {}), "query 1, stage 0: 'x' is no number of executors"),
+        (without(durations(), "1", 2), "query 1: got durations of 2 stages, expected 3"),
+        (changed(durations(), ("1", 0, "x"), {}), "query 1, stage 0: got 'x', expected a number of executors"),
         (changed(durations(), ("1", 0), {}), r"query 1, stage 0: task times: executors: got \(\)"),
-        (without(durations(), "1", 0, "2", "rest"), "query 1, stage 0, 2 executors: rest is missing, want a JSON list"),
-        (changed(durations(), ("1", 0, "2", "rest"), ["3"]), "stage 0, 2 executors: rest holds '3', want milliseconds"),
+        (
+            without(durations(), "1", 0, "2", "rest"),
+            "query 1, stage 0, 2 executors: rest: got nothing, expected a JSON list",
+        ),
+        (
+            changed(durations(), ("1", 0, "2", "rest"), ["3"]),
+            "stage 0, 2 executors: rest: got '3', expected milliseconds",
+        ),
         (
             changed(durations(), ("1", 0, "2", "rest"), [-3]),
-            "query 1, stage 0, 2 executors: rest holds -3, want milliseconds",
+            "query 1, stage 0, 2 executors: rest: got -3, expected milliseconds",
         ),
         (
             changed(durations(), ("1", 0, "2", "fresh"), [7]),
@@ -233,9 +242,9 @@ def test_broken_files_of_durations(tmp_path: Path, document: Any, message: str) 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda path: tpch.read(path, []), r"sizes are \[\], want at least one, and none twice"),
-        (lambda path: tpch.read(path, [2.0]), "sizes: 2.0, want whole numbers of at least 1"),
-        (lambda path: tpch.read(path, [2], [0]), "queries: 0, want whole numbers of at least 1"),
+        (lambda path: tpch.read(path, []), r"sizes: got \[\], expected "),
+        (lambda path: tpch.read(path, [2.0]), "sizes: got 2.0, expected integers >= 1"),
+        (lambda path: tpch.read(path, [2], [0]), "queries: got 0, expected integers >= 1"),
     ],
 )
 def test_arguments_out_of_range(tmp_path: Path, call: Callable[[Path], Any], message: str) -> None:

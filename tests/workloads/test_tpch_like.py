@@ -230,8 +230,8 @@ def test_measured_queries_take_the_place_of_made_up_ones(tmp_path: Path) -> None
     ("change", "message"),
     [
         ({"num_jobs": 0}, "num_jobs: got 0, expected an integer >= 1"),
-        ({"sizes": [3]}, "sizes: 3 is none of 2, 5, 10, 20, 50, 80, 100"),
-        ({"queries": []}, r"queries are \[\], want at least one"),
+        ({"sizes": [3]}, "sizes: got 3, expected some of 2, 5, 10, 20, 50, 80, 100"),
+        ({"queries": []}, r"queries: got \[\], expected at least one"),
         ({"ccr": -1.0}, "ccr: got -1.0, expected"),
     ],
 )

@@ -250,20 +250,20 @@ def test_repeated_names(put: Put) -> None:
 
 def test_refusals_of_repeated_names(put: Put) -> None:
     path = put(repeated(flat(diamond()), *"1234"))
-    expected = "task 'a_1': children names the unknown task 'b'"
+    expected = "task 'a_1': children: got 'b', expected the name of a task"
     assert refusal(lambda: wfformat.read(path)) == f"{path}: {expected}"
     document = repeated(flat(diamond()), *"1234")
     document["workflow"]["tasks"][0]["children"] = ["x"]
     path = put(document)
-    expected = "task 'a_1': children names 'x', which may be 'x_2' and 'x_3'; identifiers tell"
+    expected = "task 'a_1': children: got 'x', which can be 'x_2' and 'x_3'; try identifiers"
     assert refusal(lambda: wfformat.read(path)) == f"{path}: {expected}"
     path = put(repeated(flat(diamond()), *"1224"))
-    expected = "workflow.tasks[2]: name and id make 'x_2', which is taken by an earlier one"
+    expected = "workflow.tasks[2]: name and id: got 'x_2' again, expected distinct ones"
     assert refusal(lambda: wfformat.read(path)) == f"{path}: {expected}"
     document = repeated(flat(diamond()), *"1234")
     del document["workflow"]["tasks"][2]["id"]
     path = put(document)
-    expected = "workflow.tasks[2]: id is missing, which must tell tasks of the same name 'x' apart"
+    expected = "workflow.tasks[2]: id: got nothing, expected an id, because the name 'x' is not unique"
     assert refusal(lambda: wfformat.read(path)) == f"{path}: {expected}"
 
 
@@ -303,10 +303,10 @@ def test_round_trip(job: Job, flip: bool, tmp_path_factory: pytest.TempPathFacto
 
 def test_what_cannot_be_written(tmp_path: Path) -> None:
     path = tmp_path / "workflow.json"
-    with pytest.raises(WorkloadError, match=r"^job 4: has run times for each executor, which WfFormat cannot hold$"):
+    with pytest.raises(WorkloadError, match=r"^job 4: has run times for each executor, which WfFormat cannot store$"):
         wfformat.write(path, Job(4, [1.0], run_times=[[1.0, 2.0]]))
     for job in (Job(4, [2e15]), Job(4, [1, 1], [(0, 1, 2e15)]), Job(4, [1.0], names=[""])):
-        with pytest.raises(WorkloadError, match=r"^job 4: holds a number beyond 1e15 or a node without a name$"):
+        with pytest.raises(WorkloadError, match=r"^job 4: expected numbers up to 1e15, and a name for every node$"):
             wfformat.write(path, job)
     with pytest.raises(InvalidConfiguration, match=r"^reference_speed: got 0, expected a finite number > 0$"):
         wfformat.write(path, Job(4, [1.0]), reference_speed=0)
@@ -335,38 +335,56 @@ def isolate(tasks: list[Document]) -> None:
 
 Change = Callable[[Document, list[Document], Document], object]
 ERRORS: dict[str, tuple[Change, str]] = {
-    "version": (lambda d, t, w: d.update(schemaVersion="1.3"), "schemaVersion is '1.3', want '1.6', '1.5' or '1.4'"),
-    "no workflow": (lambda d, t, w: d.update(workflow=[]), "workflow is a JSON list, want a JSON object"),
-    "no tasks": (lambda d, t, w: (t.clear(), w["execution"]["tasks"].clear()), "holds no task"),
-    "no id": (lambda d, t, w: t[1].pop("id"), "workflow.specification.tasks[1]: id is missing, want a string"),
-    "same id": (lambda d, t, w: t.append(t[1]), "workflow.specification.tasks[4]: id 'b' is taken by an earlier one"),
+    "version": (
+        lambda d, t, w: d.update(schemaVersion="1.3"),
+        "schemaVersion: got '1.3', expected '1.6', '1.5' or '1.4'",
+    ),
+    "no workflow": (lambda d, t, w: d.update(workflow=[]), "workflow: got a JSON list, expected a JSON object"),
+    "no tasks": (lambda d, t, w: (t.clear(), w["execution"]["tasks"].clear()), "got no task, expected at least one"),
+    "no id": (
+        lambda d, t, w: t[1].pop("id"),
+        "workflow.specification.tasks[1]: id: got nothing, expected a nonempty string",
+    ),
+    "same id": (
+        lambda d, t, w: t.append(t[1]),
+        "workflow.specification.tasks[4]: id: got 'b' again, expected distinct ones",
+    ),
     "no run": (
         lambda d, t, w: w["execution"]["tasks"].pop(2),
-        "task 'c': is not in workflow.execution, its run time is not known",
+        "task 'c': has no run time, because it is not in workflow.execution",
     ),
     "stray run": (
         lambda d, t, w: w["execution"]["tasks"].append({"id": "q"}),
-        "task 'q' ran, but is not in the specification",
+        "task 'q' is in workflow.execution, but not in workflow.specification",
     ),
     "negative run time": (
         lambda d, t, w: w["execution"]["tasks"][1].update(runtimeInSeconds=-2),
-        "task 'b': runtimeInSeconds is -2, want a number between 0 and 1e15",
+        "task 'b': runtimeInSeconds: got -2, expected a number from 0 to 1e15",
     ),
     "negative size": (
         lambda d, t, w: w["specification"]["files"][3].update(sizeInBytes=-1),
-        "file 'z': sizeInBytes is -1, want a number between 0 and 1e15",
+        "file 'z': sizeInBytes: got -1, expected a number from 0 to 1e15",
     ),
-    "unknown file": (lambda d, t, w: t[3]["inputFiles"].append("q"), "task 'd': inputFiles names the unknown file 'q'"),
-    "unknown parent": (lambda d, t, w: t[3]["parents"].append("q"), "task 'd': parents names the unknown task 'q'"),
-    "parent type": (lambda d, t, w: t[3]["parents"].append(1), "task 'd': parents[2] is 1, want a string"),
-    "duplicate edge": (lambda d, t, w: t[3]["parents"].append("c"), "task 'd': parents names 'c' twice"),
+    "unknown file": (
+        lambda d, t, w: t[3]["inputFiles"].append("q"),
+        "task 'd': inputFiles: got 'q', expected the id of a file",
+    ),
+    "unknown parent": (
+        lambda d, t, w: t[3]["parents"].append("q"),
+        "task 'd': parents: got 'q', expected the name of a task",
+    ),
+    "parent type": (lambda d, t, w: t[3]["parents"].append(1), "task 'd': parents[2]: got 1, expected a string"),
+    "duplicate edge": (
+        lambda d, t, w: t[3]["parents"].append("c"),
+        "task 'd': parents: got 'c' twice, expected distinct tasks",
+    ),
     "parent not child": (
         lambda d, t, w: t[0]["children"].remove("c"),
-        "task 'c' names the parent 'a', which does not name it as a child; relations='either' accepts it",
+        "task 'c' names the parent 'a', which does not name it as a child; try relations='either'",
     ),
     "child not parent": (
         lambda d, t, w: t[2]["parents"].remove("a"),
-        "task 'a' names the child 'c', which does not name it as a parent; relations='either' accepts it",
+        "task 'a' names the child 'c', which does not name it as a parent; try relations='either'",
     ),
     "cycle": (lambda d, t, w: relate(t[3], t[1]), "job 0: the graph has the cycle b -> d -> b"),
     "disconnected": (
@@ -387,7 +405,7 @@ def test_errors_of_version_1_4(put: Put) -> None:
     document = flat(diamond())
     document["workflow"]["tasks"][1]["files"][0]["link"] = "inout"
     path = put(document)
-    with pytest.raises(WorkloadError, match=r"task 'b': files\[0\]: link is 'inout', want 'input' or 'output'$"):
+    with pytest.raises(WorkloadError, match=r"task 'b': files\[0\]: link: got 'inout', expected 'input' or 'output'$"):
         wfformat.read(path)
 
 

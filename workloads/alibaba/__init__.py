@@ -1,8 +1,8 @@
 """Alibaba cluster traces: cluster-trace-v2018, cluster-trace-gpu-v2020 and cluster-trace-gpu-v2023.
 
-`machines` and `requests` give what a simulation needs, in one form for all three; `read` and `stream` give any of the
-tables in `TABLES` as published. The jobs of v2018 as graphs of tasks are in `desim.workloads.alibaba.dags`, jobs drawn
-from its published histograms in `desim.workloads.alibaba.dag_model`.
+`machines` and `requests` return what a simulation needs, in the same form for all three traces. `read` and `stream`
+return any table of `TABLES` as published. `desim.workloads.alibaba.dags` reads the jobs of v2018 as task graphs;
+`desim.workloads.alibaba.dag_model` generates jobs from its published histograms.
 """
 
 from __future__ import annotations

@@ -1,15 +1,14 @@
-"""Jobs like those of cluster-trace-v2018, drawn from published histograms of its batch workload.
+"""Jobs like those of cluster-trace-v2018, generated from published histograms of its batch workload.
 
-A job is drawn in this order: its number of tasks; the number of tasks on its longest path, given the number of tasks;
-one task on each level of that path and a level for every other task, given the length of the path, so that the mean
-number of tasks on each level is the published one; durations and numbers of instances of its tasks. The level of a task
-is the number of tasks on the longest path that ends with it. All else is independent, since no joint distribution is
-published.
+A job is generated in this order. First its number of tasks; then the length of its longest path in tasks, given the
+number of tasks; then the levels of its tasks, given that length: one task on each level of the path, and a level for
+every other task, so that the mean number of tasks per level is the published one; finally the durations and numbers of
+instances of its tasks. The level of a task is the number of tasks on the longest path that ends with it. Everything
+else is independent, because no joint distribution is published.
 
-About edges nothing is published beyond these levels. Every task from the second level on needs one task of the level
-before, each with equal chance. If parts remain that are not connected, one more edge joins each of them to the part of
-the deepest task. About the data that tasks exchange the
-trace tells nothing: ``ccr`` sets how much they are.
+Beyond these levels, nothing is published about edges. Every task from the second level on depends on one task of the
+previous level, each with equal probability. If the graph has several components, one more edge joins each of them to
+the component of the deepest task. The trace has no data on transfers: ``ccr`` sets the sizes of the edges.
 
 Reference: H. Tian, Y. Zheng and W. Wang, "Characterizing and synthesizing task dependencies of data-parallel jobs in
 Alibaba Cloud", SoCC 2019, whose authors published the histograms.
@@ -46,14 +45,14 @@ _STREAMS = ("sizes", "shapes", "durations", "instances", "data")
 
 @dataclass(frozen=True, eq=False)
 class Histogram:
-    """Values and how often each was observed.
+    """Values and the number of observations of each.
 
     Parameters
     ----------
     values : numpy.ndarray of float
-        Ascending, at least 0.
+        Values, ascending and >= 0.
     counts : numpy.ndarray of float
-        One a value, at least 0, not all 0.
+        Number of observations per value, >= 0, not all 0.
     """
 
     values: Floats
@@ -70,43 +69,43 @@ class Histogram:
         return float(self.values @ self.counts / self.counts.sum())
 
     def draw(self, rng: Generator, size: int) -> Floats:
-        """Return independent observations.
+        """Return independently sampled observations.
 
         Parameters
         ----------
         rng : numpy.random.Generator
-            Where randomness comes from: one number an observation.
+            Source of randomness; one number is sampled per observation.
         size : int
-            How many.
+            Number of observations.
 
         Returns
         -------
         numpy.ndarray of shape (size,)
-            Values, each as often as it was observed.
+            Sampled values, with probabilities proportional to their counts.
         """
         last = int(np.flatnonzero(self.counts)[-1])  # rounding may leave the end of the sum below 1
         drawn: Floats = self.values[np.minimum(np.searchsorted(self._cumulative, rng.random(size), side="right"), last)]
         return drawn
 
     def between(self, what: str, least: float, most: float) -> Histogram:
-        """Return the observations in a range.
+        """Return the histogram restricted to a range of values.
 
         Parameters
         ----------
         what : str
-            What is observed, for messages.
+            Name of the quantity, for messages.
         least, most : float
-            The range, with its ends.
+            Smallest and largest value, both included.
 
         Returns
         -------
         Histogram
-            Of the same values' counts.
+            Histogram of the values in the range.
 
         Raises
         ------
         InvalidConfiguration
-            If there is none.
+            If there is no observation in the range.
         """
         inside: NDArray[np.bool_] = (self.values >= least) & (self.values <= most)
         if not self.counts[inside].any():
@@ -116,22 +115,22 @@ class Histogram:
 
 @dataclass(frozen=True, eq=False)
 class DagModel:
-    """Published histograms of a workload of jobs that are graphs of tasks.
+    """Published histograms of a workload of DAG jobs.
 
     Parameters
     ----------
     job_interval : Histogram
         Seconds between consecutive jobs.
     num_tasks : Histogram
-        Tasks of a job.
+        Number of tasks of a job.
     task_duration, instance_duration : Histogram
-        Seconds that a task, or one of its instances, took.
+        Duration of a task, and of one of its instances, in seconds.
     num_instances : Histogram
-        Instances of a task.
+        Number of instances of a task.
     critical_paths : mapping of int to Histogram
-        Tasks on the longest path of a job, by its number of tasks, from 2 on; the largest number stands for more, too.
+        Tasks on the longest path of a job, by its number of tasks from 2 on; the largest key includes larger numbers.
     levels : mapping of int to Histogram
-        Levels of all tasks, by the number of tasks on the longest path of their job; the largest stands for more, too.
+        Levels of all tasks, by the length of their job's longest path; the largest key includes larger lengths.
     """
 
     job_interval: Histogram
@@ -144,25 +143,25 @@ class DagModel:
 
     @classmethod
     def read(cls, path: Pathish) -> DagModel:
-        """Read the histograms.
+        """Read the histograms of a file.
 
         Parameters
         ----------
         path : str or path-like
-            A JSON file, plain or gzip: ``job_interval``, ``task_num``, ``task_duration``, ``instance_duration`` and
-            ``instance_num`` with lists ``value`` and ``count``; ``critical_path_length_given_task_num`` and
-            ``level_given_critical_path_length`` with such lists by number in ``by_task_num`` and
+            JSON file, plain or gzip: ``job_interval``, ``task_num``, ``task_duration``, ``instance_duration`` and
+            ``instance_num`` have lists ``value`` and ``count``; ``critical_path_length_given_task_num`` and
+            ``level_given_critical_path_length`` have such lists by number in ``by_task_num`` and
             ``by_critical_path_length``.
 
         Returns
         -------
         DagModel
-            The model.
+            Model with these histograms.
 
         Raises
         ------
         WorkloadError
-            If the file cannot be read or holds something else; the message names file and entry.
+            If the file cannot be read or has invalid content; the message names file and entry.
         """
         source = str(path)
         document = read_object(path)
@@ -182,34 +181,34 @@ class DagModel:
         )
 
     def critical_path_of(self, num_tasks: int) -> Histogram:
-        """Return how many tasks are on the longest path of a job.
+        """Return the histogram of the number of tasks on the longest path of a job.
 
         Parameters
         ----------
         num_tasks : int
-            Tasks of the job.
+            Number of tasks of the job.
 
         Returns
         -------
         Histogram
-            As published; those for the largest number of tasks may exceed the tasks of a job.
+            Histogram as published; that of the largest number of tasks may exceed the tasks of a job.
         """
         if num_tasks == 1:
             return Histogram(np.ones(1), np.ones(1))
         return self.critical_paths[min(num_tasks, max(self.critical_paths))]
 
     def further_levels(self, length: int) -> Histogram:
-        """Return on which level a task is that is not the one which every level of its job must have.
+        """Return the histogram of the levels of further tasks, beyond the one task that every level has.
 
         Parameters
         ----------
         length : int
-            Tasks on the longest path of the job.
+            Number of tasks on the longest path of the job.
 
         Returns
         -------
         Histogram
-            The tasks on each level less the jobs that have it; all levels alike where none is left.
+            Number of tasks per level, minus the number of jobs with this level; uniform if nothing remains.
         """
         most = max(self.levels)
         published = self.levels[min(length, most)]
@@ -240,47 +239,47 @@ def generate(
     ccr: float = 0.0,
     transfer_speed: float = 1.0,
 ) -> list[Job]:
-    """Draw jobs.
+    """Generate jobs from published histograms.
 
-    Arrivals, graphs, durations, instances and data have random streams of their own, and a shorter workload is the
+    Arrivals, graphs, durations, instances and data have independent random streams, and a shorter workload is the
     beginning of a longer one.
 
     Parameters
     ----------
     num_jobs : int
-        Number of jobs, at least 1.
+        Number of jobs, >= 1.
     model : DagModel
-        The histograms.
+        Histograms to sample from.
     seed : int or numpy.random.Generator
-        From a generator, four numbers are drawn at once.
+        Seed; from a generator, four numbers are sampled at once.
     min_tasks, max_tasks : int
-        Jobs with other numbers of tasks are left out of the histogram. No upper bound by default.
+        Smallest and largest number of tasks of a job; the histogram is restricted to them. Default: no largest number.
     mean_interval : float, optional
-        Stretch the times between jobs so that their mean is this, in seconds; 0 submits all jobs at once. As published
-        by default: 0.2 s, for a cluster of 4,000 machines.
+        Mean time between jobs in seconds; the times are scaled to it, and 0 submits all jobs at once. By default, as
+        published: 0.2 s, for a cluster of 4,000 machines.
     work : {"task_duration", "instances"}
-        The work of a task: its duration, as if it had run whole on one executor, or its number of instances times the
-        duration of one.
+        Definition of a task's work: its duration, as if it had run on one executor, or its number of instances times
+        the duration of one.
     reference_speed : float
-        Work per second of a machine of the trace, by which the durations are multiplied.
+        Speed of a machine of the trace, in work per second, by which durations are multiplied.
     allow_disconnected : bool
-        Leave parts as they are, and draw jobs of several tasks on a single level, too.
+        Whether to keep several components, and also generate jobs of several tasks on a single level.
     ccr : float
-        Communication-to-computation ratio: the mean transfer time over the edges of each job by the mean run time of
-        its tasks; single sizes lie between 0.5 and 1.5 times their mean. Edges have size 0 by default.
+        Communication-to-computation ratio: mean transfer time over the edges of each job, divided by the mean run time
+        of its tasks; single sizes are between 0.5 and 1.5 times their mean. With 0, edges have size 0.
     transfer_speed : float
-        Units of data per second with which the transfer times count.
+        Transfer speed for which the ratio holds, in units of data per second.
 
     Returns
     -------
     list of Job
-        Numbered from 0 in the order of their submission, the first at time 0. The names of the tasks say what they
-        need, as in the trace; instances are parallel tasks. A duration of 0, one task in 13 of the trace, is work 0.
+        Jobs numbered from 0 in order of submission, the first at time 0. The names of the tasks state their
+        dependencies as in the trace; instances are parallel tasks. A duration of 0 (one task in 13) gives work 0.
 
     Raises
     ------
     InvalidConfiguration
-        If an argument is out of range, or the model knows no job of such numbers of tasks.
+        If an argument is out of range, or the model has no job with such numbers of tasks.
     """
     count = whole("num_jobs", num_jobs, least=1)
     least = whole("min_tasks", min_tasks, least=1)
@@ -316,19 +315,19 @@ def generate(
 
 
 def _submissions(intervals: Histogram, count: int, mean: float | None, rng: Generator) -> list[float]:
-    """Return times that begin with 0."""
+    """Return submission times; the first is 0."""
     gaps = intervals.draw(rng, count - 1)
     if mean is not None:
         wanted = finite("mean_interval", mean, least=0)
         if wanted and not intervals.mean:
-            raise InvalidConfiguration(f"mean_interval is {mean!r}, but all intervals of the model are 0")
+            raise InvalidConfiguration(f"mean_interval: got {mean!r}, expected 0: all intervals of the model are 0")
         gaps *= wanted / intervals.mean if wanted else 0.0
     times: list[float] = np.concatenate(([0.0], np.cumsum(gaps))).tolist()
     return times
 
 
 def _names(levels: Levels, edges: Pairs) -> list[str]:
-    """Return the names of tasks as in the trace: J3_1_2 is task 3 and needs 1 and 2."""
+    """Return the names of tasks as in the trace: J3_1_2 is task 3, which depends on 1 and 2."""
     parents: list[list[str]] = [[] for _ in levels]
     for parent, child in edges:
         parents[child].append(str(parent + 1))
@@ -336,7 +335,7 @@ def _names(levels: Levels, edges: Pairs) -> list[str]:
 
 
 class _Shapes:
-    """What draws one graph after the other; connected tells whether parts are joined."""
+    """Generator of graphs; `connected` is whether their components are joined."""
 
     def __init__(self, model: DagModel, *, connected: bool) -> None:
         self._model = model
@@ -360,7 +359,7 @@ class _Shapes:
         return levels, sorted(edges)
 
     def _length(self, num_tasks: int) -> Histogram:
-        """Return how long the longest path of a job is, in tasks."""
+        """Return the histogram of the length of a job's longest path, in tasks."""
         if num_tasks not in self._lengths:
             least = 2 if self._connected and num_tasks > 1 else 1
             self._lengths[num_tasks] = self._model.critical_path_of(num_tasks).between(
@@ -369,16 +368,16 @@ class _Shapes:
         return self._lengths[num_tasks]
 
     def _level(self, length: int) -> Histogram:
-        """Return on which level the tasks of a job are, beside one task on each."""
+        """Return the histogram of the levels of a job's tasks, beyond one task per level."""
         if length not in self._levels:
             self._levels[length] = self._model.further_levels(length)
         return self._levels[length]
 
 
 def _bridges(levels: Levels, part: list[int], rng: Generator) -> Pairs:
-    """Return edges that connect all parts with the one of the deepest task, one a part, and change no level.
+    """Return one edge per component that joins it to the component of the deepest task and changes no level.
 
-    That part has tasks on every level, and every part has one on the first.
+    That component has tasks on every level, and every component has one on the first.
     """
     main = part[-1]
     members: dict[int, list[int]] = {}
@@ -397,27 +396,27 @@ def _bridges(levels: Levels, part: list[int], rng: Generator) -> Pairs:
 
 
 def _histogram_of(where: str, entries: Entries, *, least: float = 0.0, whole: bool = False) -> Histogram:
-    """Check a histogram of a document, lists ``value`` and ``count``."""
+    """Return a checked histogram of a document with the lists ``value`` and ``count``."""
     values, counts = (_numbers(where, entries, key) for key in ("value", "count"))
     if len(values) != len(counts):
-        raise WorkloadError(f"{where}: {len(values)} values and {len(counts)} counts")
+        raise WorkloadError(f"{where}: got {len(values)} values and {len(counts)} counts, expected equal numbers")
     if not (np.diff(values) > 0).all():
-        raise WorkloadError(f"{where}: value is not ascending")
+        raise WorkloadError(f"{where}: value: expected ascending numbers")
     if (values < least).any() or (whole and (values % 1).any()):
-        raise WorkloadError(f"{where}: value holds other than {'whole ' if whole else ''}numbers from {least:g} on")
+        raise WorkloadError(f"{where}: value: expected {'integers' if whole else 'numbers'} >= {least:g}")
     if not counts.any():
-        raise WorkloadError(f"{where}: counts nothing")
+        raise WorkloadError(f"{where}: count: got only zeros, expected at least one number > 0")
     return Histogram(values, counts)
 
 
 def _histograms_of(source: str, document: Entries, key: str, by: str, first: int) -> dict[int, Histogram]:
-    """Check the histograms that a document gives for each whole number from the first on, in ascending order."""
+    """Return the checked histograms of a document for each integer from `first` on, in ascending order."""
     where = f"{source}: {key}.{by}"
     given = object_of(f"{source}: {key}", object_of(source, document, key), by)
     found = {}
     for name in given:
         if not name.isascii() or not name.isdigit() or len(name) > 4 or int(name) in found:
-            raise WorkloadError(f"{where}: {shown(name)} is not a whole number of its own")
+            raise WorkloadError(f"{where}: got {shown(name)}, expected distinct integers as keys")
         found[int(name)] = _histogram_of(f"{where}.{name}", object_of(where, given, name), least=1.0, whole=True)
     for number in range(first, max(found, default=first) + 1):
         if number not in found:
@@ -429,5 +428,5 @@ def _numbers(where: str, entries: Entries, key: str) -> Floats:
     values = listed(where, entries, key)
     for at, value in enumerate(values):
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= LARGEST:
-            raise WorkloadError(f"{where}: {key}[{at}] is {shown(value)}, want a number between 0 and 1e15")
+            raise WorkloadError(f"{where}: {key}[{at}]: got {shown(value)}, expected a number from 0 to 1e15")
     return np.array(values, dtype=np.float64)

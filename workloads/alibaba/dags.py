@@ -1,14 +1,14 @@
-"""The jobs of cluster-trace-v2018 as graphs of tasks, from ``batch_task``.
+"""Jobs of cluster-trace-v2018 as task graphs, from the table ``batch_task``.
 
-The name of a task encodes what it needs: a letter prefix that means nothing, the task's number, then the numbers of the
-tasks it needs. ``M1`` needs none, ``J4_2_3_1`` needs 2, 3 and 1. A task with another name, such as ``task_Nzg3ODAw``,
-needs none, and none needs it. What follows these rules less than perfectly is repaired or dropped, and counted in a
-`DagReport`; what its reasons mean stands in `DagReason`.
+The name of a task encodes its dependencies: a letter prefix without meaning, the task's number, then the numbers of
+its parents. ``M1`` has no parent; ``J4_2_3_1`` depends on 2, 3 and 1. A task with another name, such as
+``task_Nzg3ODAw``, has neither parents nor children. Deviations from these rules are repaired or dropped, and counted
+in a `DagReport`; `DagReason` explains the reasons.
 
-The work of a task is its duration times a reference speed, with ``work="instances"`` also times its number of
-instances, as if each of these had run for as long as the task. The trace tells nothing of the data that tasks exchange:
-all edges have size 0. A job is submitted when the first of its tasks began, since the trace does not tell how long it
-had waited. Its label is its name in the trace.
+The work of a task is its duration times a reference speed. With ``work="instances"``, it is also multiplied by the
+number of instances, as if each of them had run as long as the task. The trace has no data on transfers, so
+all edges have size 0. A job is submitted when its first task started, because the trace does not state how long it
+waited. Its label is its name in the trace.
 """
 
 from __future__ import annotations
@@ -35,41 +35,41 @@ __all__ = ["DagReason", "DagReport", "DagStream", "Work", "jobs"]
 Work = Literal["task_duration", "instances"]
 
 _COLUMNS = ("job_name", "task_name", "instance_num", "status", "start_time", "end_time")
-# A letter prefix, the task's number, the numbers of the tasks it needs, and, rarely, something else
+# Letter prefix, number of the task, numbers of its parents, and, rarely, a suffix
 _NAME = re.compile(r"[A-Za-z]+([0-9]{1,9})((?:_[0-9]{1,9})*)(_.*)?")
 
 
 class DagReason(ListedReason):
-    """Why a task was dropped or changed, or what was remarkable about it."""
+    """Reason why a task was dropped or changed, or something about it was noted."""
 
-    OTHER_STATUS = ("dropped", "status other than those asked for")
+    OTHER_STATUS = ("dropped", "status not among those requested")
     UNKNOWN_TIME = ("dropped", "start or end empty, 0 or negative")
-    ENDED_BEFORE_START = ("dropped", "ended before it began")
-    REPEATED = ("dropped", "number, or name without one, of an earlier task of the job")
-    CYCLIC_JOB = ("dropped", "in a job whose tasks wait for each other in a circle")
-    DISCONNECTED_JOB = ("dropped", "in a job of several parts, with allow_disconnected=False")
-    SELF_DEPENDENCY = ("changed", "needs itself: left out")
-    MISSING_PARENT = ("changed", "needs a task that is not in the trace or was dropped: left out")
-    REPEATED_PARENT = ("changed", "names a task twice that it needs: counted once")
-    UNKNOWN_INSTANCES = ("changed", "number of instances empty or below 1: 1 taken")
-    INDEPENDENT = ("noted", "name without a number: needs no task, and none needs it")
-    SUFFIX = ("noted", "name with something behind the numbers, ignored")
+    ENDED_BEFORE_START = ("dropped", "ended before its start")
+    REPEATED = ("dropped", "number, or name without a number, used by an earlier task of the job")
+    CYCLIC_JOB = ("dropped", "in a job with a cycle of dependencies")
+    DISCONNECTED_JOB = ("dropped", "in a job of several components, with allow_disconnected=False")
+    SELF_DEPENDENCY = ("changed", "depends on itself: dependency removed")
+    MISSING_PARENT = ("changed", "depends on a task that is not in the trace or was dropped: dependency removed")
+    REPEATED_PARENT = ("changed", "names a parent twice: counted once")
+    UNKNOWN_INSTANCES = ("changed", "number of instances empty or below 1: 1 used")
+    INDEPENDENT = ("noted", "name without a number: no parents or children")
+    SUFFIX = ("noted", "name with a suffix after the numbers, ignored")
 
 
 @dataclass(repr=False)
 class DagReport(RepairReport[DagReason, str]):
-    """Counts of the tasks that were dropped, changed or remarked on.
+    """Counts of the tasks that were dropped, changed or noted.
 
-    ``rows == tasks + dropped`` holds for every finished report. Places are the names of job and task.
+    ``rows == tasks + dropped`` holds for every finished report. Places are names of a job and a task.
 
     Parameters
     ----------
     tasks : int
-        Tasks that became nodes.
+        Number of tasks that became nodes.
     jobs : int
-        Jobs made of them.
+        Number of jobs made from them.
     disconnected : int
-        Jobs among them that have several parts.
+        Number of these jobs that have several components.
     """
 
     unit: str = "task"
@@ -86,7 +86,7 @@ class DagReport(RepairReport[DagReason, str]):
 
 
 class _Row(NamedTuple):
-    """A row of the table."""
+    """Row of the table."""
 
     job: str
     task: str
@@ -98,7 +98,7 @@ class _Row(NamedTuple):
 
 @dataclass(frozen=True)
 class _Rules:
-    """Which tasks and jobs to keep, and what their work is; see `jobs`."""
+    """Options: which tasks and jobs to keep, and the definition of work; see `jobs`."""
 
     work: Work
     reference_speed: float
@@ -106,7 +106,7 @@ class _Rules:
     allow_disconnected: bool
 
     def why_not(self, row: _Row) -> DagReason | None:
-        """Return why a row cannot be a task, None if it can."""
+        """Return the reason why a row cannot be a task, or None."""
         if self.statuses is not None and row.status not in self.statuses:
             return DagReason.OTHER_STATUS
         if row.start is None or row.end is None or not (0 < row.start <= LARGEST and 0 < row.end <= LARGEST):
@@ -128,17 +128,17 @@ class _Task(NamedTuple):
 
 
 class DagStream:
-    """The jobs of a trace one after the other; every iteration reads anew.
+    """Iterable over the jobs of a trace; each iteration reads the file again.
 
     Parameters
     ----------
     path, rules, contiguous : path, object, bool
-        As `jobs` says, which makes it.
+        Arguments of `jobs`, which creates the object.
 
     Attributes
     ----------
     report : DagReport
-        The books of the latest iteration, complete when it has ended.
+        Counts of the latest iteration, complete when it ends.
     """
 
     def __init__(self, path: Pathish, rules: _Rules, *, contiguous: bool) -> None:
@@ -149,7 +149,7 @@ class DagStream:
         self._frames = stream(path, "batch_task")
 
     def __iter__(self) -> Iterator[Job]:
-        """Read the table from its start."""
+        """Iterate over the jobs, from the start of the table."""
         self.report = report = DagReport()
         for rows in self._contiguous_rows() if self._contiguous else self._sorted_rows():
             try:
@@ -160,10 +160,10 @@ class DagStream:
                 yield job
         if not report.jobs:
             found = report.summary()
-            raise WorkloadError(f"{self._name}: holds no usable job{f' ({found})' if found else ''}")
+            raise WorkloadError(f"{self._name}: no usable job{f'; dropped: {found}' if found else ''}")
 
     def _sorted_rows(self) -> Iterator[list[_Row]]:
-        """Yield the rows of each job, in the order of their submission, jobs of the same time as in the file."""
+        """Yield the rows of each job, in order of submission; ties keep the order of the file."""
         import polars as pl
 
         frame = pl.concat([frame.select(_COLUMNS) for frame in self._frames], rechunk=True).with_row_index("place")
@@ -187,8 +187,7 @@ class DagStream:
         for job, group in groupby(rows, key=_job_of):
             if job in seen:
                 raise WorkloadError(
-                    f"{self._name}: row {place}: job {job!r} has rows that are not next to each other; "
-                    "contiguous=False accepts it"
+                    f"{self._name}: row {place}: job {job!r} has rows that are not consecutive; try contiguous=False"
                 )
             seen.add(job)
             found = list(group)
@@ -205,43 +204,43 @@ def jobs(
     allow_disconnected: bool = True,
     contiguous: bool = False,
 ) -> DagStream:
-    """Open a table whose jobs are made while they are used.
+    """Open a table whose jobs are made one by one while they are used.
 
     Parameters
     ----------
     path : str or path-like
-        The file ``batch_task.csv``, plain or packed, see `read`.
+        File ``batch_task.csv``, plain or compressed, see `read`.
     work : {"task_duration", "instances"}
-        The work of a task: its duration, as if it had run whole on one executor, or that times its instances.
+        Definition of a task's work: its duration, as if it had run on one executor, or that times its instances.
     reference_speed : float
-        Work per second of a machine of the trace, by which the durations are multiplied.
+        Speed of a machine of the trace, in work per second, by which durations are multiplied.
     statuses : iterable of str, optional
-        Tasks with another status are dropped; None keeps all.
+        Statuses of the tasks to keep; None keeps all.
     allow_disconnected : bool
-        Whether jobs of several parts are kept, or dropped.
+        Whether to keep jobs of several components, or drop them.
     contiguous : bool
-        False reads the whole table and gives jobs in the order of their submission. True relies on the rows of a job
-        being next to each other, keeps no more than one job and the names of all in memory, and gives jobs in the order
-        of the file.
+        Whether the rows of each job are consecutive. False reads the whole table and yields jobs in order of
+        submission. True keeps only one job and the names of all jobs in memory, and yields jobs in the order of the
+        file.
 
     Returns
     -------
     DagStream
-        To iterate over, any number of times; each item is a job, numbered from 0, whose nodes are called as the tasks.
-        Instances are its parallel tasks.
+        Iterable over the jobs, any number of times. Jobs are numbered from 0, nodes have the names of the tasks, and
+        instances are parallel tasks of a node.
 
     Raises
     ------
     WorkloadError
-        At once, if the file cannot be opened; while iterating, for a row that does not
-        fit the table, with `contiguous` for rows of a job that are apart, and at the end if there was no usable job.
+        Immediately, if the file cannot be opened; while iterating, for a row that does not fit the table or, with
+        `contiguous`, for rows of a job that are not consecutive; and at the end, if there was no usable job.
     InvalidConfiguration
         If an option is out of range.
     """
     speed = finite("reference_speed", reference_speed, above=0)
     one_of("work", work, get_args(Work))
     if isinstance(statuses, str):
-        raise InvalidConfiguration(f"statuses is {statuses!r}, want several strings, or None")
+        raise InvalidConfiguration(f"statuses: got {statuses!r}, expected a collection of strings, or None")
     kept = None if statuses is None else frozenset(statuses)
     rules = _Rules(work, speed, kept, allow_disconnected)
     return DagStream(path, rules, contiguous=contiguous)
@@ -251,12 +250,12 @@ def _job_of(row: _Row) -> str:
     return row.job
 
 
-# Reasons with the names of tasks; those of kept tasks are counted once it is clear that the job is kept
+# Reasons and names of tasks; reasons of kept tasks are counted only once the job is known to be kept
 _Findings = list[tuple[DagReason, str]]
 
 
 def _make_job(rows: Sequence[_Row], rules: _Rules, report: DagReport, job_id: int) -> Job | None:
-    """Return a job of all its rows in the order of the file, or None if it was dropped."""
+    """Return the job made from all its rows in the order of the file, or None if it was dropped."""
     name = rows[0].job
     report.rows += len(rows)
     fitting: list[_Row] = []
@@ -297,7 +296,7 @@ def _make_job(rows: Sequence[_Row], rules: _Rules, report: DagReport, job_id: in
 
 
 def _numbered(rows: Sequence[_Row], dropped: _Findings, changed: _Findings) -> list[_Task]:
-    """Return the tasks with what their names say; of those with the same number, the first."""
+    """Return the tasks with the dependencies in their names; of tasks with the same number, only the first."""
     taken: set[int | str] = set()
     tasks = []
     for row in rows:
@@ -323,7 +322,7 @@ def _numbered(rows: Sequence[_Row], dropped: _Findings, changed: _Findings) -> l
 
 
 def _edges(tasks: Sequence[_Task], changed: _Findings) -> list[tuple[int, int]]:
-    """Return the edges by position, without those that make no sense."""
+    """Return the valid edges, by position of the tasks."""
     position = {task.number: at for at, task in enumerate(tasks) if task.number is not None}
     edges = []
     for at, task in enumerate(tasks):
@@ -344,7 +343,7 @@ def _edges(tasks: Sequence[_Task], changed: _Findings) -> list[tuple[int, int]]:
 
 
 def _fault(tasks: Sequence[_Task], edges: Sequence[tuple[int, int]], rules: _Rules) -> tuple[DagReason | None, bool]:
-    """Return why a job is dropped, or None, and whether it is disconnected."""
+    """Return the reason why a job is dropped, or None, and whether it is disconnected."""
     parents: dict[int, list[int]] = {}
     for parent, child in edges:
         parents.setdefault(child, []).append(parent)

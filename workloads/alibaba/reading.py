@@ -1,9 +1,9 @@
-"""Tables of the Alibaba cluster traces, read whole or in batches of rows.
+"""Read tables of the Alibaba cluster traces, whole or in batches of rows.
 
-A file is a csv table as published: without quotation marks, UTF-8, with a header line in
-cluster-trace-gpu-v2023 only (one that holds exactly the column names is accepted everywhere). It may be plain, packed
-by gzip, or the one csv file in a tar archive. Blank lines are skipped. A file that does not fit the table's schema is
-refused with a `WorkloadError` that names line and column; numbers that stand for an unknown one are read as null and
+A file is a CSV table as published: UTF-8 without quotation marks, and with a header line only in
+cluster-trace-gpu-v2023 (elsewhere, a header with exactly the column names is accepted). The file is plain, compressed
+by gzip, or the only CSV file in a tar archive. Blank lines are skipped. A file that does not fit the table's schema
+raises a `WorkloadError` that names line and column. Numbers that mean an unknown value are read as null and
 counted in a `TableReport`.
 """
 
@@ -34,33 +34,33 @@ if TYPE_CHECKING:
 __all__ = ["Finding", "TableReport", "TableStream", "read", "stream"]
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-# Quotation marks would change what a comma means; the published tables have none
+# Quotation marks would change the meaning of commas; the published tables have none
 _REFUSED = bytes([*range(9), *range(11, 32), ord('"'), 127])
 _REFUSED_CODES = np.isin(np.arange(256), list(_REFUSED))
-# "ustar" stands at this place of an archive's first header, in POSIX and GNU archives alike
+# POSIX and GNU archives both have "ustar" at this position of the first header
 _TAR_MAGIC = slice(257, 262)
 
 
 class Finding(NamedTuple):
-    """What was found in a column, and what was done about it."""
+    """Kind of remarkable value in a column, and the action taken."""
 
     action: Literal["changed", "noted"]
     column: str
 
     @property
     def name(self) -> str:
-        """A word for it, such as ``plan_mem_changed``."""
+        """Name of the finding, such as ``plan_mem_changed``."""
         return f"{self.column}_{self.action}"
 
     @property
     def meaning(self) -> str:
-        """The reason in words."""
-        what = "stands for unknown: read as null" if self.action == "changed" else "outside of the stated range, kept"
+        """Explanation of the finding."""
+        what = "means unknown: read as null" if self.action == "changed" else "outside the stated range, kept"
         return f"{self.column}: {what}"
 
 
 class TableReport(RepairReport[Finding, int]):
-    """Counts of the values by column that stand for an unknown number or lie outside of the range that is stated."""
+    """Counts, by column, of the values that mean unknown or lie outside the stated range."""
 
     def headline(self) -> str:
         """Return the totals in one line."""
@@ -69,19 +69,19 @@ class TableReport(RepairReport[Finding, int]):
 
 
 class TableStream:
-    """The rows of a file in batches, in constant memory; every iteration reads anew.
+    """Iterable over the rows of a file in batches, in constant memory; each iteration reads the file again.
 
     Parameters
     ----------
     path, table, batch_rows : path, str or None, int
-        As `stream` says, which makes it.
+        Arguments of `stream`, which creates the object.
 
     Attributes
     ----------
     schema : TableSchema
-        The table.
+        Schema of the table.
     report : TableReport
-        The books of the latest iteration, complete when it has ended.
+        Counts of the latest iteration, complete when it ends.
     """
 
     def __init__(self, path: Pathish, table: str | None, batch_rows: int) -> None:
@@ -94,7 +94,7 @@ class TableStream:
                 raise WorkloadError(f"{os.fspath(path)}: is empty")
 
     def __iter__(self) -> Iterator[pl.DataFrame]:
-        """Read the file from its start."""
+        """Iterate over the batches, from the start of the file."""
         source = os.fspath(self.path)
         self.report = report = TableReport()
         for number, block in line_blocks(source, _chunks(self.path), self._batch_rows):
@@ -103,7 +103,7 @@ class TableStream:
             if len(frame):
                 yield frame
         if not report.rows:
-            raise WorkloadError(f"{source}: holds no row of {self.schema.name}")
+            raise WorkloadError(f"{source}: got no row of {self.schema.name}, expected at least one")
 
 
 def stream(path: Pathish, table: str | None = None, *, batch_rows: int = 100_000) -> TableStream:
@@ -112,22 +112,22 @@ def stream(path: Pathish, table: str | None = None, *, batch_rows: int = 100_000
     Parameters
     ----------
     path : str or path-like
-        The file: csv, plain or gzip, or a tar archive of one csv file.
+        CSV file, plain or gzip, or a tar archive of one CSV file.
     table : str, optional
-        Name of the table, one of `TABLES`; by default the file name decides.
+        Name of the table, a key of `TABLES` (default: inferred from the file name).
     batch_rows : int
-        Rows a batch, at most.
+        Largest number of rows per batch.
 
     Returns
     -------
     TableStream
-        To iterate over, any number of times; each item is a polars.DataFrame with the columns of the table.
+        Iterable, any number of times, over data frames of polars with the columns of the table.
 
     Raises
     ------
     WorkloadError
-        At once, if the file cannot be opened or is empty; while iterating, for the first line that does not fit, and
-        at the end if there was no row.
+        Immediately, if the file cannot be opened or is empty; while iterating, for the first line that does not fit;
+        and at the end, if there was no row.
     InvalidConfiguration
         If the table is unknown or `batch_rows` is not positive.
     """
@@ -140,20 +140,20 @@ def read(path: Pathish, table: str | None = None) -> pl.DataFrame:
     Parameters
     ----------
     path : str or path-like
-        The file: csv, plain or gzip, or a tar archive of one csv file.
+        CSV file, plain or gzip, or a tar archive of one CSV file.
     table : str, optional
-        Name of the table, one of `TABLES`; by default the file name decides.
+        Name of the table, a key of `TABLES` (default: inferred from the file name).
 
     Returns
     -------
     polars.DataFrame
-        One row a line, with the columns of the table: strings as String, whole numbers as Int64, numbers as Float64,
-        null where empty or invalid.
+        One row per line, with the columns of the table: strings as String, whole numbers as Int64, numbers as Float64,
+        null where empty or unknown.
 
     Raises
     ------
     WorkloadError, InvalidConfiguration
-        As for `stream`.
+        As in `stream`.
     """
     import polars as pl
 
@@ -161,8 +161,8 @@ def read(path: Pathish, table: str | None = None) -> pl.DataFrame:
 
 
 def _chunks(path: Pathish) -> Generator[bytes]:
-    """Yield consecutive parts of a table, from a plain file, a gzip file, or the one csv file in a tar archive."""
-    # A GzipFile has what a BufferedReader needs, which looks further ahead than GzipFile.peek
+    """Yield consecutive parts of a table, from a plain file, a gzip file, or the only CSV file in a tar archive."""
+    # BufferedReader can look further ahead than GzipFile.peek
     with open_binary(path) as file, io.BufferedReader(cast(io.RawIOBase, file), BLOCK) as buffered:
         if buffered.peek(512)[_TAR_MAGIC] == b"ustar":
             yield from _member(os.fspath(path), buffered)
@@ -176,17 +176,17 @@ def _blocks(file: IO[bytes]) -> Iterator[bytes]:
 
 
 def _member(source: str, file: IO[bytes]) -> Iterator[bytes]:
-    """Yield the content of the csv file in an archive; nothing is ever written to disk."""
+    """Yield the content of the CSV file in an archive, without writing to disk."""
     found = ""
     try:
         with tarfile.open(fileobj=file, mode="r|") as archive:
             for member in archive:
                 name = PurePosixPath(member.name).name
-                # Files that begin with "._" are what macOS adds
+                # macOS adds files that begin with "._"
                 if not member.isfile() or not name.endswith(".csv") or name.startswith("._"):
                     continue
                 if found:
-                    raise WorkloadError(f"{source}: holds {found!r} and {member.name!r}, want one csv file")
+                    raise WorkloadError(f"{source}: got {found!r} and {member.name!r}, expected one CSV file")
                 found = member.name
                 yield from _blocks(cast(IO[bytes], archive.extractfile(member)))
     except WorkloadError:
@@ -194,21 +194,21 @@ def _member(source: str, file: IO[bytes]) -> Iterator[bytes]:
     except (tarfile.TarError, ValueError, OverflowError) as error:
         raise WorkloadError(f"{source}: corrupt tar archive: {error}") from error
     if not found:
-        raise WorkloadError(f"{source}: is an archive without a csv file")
+        raise WorkloadError(f"{source}: got an archive without a CSV file, expected one CSV file")
 
 
 @dataclass(frozen=True)
 class _Fault:
-    """The first thing wrong with a block or column: the row in it, from 0, and what to say."""
+    """First fault of a block or column: its row in the block, from 0, and the message."""
 
     row: int
     message: str
 
 
 def _without_header(source: str, block: bytes, table: TableSchema) -> tuple[int, bytes]:
-    """Check and remove the line of column names; return the number of the first line behind it, and what follows.
+    """Check and remove the header line; return the number of the first line after it, and the remaining lines.
 
-    A table that has no such line by itself may have one that holds exactly the names.
+    A table that is published without a header may have one with exactly the column names.
     """
     block = block.removeprefix(_BYTE_ORDER_MARK)
     line, _, rest = block.partition(b"\n")
@@ -220,15 +220,15 @@ def _without_header(source: str, block: bytes, table: TableSchema) -> tuple[int,
     where = f"{source}: line 1: the header of {table.name}"
     for at, (name, wanted) in enumerate(zip(names, table.names, strict=False), 1):
         if name != wanted:
-            raise WorkloadError(f"{where}: column {at}: got {shown(name)}, want {wanted!r}")
-    raise WorkloadError(f"{where}: got {len(names)} columns, want {len(table.names)}: {','.join(table.names)}")
+            raise WorkloadError(f"{where}: column {at}: got {shown(name)}, expected {wanted!r}")
+    raise WorkloadError(f"{where}: got {len(names)} columns, expected {len(table.names)}: {','.join(table.names)}")
 
 
 def _parse(source: str, first: int, block: bytes, table: TableSchema, report: TableReport) -> pl.DataFrame:
-    """Turn whole lines into a table of typed columns; blank ones are skipped."""
+    """Return whole lines as a table of typed columns; blank lines are skipped."""
     places, block = _full_lines(first, block)
     broken = _structural_fault(block, len(table.columns))
-    if broken is not None:  # an earlier line may hold a wrong number, and comes first
+    if broken is not None:  # an earlier line may hold a wrong number, which is reported first
         block = b"\n".join(block.split(b"\n", broken.row)[: broken.row])
     frame = _split(block, table)
     converted = [_convert(frame[column.name], column) for column in table.columns]
@@ -244,7 +244,7 @@ def _parse(source: str, first: int, block: bytes, table: TableSchema, report: Ta
 
 
 def _full_lines(first: int, block: bytes) -> tuple[NDArray[np.int64], bytes]:
-    """Return the numbers of the lines that are not blank, and these, ended by line feeds only."""
+    """Return the numbers of the lines that are not blank, and these lines, all ended by line feeds."""
     if b"\r" in block:
         block = block.replace(b"\r\n", b"\n").removesuffix(b"\r")
     if b"\n\n" in block or block[:1] in (b"", b"\n") or block[-1:] == b"\n":
@@ -255,7 +255,7 @@ def _full_lines(first: int, block: bytes) -> tuple[NDArray[np.int64], bytes]:
 
 
 def _structural_fault(block: bytes, width: int) -> _Fault | None:
-    """Return the first line with bytes that are no text, or another number of fields."""
+    """Return the first line with bytes that are not text or with a wrong number of fields."""
     if not block:
         return None
     faults = []
@@ -266,14 +266,14 @@ def _structural_fault(block: bytes, width: int) -> _Fault | None:
         row = int(np.searchsorted(feeds, odd))
         position = odd - (int(feeds[row - 1]) if row else -1)
         what = "a quotation mark" if block[odd] == ord('"') else f"byte 0x{block[odd]:02x}"
-        faults.append(_Fault(row, f"{what} at position {position}, want plain UTF-8 text"))
+        faults.append(_Fault(row, f"got {what} at position {position}, expected UTF-8 text without quotation marks"))
     commas = np.searchsorted(np.flatnonzero(codes == ord(",")), np.append(feeds, len(codes)))
     fields = np.diff(commas, prepend=0) + 1
     wrong = fields != width
     if wrong.any():
         row = int(np.argmax(wrong))
         hint = " (a truncated line?)" if fields[row] < width else ""
-        faults.append(_Fault(row, f"{fields[row]} fields, want {width}{hint}"))
+        faults.append(_Fault(row, f"got {fields[row]} fields, expected {width}{hint}"))
     return min(faults, key=lambda fault: fault.row, default=None)
 
 
@@ -292,7 +292,7 @@ def _split(block: bytes, table: TableSchema) -> pl.DataFrame:
     """Return the fields as strings, null where empty."""
     import polars as pl
 
-    # Behind a header, polars cannot take the first bytes of a block for those of a compressed file
+    # With a header, polars cannot mistake the first bytes of a block for those of a compressed file
     header = ",".join(table.names).encode() + b"\n"
     if not block:
         return pl.DataFrame(schema=dict.fromkeys(table.names, pl.String))
@@ -300,7 +300,7 @@ def _split(block: bytes, table: TableSchema) -> pl.DataFrame:
 
 
 def _convert(text: pl.Series, column: Column) -> tuple[pl.Series, _Fault | None]:
-    """Return the values of a column and the first one that is none."""
+    """Return the values of a column, and its first fault."""
     import polars as pl
 
     missing = _missing(text, column)
@@ -316,8 +316,8 @@ def _convert(text: pl.Series, column: Column) -> tuple[pl.Series, _Fault | None]
     faults = [] if missing is None else [missing]
     if wrong.any():
         row = int(np.argmax(wrong))
-        wanted = f"a {column.kind}{' between -1e15 and 1e15' if abs(numbers[row]) > LARGEST else ''}"
-        faults.append(_Fault(row, f"column {column.name}: got {shown(text[row])}, want {wanted}"))
+        wanted = f"a {column.kind}{' from -1e15 to 1e15' if abs(numbers[row]) > LARGEST else ''}"
+        faults.append(_Fault(row, f"column {column.name}: got {shown(text[row])}, expected {wanted}"))
     elif column.kind == "whole number":
         values = values.cast(pl.Int64)
     return values, min(faults, key=lambda fault: fault.row, default=None)
@@ -327,11 +327,11 @@ def _missing(text: pl.Series, column: Column) -> _Fault | None:
     if not column.required or not text.null_count():
         return None
     wanted = "text" if column.kind == "string" else f"a {column.kind}"
-    return _Fault(int(text.is_null().arg_true()[0]), f"column {column.name}: got '', want {wanted}")
+    return _Fault(int(text.is_null().arg_true()[0]), f"column {column.name}: got '', expected {wanted}")
 
 
 def _repair(values: pl.Series, column: Column, places: NDArray[np.int64], report: TableReport) -> pl.Series:
-    """Return the values with null for invalid ones; count these and those out of range."""
+    """Return the values with null for those that mean unknown; count these and those out of range."""
     import polars as pl
 
     if column.minimum is None or column.maximum is None:

@@ -1,17 +1,17 @@
-"""The machines of an Alibaba cluster trace, and what its tasks requested, in one form for all three traces.
+"""Machines of an Alibaba cluster trace, and the requests of its tasks, in the same form for all three traces.
 
 =================== =================== =================== ==================== ====================
 column              unit                ``machine_meta``    ``pai_machine_spec`` ``openb_node_list``
 =================== =================== =================== ==================== ====================
 ``machine_id``                          machine_id          machine              sn
-``model``           of the GPUs         (empty)             gpu_type, not "CPU"  model
+``model``           model of GPUs       (empty)             gpu_type, not "CPU"  model
 ``cpu``             cores               cpu_num             cap_cpu              cpu_milli / 1000
 ``memory``          GB                  (null)              cap_mem              memory_mib / 1024
-``memory_percent``  of the largest      mem_size            (null)               (null)
+``memory_percent``  % of the largest    mem_size            (null)               (null)
 ``gpu``             GPUs                0                   cap_gpu              gpu
 =================== =================== =================== ==================== ====================
 
-A GB is 1024 MiB. cluster-trace-v2018 states memory only as normalized to 100, hence the column of its own.
+A GB is 1,024 MiB. cluster-trace-v2018 states memory only as normalized to 100, so it has a separate column.
 
 ================== ======================= ======================= =======================================
 column             ``batch_task``          ``pai_task_table``      ``openb_pod_list``
@@ -29,10 +29,10 @@ column             ``batch_task``          ``pai_task_table``      ``openb_pod_l
 ``gpu_model``      (empty)                 gpu_type, not "CPU"     gpu_spec, several joined by ``|``
 ================== ======================= ======================= =======================================
 
-Times are in seconds, a GB is 1024 MiB, and amounts are for one instance. v2018 and v2020 do not tell when a task
-arrived, only when it began: its wait is missing from ``arrival_time``. (The submission times of v2020's jobs are in
-``pai_job_table``.) A duration is known if the task has ended, in v2018 and v2020 with the status Terminated or
-Failed, and not before it began; it is null for pods that were never scheduled.
+Times are in seconds, a GB is 1,024 MiB, and amounts are per instance. v2018 and v2020 state only when a task started,
+not when it arrived, so ``arrival_time`` omits its wait. (The submission times of v2020's jobs are in
+``pai_job_table``.) A duration is known if the task has ended (in v2018 and v2020, with the status Terminated or
+Failed) and its end is not before its start; it is null for pods that were never scheduled.
 """
 
 from __future__ import annotations
@@ -59,25 +59,25 @@ def machines(path: Pathish, table: str | None = None) -> pl.DataFrame:
     Parameters
     ----------
     path : str or path-like
-        A file of ``machine_meta``, ``pai_machine_spec`` or ``openb_node_list``.
+        File of ``machine_meta``, ``pai_machine_spec`` or ``openb_node_list``.
     table : {"machine_meta", "pai_machine_spec", "openb_node_list"}, optional
-        Which of them; by default the file name decides.
+        Name of the table (default: inferred from the file name).
 
     Returns
     -------
     polars.DataFrame
-        One row a machine, in the order of the file: ``machine_id`` and ``model`` (String; the model of its GPUs, empty
-        without GPUs or where unknown), ``cpu`` (cores), ``memory`` (GB) and ``memory_percent`` (Float64, null where
-        unknown), ``gpu`` (Int64). ``machine_meta`` has a row for each change of a machine's status: the first one in
-        the file counts.
+        One row per machine, in the order of the file: ``machine_id`` and ``model`` (String; the model of its GPUs,
+        empty without GPUs or where unknown), ``cpu`` (cores), ``memory`` (GB) and ``memory_percent`` (Float64, null
+        where unknown), ``gpu`` (Int64). ``machine_meta`` has a row per change of a machine's status; only the first row
+        of each machine is used.
 
     Raises
     ------
     WorkloadError
-        If the file does not fit the table, a machine of another table than ``machine_meta`` appears twice, or an
+        If the file does not fit the table, a machine occurs twice in a table other than ``machine_meta``, or an
         amount is negative.
     InvalidConfiguration
-        If the table is unknown or none of the three.
+        If the table is unknown or not one of the three.
     """
     import polars as pl
 
@@ -116,7 +116,7 @@ def machines(path: Pathish, table: str | None = None) -> pl.DataFrame:
     found = frame.select(**forms[name])
     twice = found["machine_id"].is_duplicated()
     if twice.any():
-        raise WorkloadError(f"{source}: machine_id {found['machine_id'].filter(twice)[0]!r} appears more than once")
+        raise WorkloadError(f"{source}: machine_id: got {found['machine_id'].filter(twice)[0]!r} more than once")
     _refuse_negative(source, found, "machine_id", ("cpu", "memory", "memory_percent", "gpu"))
     return found
 
@@ -127,24 +127,25 @@ def requests(path: Pathish, table: str | None = None) -> pl.DataFrame:
     Parameters
     ----------
     path : str or path-like
-        A file of ``batch_task``, ``pai_task_table`` or ``openb_pod_list``.
+        File of ``batch_task``, ``pai_task_table`` or ``openb_pod_list``.
     table : {"batch_task", "pai_task_table", "openb_pod_list"}, optional
-        Which of them; by default the file name decides.
+        Name of the table (default: inferred from the file name).
 
     Returns
     -------
     polars.DataFrame
-        One row a group of like instances of a task, in the order of the file: ``job_id``, ``task_name``, ``status``
-        and ``gpu_model`` (String; the last one is empty where any model will do), ``arrival_time`` and ``duration``
-        (s), ``instances`` (Int64), and for each instance ``cpu`` (cores), ``memory`` (GB), ``memory_percent`` and
-        ``gpu`` (GPUs, fractions allowed). Numbers are Float64 but for the instances, null where unknown.
+        One row per group of identical instances of a task, in the order of the file: ``job_id``, ``task_name``,
+        ``status`` and ``gpu_model`` (String; the last is empty if any model is acceptable), ``arrival_time`` and
+        ``duration`` (s), ``instances`` (Int64), and, per instance, ``cpu`` (cores), ``memory`` (GB),
+        ``memory_percent`` and ``gpu`` (GPUs, fractions allowed). Numbers other than instances are Float64, null where
+        unknown.
 
     Raises
     ------
     WorkloadError
         If the file does not fit the table or an amount is negative.
     InvalidConfiguration
-        If the table is unknown or none of the three.
+        If the table is unknown or not one of the three.
     """
     import polars as pl
 
@@ -199,17 +200,17 @@ def requests(path: Pathish, table: str | None = None) -> pl.DataFrame:
 
 
 def _between(start: str, end: str, known: pl.Expr) -> pl.Expr:
-    """Return the time between two columns, null where it is not known or negative."""
+    """Return the time between two columns, null where unknown or negative."""
     import polars as pl
 
     return pl.when(known & (pl.col(end) >= pl.col(start))).then(pl.col(end) - pl.col(start))
 
 
 def _refuse_negative(source: str, frame: pl.DataFrame, identity: str, columns: tuple[str, ...]) -> None:
-    """Raise for the first negative amount of the first such column; null is none."""
+    """Raise for the first negative amount of the first column that has one; null is not negative."""
     for column in columns:
         wrong = (frame[column] < 0).fill_null(False)
         if wrong.any():
             row = int(wrong.arg_true()[0])
             amount = frame[column][row]
-            raise WorkloadError(f"{source}: {identity} {frame[identity][row]!r}: {column} is {amount}, want at least 0")
+            raise WorkloadError(f"{source}: {identity} {frame[identity][row]!r}: {column}: got {amount}, expected >= 0")

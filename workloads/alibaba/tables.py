@@ -1,4 +1,4 @@
-"""The tables of the Alibaba cluster traces, and which of them a file holds.
+"""Schemas of the tables of the Alibaba cluster traces, and the table of a file.
 
 ============================ ==================================================================
 trace                        tables
@@ -11,9 +11,9 @@ trace                        tables
 ``cluster-trace-gpu-v2023``  ``openb_node_list``, ``openb_pod_list``
 ============================ ==================================================================
 
-Names and units are those of the traces' own descriptions, misspelled ones included (``mkpi``). These do not say which
-columns may be empty. In v2018 and v2020 only those are required here that tell what a row is about; in v2023, and in
-``pai_machine_spec``, those are that have a value in every row of the published files.
+Names and units are those of the traces' own descriptions, including misspelled ones (``mkpi``). The descriptions do not
+state which columns may be empty. In v2018 and v2020, we require only the columns that identify a row; in v2023 and in
+``pai_machine_spec``, we require the columns that have a value in every row of the published files.
 
 Source: the descriptions and header files in https://github.com/alibaba/clusterdata, folders cluster-trace-v2018,
 cluster-trace-gpu-v2020 and cluster-trace-gpu-v2023.
@@ -40,22 +40,22 @@ Kind = Literal["string", "whole number", "number"]
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table.
+    """Column of a table.
 
     Parameters
     ----------
     name : str
-        As in the source.
+        Name as in the source.
     kind : {"string", "whole number", "number"}
-        What a field holds.
+        Type of the fields.
     required : bool
-        Whether a field must not be empty.
+        Whether fields must not be empty.
     unit : str
-        Of a number, as the source states it; empty where it states none.
+        Unit of a number as stated in the source; empty if it states none.
     minimum, maximum : float or None
-        The range that the source states.
+        Range as stated in the source.
     invalid : tuple of float
-        Numbers that the source writes in place of an unknown one; they are read as null.
+        Numbers that mean an unknown value in the source; they are read as null.
     """
 
     name: str
@@ -69,18 +69,18 @@ class Column:
 
 @dataclass(frozen=True)
 class TableSchema:
-    """A table of a trace.
+    """Table of a trace.
 
     Parameters
     ----------
     name : str
-        Name of the table, with which the names of its files begin.
+        Name of the table; the names of its files begin with it.
     trace : str
-        The trace it belongs to.
+        Name of the trace.
     columns : tuple of Column
-        In the order of the file.
+        Columns in the order of the file.
     header : bool
-        Whether the published file begins with a line of column names.
+        Whether the published file begins with a header line.
     """
 
     name: str
@@ -90,7 +90,7 @@ class TableSchema:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the columns, in the order of the file."""
+        """Names of the columns, in the order of the file."""
         return tuple(column.name for column in self.columns)
 
 
@@ -243,7 +243,7 @@ _V2023: dict[str, tuple[Columns, ...]] = {
 
 _TRACES = (("cluster-trace-v2018", _V2018), ("cluster-trace-gpu-v2020", _V2020), ("cluster-trace-gpu-v2023", _V2023))
 
-#: Every table by its name.
+#: All tables by name.
 TABLES: Mapping[str, TableSchema] = MappingProxyType(
     {
         name: TableSchema(name, trace, sum(columns, ()), header=trace == "cluster-trace-gpu-v2023")
@@ -254,37 +254,37 @@ TABLES: Mapping[str, TableSchema] = MappingProxyType(
 
 
 def find_table(path: Pathish, table: str | None = None, among: Iterable[str] = tuple(TABLES)) -> TableSchema:
-    """Return the schema of the table that a file holds.
+    """Return the schema of a file's table.
 
     Parameters
     ----------
     path : str or path-like
-        The file; its name decides where `table` is None: it must begin with that of a table
-        (``openb_pod_list_default.csv`` holds an ``openb_pod_list``).
+        File of the table. If `table` is None, the file name must begin with the name of a table:
+        ``openb_pod_list_default.csv`` holds an ``openb_pod_list``.
     table : str, optional
         Name of the table.
     among : iterable of str
-        The tables that the caller can use.
+        Names of the tables that the caller can use.
 
     Returns
     -------
     TableSchema
-        One of `TABLES`.
+        Schema, one of `TABLES`.
 
     Raises
     ------
     InvalidConfiguration
-        If the name is unknown, or none of `among`.
+        If the name is unknown or not in `among`.
     """
     usable = tuple(among)
     if table is None:
         file_name = PurePath(os.fspath(path)).name
         found = next((name for name in TABLES if re.match(rf"{name}(?![A-Za-z0-9])", file_name)), None)
-        said = f"{os.fspath(path)}: the file name does not say which table it holds"
+        said = f"{os.fspath(path)}: the file name does not begin with that of a table"
         table = found
-        wrong = said if found is None else f"{os.fspath(path)}: holds the table {found}"
+        wrong = said if found is None else f"{os.fspath(path)}: got the table {found}"
     else:
-        wrong = f"table is {table!r}"
+        wrong = f"table: got {table!r}"
     if table not in usable:
-        raise InvalidConfiguration(f"{wrong}, want table to be one of {', '.join(usable)}")
+        raise InvalidConfiguration(f"{wrong}, expected table to be one of {', '.join(usable)}")
     return TABLES[table]

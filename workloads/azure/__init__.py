@@ -1,8 +1,8 @@
 """Virtual machines of Azure's public traces: the packing trace of 2020, and a slice of the trace of 2017.
 
-`desim.workloads.azure.packing` reads the first, a large SQLite file, `desim.workloads.azure.vm_2017` the second, a few
-small text files. Both give `VirtualMachine`, in the order of their starts. What `on_demand` keeps of them is the load
-that deferrable jobs have to leave room for; `deferrable_jobs` makes such jobs of others.
+`desim.workloads.azure.packing` reads the trace of 2020, a large SQLite file; `desim.workloads.azure.vm_2017` reads the
+slice of 2017, a few small text files. Both return `VirtualMachine` objects in order of start time. `on_demand` selects
+those that form the load above which deferrable jobs run; `deferrable_jobs` turns others into deferrable jobs.
 """
 
 from __future__ import annotations

@@ -1,17 +1,17 @@
-"""The Azure Traces for Packing 2020: 5.6 million virtual machines of one zone in 14 days.
+"""The Azure Traces for Packing 2020: 5.6 million virtual machines of one zone over 14 days.
 
-The trace is one SQLite file, ``packing_trace_zone_a_v1.sqlite``, with two tables. ``vm`` has a row for each virtual
+The trace is one SQLite file, ``packing_trace_zone_a_v1.sqlite``, with two tables. ``vm`` has a row per virtual
 machine: ``vmId``, ``tenantId``, ``vmTypeId``, ``priority`` (0 is high; 1 is low: it may be evicted), ``starttime`` and
-``endtime`` in days since the collection began. ``vmType`` has a row for each VM type and each machine type that can
-host it, with the fractions ``core`` and ``memory`` of such a machine. Nothing tells how many cores a machine has.
+``endtime`` in days since the collection began. ``vmType`` has a row per VM type and machine type that can
+host it, with the fractions ``core`` and ``memory`` of such a machine. The number of cores per machine is not stated.
 
-Virtual machines are read in the order of their starts; SQLite sorts them (in temporary files, a few hundred megabytes
-for the whole trace), and no more than one is in memory. What is odd about them is repaired or dropped, and counted in a
-`VmReport`; what its reasons mean stands in `VmReason`:
+Virtual machines are read in order of start. SQLite sorts them (in temporary files, a few hundred megabytes
+for the whole trace), and only one at a time is in memory. Irregular rows are repaired or dropped, and counted in a
+`VmReport`; `VmReason` explains the reasons:
 
-* those that were there when the collection began have a negative start, and get the beginning instead;
-* a few thousand have a start about 7,157 days before that, which cannot be one (Azure was ten years old): unknown;
-* an ``endtime`` that is NULL means that they were still there 90 days after the beginning, the last that is known;
+* Virtual machines that started before the collection have a negative start, which is moved to the beginning.
+* A few thousand have a start about 7,157 days earlier, which is impossible (Azure was ten years old) and thus unknown.
+* An ``endtime`` of NULL means that they still ran 90 days after the beginning, the last known time.
 * VM types without a row in ``vmType`` have no size.
 
 Reference: O. Hadary et al., "Protean: VM allocation service at scale", OSDI 2020;
@@ -38,12 +38,12 @@ from desim.workloads.files import Pathish
 
 __all__ = ["DAYS", "LAST_DAY", "VmStream", "read_vms"]
 
-#: The collection, in days.
+#: First and last day of the collection.
 DAYS = (0.0, 14.0)
-#: Ends are known up to this day.
+#: Last day with known ends.
 LAST_DAY = 90.0
 
-#: Azure opened ten years before the collection: an earlier start is none.
+#: First day of Azure, ten years before the collection: earlier starts are invalid.
 _EARLIEST_DAY = -3650.0
 _SECONDS = 86_400.0
 
@@ -52,7 +52,7 @@ _COLUMNS = {
     "vm": ("vmId", "tenantId", "vmTypeId", "priority", "starttime", "endtime"),
     "vmType": ("vmTypeId", "machineId", "core", "memory"),
 }
-#: Identifiers pass through arrays of floats, which hold whole numbers exactly up to here.
+#: Largest id: ids pass through arrays of floats, which are exact only for integers up to this one.
 _LARGEST_ID = 2**53
 
 AliveBefore = Literal["clip", "drop"]
@@ -60,17 +60,17 @@ Size = tuple[float, float]
 
 
 class VmStream:
-    """The virtual machines of a packing trace in the order of their starts; every iteration reads anew.
+    """Iterable over the virtual machines of a packing trace in order of start; each iteration reads the file again.
 
     Parameters
     ----------
     path, days, slot_seconds, priority, machine, alive_before : path, tuple, float, object, object, bool
-        As `read_vms` says, which makes it.
+        Arguments of `read_vms`, which creates the object.
 
     Attributes
     ----------
     report : VmReport
-        The books of the latest iteration, complete when it has ended.
+        Counts of the latest iteration, complete when it ends.
     """
 
     def __init__(
@@ -85,9 +85,9 @@ class VmStream:
     ) -> None:
         first, last = (finite(f"days[{at}]", day, least=0) for at, day in enumerate(days))
         if not first < last:
-            raise InvalidConfiguration(f"days is {days!r}, want a first day before the last")
+            raise InvalidConfiguration(f"days: got {days!r}, expected a first day before the last")
         if priority is not None and (not isinstance(priority, int | np.integer) or isinstance(priority, bool)):
-            raise InvalidConfiguration(f"priority is {priority!r}, want a whole number (0 high, 1 low) or None")
+            raise InvalidConfiguration(f"priority: got {priority!r}, expected an integer (0 high, 1 low) or None")
         one_of("alive_before", alive_before, get_args(AliveBefore))
         self.path = path
         self.report = VmReport()
@@ -103,7 +103,7 @@ class VmStream:
             pass
 
     def __iter__(self) -> Iterator[VirtualMachine]:
-        """Read the file from its start."""
+        """Iterate over the virtual machines, from the start of the file."""
         self.report = report = VmReport()
         with _open(self.path) as file:
             sizes = self._sizes(file, report)
@@ -118,11 +118,11 @@ class VmStream:
         if not report.vms:
             found = report.summary()
             raise WorkloadError(
-                f"{os.fspath(self.path)}: holds no usable virtual machine{f' ({found})' if found else ''}"
+                f"{os.fspath(self.path)}: no usable virtual machine{f'; dropped: {found}' if found else ''}"
             )
 
     def _sizes(self, file: _File, report: VmReport) -> dict[int, Size]:
-        """Return cores and memory of every VM type: the largest fractions of the machine types that can host it."""
+        """Return cores and memory of every VM type: the largest fractions over the machine types that can host it."""
         hosts: dict[int, dict[int, Size]] = {}
         for row in file.types():
             if row.core is None or row.memory is None or not 0 < row.core <= 1 or not 0 <= row.memory <= 1:
@@ -140,7 +140,7 @@ class VmStream:
         return sizes
 
     def _machine_of(self, row: _VmRow, sizes: dict[int, Size], report: VmReport) -> VirtualMachine | None:
-        """Return a virtual machine, or None and count why there is none."""
+        """Return the virtual machine of a row, or None if it is dropped; count the reasons."""
         reason = self._fault(row, sizes)
         if reason is not None:
             report.add(reason, [row.vm_id])
@@ -165,7 +165,7 @@ class VmStream:
         )
 
     def _fault(self, row: _VmRow, sizes: dict[int, Size]) -> VmReason | None:
-        """Return why a row is to be dropped; the order of the questions is that of the reasons."""
+        """Return the reason why a row is dropped, or None; the first that applies, in the order of VmReason."""
         start, end = row.start, LAST_DAY if row.end is None else row.end
         if start is None or start < _EARLIEST_DAY:
             return VmReason.UNKNOWN_START
@@ -189,37 +189,37 @@ def read_vms(
     memory_per_machine: float = 1.0,
     alive_before: AliveBefore = "clip",
 ) -> VmStream:
-    """Open a packing trace whose virtual machines are read while they are used.
+    """Open a packing trace whose virtual machines are read one by one while they are used.
 
     Parameters
     ----------
     path : str or path-like
-        The SQLite file.
+        SQLite file of the trace.
     days : tuple of two floats
-        The first and the last moment that are read, in days since the collection began; slots count from the first.
+        Beginning and end of the period to read, in days since the collection began; slots count from its beginning.
     slot_seconds : float
         Length of a slot in seconds.
     priority : int, optional
-        Keep only those of this priority, 0 (high) or 1 (low).
+        Priority to keep, 0 (high) or 1 (low). By default, both are kept.
     cores_per_machine : float
-        Cores of a machine, by which the fractions of `vmType` are multiplied, the largest if several machine types can
-        host a VM type. By default 48: the smallest VM types take 1/48 of machine
+        Cores of a machine, by which the fractions of `vmType` are multiplied; the largest fraction counts if several
+        machine types can host a VM type. The default is 48, because the smallest VM types take 1/48 of machine
         type 0.
     memory_per_machine : float
-        Memory of a machine, in any unit. By default the memory is in machines.
+        Memory of a machine, in any unit. With the default, memory is measured in machines.
     alive_before : {"clip", "drop"}
-        Let those that were there before the first moment begin then, or leave them out.
+        Treatment of virtual machines that started before the period: move their start to its beginning, or drop them.
 
     Returns
     -------
     VmStream
-        To iterate over, any number of times; virtual machines in the order of their starts.
+        Iterable over the virtual machines in order of start, any number of times.
 
     Raises
     ------
     WorkloadError
-        At once, if the file cannot be read, is no SQLite file or lacks a table or column; while iterating, for a value
-        that is no number, naming table, row and column, and at the end if there was no usable virtual machine.
+        Immediately, if the file cannot be read, is not an SQLite file or lacks a table or column; while iterating, for
+        a value that is not a number, naming table, row and column; and at the end, if no virtual machine was usable.
     InvalidConfiguration
         If an option is out of range.
     """
@@ -234,7 +234,7 @@ def read_vms(
 
 
 class _VmRow(NamedTuple):
-    """A row of ``vm``, times in days, None where NULL."""
+    """Row of ``vm``; times in days, None for NULL."""
 
     vm_id: int
     tenant_id: int | None
@@ -245,7 +245,7 @@ class _VmRow(NamedTuple):
 
 
 class _TypeRow(NamedTuple):
-    """A row of ``vmType``, fractions of a machine, None where NULL."""
+    """Row of ``vmType``; fractions of a machine, None for NULL."""
 
     type_id: int
     machine_id: int
@@ -255,7 +255,7 @@ class _TypeRow(NamedTuple):
 
 @contextmanager
 def _open(path: Pathish) -> Iterator[_File]:
-    """Open a packing trace, whose tables and columns are there; it is not written to."""
+    """Open a packing trace for reading, and check its tables and columns."""
     source = os.fspath(path)
     try:
         with Path(path).open("rb") as plain:
@@ -266,10 +266,10 @@ def _open(path: Pathish) -> Iterator[_File]:
         raise WorkloadError(f"{source!r}: cannot be read: {error}") from error
     if head != _MAGIC:
         packed = head.startswith((b"PK", b"\x1f\x8b"))
-        raise WorkloadError(f"{source}: is not an SQLite file{', but packed: unpack it' if packed else ''}")
+        raise WorkloadError(f"{source}: is not an SQLite file{', but compressed: unpack it' if packed else ''}")
     try:
         with closing(sqlite3.connect(f"{Path(path).resolve().as_uri()}?mode=ro", uri=True)) as connection:
-            # Millions of rows are sorted: in files beyond a few megabytes
+            # Sorting millions of rows needs files, beyond a few megabytes
             connection.execute("PRAGMA temp_store = FILE")
             connection.execute("PRAGMA cache_size = -32768")
             file = _File(source, connection)
@@ -280,14 +280,14 @@ def _open(path: Pathish) -> Iterator[_File]:
 
 
 class _File:
-    """An open packing trace."""
+    """Open packing trace."""
 
     def __init__(self, source: str, connection: sqlite3.Connection) -> None:
         self.source = source
         self._connection = connection
 
     def check(self) -> None:
-        """Raise WorkloadError unless the tables and columns are there."""
+        """Raise WorkloadError unless all tables and columns exist."""
         for table, columns in _COLUMNS.items():
             found = {str(row[1]).lower() for row in self._connection.execute(f'PRAGMA table_info("{table}")')}
             if not found:
@@ -308,11 +308,11 @@ class _File:
             )
 
     def vms(self) -> Iterator[_VmRow]:
-        """Yield the rows of ``vm`` in the order of their starts, those of one start by identifier.
+        """Yield the rows of ``vm`` in order of start; ties are in order of id.
 
         SQLite sorts them, on disk if they are many.
         """
-        # As numbers, whatever the column was declared as; what is no number sorts as 0 and is refused when it comes
+        # Sort as numbers, whatever the declared type; text sorts as 0 and is refused when it is read
         for row in self._rows("vm", "ORDER BY CAST(starttime AS REAL), CAST(vmId AS INTEGER)"):
             vm_id, tenant_id, type_id, priority, start, end = row
             yield _VmRow(
@@ -329,7 +329,7 @@ class _File:
         return iter(self._connection.execute(f'SELECT {columns} FROM "{table}" {order}'))
 
     def _number(self, table: str, column: str, row: tuple[Any, ...], value: object) -> float | None:
-        """Return a number, None for NULL and for the empty text that an imported NULL becomes."""
+        """Return a value as a number, None for NULL or for empty text, which an imported NULL becomes."""
         if type(value) is float and math.isfinite(value):
             return value
         if value is None or value == "":
@@ -347,12 +347,12 @@ class _File:
             return value
         number = self._number(table, column, row, value)
         if number is None or number != math.floor(number) or abs(number) > _LARGEST_ID:
-            raise self._error(table, column, row, value, "a whole number")
+            raise self._error(table, column, row, value, "an integer")
         return int(number)
 
     def _error(self, table: str, column: str, row: tuple[Any, ...], value: object, wanted: str) -> WorkloadError:
         key = _COLUMNS[table][0]
         got = "NULL" if value is None else shown(value)
         return WorkloadError(
-            f"{self.source}: table {table}: {key} {row[0]!r}: column {column}: got {got}, want {wanted}"
+            f"{self.source}: table {table}: {key} {row[0]!r}: column {column}: got {got}, expected {wanted}"
         )

@@ -1,13 +1,13 @@
-"""A slice of Azure's trace of 2017: 259,159 virtual machines that were started within 3.47 days.
+"""A slice of Azure's trace of 2017: 259,159 virtual machines started within 3.47 days.
 
-The trace (AzurePublicDatasetV1) tells when virtual machines were there, in readings 5 minutes apart. In the processed
-form read here, two files have a line for each reading, ``TIME SEQUENCE``: one has the flavors of the virtual machines
-that were started, a letter each, the other how long they lasted, in the same order. Items end with a comma, and batches
-(what one tenant started within 5 minutes) with ``|``. Two maps tell cores and memory of a flavor, and the bin of a
-duration. ``U13`` ended, after a duration of bin 13; ``C13`` was still there at the end of the trace, after such a time.
+The trace (AzurePublicDatasetV1) records in readings, 5 minutes apart, which virtual machines existed. In the processed
+form read here, two files have one line per reading, ``TIME SEQUENCE``: one has the flavors of the virtual machines
+started then, one letter each, the other their durations, in the same order. Items end with a comma, and batches
+(requests of one tenant within 5 minutes) with ``|``. Two maps give the cores and memory of a flavor, and the bin of a
+duration. ``U13`` ended after a duration of bin 13; ``C13`` still ran at the end of the trace, after such a duration.
 
-A virtual machine starts with its reading. A bin of several readings stands for one of them, see `read_vms`. All have
-priority 0, and the number of their batch, from 0, in place of the tenant, whom the files do not tell.
+A virtual machine starts at its reading. A bin of several readings is replaced by one duration, see `read_vms`. All
+have priority 0. The tenant is not in the files; its place takes the number of the batch, from 0.
 
 References: E. Cortez et al., "Resource Central: understanding and predicting workloads for improved resource management
 in large cloud platforms", SOSP 2017; https://github.com/Azure/AzurePublicDataset (CC BY 4.0). The processed form is
@@ -34,7 +34,7 @@ from desim.workloads.streams import seed_sequence
 
 __all__ = ["READING_SECONDS", "VmStream2017", "read_vms"]
 
-#: Time between two readings.
+#: Time between two readings, in seconds.
 READING_SECONDS = 300
 
 Within = Literal["low", "middle", "high", "uniform"]
@@ -46,19 +46,19 @@ _DURATION = re.compile(r"([UC])([0-9]{1,6})\Z")
 
 
 class VmStream2017:
-    """The virtual machines of the slice in the order of their starts; every iteration gives the same ones anew.
+    """Iterable over the virtual machines of the slice in order of start; every iteration gives the same ones.
 
     Parameters
     ----------
     directory, slot_seconds, within, seed : path, float, str, int or Generator
-        As `read_vms` says, which makes it.
+        Arguments of `read_vms`, which creates the object.
 
     Attributes
     ----------
     report : VmReport
-        The books of the latest iteration, complete when it has ended.
+        Counts of the latest iteration, complete when it ends.
     first_time, end_time : int
-        Beginning and end of the slice in the seconds of the files.
+        Beginning and end of the slice, in seconds of the files' clock.
     """
 
     def __init__(self, directory: Pathish, slot_seconds: float, within: Within, seed: int | Generator) -> None:
@@ -72,7 +72,7 @@ class VmStream2017:
         pair = _PairedFiles(folder, _read_flavors(folder / _FLAVOR_MAP), self._bins)
         self._lines = list(pair.lines())
         if not self._lines:
-            raise WorkloadError(f"{folder / _FLAVORS}: holds no line")
+            raise WorkloadError(f"{folder / _FLAVORS}: got no line, expected at least one")
         self.first_time = self._lines[0].time
         self.end_time = self._lines[-1].time + READING_SECONDS
         for line in self._lines:
@@ -84,7 +84,7 @@ class VmStream2017:
         return (self.end_time - self.first_time) / self._slot_seconds
 
     def __iter__(self) -> Iterator[VirtualMachine]:
-        """Yield them from the first on."""
+        """Iterate over the virtual machines, from the first."""
         self.report = report = VmReport(unit="line")
         rng = default_rng(self._entropy)
         for line in self._lines:
@@ -111,7 +111,7 @@ class VmStream2017:
                 report.batches += 1
 
     def _duration(self, durations: _Bin, line: _Line, uniform: float, report: VmReport) -> float:
-        """Return how long a virtual machine lasted that ended, in seconds."""
+        """Return the duration of a virtual machine that ended, in seconds."""
         if durations.high == 0:
             report.add(VmReason.ZERO_DURATION, [line.number])
             return READING_SECONDS / 2
@@ -121,7 +121,7 @@ class VmStream2017:
         return {"low": low, "middle": (low + high) / 2, "high": high}[self._within]
 
     def _check_ends(self, line: _Line) -> None:
-        """Raise unless those that ended could have, and the others have been seen until the end."""
+        """Raise unless the durations fit the trace: ends within it, and other machines observed until its end."""
         left = self.end_time - line.time
         for index, batch in enumerate(line.batches, 1):
             for item in batch:
@@ -129,8 +129,8 @@ class VmStream2017:
                 if (low > left) if item.ended else not (low <= left <= high):
                     code = f"{'U' if item.ended else 'C'}{item.bin}"
                     raise WorkloadError(
-                        f"{self._durations_file}: line {line.number}: batch {index}: {code} stands for {low} to {high} "
-                        f"s, but the trace ends {left} s later"
+                        f"{self._durations_file}: line {line.number}: batch {index}: got {code}, {low} to {high} s, "
+                        f"expected a duration that fits the trace, which ends {left} s later"
                     )
 
 
@@ -141,32 +141,32 @@ def read_vms(
     within: Within = "middle",
     seed: int | Generator = 0,
 ) -> VmStream2017:
-    """Read the slice.
+    """Read the slice of 2017.
 
     Parameters
     ----------
     directory : str or path-like
-        Where the four files are, plain or gzip, by the names under which they were published.
+        Directory of the four files, plain or gzip, with their published names.
     slot_seconds : float
         Length of a slot in seconds. Slots count from the first reading.
     within : {"low", "middle", "high", "uniform"}
-        The duration that a bin of several readings stands for: its shortest, its middle, its longest, or any of its
-        readings with equal probability. None goes beyond the end of the trace. A duration of 0, which is less than 5
-        minutes, is taken as half of that.
+        Duration used for a bin of several readings: its shortest, middle or longest, or any of its
+        readings with equal probability. It never extends beyond the end of the trace. A duration of 0, which means
+        less than 5 minutes, is replaced by 2.5 minutes.
     seed : int or numpy.random.Generator
-        For ``within="uniform"``. From a generator, four numbers are drawn at once.
+        Seed for ``within="uniform"``; from a generator, four numbers are sampled at once.
 
     Returns
     -------
     VmStream2017
-        To iterate over, any number of times. Those that were still there at the end of the trace end then, and are
-        counted in its ``report``.
+        Iterable over the virtual machines, any number of times. Those that still ran at the end of the trace end
+        then, and are counted in its ``report``.
 
     Raises
     ------
     WorkloadError
-        If a file cannot be read or does not fit its format, if the two files do not agree in every batch, or if a
-        duration does not fit into the trace; the message names file and line.
+        If a file cannot be read or does not fit its format, if the two files differ in a batch, or if a
+        duration does not fit the trace; the message names file and line.
     InvalidConfiguration
         If an option is out of range.
     """
@@ -174,14 +174,14 @@ def read_vms(
 
 
 class _Flavor(NamedTuple):
-    """The size of a virtual machine.
+    """Size of a virtual machine.
 
     Attributes
     ----------
     cores : float
-        Cores.
+        Number of cores.
     memory : float
-        GB.
+        Memory in GB.
     """
 
     cores: float
@@ -189,12 +189,12 @@ class _Flavor(NamedTuple):
 
 
 class _Bin(NamedTuple):
-    """The durations that one bin stands for, in seconds, both included.
+    """Range of durations of a bin, in seconds.
 
     Attributes
     ----------
     low, high : int
-        The shortest and the longest.
+        Shortest and longest duration, both included.
     """
 
     low: int
@@ -202,27 +202,29 @@ class _Bin(NamedTuple):
 
 
 def _numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the lines of a file that are not blank, with their numbers, from 1."""
+    """Yield the nonblank lines of a file with their numbers, from 1."""
     for place, line in enumerate(read_bytes(path).split(b"\n"), 1):
         try:
             text = line.decode("ascii").strip()
         except UnicodeDecodeError as error:
-            raise WorkloadError(f"{path}: line {place}: byte 0x{line[error.start]:02x}, want plain text") from error
+            raise WorkloadError(
+                f"{path}: line {place}: got byte 0x{line[error.start]:02x}, expected ASCII text"
+            ) from error
         if text:
             yield place, text
 
 
 def _read_flavors(path: Path) -> dict[str, _Flavor]:
-    """Return the sizes by their letters, from lines such as ``1,0.75 a``."""
+    """Return the sizes of the flavors by letter, from lines such as ``1,0.75 a``."""
     flavors: dict[str, _Flavor] = {}
     for place, text in _numbered_lines(path):
         size, _, letter = text.partition(" ")
         parts = size.split(",")
         if len(parts) != 2 or not letter or letter in flavors or set(letter) & set(" ,|"):
-            raise WorkloadError(f"{path}: line {place}: got {shown(text)}, want CORES,GIGABYTES and a new letter")
+            raise WorkloadError(f"{path}: line {place}: got {shown(text)}, expected CORES,GIGABYTES and a new letter")
         flavors[letter] = _Flavor(*(_amount(path, place, part) for part in parts))
     if not flavors:
-        raise WorkloadError(f"{path}: holds no flavor")
+        raise WorkloadError(f"{path}: got no flavor, expected at least one")
     return flavors
 
 
@@ -232,42 +234,42 @@ def _amount(path: Path, place: int, text: str) -> float:
     except ValueError:
         value = math.nan
     if not 0 < value < math.inf:
-        raise WorkloadError(f"{path}: line {place}: got {shown(text)}, want a number above 0")
+        raise WorkloadError(f"{path}: line {place}: got {shown(text)}, expected a number > 0")
     return value
 
 
 def _read_bins(path: Path) -> dict[int, _Bin]:
-    """Return the durations of every bin by its number, from lines such as ``4200 13``."""
+    """Return the durations of every bin by number, from lines such as ``4200 13``."""
     bins: dict[int, _Bin] = {}
     latest = (-1, -1)
     for place, text in _numbered_lines(path):
         fields = text.split()
         if len(fields) != 2 or not all(field.isdecimal() and len(field) < 16 for field in fields):
-            raise WorkloadError(f"{path}: line {place}: got {shown(text)}, want SECONDS and a bin")
+            raise WorkloadError(f"{path}: line {place}: got {shown(text)}, expected SECONDS and a bin")
         seconds, index = map(int, fields)
         if seconds <= latest[0] or index not in (latest[1], latest[1] + 1):
             raise WorkloadError(
-                f"{path}: line {place}: {seconds} s in bin {index} follows {latest[0]} s in bin {latest[1]}, want "
-                f"ascending seconds, and bins without gaps"
+                f"{path}: line {place}: got {seconds} s in bin {index} after {latest[0]} s in bin {latest[1]}, "
+                f"expected ascending seconds, and bins without gaps"
             )
         bins[index] = _Bin(bins[index].low if index in bins else seconds, seconds)
         latest = (seconds, index)
     if not bins:
-        raise WorkloadError(f"{path}: holds no duration")
+        raise WorkloadError(f"{path}: got no duration, expected at least one")
     return bins
 
 
 class _Item(NamedTuple):
-    """A virtual machine of a batch.
+    """Virtual machine of a batch.
 
     Attributes
     ----------
     flavor : Flavor
-        Its size.
+        Size of the virtual machine.
     ended : bool
-        Whether it ended before the trace did.
+        Whether it ended before the end of the trace.
     bin : int
-        Bin of its duration, or of how long it has been seen.
+        Bin of its duration, or of its age at the end of the trace.
     """
 
     flavor: _Flavor
@@ -280,7 +282,7 @@ _Numbered = tuple[int, str]
 
 
 class _Line(NamedTuple):
-    """What was started within one interval.
+    """Virtual machines started within one interval.
 
     Attributes
     ----------
@@ -289,7 +291,7 @@ class _Line(NamedTuple):
     time : int
         Beginning of the interval, in seconds.
     batches : list of list of _Item
-        The batches.
+        Batches of virtual machines.
     """
 
     number: int
@@ -298,7 +300,7 @@ class _Line(NamedTuple):
 
 
 class _PairedFiles:
-    """The file of flavors and the file of durations, read side by side."""
+    """The file of flavors and the file of durations, read in parallel."""
 
     def __init__(self, folder: Path, flavors: dict[str, _Flavor], bins: dict[int, _Bin]) -> None:
         self._files = folder / _FLAVORS, folder / _DURATIONS
@@ -307,7 +309,7 @@ class _PairedFiles:
         self._items: dict[tuple[str, str], _Item] = {}
 
     def lines(self) -> Iterator[_Line]:
-        """Yield the lines at ascending times; both files must tell of the same batches."""
+        """Yield the lines in ascending order of time; both files must have the same batches."""
         latest = -1
         pairs = zip_longest(*map(_numbered_lines, self._files))
         for of_flavors, of_durations in pairs:
@@ -320,9 +322,9 @@ class _PairedFiles:
             time, letters = _batches(where[0], of_flavors[1])
             other, codes = _batches(where[1], of_durations[1])
             if time <= latest:
-                raise WorkloadError(f"{where[0]}: the time is {time}, not after {latest}, that of the line before it")
+                raise WorkloadError(f"{where[0]}: time: got {time}, expected more than {latest} of the previous line")
             if other != time:
-                raise WorkloadError(f"{where[1]}: the time is {other}, but {time} in {where[0]}")
+                raise WorkloadError(f"{where[1]}: time: got {other}, expected {time} as in {where[0]}")
             latest = time
             yield _Line(of_durations[0], time, self._paired(where, letters, codes))
 
@@ -330,29 +332,33 @@ class _PairedFiles:
         longer, found = (self._files[0], of_flavors) if of_flavors else (self._files[1], of_durations)
         shorter = self._files[1] if of_flavors else self._files[0]
         place = found[0] if found else 0
-        return WorkloadError(f"{longer}: line {place}: {shorter} ends before it, want as many lines in both")
+        return WorkloadError(f"{longer}: line {place}: {shorter} ends before it, expected equally many lines in both")
 
     def _paired(self, where: tuple[str, str], letters: list[list[str]], codes: list[list[str]]) -> list[_Batch]:
         if len(letters) != len(codes):
-            raise WorkloadError(f"{where[1]}: {len(codes)} batches, but {len(letters)} in {where[0]}")
+            raise WorkloadError(f"{where[1]}: got {len(codes)} batches, expected {len(letters)} as in {where[0]}")
         batches = []
         for index, (sizes, ends) in enumerate(zip(letters, codes, strict=True), 1):
             if len(sizes) != len(ends):
-                raise WorkloadError(f"{where[1]}: {len(ends)} items in batch {index}, but {len(sizes)} in {where[0]}")
+                raise WorkloadError(
+                    f"{where[1]}: batch {index}: got {len(ends)} items, expected {len(sizes)} as in {where[0]}"
+                )
             batches.append([self._item(where, pair) for pair in zip(sizes, ends, strict=True)])
         return batches
 
     def _item(self, where: tuple[str, str], pair: tuple[str, str]) -> _Item:
-        """Return what a letter and a code stand for; there are few of them, and each is made once."""
+        """Return the item of a letter and a code; there are few pairs, so items are cached."""
         known = self._items.get(pair)
         if known is None:
             letter, code = pair
             if letter not in self._flavors:
-                raise WorkloadError(f"{where[0]}: got {shown(letter)}, want a flavor: one of {' '.join(self._flavors)}")
+                raise WorkloadError(
+                    f"{where[0]}: got {shown(letter)}, expected a flavor: one of {' '.join(self._flavors)}"
+                )
             match = _DURATION.match(code)
             if match is None or int(match[2]) not in self._bins:
-                wanted = f"U or C and a bin between 0 and {max(self._bins)}"
-                raise WorkloadError(f"{where[1]}: got {shown(code)}, want {wanted}")
+                wanted = f"U or C and a bin from 0 to {max(self._bins)}"
+                raise WorkloadError(f"{where[1]}: got {shown(code)}, expected {wanted}")
             known = self._items[pair] = _Item(self._flavors[letter], match[1] == "U", int(match[2]))
         return known
 
@@ -361,7 +367,7 @@ def _batches(where: str, text: str) -> tuple[int, list[list[str]]]:
     """Split a line such as ``1800000 b,b,|,g,|`` into its time and batches."""
     time, _, sequence = text.partition(" ")
     if not time.isdecimal() or len(time) > 15:
-        raise WorkloadError(f"{where}: got {shown(time)}, want a time in whole seconds")
+        raise WorkloadError(f"{where}: got {shown(time)}, expected a time in whole seconds")
     batches: list[list[str]] = [[]]
     for token in sequence.strip().split(",") if sequence.strip() else []:
         if token != _BATCH_END:
@@ -371,5 +377,5 @@ def _batches(where: str, text: str) -> tuple[int, list[list[str]]]:
         else:
             raise WorkloadError(f"{where}: batch {len(batches)} is empty")
     if batches.pop():
-        raise WorkloadError(f"{where}: batch {len(batches) + 1} has no end, want '|' after it (a truncated line?)")
+        raise WorkloadError(f"{where}: batch {len(batches) + 1} has no end, expected '|' after it (a truncated line?)")
     return int(time), batches

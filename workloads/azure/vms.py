@@ -1,7 +1,7 @@
-"""Virtual machines of a trace: how long each was there, and what it held; as on-demand load, and as deferrable jobs.
+"""Virtual machines of a trace: lifetime, cores and memory; as on-demand load, and as deferrable jobs.
 
-A trace tells neither which virtual machines could have waited nor for how long. Here the caller chooses both: which of
-them become jobs, often those of low priority, and the distributions of notice and slack.
+A trace states neither which virtual machines could have waited nor for how long. The caller chooses both: which of
+them become jobs (often those of low priority), and the distributions of lead time (`notice`) and slack.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ from desim.workloads.streams import seed_sequence
 
 __all__ = ["VirtualMachine", "VmReason", "VmReport", "deferrable_jobs", "low_priority", "on_demand"]
 
-#: What the packing trace calls high (on demand) and low (may be evicted).
+#: Priorities in the packing trace: high (on demand) and low (may be evicted).
 HIGH_PRIORITY, LOW_PRIORITY = 0, 1
 
 
 class VirtualMachine(NamedTuple):
-    """A virtual machine, from its start to its end.
+    """Virtual machine of a trace, from its start to its end.
 
     Attributes
     ----------
     vm_id : int
-        Identifier, valid within its file only.
+        Id, unique only within its file.
     start, end : float
-        When it was there, [start, end), in slots since the beginning of what is read.
+        Lifetime [start, end), in slots since the beginning of the read period.
     cores : float
-        Cores that it held.
+        Number of cores.
     memory : float
-        Memory that it held: GB, or the unit in which the reader was told the memory of a machine.
+        Amount of memory, in GB or in the unit of the reader's ``memory_per_machine``.
     priority : int
-        0 is high, 1 is low: it may be evicted.
+        Priority: 0 is high, 1 is low (may be evicted).
     tenant_id : int
-        Who owns it, or what it was requested with; -1 if that is unknown.
+        Id of its owner, or of the batch in which it was requested; -1 if unknown.
 
     Examples
     --------
@@ -63,44 +63,44 @@ class VirtualMachine(NamedTuple):
 
     @property
     def lifetime(self) -> float:
-        """For how long it was there, in slots."""
+        """Length of its lifetime, in slots."""
         return self.end - self.start
 
 
 class VmReason(ListedReason):
-    """Why a virtual machine was dropped or changed, or what was remarkable about it.
+    """Reason why a virtual machine was dropped or changed, or something about it was noted.
 
-    The first two are about the rows of ``vmType``, not about virtual machines.
+    The first two concern rows of ``vmType``, not virtual machines.
     """
 
-    UNUSABLE_TYPE_ROW = ("type", "core or memory of a VM type NULL or no fraction of a machine: row left out")
-    REPEATED_TYPE_ROW = ("type", "another row for a VM type and machine type: the largest taken")
+    UNUSABLE_TYPE_ROW = ("type", "core or memory of a VM type NULL or not a fraction of a machine: row ignored")
+    REPEATED_TYPE_ROW = ("type", "another row for a VM type and machine type: the largest used")
     UNKNOWN_START = ("dropped", "start NULL, or more than 10 years before the trace")
     UNKNOWN_TYPE = ("dropped", "VM type without a usable row in vmType")
-    ENDED_BEFORE_START = ("dropped", "did not end after its start")
-    ENDED_BEFORE_WINDOW = ("dropped", "ended before what is read begins")
-    ALREADY_ALIVE = ("dropped", "started before what is read, with alive_before='drop'")
-    OTHER_PRIORITY = ("dropped", "another priority than that asked for")
-    CLIPPED_START = ("changed", "started before what is read: taken as its beginning")
-    ASSUMED_END = ("changed", "end NULL: 90 days after the beginning of the trace taken")
-    ZERO_DURATION = ("changed", "duration 0: half of the interval between readings taken")
-    CENSORED = ("changed", "still there at the end of the trace, which is taken as its end")
-    LATE_END = ("noted", "ended after what is read, kept")
+    ENDED_BEFORE_START = ("dropped", "end not after start")
+    ENDED_BEFORE_WINDOW = ("dropped", "ended before the read period")
+    ALREADY_ALIVE = ("dropped", "started before the read period, with alive_before='drop'")
+    OTHER_PRIORITY = ("dropped", "priority other than that requested")
+    CLIPPED_START = ("changed", "started before the read period: start moved to its beginning")
+    ASSUMED_END = ("changed", "end NULL: 90 days after the beginning of the trace used")
+    ZERO_DURATION = ("changed", "duration 0: half of the interval between readings used")
+    CENSORED = ("changed", "still running at the end of the trace, which is used as its end")
+    LATE_END = ("noted", "ended after the read period, kept")
 
 
 @dataclass(repr=False)
 class VmReport(RepairReport[VmReason, int]):
-    """Counts of the virtual machines that were dropped, changed or remarked on.
+    """Counts of the virtual machines that were dropped, changed or noted.
 
-    ``rows == vms + dropped`` holds for every finished report. A place is an identifier (of a VM type where the reason
-    is about one), or a line number.
+    ``rows == vms + dropped`` holds for every finished report. A place is an id (of a VM type, for reasons
+    about types) or a line number.
 
     Parameters
     ----------
     vms : int
-        Virtual machines that were kept.
+        Number of virtual machines that were kept.
     batches : int
-        Batches that they came in; 0 if the trace does not tell them.
+        Number of their batches; 0 if the trace does not state them.
     """
 
     unit: str = "vmId"
@@ -113,58 +113,58 @@ class VmReport(RepairReport[VmReason, int]):
         return f"{self.rows:,} rows{batches}: {self.vms:,} virtual machines, {self.dropped:,} dropped"
 
 
-# Not part of what a seed means: every job takes one number of each stream.
+# The block size does not belong to the meaning of a seed: every job uses one number of each stream
 _BLOCK = 1024
-#: A lifetime of 2.0000000001 slots is two slots, computed from days.
+#: Tolerance in slots: a lifetime of 2.0000000001 slots, computed from days, counts as two slots.
 _ROUNDING = 1e-6
 
 
 @dataclass(frozen=True)
 class _OfPriority:
-    """The virtual machines of one priority; every iteration goes through the source anew."""
+    """Iterable over the virtual machines of one priority; each iteration reads the source again."""
 
     vms: Iterable[VirtualMachine]
     priority: int
 
     def __iter__(self) -> Iterator[VirtualMachine]:
-        """Yield them in the order of the source."""
+        """Iterate over them in the order of the source."""
         return (machine for machine in self.vms if machine.priority == self.priority)
 
 
 def on_demand(vms: Iterable[VirtualMachine]) -> Iterable[VirtualMachine]:
-    """Return the virtual machines of high priority: those whose requests have to be met at once.
+    """Return the virtual machines of high priority: those whose requests must be met immediately.
 
     Parameters
     ----------
     vms : iterable of VirtualMachine
-        Such as `desim.workloads.azure.packing.read_vms` returns it.
+        Virtual machines, for example from `desim.workloads.azure.packing.read_vms`.
 
     Returns
     -------
     iterable of VirtualMachine
-        To iterate over as often as ``vms``.
+        Iterable that can be used as often as ``vms``.
     """
     return _OfPriority(vms, HIGH_PRIORITY)
 
 
 def low_priority(vms: Iterable[VirtualMachine]) -> Iterable[VirtualMachine]:
-    """Return the virtual machines of low priority: those that may be evicted, and could be deferred.
+    """Return the virtual machines of low priority: those that may be evicted and could be deferred.
 
     Parameters
     ----------
     vms : iterable of VirtualMachine
-        Such as `desim.workloads.azure.packing.read_vms` returns it.
+        Virtual machines, for example from `desim.workloads.azure.packing.read_vms`.
 
     Returns
     -------
     iterable of VirtualMachine
-        To iterate over as often as ``vms``.
+        Iterable that can be used as often as ``vms``.
     """
     return _OfPriority(vms, LOW_PRIORITY)
 
 
 class _DeferrableJobs:
-    """Virtual machines as deferrable jobs; every iteration gives the same ones anew."""
+    """Iterable over virtual machines as deferrable jobs; every iteration gives the same jobs."""
 
     def __init__(
         self, vms: Iterable[VirtualMachine], laws: tuple[Law, Law], longest: int | None, seed: int | Generator
@@ -176,9 +176,11 @@ class _DeferrableJobs:
         self._used = False
 
     def __iter__(self) -> Iterator[Job]:
-        """Go through the source from its start."""
+        """Iterate over the jobs, from the start of the source."""
         if self._used and isinstance(self.vms, Iterator):
-            raise InvalidConfiguration("vms is an iterator, which can be read only once: pass what gives it anew")
+            raise InvalidConfiguration(
+                "vms: got an iterator a second time, expected an iterable that can be read again"
+            )
         self._used = True
         return self._jobs()
 
@@ -194,8 +196,8 @@ class _DeferrableJobs:
             for machine, *slots in zip(block, durations.tolist(), notices.tolist(), slacks.tolist(), strict=True):
                 if machine.start < latest:
                     raise WorkloadError(
-                        f"virtual machine {machine.vm_id}: starts at {machine.start!r}, before the one in front of it, "
-                        f"at {latest!r}"
+                        f"virtual machine {machine.vm_id}: start: got {machine.start!r}, expected at least "
+                        f"{latest!r}, the previous start"
                     )
                 latest = machine.start
                 yield self._job(machine, *slots)
@@ -203,8 +205,8 @@ class _DeferrableJobs:
     def _duration(self, machine: VirtualMachine) -> int:
         if not 0 <= machine.start < machine.end < math.inf:
             raise WorkloadError(
-                f"virtual machine {machine.vm_id}: is there from {machine.start!r} to {machine.end!r}, want finite "
-                f"times from 0 on, the end after the start"
+                f"virtual machine {machine.vm_id}: got start {machine.start!r} and end {machine.end!r}, expected "
+                f"finite times >= 0 with the end after the start"
             )
         return int(min(max(math.ceil(machine.lifetime - _ROUNDING), 1), self._longest))
 
@@ -223,36 +225,36 @@ def deferrable_jobs(
 ) -> Iterable[Job]:
     """Turn virtual machines into deferrable jobs.
 
-    A job is submitted when its virtual machine started. Its window opens `notice` slots after the next slot's beginning
-    and closes `slack` slots later. It runs for the lifetime, rounded up to whole slots, and keeps identifier and cores.
+    A job is submitted when its virtual machine started. Its window opens `notice` slots after the beginning of the next
+    slot and closes `slack` slots later. Its duration is the lifetime, rounded up to whole slots. Id and cores are kept.
 
     Parameters
     ----------
     vms : iterable of VirtualMachine
-        In the order of their starts. Those that are clipped to the beginning of the trace would all be submitted at
-        once: read it with ``alive_before="drop"``.
+        Virtual machines in order of start. Those clipped to the beginning of the trace would all be submitted at
+        the same time: read it with ``alive_before="drop"``.
     notice : Law or int
-        Slots from the submission (rounded up) to the earliest start: a number, or a distribution such as
+        Lead time: slots from the submission (rounded up) to the earliest start, as a number or a distribution such as
         ``desim.workloads.deferrable.Uniform(0, 12)``, see `desim.workloads.deferrable.laws`.
     slack : Law or int
-        Slots from the earliest to the latest start.
+        Slots from the earliest to the latest start, as a number or a distribution.
     longest : int, optional
-        Longer lifetimes are cut to this number of slots.
+        Largest duration in slots, to which longer ones are cut.
     seed : int or numpy.random.Generator
-        From a generator, four numbers are drawn at once. Notice and slack have random streams of their own.
+        Seed; from a generator, four numbers are sampled at once. Lead time and slack have independent random streams.
 
     Returns
     -------
     iterable of Job
-        To iterate over as often as ``vms``; jobs in the order of their submission.
+        Jobs in order of submission; the iterable can be used as often as ``vms``.
 
     Raises
     ------
     InvalidConfiguration
-        At once, if an argument is out of range; while iterating, if a distribution gives no whole numbers, or if `vms`
-        is itself an iterator that has been used. One inside of `low_priority` or `on_demand` gives no jobs then.
+        Immediately, if an argument is out of range; while iterating, if a distribution does not give integers >= 0, or
+        if `vms` is an iterator that was used before. Inside `low_priority` or `on_demand`, a used one gives no jobs.
     WorkloadError
-        While iterating, if a virtual machine starts before an earlier one, or its times make no sense.
+        While iterating, if a virtual machine starts before an earlier one, or its times are invalid.
 
     Examples
     --------

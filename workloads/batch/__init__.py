@@ -1,1 +1,1 @@
-"""Workloads of rigid jobs: logs and models."""
+"""Batch workloads: logs, and models of rigid jobs."""

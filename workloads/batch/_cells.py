@@ -1,4 +1,4 @@
-"""Cells of columns of whatever is a table: lists, what is missing, numbers, several words."""
+"""Cells of table columns of any kind: lists, missing values, numbers, words."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MISSING = ("", "NA", "NaN", "nan", "null", "None", "<NA>")
 
 
 def cells_of(column: Any) -> list[Any]:
-    """Return the cells of whatever is a column."""
+    """Return the cells of a column of any kind as a list."""
     for method in ("to_list", "tolist"):
         if hasattr(column, method):
             return list(getattr(column, method)())
@@ -30,7 +30,7 @@ def is_missing(cell: Any) -> bool:
 
 
 def number(name: str, cell: Any) -> float:
-    """Return a cell as a number; the name of its column is for errors."""
+    """Return a cell as a number; `name` is the column, for messages."""
     try:
         if isinstance(cell, bool):
             raise ValueError
@@ -38,11 +38,11 @@ def number(name: str, cell: Any) -> float:
     except (TypeError, ValueError):
         value = math.nan
     if math.isnan(value):
-        raise InvalidConfiguration(f"{name} is {cell!r}, want a number")
+        raise InvalidConfiguration(f"{name}: got {cell!r}, expected a number")
     return value
 
 
 def several(cell: Any) -> tuple[str, ...]:
-    """Return the words of a cell, which have blanks or ``|`` between them in text."""
+    """Return the words of a cell; in text they are separated by blanks or ``|``."""
     words = cell.replace("|", " ").split() if isinstance(cell, str) else list(map(str, cell))
     return tuple(words)

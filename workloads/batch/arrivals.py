@@ -1,4 +1,4 @@
-"""Streams of jobs with Poisson arrivals: M/M/c, M/D/c, M/G/c and the like, for theory and for tests."""
+"""Streams of jobs with Poisson arrivals, such as M/M/c, M/D/c and M/G/c, for queueing theory and tests."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from desim.workloads.streams import seed_sequence
 
 __all__ = ["constant", "exponential", "poisson_jobs"]
 
-#: Draws an array of a given length.
+#: Function of a generator and a count that samples an array of that length.
 Sampler = Callable[[Generator, int], ArrayLike]
 
-# Part of what a seed means: another value gives other jobs.
+# The block size belongs to the meaning of a seed: another value gives other jobs
 _BLOCK = 4096
 
 
@@ -31,12 +31,12 @@ def exponential(mean: float) -> Sampler:
     Parameters
     ----------
     mean : float
-        Seconds, above 0.
+        Mean time in seconds, > 0.
 
     Returns
     -------
     callable
-        To be used as `service` of `poisson_jobs`.
+        Sampler to be used as `service` of `poisson_jobs`.
 
     Raises
     ------
@@ -48,17 +48,17 @@ def exponential(mean: float) -> Sampler:
 
 
 def constant(value: float) -> Sampler:
-    """Return a sampler that always gives the same value.
+    """Return a sampler whose samples all have the same value.
 
     Parameters
     ----------
     value : float
-        At least 0.
+        Value, >= 0.
 
     Returns
     -------
     callable
-        To be used as `service` or `cores` of `poisson_jobs`.
+        Sampler to be used as `service` or `cores` of `poisson_jobs`.
 
     Raises
     ------
@@ -79,34 +79,34 @@ def poisson_jobs(
 ) -> Iterator[Job]:
     """Generate jobs that arrive in a Poisson process, in constant memory.
 
-    Arrivals, run times and cores have random streams of their own, and a shorter workload is the
+    Arrivals, run times and cores have independent random streams, and a shorter workload is the
     beginning of a longer one.
 
     Parameters
     ----------
     num_jobs : int or None
-        Number of jobs, at least 1; None goes on without end.
+        Number of jobs, >= 1; None for an endless stream.
     arrival_rate : float
-        Mean number of arrivals in a second, above 0.
+        Mean number of arrivals per second, > 0.
     service : callable
-        ``service(rng, count)`` draws `count` run times in seconds, such as `exponential` for
-        M/M/c or `constant` for M/D/c. The requested time of a job is its run time.
+        Sampler of run times: ``service(rng, count)`` returns `count` run times in seconds. `exponential` gives
+        M/M/c, `constant` M/D/c. The requested time of a job is its run time.
     cores : int or callable
-        Cores of every job, or a sampler of them.
+        Number of cores of every job, or a sampler of it.
     seed : int or numpy.random.Generator
-        From a generator, four numbers are drawn at once.
+        Seed; from a generator, four numbers are sampled at once.
 
     Returns
     -------
     iterator of Job
-        Numbered from 0; the first arrival follows time 0 by an exponential time.
+        Jobs numbered from 0; the time from 0 to the first arrival is exponential, too.
 
     Raises
     ------
     InvalidConfiguration
-        At once, if an argument is out of range.
+        Immediately, if an argument is out of range.
     WorkloadError
-        While iterating, if a sampler gives something that is no run time or number of cores.
+        While iterating, if a sampler returns an invalid run time or number of cores.
 
     Examples
     --------
@@ -134,7 +134,7 @@ def _blocks(
         run_time = _drawn("service", service, for_service, 0)
         wide = _drawn("cores", cores, for_cores, 1)
         if (wide % 1).any():
-            raise WorkloadError(f"cores gave {float(wide[wide % 1 != 0][0])!r}, want whole numbers")
+            raise WorkloadError(f"cores: got {float(wide[wide % 1 != 0][0])!r} from the sampler, expected integers")
         clock = float(arrival[-1])
         yield make_jobs(
             np.arange(number, number + count),
@@ -150,8 +150,12 @@ def _blocks(
 def _drawn(name: str, sampler: Sampler, rng: Generator, least: float) -> NDArray[np.float64]:
     values = np.asarray(sampler(rng, _BLOCK), dtype=np.float64)
     if values.shape != (_BLOCK,):
-        raise WorkloadError(f"{name} gave an array of shape {values.shape}, want ({_BLOCK},)")
+        raise WorkloadError(
+            f"{name}: got an array of shape {values.shape} from the sampler, expected shape ({_BLOCK},)"
+        )
     odd = values[~((values >= least) & (values <= LARGEST))]
     if len(odd):
-        raise WorkloadError(f"{name} gave {float(odd[0])!r}, want numbers between {least} and {LARGEST:g}")
+        raise WorkloadError(
+            f"{name}: got {float(odd[0])!r} from the sampler, expected numbers from {least} to {LARGEST:g}"
+        )
     return values

@@ -1,12 +1,12 @@
-"""Batsim workloads in JSON, read and written.
+"""Batsim workloads in JSON: read and write them.
 
-The file holds ``nb_res`` (resources of the machine), ``jobs``, a list of ``{"id", "subtime",
-"walltime", "res", "profile"}``, and ``profiles``, whose entries say what a job does. A run time is
-known only for profiles of type ``delay``. A ``walltime`` that is missing or not positive falls back
-to the run time. An optional ``user_id`` of a job is kept.
+The file holds ``nb_res`` (number of resources of the machine), ``jobs``, a list of ``{"id", "subtime",
+"walltime", "res", "profile"}``, and ``profiles``, which describe what jobs do. Run times are
+known only for profiles of type ``delay``. If a ``walltime`` is missing or not positive, the run time
+replaces it. An optional ``user_id`` of a job is kept.
 
-Ids that are whole numbers are kept; of ids such as ``"w0!12"`` the trailing number is kept if that
-makes all ids distinct, else all jobs are numbered from 0 in the order of the file.
+Integer ids are kept. For ids such as ``"w0!12"``, the trailing number is kept if all ids then
+remain distinct; otherwise, all jobs are numbered from 0 in the order of the file.
 
 Reference: P.-F. Dutot et al., "Batsim: a realistic language-independent resources and jobs
 management systems simulator", JSSPP 2016.
@@ -33,28 +33,28 @@ UnknownProfile = Literal["error", "drop"]
 
 
 def read(path: Pathish, *, unknown_profile: UnknownProfile = "error", **options: Unpack[TraceOptions]) -> Trace:
-    """Read a whole workload.
+    """Read a whole Batsim workload.
 
     Parameters
     ----------
     path : str or path-like
-        The file, plain or gzip (recognized by its content).
+        JSON file, plain or gzip (recognized by its content).
     unknown_profile : {"error", "drop"}
-        What to do with jobs whose profile has no known run time, because it is of another type
-        than ``delay``.
+        Treatment of jobs whose run time is unknown because the type of their profile is not
+        ``delay``.
     **options : TraceOptions
-        Which jobs to keep, see `TraceOptions`. The format knows no status, queue or partition: these are -1.
+        Filters and repairs, see `TraceOptions`. The format has no status, queue or partition: these are -1.
 
     Returns
     -------
     Trace
-        Jobs in the order of submission, header (with ``nb_res``) and repair report; places are positions in the list
+        Jobs in order of submission, header (with ``nb_res``) and repair report; places are positions in the list
         of jobs.
 
     Raises
     ------
     WorkloadError
-        If the file cannot be read, is not a workload or holds no usable job; the message names
+        If the file cannot be read, is not a workload, or has no usable job; the message names
         file, job and entry.
     InvalidConfiguration
         If an option is out of range.
@@ -74,9 +74,9 @@ def read(path: Pathish, *, unknown_profile: UnknownProfile = "error", **options:
 
 
 def _numbers(where: str, job: Entries, profiles: Entries, drop_unknown: bool) -> tuple[float, ...]:
-    """Return submission time, cores, requested time, run time and user, -1 for what is unknown."""
+    """Return submission time, cores, requested time, run time and user of a job; -1 where unknown."""
     if isinstance(job.get("id"), bool) or not isinstance(job.get("id"), int | str):
-        raise WorkloadError(f"{where}: id is {shown(job.get('id'))}, want a whole number or a string")
+        raise WorkloadError(f"{where}: id: got {shown(job.get('id'))}, expected an integer or a string")
     return (
         number(where, job, "subtime", least=-LARGEST),
         number(where, job, "res", least=-LARGEST, whole=True),
@@ -89,34 +89,34 @@ def _numbers(where: str, job: Entries, profiles: Entries, drop_unknown: bool) ->
 def _run_time(where: str, name: Any, profiles: Entries, drop_unknown: bool) -> float:
     profile = profiles.get(name) if isinstance(name, str) else None
     if not isinstance(profile, dict):
-        raise WorkloadError(f"{where}: profile is {shown(name)}, want the name of one of the profiles")
+        raise WorkloadError(f"{where}: profile: got {shown(name)}, expected the name of one of the profiles")
     if profile.get("type") == "delay":
         return number(f"{where}: profile {shown(name)}", profile, "delay", least=-LARGEST)
     if drop_unknown:
         return -1.0
     raise WorkloadError(
-        f"{where}: profile {shown(name)} has type {shown(profile.get('type'))}, whose run time is unknown; "
-        "want 'delay', or unknown_profile='drop'"
+        f"{where}: profile {shown(name)}: got type {shown(profile.get('type'))}, whose run time is unknown, "
+        "expected 'delay'; try unknown_profile='drop'"
     )
 
 
 def write(path: Pathish, jobs: Iterable[Job], num_cores: int) -> None:
-    """Write jobs so that `read` gives them back exactly, all or nothing.
+    """Write jobs so that `read` returns them exactly; the file is written completely or not at all.
 
     Parameters
     ----------
     path : str or path-like
-        The file, replaced only when the new one is complete; compressed if it ends in ``.gz``.
+        Target file, replaced only when the new one is complete; compressed if its name ends in ``.gz``.
     jobs : iterable of Job
-        The jobs; consumed one by one. Each distinct run time becomes a delay profile.
+        Jobs to write; consumed one by one. Each distinct run time becomes a delay profile.
     num_cores : int
-        Resources of the machine (``nb_res``).
+        Number of resources of the machine (``nb_res``).
 
     Raises
     ------
     WorkloadError
-        If the file cannot be written, a job is invalid, or its requested time is 0 although it
-        runs (the readers take 0 for unknown).
+        If the file cannot be written, a job is invalid, or its requested time is 0 although its run time
+        is not (the readers take 0 as unknown).
     InvalidConfiguration
         If `num_cores` is not positive.
     """

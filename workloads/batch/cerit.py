@@ -1,16 +1,17 @@
-"""CERIT-SC 2013 (``wagap-2013``): a log whose jobs request nodes, CPUs and memory, with the nodes that they got.
+"""CERIT-SC 2013 (``wagap-2013``): a log with the jobs' requests for nodes, CPUs and memory, and their allocated nodes.
 
-Its rows have three fields behind the 18 of the Standard Workload Format: the node of each CPU that the job got, the
-queue, and the request in the words of TORQUE, such as ``2:ppn=12:cl_zegox``. Fields 17 and 18 hold the constant 1,
-which means nothing. The clusters are a small table beside the log.
+Its rows have three fields after the 18 of the Standard Workload Format: the node of each allocated CPU, the
+queue, and the request in TORQUE syntax, such as ``2:ppn=12:cl_zegox``. Fields 17 and 18 are the constant 1 and have
+no meaning. A small table next to the log describes the clusters.
 
-* A job has a task for each node that it requests, one on a node; memory is that of each node (field 10).
-* Of the properties of nodes, clusters (``cl_zewura``, ``^cl_zegox``), CPUs (``nodecpus80``) and exclusive use count.
-  Names of hosts, and what all nodes have or nobody says which ones, are ignored, as the report says.
-* Unequal parts (``1:ppn=1+3:ppn=2``) become tasks of one CPU, on whatever nodes.
+* A job has one task per requested node, at most one on each node; field 10 is the memory per node.
+* The reader uses these node properties: clusters (``cl_zewura``, ``^cl_zegox``), CPUs (``nodecpus80``) and exclusive
+  use. It ignores host names, properties of all nodes, and properties that no table assigns to nodes, and counts these
+  rows in the report.
+* Unequal parts (``1:ppn=1+3:ppn=2``) become tasks of one CPU, on any nodes.
 
-The nodes are those that the log uses. Where jobs on a node requested more memory at once than the table states, the
-node has what they requested: otherwise the log could not be repeated.
+The nodes are those that occur in the log. If jobs on a node requested more memory at the same time than the table
+states, the node gets the requested amount; otherwise the recorded schedule could not be replayed.
 
 Source: D. Klusacek and S. Chlumsky, "Evaluating the impact of soft walltimes on job scheduling performance", JSSPP
 2018; the log is provided by CERIT-SC and MetaCentrum.
@@ -38,13 +39,13 @@ from desim.workloads.files import Pathish, chunks, line_blocks, read_bytes
 __all__ = ["is_such", "read"]
 
 _FIELDS = 21
-_PPN = re.compile(r"ppn=(\d+)(?:\.\d+)?")  # of a fraction the jobs got the whole part
+_PPN = re.compile(r"ppn=(\d+)(?:\.\d+)?")  # of a fraction, jobs got the integer part
 _IDS = re.compile(r"\d+")
 
 
 @dataclass(frozen=True)
 class _Row:
-    """What a row adds to the format: bytes on each node, the node of each CPU, queue, request."""
+    """Additional fields of a row: memory in bytes per node, number of CPUs by node, queue, request."""
 
     memory: int
     cpus: Counter[int]
@@ -53,7 +54,7 @@ class _Row:
 
 
 def is_such(path: Pathish) -> bool:
-    """Tell whether a file looks like this log: 21 fields, of which the 19th is a list in braces."""
+    """Return whether a file looks like this log: 21 fields per row, the 19th being a list in braces."""
     for _, block in line_blocks(path, chunks(path)):
         for line in block.split(b"\n"):
             row = line.split()
@@ -63,26 +64,26 @@ def is_such(path: Pathish) -> bool:
 
 
 def read(path: Pathish, *, machines: Pathish | None = None, **options: Unpack[TraceOptions]) -> Trace:
-    """Read the log.
+    """Read the CERIT-SC log.
 
     Parameters
     ----------
     path : str or path-like
-        The log, plain or gzip.
+        Log file, plain or gzip.
     machines : str or path-like, optional
-        The table of clusters; by default the file beside the log with ``.machines`` in the place of ``.gz``.
+        Table of the clusters (default: the file next to the log, with ``.machines`` in place of ``.gz``).
     **options : TraceOptions
-        Which rows to keep.
+        Filters and repairs, see `TraceOptions`.
 
     Returns
     -------
     Trace
-        Jobs with requests, the nodes, recorded waits, queues by name, and where jobs ran.
+        Jobs with requests, the nodes, recorded waits, queue names, and recorded allocations.
 
     Raises
     ------
     WorkloadError
-        If a file cannot be read or is of another kind; the message names file and line.
+        If a file cannot be read or has another format; the message names file and line.
     InvalidConfiguration
         If an option is out of range.
     """
@@ -91,8 +92,8 @@ def read(path: Pathish, *, machines: Pathish | None = None, **options: Unpack[Tr
     clusters = _clusters(beside)
     trace = swf.read(path, **options)
     if isinstance(trace.report, swf.SWFReport):
-        trace.report.unread = ()  # requested memory is, too
-    for reason in (TraceReason.EXTRA_FIELDS, TraceReason.DEPENDENCY):  # read here, and without meaning here
+        trace.report.unread = ()  # requested memory is read here
+    for reason in (TraceReason.EXTRA_FIELDS, TraceReason.DEPENDENCY):  # the former are read, the latter has no meaning
         trace.report.counts.pop(reason, None)
     rows = dict(_rows(source))
     assert trace.place is not None
@@ -104,7 +105,7 @@ def read(path: Pathish, *, machines: Pathish | None = None, **options: Unpack[Tr
     for job, row, place in zip(trace.jobs, kept, trace.place.tolist(), strict=True):
         request, is_ignored, is_unequal = _request(row.request, row.memory, frozenset(clusters))
         if request is None or request.tasks * request.cores != job.requested_cores:
-            raise WorkloadError(f"{source}: line {place}: field 21 is {row.request!r}, want the CPUs of field 5")
+            raise WorkloadError(f"{source}: line {place}: field 21: got {row.request!r}, expected the CPUs of field 5")
         jobs.append(NodeJob.requesting(job, request))
         ignored += [place] * is_ignored
         unequal += [place] * is_unequal
@@ -119,38 +120,40 @@ def read(path: Pathish, *, machines: Pathish | None = None, **options: Unpack[Tr
 
 
 def _rows(source: str) -> Iterator[tuple[int, _Row]]:
-    """Yield the number of each line and what it adds to the format."""
+    """Yield the line number and the additional fields of each row."""
     for first, block in line_blocks(source, chunks(source)):
         for number, line in enumerate(block.decode("ascii", "replace").split("\n"), first):
             row = line.split()
             if not row or row[0][0] == ";":
                 continue
             if len(row) != _FIELDS or not _IDS.fullmatch(row[9]):
-                raise WorkloadError(f"{source}: line {number}: want {_FIELDS} fields, and bytes in field 10")
+                raise WorkloadError(f"{source}: line {number}: expected {_FIELDS} fields, and bytes in field 10")
             yield number, _Row(int(row[9]), Counter(map(int, _IDS.findall(row[18]))), row[19], row[20])
 
 
 def _clusters(path: Pathish) -> dict[str, tuple[int, int]]:
-    """Return CPUs and bytes of memory of a node, by the name of its cluster."""
+    """Return CPUs and bytes of memory per node, by cluster."""
     source = os.fspath(path)
     if not Path(path).exists():
-        raise WorkloadError(f"{source}: no such file, which states CPUs and memory of the nodes")
+        raise WorkloadError(f"{source}: no such file; it must state CPUs and memory of the nodes")
     clusters = {}
     for number, line in enumerate(read_bytes(path).decode("ascii", "replace").splitlines(), 1):
         cells = line.split()
         if len(cells) != 6 or not all(map(_IDS.fullmatch, (cells[2], cells[3], cells[5]))):
-            raise WorkloadError(f"{source}: line {number}: want cluster, name, nodes, CPUs, speed and KB of a node")
+            raise WorkloadError(
+                f"{source}: line {number}: expected cluster, name, nodes, CPUs, speed and KB of memory per node"
+            )
         clusters[cells[1]] = int(cells[3]), int(cells[5]) * 1024
     return clusters
 
 
 def _nodes(source: str, trace: Trace, rows: Iterable[_Row], clusters: Mapping[str, tuple[int, int]]) -> list[Node]:
-    """Return the nodes that the log uses: each of the smallest cluster whose nodes have as many CPUs as it needs."""
+    """Return the nodes used in the log; each belongs to the smallest cluster whose nodes have enough CPUs."""
     assert trace.waiting_time is not None
     events: list[tuple[float, int, _Row]] = []
     for job, wait, row in zip(trace.jobs, trace.waiting_time.tolist(), rows, strict=True):
         start = job.submission_time + max(0.0, wait)
-        # what ends at an instant makes room for what starts then; a job that takes no time is seen nevertheless
+        # An end releases resources before a start at the same time; a job with run time 0 still occupies its nodes
         events += [(start, 1, row), (max(start + job.run_time, start + 1e-3), -1, row)]
     cpus: Counter[int] = Counter()
     memory: Counter[int] = Counter()
@@ -166,7 +169,7 @@ def _nodes(source: str, trace: Trace, rows: Iterable[_Row], clusters: Mapping[st
     for node, (needed, held) in sorted(most.items()):
         name, (size, stated) = next(((name, one) for name, one in by_size if one[0] >= needed), ("", (0, 0)))
         if not name:
-            raise WorkloadError(f"{source}: {needed} CPUs of node {node} are busy at once; no cluster has so many")
+            raise WorkloadError(f"{source}: node {node}: got {needed} busy CPUs, expected at most those of a cluster")
         features = frozenset({f"cl_{name}", f"nodecpus{size}"})
         nodes.append(Node(str(node), size, max(stated, held), partition=name, features=features))
     return nodes
@@ -174,10 +177,10 @@ def _nodes(source: str, trace: Trace, rows: Iterable[_Row], clusters: Mapping[st
 
 @lru_cache(maxsize=4096)
 def _request(text: str, memory: int, clusters: frozenset[str]) -> tuple[Request | None, bool, bool]:
-    """Return what a text requests, whether some of it is ignored, and whether its parts are unequal."""
+    """Return the request in a text, whether part of it is ignored, and whether its parts are unequal."""
     body, _, flag = text.partition("#")
     parts = [part.split(":") for part in body.split("+")]
-    counts = [int(part[0]) if part[0].isdecimal() else 1 for part in parts]  # one that begins with a name is one node
+    counts = [int(part[0]) if part[0].isdecimal() else 1 for part in parts]  # a part without a count is one node
     cpus = [int(next((ppn[1] for ppn in map(_PPN.fullmatch, part) if ppn), "1")) for part in parts]
     words = {word for part in parts for word in part if not (word.isdecimal() or _PPN.fullmatch(word))}
     if flag not in ("", "excl") or min(*counts, *cpus) < 1:

@@ -1,19 +1,23 @@
-"""Users who wait for their jobs: an open workload becomes sessions whose submissions depend on the schedule.
+"""Closed-loop workloads: users wait for their jobs, so that submissions depend on the schedule.
 
-In a log, a user's next job comes when it came on the machine that the log is of. Here it comes when those before it
-have ended in the simulation and the user has thought about it as long as in the log. Definitions, for each user:
+In a log, the next job of a user is submitted at a fixed time, recorded on the original machine. In a closed loop, it is
+submitted after the user's earlier jobs have ended in the simulation and the think time of the log has passed.
+Definitions, for each user:
 
-* a **batch** is a job and those that were submitted before all earlier jobs of the user had ended;
+* a **batch** is a job together with those submitted before all earlier jobs of the user had ended;
 * the **think time** of a batch runs from the end of all earlier jobs to its first submission;
-* a **session** is a batch and those that follow with think times of at most ``session_gap``, 20 minutes by default.
+* a **session** is a batch together with those that follow with think times of at most ``session_gap`` (default: 20
+  minutes).
 
-The first batch of a session keeps its times in the log. Each other job comes after all jobs of the batch before, with
-the think time of its batch and as much later as it came in the log: a fast machine is sent jobs earlier, a slow one
-later. Where the simulated jobs wait as long as those of the log, they are submitted as in the log.
+The first batch of a session keeps its submission times. Every other job depends on all jobs of the previous batch. It
+is submitted after the think time of its batch, plus the time in the log between the batch's first submission and its
+own. A fast machine therefore receives jobs earlier than in the log, a slow one later. If simulated jobs wait as long as
+in the log, all submission times equal those of the log.
 
-Sessions by think times of 20 minutes: Shmueli and Feitelson, "On simulation and design of parallel-systems schedulers:
-are we doing the right thing?", IEEE TPDS 20(7), 2009; on boundaries of sessions see Zakay and Feitelson, JSSPP 2012.
-Their users also end sessions where the machine is slow, and keep hours of the day; these do not.
+Sessions with think times of up to 20 minutes: Shmueli and Feitelson, "On simulation and design of parallel-systems
+schedulers: are we doing the right thing?", IEEE TPDS 20(7), 2009. Boundaries of sessions: Zakay and Feitelson, JSSPP
+2012. In the former's model, users also end sessions when the machine is slow, and keep hours of the day; here they do
+not.
 """
 
 from __future__ import annotations
@@ -32,19 +36,19 @@ from desim.problems.batch import After, Job
 __all__ = ["SESSION_GAP", "closed_loop", "deal"]
 
 SESSION_GAP = 1_200.0
-"""Seconds without a job in the system after which a user's next job begins a session."""
+"""Default of the longest think time within a session, in seconds."""
 
 
 @dataclass
 class _User:
-    """Where a user stands while the log is read."""
+    """State of a user while the log is read."""
 
-    session: float = 0.0  # when it began
+    session: float = 0.0  # start of the session
     batch: list[int] = field(default_factory=list)
     began: float = 0.0  # first submission of the batch
-    before: tuple[int, ...] = ()  # the batch before, if it belongs to the same session
+    before: tuple[int, ...] = ()  # previous batch, if it belongs to the same session
     think_time: float = 0.0
-    ended: float = -math.inf  # the last end of all jobs
+    ended: float = -math.inf  # latest end of all jobs so far
 
 
 def closed_loop(
@@ -54,32 +58,32 @@ def closed_loop(
     session_gap: float = SESSION_GAP,
     sequential: bool = False,
 ) -> tuple[list[Job], dict[int, After]]:
-    """Return jobs that are submitted when their user is done with the ones before.
+    """Return jobs that are submitted after the earlier jobs of their user have ended.
 
     Parameters
     ----------
     jobs : iterable of Job
-        In order of submission, with different ids; those of unknown users keep their times.
+        Jobs in order of submission, with distinct ids; jobs of unknown users keep their submission times.
     waiting_time : sequence of float, optional
-        How long each job waited in the log, as of `Trace.waiting_time`; nan counts as 0. By default nobody waited.
+        Recorded wait of each job, see `Trace.waiting_time`; nan counts as 0. By default, all waits are 0.
     session_gap : float
         Longest think time within a session, in seconds; may be infinite.
     sequential : bool
-        Whether a user has one job at a time within a session: each job is a batch, and one that was submitted before
-        the one before it had ended has no think time.
+        Whether a user has only one job at a time within a session. Each job is then a batch, and a job submitted
+        before the end of the previous one has think time 0.
 
     Returns
     -------
     list of Job and dict of int to After
-        For ``BatchCluster(jobs, after=...)``. The submission time of a job that comes after others is the beginning of
-        its session, so that it may be submitted earlier than in the log.
+        Jobs and dependencies for ``BatchCluster(jobs, after=...)``. The submission time of a job with dependencies is
+        the start of its session, so that it can be submitted earlier than in the log.
 
     Raises
     ------
     InvalidConfiguration
-        If there are not as many waits as jobs, or the gap is below 0.
+        If there are not as many waits as jobs, or `session_gap` is negative.
     WorkloadError
-        If two jobs have one id, or no user is known.
+        If two jobs have the same id, or no user is known.
 
     Examples
     --------
@@ -92,11 +96,11 @@ def closed_loop(
     jobs = list(jobs)
     waits = [0.0] * len(jobs) if waiting_time is None else [float(wait) for wait in waiting_time]
     if len(waits) != len(jobs):
-        raise InvalidConfiguration(f"waiting_time has {len(waits)} values, there are {len(jobs)} jobs")
+        raise InvalidConfiguration(f"waiting_time: got {len(waits)} values, expected {len(jobs)}, one per job")
     if len({job.job_id for job in jobs}) < len(jobs):
-        raise WorkloadError("two jobs have one id: users who wait for their jobs need to tell them apart")
+        raise WorkloadError("jobs: two have the same id, expected distinct ids for users who wait for their jobs")
     if all(job.user_id < 0 for job in jobs):
-        raise WorkloadError("the user of no job is known, so that nobody waits for any")
+        raise WorkloadError("jobs: got no known user, expected at least one user_id >= 0; no user waits for any job")
     users: dict[int, _User] = {}
     after: dict[int, After] = {}
     begins: list[tuple[float, Job]] = []
@@ -109,13 +113,13 @@ def closed_loop(
                 after[job.job_id] = After(user.before, user.think_time + job.submission_time - user.began)
             user.ended = max(user.ended, job.submission_time + (0.0 if math.isnan(wait) else wait) + job.run_time)
         begins.append((begin, job))
-    begins.sort(key=itemgetter(0))  # stable: equal ones keep their order
+    begins.sort(key=itemgetter(0))  # stable: ties keep their order
     made = [job if begin == job.submission_time else job._replace(submission_time=begin) for begin, job in begins]
     return made, after
 
 
 def _submitted(user: _User, job: Job, session_gap: float, *, sequential: bool) -> float:
-    """Put a job into a batch of its user; return when its session began, or its own time in the first batch."""
+    """Add a job to a batch of its user; return the start of its session, or its own time in the first batch."""
     time = job.submission_time
     gap = time - user.ended
     if gap < 0 and not sequential:
@@ -130,14 +134,14 @@ def _submitted(user: _User, job: Job, session_gap: float, *, sequential: bool) -
 
 
 def deal(jobs: Iterable[Job], num_users: int, rng: Generator) -> list[Job]:
-    """Give jobs to users at random, such as those of a model that knows no users.
+    """Assign jobs to users at random, for models that have no users.
 
     Parameters
     ----------
     jobs : iterable of Job
-        Any.
+        Jobs to assign.
     num_users : int
-        Users, from 0 on; all are as likely.
+        Number of users, numbered from 0; all are equally likely.
     rng : numpy.random.Generator
         Source of randomness.
 
@@ -149,7 +153,7 @@ def deal(jobs: Iterable[Job], num_users: int, rng: Generator) -> list[Job]:
     Raises
     ------
     InvalidConfiguration
-        If there is no user.
+        If `num_users` is less than 1.
     """
     whole("num_users", num_users, least=1)
     jobs = list(jobs)

@@ -1,8 +1,8 @@
-"""Gavel's measured throughputs of training jobs on three models of GPUs: run times by model.
+"""Gavel's measured throughputs of training jobs on three GPU models: run times by model.
 
-A job of so many seconds on one model takes the same number of training steps on another one, and so as much longer as
-it is slower there. Speeds alone are read, on GPUs of one server and of several; those of pairs of jobs that share GPUs
-are not.
+A job with a given run time on one model does the same number of training steps on another, so its run time there is
+longer by the ratio of the speeds. The reader takes only the speeds of single jobs, with GPUs on one server or on
+several, and skips those of pairs of jobs that share GPUs.
 
 Reference: Narayanan, Santhanam, Kazhamiaka, Phanishayee and Zaharia, "Heterogeneity-aware cluster scheduling policies
 for deep learning workloads", OSDI 2020.
@@ -29,14 +29,14 @@ _ALONE = "null"
 
 @dataclass(frozen=True)
 class Throughputs:
-    """How fast jobs train, alone on their GPUs.
+    """Training speeds of jobs that do not share their GPUs.
 
     Parameters
     ----------
     speeds : mapping of str to mapping of (str, int) to float
-        Training steps a second, by model of GPU, and by kind of job and number of GPUs.
+        Training steps per second, by GPU model, and then by kind of job and number of GPUs.
     apart : mapping of str to mapping of (str, int) to float
-        The same with workers on different servers.
+        The same for workers on different servers.
     """
 
     speeds: Mapping[str, Mapping[tuple[str, int], float]]
@@ -44,36 +44,36 @@ class Throughputs:
 
     @property
     def models(self) -> tuple[str, ...]:
-        """The models of GPUs, such as ``V100``."""
+        """GPU models, such as ``V100``."""
         return tuple(self.speeds)
 
     def kinds(self, gpus: int = 1) -> list[str]:
-        """Return the kinds of jobs that were measured on so many GPUs, sorted."""
+        """Return the kinds of jobs measured with a given number of GPUs, sorted."""
         return sorted({kind for speeds in self.speeds.values() for kind, number in speeds if number == gpus})
 
     def run_times(self, kind: str, gpus: int, seconds: float, *, on: str = "V100") -> dict[str, float]:
-        """Return how long a job takes on each model.
+        """Return the run time of a job on each GPU model.
 
         Parameters
         ----------
         kind : str
-            What it trains, such as ``ResNet-50 (batch size 64)``.
+            Kind of job, such as ``ResNet-50 (batch size 64)``.
         gpus : int
-            How many it uses, on one server.
+            Number of GPUs, all on one server.
         seconds : float
-            Its run time on one of the models.
+            Run time on the model `on`, in seconds.
         on : str
-            That model.
+            GPU model of the given run time.
 
         Returns
         -------
         dict of str to float
-            In seconds, by model; those on which it cannot run are left out.
+            Run times in seconds, by model; models on which the job cannot run are left out.
 
         Raises
         ------
         InvalidConfiguration
-            If it was not measured, or does not run on that model.
+            If the job was not measured, or does not run on the model `on`.
 
         Examples
         --------
@@ -82,7 +82,7 @@ class Throughputs:
         {'V100': 100.0, 'K80': 500.0}
         """
         if on not in self.speeds:
-            raise InvalidConfiguration(f"on is {on!r}, want one of {', '.join(self.models)}")
+            raise InvalidConfiguration(f"on: got {on!r}, expected one of {', '.join(self.models)}")
         speed = self.speeds[on].get((kind, gpus), 0.0)
         if not speed:
             raise InvalidConfiguration(f"{kind} on {gpus} GPUs was not measured on {on}, or does not run there")
@@ -91,7 +91,7 @@ class Throughputs:
 
 
 def read(path: Pathish) -> Throughputs:
-    """Read the measurements.
+    """Read Gavel's measurements.
 
     Parameters
     ----------
@@ -101,20 +101,20 @@ def read(path: Pathish) -> Throughputs:
     Returns
     -------
     Throughputs
-        By models in capitals.
+        Speeds by model; model names are in capitals.
 
     Raises
     ------
     WorkloadError
-        If the file cannot be read or is of another kind; the message names what is wrong.
+        If the file cannot be read or has another format; the message names the entry at fault.
     """
     source = os.fspath(path)
     try:
         document = json.loads(read_bytes(path))
     except ValueError as error:
-        raise WorkloadError(f"{source}: is no JSON file: {error}") from error
+        raise WorkloadError(f"{source}: is not a JSON file: {error}") from error
     if not isinstance(document, dict) or not document:
-        raise WorkloadError(f"{source}: want an object with an entry for each model of GPU")
+        raise WorkloadError(f"{source}: expected a JSON object with one entry per GPU model")
     alone = {model: _alone(source, model, jobs) for model, jobs in document.items()}
     return Throughputs(
         {model.upper(): speeds for model, speeds in alone.items() if not model.endswith(_APART)},
@@ -123,19 +123,19 @@ def read(path: Pathish) -> Throughputs:
 
 
 def _alone(source: str, model: str, jobs: Any) -> dict[tuple[str, int], float]:
-    """Return the speeds of jobs alone."""
+    """Return the speeds of single jobs on one model."""
     speeds = {}
     if not isinstance(jobs, dict):
-        raise WorkloadError(f"{source}: {model} is {jobs!r}, want an object with an entry for each kind of job")
+        raise WorkloadError(f"{source}: {model}: got {jobs!r}, expected a JSON object with one entry per kind of job")
     for name, measured in jobs.items():
         try:
-            kind, gpus = ast.literal_eval(name)  # keys are pairs as Python writes them
+            kind, gpus = ast.literal_eval(name)  # keys are pairs in Python syntax
             speed = float(measured[_ALONE])
             if not (isinstance(kind, str) and isinstance(gpus, int) and 0 <= speed < math.inf):
                 raise ValueError
         except (ValueError, TypeError, KeyError, SyntaxError) as error:
             raise WorkloadError(
-                f"{source}: {model}: {name}: want a kind of job and a number of GPUs, and its speed alone"
+                f"{source}: {model}: {name}: expected a pair of kind of job and number of GPUs, with its speed alone"
             ) from error
         speeds[kind, gpus] = speed
     return speeds

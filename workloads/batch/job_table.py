@@ -1,25 +1,25 @@
-"""Job tables: data frames, mappings of columns and structured arrays, Parquet and CSV files.
+"""Job tables: data frames, mappings of columns, structured arrays, Parquet files and CSV files.
 
-A table has one row a job. Its columns are called as in a result's job table, as Batsim's, or as the fields of a job:
+A table has one row per job. Its columns have the names of a result's job table, of Batsim, or of the fields of a job:
 
 ==================  =============================================================================================
-``job_id``          ``id``; rows are numbered from 0 if there is none
+``job_id``          ``id``; if missing, rows are numbered from 0
 submission time     ``submission_time``, ``subtime``
 cores               ``requested_number_of_resources``, ``requested_cores``, ``res``, ``cores``
-requested time      ``requested_time``, ``walltime``; the run time if there is none
+requested time      ``requested_time``, ``walltime``; if missing, the run time
 run time            ``run_time``, ``execution_time``, ``runtime``
-user                ``user_id``, ``user``; -1 if there is none; names are numbered in order of appearance
-recorded wait       ``waiting_time``, else ``starting_time`` less the submission time
+user                ``user_id``, ``user``; if missing, -1; names are numbered in order of appearance
+recorded wait       ``waiting_time``, or else ``starting_time`` minus the submission time
 ==================  =============================================================================================
 
-Where several of these are there, the first counts. Other columns that a result or Batsim writes are of no use to a
-workload; any further column is not read, which the report says. Times are numbers of seconds, or durations. Submission
-and start may also be dates, in text as ISO 8601 has them: they count as seconds since 1970, in UTC where they state no
-zone; then all of them are. A cell without a value is unknown. Queues, partitions, what jobs come after and their sizes
-have the columns of :mod:`desim.workloads.batch.site_columns`. With ``requests=True`` those of
-:mod:`desim.workloads.batch.requests` are read as well: what jobs request of nodes. Rows are repaired and counted by the
-same rules as those of a Standard Workload Format log. The key-value metadata of a Parquet file hold ``num_cores``, the
-cores of the machine, where they are known.
+If a table has several of these names, the first counts. Other columns that a result or Batsim writes are ignored
+silently; the report lists any further columns as not read. Times are numbers of seconds, or durations. Submission
+and start times may also be dates, as text in ISO 8601: they become seconds since 1970, in UTC unless they state a
+time zone; then all of them must be dates. A cell without a value is unknown. Queues, partitions, job dependencies and
+sizes have the columns of :mod:`desim.workloads.batch.site_columns`. With ``requests=True``, the columns of
+:mod:`desim.workloads.batch.requests` are read as well: the requests of jobs for nodes. Rows are repaired and counted by
+the same rules as those of a Standard Workload Format log. The key-value metadata of a Parquet file hold ``num_cores``,
+the cores of the machine, if they are known.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from desim.workloads.files import Pathish, plain_number, read_bytes, write_lines
 
 __all__ = ["TableLike", "TableReport", "jobs_from", "read", "write"]
 
-#: What a column may be called, by what it holds; the first name is the one that is written.
+#: Possible names of a column by content; the first name is used for writing.
 _NAMES: Mapping[str, tuple[str, ...]] = {
     "job_id": ("job_id", "id"),
     "submission_time": ("submission_time", "subtime"),
@@ -61,12 +61,12 @@ _NAMES: Mapping[str, tuple[str, ...]] = {
     "starting_time": ("starting_time",),
 }
 _NEEDED = ("submission_time", "requested_cores", "run_time")
-#: Points in time, which may be dates.
+#: Times that may be dates.
 _INSTANTS = ("submission_time", "starting_time")
 _WHOLE = ("job_id", "requested_cores", "user_id")
-#: The names of the fields of a job, in their order.
+#: Names of the written columns, in the order of the fields of a job.
 _WRITTEN = [names[0] for what, names in _NAMES.items() if what in Job._fields]
-#: Columns that say how jobs fared, which is not read, and not worth a remark.
+#: Columns with outcomes of jobs, which are not read and not reported.
 _OUTCOMES = {column.name for column in JOBS.columns} | {
     "workload_name", "profile", "final_state", "consumed_energy", "metadata"
 }  # fmt: skip
@@ -75,36 +75,36 @@ _MISSING = ("", "NA", "NaN", "nan", "null", "None")
 
 @runtime_checkable
 class TableLike(Protocol):
-    """A table with named columns, such as a data frame of polars or pandas."""
+    """Table with named columns, such as a data frame of polars or pandas."""
 
     @property
     def columns(self) -> Iterable[str]:
-        """The names of the columns."""
+        """Names of the columns."""
 
     def __getitem__(self, name: str, /) -> Any:
-        """Return a column."""
+        """Return the column of a name."""
 
 
 @dataclass(repr=False)
 class TableReport(TraceReport):
-    """Counts of the rows that were dropped, changed or remarked on; places are positions, or lines of a text file.
+    """Counts of the rows that were dropped, changed or noted; places are positions, or lines of a text file.
 
     Parameters
     ----------
     unread : tuple of str
-        Columns that mean nothing to a workload of rigid jobs.
+        Columns that have no meaning in a batch workload.
     """
 
     unread: tuple[str, ...] = ()
 
     def headline(self) -> str:
-        """Return the totals in one line, and which columns were not read."""
+        """Return the totals and the columns not read, in one line."""
         return super().headline() + (f"; columns not read: {', '.join(self.unread)}" if self.unread else "")
 
 
 @dataclass(frozen=True)
 class _Table:
-    """Columns by name, what they are of, and where each row stands."""
+    """Columns by name, their source, and the place of each row in it."""
 
     source: str
     columns: Mapping[str, Any]
@@ -113,7 +113,7 @@ class _Table:
     header: TraceHeader = field(default_factory=TraceHeader)
 
     def where(self, row: int) -> str:
-        """Return a row in words."""
+        """Return the place of a row as text, for messages."""
         return f"{self.source}: row {row}" if self.places is None else f"{self.source}: line {self.places[row]}"
 
 
@@ -125,34 +125,34 @@ def jobs_from(
     requests: bool = False,
     **options: Unpack[TraceOptions],
 ) -> Trace:
-    """Make jobs of a table in memory.
+    """Return the jobs of a table in memory.
 
     Parameters
     ----------
     table : data frame, mapping of str to sequence, or structured array
-        A data frame of polars, pandas or anything else with ``columns`` and a column by name; or columns by name.
+        Data frame of polars, pandas or any other type with ``columns`` and access by name; or columns by name.
     names : mapping of str to str, optional
-        What columns are called here, by the names of the fields of a job and ``waiting_time`` or ``starting_time``:
-        ``{"requested_cores": "ncpus"}``.
+        Names of the columns in this table, by the fields of a job and ``waiting_time`` or ``starting_time``, for
+        example ``{"requested_cores": "ncpus"}``.
     num_cores : int, optional
-        Cores of the machine, if they are known.
+        Number of cores of the machine, if known.
     requests : bool
         Whether jobs request tasks on nodes, see :mod:`desim.workloads.batch.requests`.
     **options : TraceOptions
-        Which jobs to keep, see `TraceOptions`. Status, queue and partition are not known: these are -1.
+        Filters and repairs, see `TraceOptions`. Status, queue and partition numbers are unknown, that is, -1.
 
     Returns
     -------
     Trace
-        Jobs in the order of submission, header and repair report; places are positions in the table, from 0.
+        Jobs in order of submission, header and repair report; places are positions in the table, from 0.
 
     Raises
     ------
     WorkloadError
-        If a column is missing, a cell holds something else than it should, or no row is a usable job; the message
+        If a column is missing, a cell has an invalid value, or no row is a usable job; the message
         names column and row.
     InvalidConfiguration
-        If an option is out of range, or `names` speaks of what a job does not have.
+        If an option is out of range, or `names` has a key that is not a field of a job.
 
     Examples
     --------
@@ -174,33 +174,33 @@ def read(
     requests: bool = False,
     **options: Unpack[TraceOptions],
 ) -> Trace:
-    """Read a whole table.
+    """Read the jobs of a table in a file.
 
     Parameters
     ----------
     path : str or path-like
-        A Parquet file; or, if its name ends in ``.csv`` or ``.csv.gz``, text with a line of names, whose cells are
-        separated by commas, semicolons or tabulators.
+        Parquet file; or, if its name ends in ``.csv`` or ``.csv.gz``, text with column names in the first line and
+        cells separated by commas, semicolons or tabs.
     names : mapping of str to str, optional
-        What columns are called here, see `jobs_from`.
+        Names of the columns in this file, see `jobs_from`.
     requests : bool
         Whether jobs request tasks on nodes, see :mod:`desim.workloads.batch.requests`.
     **options : TraceOptions
-        Which jobs to keep, see `TraceOptions`. Status, queue and partition are not known: these are -1.
+        Filters and repairs, see `TraceOptions`. Status, queue and partition numbers are unknown, that is, -1.
 
     Returns
     -------
     Trace
-        Jobs in the order of submission, header (with ``nb_res``, if a Parquet file states the cores) and repair
+        Jobs in order of submission, header (with ``nb_res``, if a Parquet file states the cores) and repair
         report; places are positions in the table, or lines of a text file.
 
     Raises
     ------
     WorkloadError
-        If the file cannot be read, lacks a column, holds something else than finite numbers, or no usable job; the
+        If the file cannot be read, lacks a column, has cells that are not finite numbers, or has no usable job; the
         message names file, column and row.
     InvalidConfiguration
-        If an option is out of range, or `names` speaks of what a job does not have.
+        If an option is out of range, or `names` has a key that is not a field of a job.
     """
     source = os.fspath(path)
     table = _read_text(source) if _is_text(source) else _read_parquet(source)
@@ -208,23 +208,23 @@ def read(
 
 
 def write(path: Pathish, jobs: Iterable[Job], num_cores: int | None = None) -> None:
-    """Write jobs so that `read` gives them back exactly, all or nothing.
+    """Write jobs so that `read` returns them exactly; the file is written completely or not at all.
 
     Parameters
     ----------
     path : str or path-like
-        The file, replaced only when the new one is complete: CSV if its name ends in ``.csv`` or ``.csv.gz``, else
-        Parquet.
+        Target file, replaced only when the new one is complete: CSV if its name ends in ``.csv`` or ``.csv.gz``,
+        otherwise Parquet.
     jobs : iterable of Job
-        The jobs.
+        Jobs to write.
     num_cores : int, optional
-        Cores of the machine, which CSV does not hold.
+        Number of cores of the machine; CSV files do not store it.
 
     Raises
     ------
     WorkloadError
-        If the file cannot be written, a job is invalid, or its requested time is 0 although it
-        runs (the readers take 0 for unknown).
+        If the file cannot be written, a job is invalid, or its requested time is 0 although its run time
+        is not (the readers take 0 as unknown).
     """
     if _is_text(os.fspath(path)):
         write_lines(path, _lines(jobs))
@@ -253,19 +253,19 @@ def _is_text(source: str) -> bool:
 
 
 def _columns_of(table: Any) -> dict[str, Any]:
-    """Return the columns of whatever is a table, by name."""
+    """Return the columns of a table of any kind, by name."""
     names = table if isinstance(table, Mapping) else getattr(getattr(table, "dtype", None), "names", None)
     if names is None and isinstance(table, TableLike):
         names = table.columns
     if names is None:
         raise InvalidConfiguration(
-            f"table is of type {type(table).__name__}, want a data frame, a mapping of columns or a structured array"
+            f"table: got type {type(table).__name__}, expected a data frame, a mapping of columns or a structured array"
         )
     return {str(name): table[name] for name in names}
 
 
 def _read_parquet(source: str) -> _Table:
-    """Read the columns of a Parquet file, and the number of cores."""
+    """Read the columns and the number of cores from a Parquet file."""
     import polars as pl
 
     content = read_bytes(source)
@@ -273,13 +273,13 @@ def _read_parquet(source: str) -> _Table:
         metadata = pl.read_parquet_metadata(BytesIO(content))
         table = pl.read_parquet(BytesIO(content))
     except pl.exceptions.PolarsError as error:
-        raise WorkloadError(f"{source}: is no Parquet file: {error}") from error
+        raise WorkloadError(f"{source}: is not a Parquet file: {error}") from error
     fields = {"nb_res": metadata["num_cores"]} if "num_cores" in metadata else {}
     return _Table(source, {name: table[name] for name in table.columns}, header=TraceHeader(fields=fields))
 
 
 def _read_text(source: str) -> _Table:
-    """Read the cells of a CSV file as text, by column, with the number of the line that each row ends in."""
+    """Read the cells of a CSV file as text, by column, with the number of the last line of each row."""
     content = read_bytes(source)
     try:
         text = content.decode("utf-8-sig")
@@ -296,20 +296,22 @@ def _read_text(source: str) -> _Table:
         for row in reader:
             if row:
                 if len(row) != len(names):
-                    raise WorkloadError(f"{source}: line {reader.line_num}: {len(row)} cells, want {len(names)}")
+                    raise WorkloadError(
+                        f"{source}: line {reader.line_num}: got {len(row)} cells, expected {len(names)} as in line 1"
+                    )
                 places.append(reader.line_num)
                 rows.append(row)
     except csv.Error as error:
         raise WorkloadError(f"{source}: line {reader.line_num}: {error}") from error
     twice = next((name for at, name in enumerate(names) if name in names[:at]), None)
     if twice is not None:
-        raise WorkloadError(f"{source}: line 1: there are two columns {shown(twice)}")
+        raise WorkloadError(f"{source}: line 1: got two columns {shown(twice)}, expected distinct names")
     cells = list(zip(*rows, strict=True)) if rows else [()] * len(names)
     return _Table(source, dict(zip(names, cells, strict=True)), "line", np.array(places, dtype=np.int64))
 
 
 def _trace(table: _Table, names: Mapping[str, str] | None, options: TraceOptions, *, requests: bool) -> Trace:
-    """Make jobs of the columns that mean something."""
+    """Make a trace from the columns that have a meaning."""
     of_nodes = RequestColumns.of(table.columns, names or {}) if requests else None
     of_site = SiteColumns.of(table.columns, names or {}, on_nodes=requests)
     own = dict(of_site.found) | ({} if of_nodes is None else dict(of_nodes.found))
@@ -321,7 +323,8 @@ def _trace(table: _Table, names: Mapping[str, str] | None, options: TraceOptions
     uneven = next((name for name in sorted(used) if len(table.columns[name]) != count), None)
     if uneven is not None:
         raise WorkloadError(
-            f"{table.source}: column {uneven} has {len(table.columns[uneven])} rows, {found['run_time']} has {count}"
+            f"{table.source}: column {uneven}: got {len(table.columns[uneven])} rows, expected {count} as in "
+            f"{found['run_time']}"
         )
 
     def numbers(what: str) -> Floats:
@@ -357,12 +360,12 @@ def _trace(table: _Table, names: Mapping[str, str] | None, options: TraceOptions
 
 
 def _found(table: _Table, names: Mapping[str, str]) -> dict[str, str]:
-    """Return the names of the columns by what they hold."""
+    """Return the names of the columns by content."""
     for what, name in names.items():
         if what not in _NAMES:
-            raise InvalidConfiguration(f"names has {what!r}, want some of {', '.join(_NAMES)}")
+            raise InvalidConfiguration(f"names: got {what!r}, expected keys among {', '.join(_NAMES)}")
         if name not in table.columns:
-            raise WorkloadError(f"{table.source}: has no column {name}, which names takes for {what}")
+            raise WorkloadError(f"{table.source}: has no column {name}, which names maps to {what}")
     found = {
         what: next((name for name in known if name in table.columns), None)
         for what, known in _NAMES.items()
@@ -370,18 +373,18 @@ def _found(table: _Table, names: Mapping[str, str]) -> dict[str, str]:
     }
     missing = [" or ".join(_NAMES[what]) for what in _NEEDED if found.get(what, "") is None]
     if missing:
-        raise WorkloadError(f"{table.source}: has no column {', no column '.join(missing)}, so it is no job table")
+        raise WorkloadError(f"{table.source}: is not a job table: has no column {', no column '.join(missing)}")
     return {what: name for what, name in found.items() if name is not None} | dict(names)
 
 
 def _identities(table: _Table, name: str) -> tuple[NDArray[np.int64], bool]:
-    """Return a number for each job, and whether it is (the trailing part of) what is written there."""
+    """Return a number for each job, and whether these are the ids in the column (or their trailing digits)."""
     column = table.columns[name]
     items = column.tolist() if hasattr(column, "tolist") else list(column)
     if any(isinstance(item, str) for item in items) and not all(_is_number(item) for item in items):
         for row, item in enumerate(items):
             if not isinstance(item, str | int) or item in _MISSING:
-                raise WorkloadError(f"{table.where(row)}: {name} is {item!r}, want a whole number or a string")
+                raise WorkloadError(f"{table.where(row)}: {name}: got {item!r}, expected an integer or a string")
         return identified(items)
     return _numbers(table, "job_id", name)[0].astype(np.int64), True
 
@@ -391,37 +394,37 @@ def _is_number(item: Any) -> bool:
 
 
 def _waits(table: _Table, found: Mapping[str, str]) -> Floats:
-    """Return how long jobs waited for their starts."""
+    """Return the recorded waits of the jobs, from submission to start."""
     known = {what: _numbers(table, what, found[what]) for what in _INSTANTS}
     if len({dates.any() for values, dates in known.values() if (dates | (values != -1)).any()}) > 1:
         dated, other = (found[what] for what in sorted(_INSTANTS, key=lambda what: not known[what][1].any()))
-        raise WorkloadError(f"{table.source}: {dated} holds dates, and {other} numbers: want both alike")
+        raise WorkloadError(f"{table.source}: got dates in {dated} and numbers in {other}, expected the same in both")
     return known["starting_time"][0] - known["submission_time"][0]
 
 
 def _numbers(table: _Table, what: str, name: str) -> tuple[Floats, NDArray[np.bool_]]:
-    """Return a column as numbers that the rules can work on, finite, and -1 where unknown; and which were dates."""
+    """Return a column as finite numbers, -1 where unknown, and a mask of the cells that were dates."""
     column = table.columns[name]
     values, dates = _values(column, may_be_dates=what in _INSTANTS)
     if what not in (*_NEEDED, "job_id"):
         unknown = [at for at in np.flatnonzero(np.isnan(values)).tolist() if _is_missing(_item(column, at))]
         values[unknown] = -1.0
-    wanted = f"a whole number of at most {LARGEST:g}" if what in _WHOLE else f"a finite number of at most {LARGEST:g}"
+    wanted = f"an integer of at most {LARGEST:g}" if what in _WHOLE else f"a finite number of at most {LARGEST:g}"
     wrong = ~(np.abs(values) <= LARGEST)
     if what in _WHOLE:
         wrong |= values % 1 != 0
     if dates.any() and not wrong.any():
         wrong = ~dates & (values != -1.0)
-        wanted = "a date, as other rows have it"
+        wanted = "a date as in other rows"
     if wrong.any():
         at = int(np.argmax(wrong))
         item = " ".join(repr(_item(column, at)).split())
-        raise WorkloadError(f"{table.where(at)}: {name} is {item}, want {wanted}")
+        raise WorkloadError(f"{table.where(at)}: {name}: got {item}, expected {wanted}")
     return values, dates
 
 
 def _values(column: Any, *, may_be_dates: bool) -> tuple[Floats, NDArray[np.bool_]]:
-    """Return a column as new numbers, nan where a cell is none, and which cells are dates."""
+    """Return a column as new numbers, nan where a cell is not a number, and a mask of the cells that are dates."""
     cells = column.to_numpy() if hasattr(column, "to_numpy") else column
     dates = np.zeros(len(cells), np.bool_)
     if isinstance(cells, np.ndarray) and cells.dtype.kind in "iuf":
@@ -438,8 +441,8 @@ def _values(column: Any, *, may_be_dates: bool) -> tuple[Floats, NDArray[np.bool
 
 
 def _number(item: Any) -> float:
-    """Return a cell as a number, nan if it is none."""
-    if isinstance(item, bool | np.bool_) or (isinstance(item, str) and "_" in item):  # which float() would take
+    """Return a cell as a number, nan if it is not one."""
+    if isinstance(item, bool | np.bool_) or (isinstance(item, str) and "_" in item):  # float() would accept these
         return math.nan
     try:
         if isinstance(item, timedelta):
@@ -450,7 +453,7 @@ def _number(item: Any) -> float:
 
 
 def _date(item: Any) -> float:
-    """Return a date in seconds since 1970, nan if it is none."""
+    """Return a date in seconds since 1970, nan if it is not one."""
     try:
         date = datetime.fromisoformat(item.strip()) if isinstance(item, str) else item
         return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
@@ -459,7 +462,7 @@ def _date(item: Any) -> float:
 
 
 def _is_missing(item: Any) -> bool:
-    """Tell an unknown value from one that makes no sense; no number stands for either."""
+    """Return whether a cell without a number is unknown rather than invalid."""
     if isinstance(item, str):
         return item.strip() in _MISSING
     if isinstance(item, float):
@@ -468,6 +471,6 @@ def _is_missing(item: Any) -> bool:
 
 
 def _item(column: Any, at: int) -> Any:
-    """Return a cell as a plain Python value, whatever the column is."""
+    """Return a cell of any kind of column as a plain Python value."""
     item = getattr(column, "iloc", column)[at]
     return item.item() if isinstance(item, np.number | np.bool_) else item

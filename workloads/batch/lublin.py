@@ -1,13 +1,13 @@
-"""The Lublin-Feitelson model of the workload of parallel supercomputers.
+"""The Lublin-Feitelson model of parallel supercomputer workloads.
 
-A job is serial, or its number of nodes is 2 to a power drawn from a two-stage uniform distribution,
-mostly rounded to a whole power. The logarithm of its run time is hyper-gamma, with more weight on
-long run times for wide jobs. The logarithm of the time between arrivals is gamma, stretched over
+A job is serial, or its number of nodes is two to the power of a number sampled from a two-stage uniform
+distribution and mostly rounded to an integer. The logarithm of its run time is hyper-gamma, with more weight on
+long run times for wide jobs. The logarithm of the interarrival time is gamma, stretched over
 the day so that most jobs arrive in working hours. Time 0 is midnight.
 
-Departures from the published generator, where it leaves a gap: the middle and the upper end of the
-two-stage uniform distribution keep their distance from log2 of the machine's size, for which the
-constants of interactive jobs were given at 128 nodes only; no job is wider than the machine, whose
+We depart from the published generator where it leaves a gap. The middle and the upper end of the
+two-stage uniform distribution keep their distance from log2 of the machine's size; the paper gives the
+constants of interactive jobs for 128 nodes only. No job is wider than the machine, whose
 size need not be a power of two.
 
 Reference: U. Lublin and D. G. Feitelson, "The workload on parallel supercomputers: modeling the
@@ -46,38 +46,38 @@ __all__ = [
 
 Model = Literal["all", "batch", "interactive", "two_types"]
 
-#: Jobs drawn at a time. Part of what a seed means: another value gives other jobs.
+#: Number of jobs generated at a time. It belongs to the meaning of a seed: another value gives other jobs.
 _BLOCK = 8192
 _BUCKETS = 48
 _BUCKET_SECONDS = 1800.0
 _DAY_SECONDS = _BUCKETS * _BUCKET_SECONDS
-#: Largest logarithms of a run time and of the points between two arrivals; larger draws are repeated.
+#: Largest logarithms of a run time and of the points between two arrivals; larger samples are rejected.
 _LONGEST = 12.0
 _LONGEST_GAP = 13.0
-# The gamma density of the daily cycle covers the half hours 11 to 58, that is 5:00 to 5:00
+# The gamma density of the daily cycle covers half hours 11 to 58, that is, from 5:00 to 5:00 the next day
 _DAY_START = 11
 
 
 @dataclass(frozen=True)
 class Constants:
-    """The constants of one type of jobs, named as in the paper.
+    """Constants of one job type, named as in the paper.
 
     Attributes
     ----------
     serial, pow2 : float
-        Shares of all jobs with one node, and with a number of nodes rounded to a power of two.
+        Shares of all jobs that have one node, and whose number of nodes is rounded to a power of two.
     ulow : float
         Lower end of the two-stage uniform distribution of log2(nodes).
     uhi_offset, umed_offset : float
-        Its upper end below log2 of the machine, and its middle below its upper end.
+        Distances of the upper end below log2 of the machine's nodes, and of the middle below the upper end.
     uprob : float
-        Share of the lower stage.
+        Probability of the lower stage.
     a1, b1, a2, b2, pa, pb : float
-        Hyper-gamma distribution of ln(run time); the first gamma has probability pa * nodes + pb.
+        Parameters of the hyper-gamma distribution of ln(run time); the first gamma has probability pa * nodes + pb.
     aarr, barr, arar : float
-        Gamma distribution of ln(points between arrivals), of shape aarr * arar.
+        Parameters of the gamma distribution of ln(points between arrivals), with shape aarr * arar.
     anum, bnum : float
-        Gamma density of the daily cycle, over half hours.
+        Parameters of the gamma density of the daily cycle, over half hours.
     """
 
     serial: float
@@ -100,7 +100,7 @@ class Constants:
 
 
 # fmt: off
-#: The published constants, fitted with 128 nodes: umed and uhi are kept relative to log2 of the machine.
+#: The published constants, fitted to 128 nodes; umed and uhi are stored relative to log2 of the machine's nodes.
 TYPES = {
     "all": Constants(.244, .576, .8, 2.5, 0.0, .86, 4.2, .94, 312.0, .03, -.0054, .78,
                      10.2303, .4871, 8.1737, 3.9631, 1.0225),
@@ -123,24 +123,24 @@ def generate(
     overestimate: float = 1.0,
     num_users: int | None = None,
 ) -> list[Job]:
-    """Generate a workload as a list: the very jobs of `stream` with the same arguments.
+    """Generate a workload as a list, with the same jobs as `stream` for the same arguments.
 
     Parameters
     ----------
     num_jobs : int
-        Number of jobs, at least 1.
+        Number of jobs, >= 1.
     num_cores : int
-        Nodes of the machine.
+        Number of nodes of the machine.
     seed : int or numpy.random.Generator
-        As for `stream`, like the following.
+        Seed, see `stream`; the following arguments are explained there, too.
     model : {"all", "batch", "interactive", "two_types"}
-        The constants.
+        Job types and their constants.
     load : float, optional
-        The wanted offered load.
+        Target offered load.
     umed_offset : float, optional
-        Less makes wider jobs.
+        Distance that sets the width of jobs: smaller values make wider jobs.
     overestimate : float
-        Largest ratio of requested to actual run time.
+        Largest ratio of requested time to run time.
     num_users : int, optional
         Number of users.
 
@@ -161,7 +161,7 @@ def generate(
     (1000, True)
     """
     if num_jobs is None:
-        raise InvalidConfiguration("num_jobs is None, want a number; only stream() goes on without end")
+        raise InvalidConfiguration("num_jobs: got None, expected an integer >= 1; only stream() can be endless")
     return list(
         stream(
             num_jobs,
@@ -190,34 +190,34 @@ def stream(
     """Generate a workload job by job, in constant memory.
 
     Without `load`, a shorter workload is the beginning of a longer one with the same seed. With
-    `load`, the times of a finite workload are stretched by one factor, found by drawing the jobs
-    once in advance, so that the offered load of the whole (see `desim.workloads.batch.transform.offered_load`)
-    is exactly as wanted; the times of an endless one are stretched by the ratio of `expected_load`
-    to `load`, so that the load is as wanted in the long run. The day of 24 hours is stretched too.
+    `load`, all times of a finite workload are stretched by one factor, so that its offered load
+    (see `desim.workloads.batch.transform.offered_load`) is exactly `load`; to find the factor, the jobs
+    are generated once in advance. The times of an endless workload are stretched by the ratio of `expected_load`
+    to `load`, so that the load approaches `load` in the long run. The 24-hour day is stretched as well.
 
     Parameters
     ----------
     num_jobs : int or None
-        Number of jobs, at least 1; None goes on without end.
+        Number of jobs, >= 1; None for an endless stream.
     num_cores : int
-        Nodes of the machine, at least 1.
+        Number of nodes of the machine, >= 1.
     seed : int or numpy.random.Generator
-        From a generator, four numbers are drawn at once. Nodes, run times, arrivals, estimates and
-        users have random streams of their own: an option for one changes none of the others.
+        Seed; from a generator, four numbers are sampled at once. Nodes, run times, arrivals, requested times and
+        users have independent random streams, so an option for one changes none of the others.
     model : {"all", "batch", "interactive", "two_types"}
-        The constants: all jobs, batch jobs, interactive jobs, or batch and interactive jobs from
+        Job types and their constants: all jobs, batch jobs, interactive jobs, or batch and interactive jobs from
         two independent sources, merged by arrival.
     load : float, optional
-        The wanted offered load, above 0. Without it, submission times are whole seconds.
+        Target offered load, > 0. Without it, submission times are whole seconds.
     umed_offset : float, optional
-        Distance of the middle of the two-stage uniform distribution from its upper end: less makes
-        wider jobs. The authors allow 1.5 to 3.5; by default 2.5, for batch jobs 2.
+        Distance of the middle of the two-stage uniform distribution from its upper end: smaller values make
+        wider jobs. The authors allow 1.5 to 3.5. Default: 2.5, and 2 for batch jobs.
     overestimate : float
-        Largest ratio of requested to actual run time. The ratio is uniform between 1 and this, the
-        requested time rounded up to whole seconds. By default requests are exact.
+        Largest ratio of requested time to run time. The ratio is uniform between 1 and this value, and the
+        requested time is rounded up to whole seconds. By default, the requested time is the run time.
     num_users : int, optional
-        Number of users, who submit with a probability proportional to 1 / user_id (Zipf's law),
-        numbered from 1. By default all jobs have user_id -1.
+        Number of users, numbered from 1; they submit with probabilities proportional to 1 / user_id (Zipf's law).
+        By default, all jobs have user_id -1.
 
     Returns
     -------
@@ -227,9 +227,9 @@ def stream(
     Raises
     ------
     InvalidConfiguration
-        At once, if an argument is out of range.
+        Immediately, if an argument is out of range.
     WorkloadError
-        If `load` is asked for and all jobs arrive in the same second.
+        If `load` is given and all jobs arrive in the same second.
     """
     request = _Request(num_jobs, num_cores, model, load, umed_offset, overestimate, num_users)
     entropy = seed_sequence(seed).entropy
@@ -244,21 +244,21 @@ def stream(
 
 
 def expected_load(num_cores: int, *, model: Model = "all", umed_offset: float | None = None) -> float:
-    """Return the offered load that a model tends to in the long run, from the exact means.
+    """Return the long-run offered load of a model, computed from its exact means.
 
     Parameters
     ----------
     num_cores : int
-        Nodes of the machine.
+        Number of nodes of the machine.
     model : {"all", "batch", "interactive", "two_types"}
-        As for `stream`.
+        Job types, see `stream`.
     umed_offset : float, optional
-        As for `stream`.
+        Distance that sets the width of jobs, see `stream`.
 
     Returns
     -------
     float
-        Mean core-seconds that arrive in a second for each core.
+        Mean core-seconds of work that arrive per second and core.
 
     Raises
     ------
@@ -274,7 +274,7 @@ def expected_load(num_cores: int, *, model: Model = "all", umed_offset: float | 
 
 @dataclass(frozen=True)
 class _Request:
-    """What is asked for, checked; the random streams come with the calls."""
+    """Checked arguments of a workload; the random streams are passed to the methods."""
 
     num_jobs: int | None
     num_cores: int
@@ -294,18 +294,18 @@ class _Request:
         if self.load is not None:
             finite("load", self.load, above=0)
             if self.num_jobs == 1:
-                raise InvalidConfiguration("load is given for a single job, want num_jobs of at least 2")
+                raise InvalidConfiguration("num_jobs: got 1 with a load, expected at least 2 jobs to define a load")
         if self.umed_offset is not None:
             finite("umed_offset", self.umed_offset, least=0)
         finite("overestimate", self.overestimate, least=1)
 
     @property
     def types(self) -> tuple[str, ...]:
-        """The types of jobs, each a source of its own."""
+        """Job types, each an independent source."""
         return ("batch", "interactive") if self.model == "two_types" else (self.model,)
 
     def blocks(self, seeds: SeedSequence) -> Iterator[_Block]:
-        """Draw the jobs, not rescaled."""
+        """Generate the jobs, without rescaling."""
         children = seeds.spawn(8)
         sources = [
             _draw(TYPES[name], self.num_cores, children[3 * at : 3 * at + 3], self.umed_offset)
@@ -322,7 +322,7 @@ class _Request:
     def finish(
         self, blocks: Iterator[_Block], factor: float, for_estimates: Generator, for_users: Generator
     ) -> Iterator[Iterator[Job]]:
-        """Add numbers, requested times and users, and rescale the submission times."""
+        """Add job ids, requested times and users, and rescale the submission times."""
         shares = np.cumsum(1 / np.arange(1, (self.num_users or 1) + 1))
         number = 0
         for block in blocks:
@@ -353,7 +353,7 @@ def _measured_load(blocks: Iterator[_Block], num_cores: int) -> float:
             first = float(block.submission_time[0]) if math.isnan(first) else first
             last = float(block.submission_time[-1])
     if not last > first:
-        raise WorkloadError("all jobs arrive in the same second, so that their load cannot be rescaled")
+        raise WorkloadError("load cannot be rescaled: all jobs arrive in the same second; try more jobs")
     return work / (num_cores * (last - first))
 
 
@@ -363,11 +363,11 @@ class _Block(NamedTuple):
     Attributes
     ----------
     submission_time : array of float
-        Seconds since the first midnight, whole, never decreasing.
+        Seconds since the first midnight, whole and nondecreasing.
     cores : array of int
-        At least 1.
+        Number of nodes, >= 1.
     run_time : array of float
-        Seconds, whole, at least 1.
+        Run times in whole seconds, >= 1.
     """
 
     submission_time: Floats
@@ -379,13 +379,13 @@ class _Block(NamedTuple):
         return _Block(self.submission_time[rows], self.cores[rows], self.run_time[rows])
 
     def joined(self, other: _Block) -> _Block:
-        """Return these jobs and then those of another block."""
+        """Return these jobs followed by those of another block."""
         time, cores, run_time = (np.concatenate(pair) for pair in zip(self, other, strict=True))
         return _Block(time, cores, run_time)
 
 
 class _Exponents(NamedTuple):
-    """The range of log2(nodes) on a machine: ``low <= middle <= high <= log2(num_cores)``."""
+    """Range of log2(nodes) on a machine: ``low <= middle <= high <= log2(num_cores)``."""
 
     low: float
     middle: float
@@ -393,7 +393,7 @@ class _Exponents(NamedTuple):
 
     @classmethod
     def of(cls, constants: Constants, num_cores: int, umed_offset: float | None) -> _Exponents:
-        """Return the range for a machine, squeezed where it is too small for the constants."""
+        """Return the range for a machine, narrowed if the machine is too small for the constants."""
         widest = math.log2(num_cores)
         high = max(widest - constants.uhi_offset, min(widest, 1.0))
         low = min(constants.ulow, high)
@@ -402,19 +402,19 @@ class _Exponents(NamedTuple):
 
 
 def daily_cycle(constants: Constants) -> tuple[Floats, Floats]:
-    """Return the map between points and seconds within a day, as the corners of a broken line.
+    """Return the map between points and seconds within a day, as the vertices of a piecewise linear function.
 
-    Passing half hour i of the day costs its weight in points, the mean weight being 1.
+    Half hour i of the day takes its weight in points; the mean weight is 1.
 
     Parameters
     ----------
     constants : Constants
-        Of these, `anum` and `bnum`.
+        Constants of the job type; only `anum` and `bnum` are used.
 
     Returns
     -------
     points, seconds : array of shape (49,)
-        Both increase from 0, to 48 points and 86,400 s.
+        Increasing arrays that start at 0 and end at 48 points and 86,400 s.
     """
     from scipy.special import gammainc
 
@@ -429,7 +429,7 @@ def daily_cycle(constants: Constants) -> tuple[Floats, Floats]:
 def _draw(
     constants: Constants, num_cores: int, seeds: Sequence[SeedSequence], umed_offset: float | None
 ) -> Iterator[_Block]:
-    """Draw jobs of one type without end, from seeds for the nodes, the run times and the arrivals."""
+    """Generate jobs of one type endlessly, from seeds for nodes, run times and arrivals."""
     for_cores, for_times, for_arrivals = (default_rng(seed) for seed in seeds)
     exponents = _Exponents.of(constants, num_cores, umed_offset)
     points, seconds = daily_cycle(constants)
@@ -448,7 +448,7 @@ def _cores(constants: Constants, num_cores: int, exponents: _Exponents, rng: Gen
     kind, stage, within = rng.random((3, _BLOCK))
     low, middle, high = exponents
     exponent = np.where(stage < constants.uprob, low + (middle - low) * within, middle + (high - middle) * within)
-    # Rounding up must not exceed a machine whose size is no power of two itself
+    # On a machine whose size is not a power of two, rounding up must not exceed its size
     rounded = np.minimum(np.rint(exponent), math.floor(math.log2(num_cores)))
     exponent = np.where(kind < constants.serial + constants.pow2, rounded, exponent)
     cores = np.where(kind < constants.serial, 1.0, np.rint(np.exp2(exponent)))
@@ -475,10 +475,10 @@ def _points_between(constants: Constants, rng: Generator) -> Floats:
 
 
 def _merge(left: Iterator[_Block], right: Iterator[_Block]) -> Iterator[_Block]:
-    """Merge two endless streams by arrival; of two jobs at the same time the left one is first."""
+    """Merge two endless streams by arrival; of two jobs that arrive together, the left one comes first."""
     waiting = [next(left), next(right)]
     while True:
-        # Everything up to here is known of both streams
+        # Both streams are complete before this time
         limit = min(block.submission_time[-1] for block in waiting)
         cuts = [int(np.searchsorted(block.submission_time, limit, side="left")) for block in waiting]
         ready = [block.take(slice(cut)) for block, cut in zip(waiting, cuts, strict=True)]
@@ -495,16 +495,16 @@ def core_probabilities(constants: Constants, num_cores: int, umed_offset: float 
     Parameters
     ----------
     constants : Constants
-        Type of the jobs.
+        Constants of the job type.
     num_cores : int
-        Nodes of the machine.
+        Number of nodes of the machine.
     umed_offset : float or None
-        Replaces the constant of that name.
+        Value that replaces the constant of that name.
 
     Returns
     -------
     array of shape (num_cores + 1,)
-        Entry n for jobs of n nodes; they sum to 1.
+        Entry n is the probability of n nodes; the entries sum to 1.
     """
     low, middle, high = _Exponents.of(constants, num_cores, umed_offset)
 
@@ -523,7 +523,7 @@ def core_probabilities(constants: Constants, num_cores: int, umed_offset: float 
 
 
 def _ramp(value: Floats, start: float, end: float) -> Floats:
-    """Return the distribution function of a uniform variable, of a constant one if start = end."""
+    """Return the distribution function of a uniform variable, or of a constant if start = end."""
     if start == end:
         return (value >= start).astype(np.float64)
     return np.clip((value - start) / (end - start), 0, 1)
@@ -546,21 +546,21 @@ def _run_times_by_cores(constants: Constants, num_cores: int) -> Floats:
 
 
 def mean_work(constants: Constants, num_cores: int, umed_offset: float | None) -> float:
-    """Return the mean of cores times run time of a job, in core-seconds."""
+    """Return the mean work of a job (cores times run time), in core-seconds."""
     probability = core_probabilities(constants, num_cores, umed_offset)
     return float(probability @ (np.arange(num_cores + 1) * _run_times_by_cores(constants, num_cores)))
 
 
 def mean_interarrival(constants: Constants) -> float:
-    """Return the long-run mean time between two arrivals in seconds.
+    """Return the long-run mean interarrival time in seconds.
 
-    For x of distribution gamma(a, b), b < 1, the mean of exp(x) where x is at most c is
+    For x with distribution gamma(a, b), b < 1, the mean of exp(x) restricted to x <= c is
     (1 - b)^-a times the probability that a gamma(a, b / (1 - b)) variable is at most c.
 
     Parameters
     ----------
     constants : object
-        Those of the model.
+        Constants of the job type.
     """
     from scipy.special import gammainc
 

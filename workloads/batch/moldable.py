@@ -1,7 +1,7 @@
-r"""Moldable jobs from rigid ones, by Downey's model of speedup.
+r"""Moldable jobs made from rigid ones by Downey's speedup model.
 
-A program of average parallelism A whose parallelism varies by :math:`\sigma` runs on n cores
-:math:`S(n)` times as fast as on one. For :math:`\sigma \le 1`
+A program of average parallelism A, whose parallelism varies by :math:`\sigma`, runs :math:`S(n)` times as fast on
+n cores as on one. For :math:`\sigma \le 1`
 
 .. math:: S(n) = \frac{A n}{A + \sigma (n - 1) / 2} \text{ up to } A, \quad
    \frac{A n}{\sigma (A - 1/2) + n (1 - \sigma / 2)} \text{ up to } 2 A - 1, \quad A \text{ beyond},
@@ -26,21 +26,21 @@ __all__ = ["downey_speedup", "moldable"]
 
 
 def downey_speedup(num_cores: float, parallelism: float, sigma: float) -> float:
-    """Return how many times as fast a program runs as on one core.
+    """Return the speedup of a program: how many times faster it runs than on one core.
 
     Parameters
     ----------
     num_cores : float
-        Cores that it runs on, at least 1.
+        Number of cores, >= 1.
     parallelism : float
-        Its average parallelism, at least 1.
+        Average parallelism of the program, >= 1.
     sigma : float
-        How far the parallelism varies, at least 0, where the speedup is linear up to the parallelism.
+        Variation of the parallelism, >= 0; at 0, the speedup is linear up to the average parallelism.
 
     Returns
     -------
     float
-        From 1 to the parallelism.
+        Speedup, from 1 to the average parallelism.
 
     Raises
     ------
@@ -66,26 +66,26 @@ def moldable(
     sigma: float = 1.0,
     parallelism: float = 4.0,
 ) -> list[MoldableJob]:
-    """Give rigid jobs further sizes.
+    """Return moldable jobs made from rigid ones.
 
     Parameters
     ----------
     jobs : iterable of Job
-        Rigid ones, of cores only.
+        Rigid jobs that request only cores.
     num_cores : int
-        Cores of the cluster; no further size is wider.
+        Number of cores of the cluster; no additional size is wider.
     factors : sequence of float
-        Sizes as multiples of the requested cores, rounded, each above 0; what comes out twice counts once. The first is
-        the one in which jobs run if nobody chooses.
+        Sizes as multiples of the requested cores, each > 0; sizes are rounded, and duplicates are dropped. The first
+        is the size in which a job runs unless the agent chooses another.
     sigma : float
-        How far the parallelism of jobs varies.
+        Variation of the parallelism, see `downey_speedup`.
     parallelism : float
-        Average parallelism of a job as a multiple of its requested cores, at least 1.
+        Average parallelism of a job as a multiple of its requested cores, >= 1.
 
     Returns
     -------
     list of MoldableJob
-        Run times and requested times follow the speedup, from those of the requested cores.
+        Moldable jobs; the speedup gives their run and requested times, relative to the requested cores.
 
     Raises
     ------
@@ -95,7 +95,7 @@ def moldable(
     whole("num_cores", num_cores, least=1)
     finite("parallelism", parallelism, least=1)
     if not factors:
-        raise InvalidConfiguration("factors is empty, want at least one")
+        raise InvalidConfiguration("factors: got an empty sequence, expected at least one number > 0")
     for factor in factors:
         finite("factors", factor, above=0)
     return [_molded(job, num_cores, factors, sigma, parallelism) for job in jobs]

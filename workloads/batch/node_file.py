@@ -1,22 +1,22 @@
 """Nodes of a cluster from a small file, or from counts such as ``18x80,26x12``.
 
-A YAML file is a list of nodes, or has one under ``nodes``; a CSV file has a row for each, and its names in the first
-line:
+A YAML file is a list of nodes, or has one under ``nodes``. A CSV file has one row per node or group of nodes, with
+these names in the first line:
 
 ==============  ===================================================================================================
-``name``        unique; of several nodes, what their names begin with. Default: ``n`` and the number of the entry
-``count``       how many such nodes there are; default 1
-``cores``       of each
-``memory``      of each, in bytes, or with a unit: ``64 GiB``, ``512M`` (K, M, G and T are 1,024, its square, ...)
-``gpus``        how many each has
-``gpu_model``   of the GPUs
-``partition``   that the nodes belong to
-``features``    a list; in CSV names with blanks between them
-``speed``       jobs run for so many times less than their run time; default 1
-``resources``   in YAML amounts by name; in CSV each has a column of its own, such as ``resource:tokens``
+``name``        unique name; for several nodes, the beginning of their names. Default: ``n`` and the number of the entry
+``count``       number of identical nodes; default 1
+``cores``       cores per node
+``memory``      memory per node, in bytes or with a unit: ``64 GiB``, ``512M`` (K is 1,024, M is 1,024 squared, ...)
+``gpus``        GPUs per node
+``gpu_model``   model of the GPUs
+``partition``   partition of the nodes
+``features``    a list; in CSV, names separated by blanks
+``speed``       speed factor: the run times of jobs are divided by it; default 1
+``resources``   in YAML, amounts by name; in CSV, each resource has its own column, such as ``resource:tokens``
 ==============  ===================================================================================================
 
-Everything else is refused: a name that is misspelt would otherwise mean that the cluster has none of it.
+Any other name is refused, because a misspelt name would otherwise silently leave the cluster without that resource.
 """
 
 from __future__ import annotations
@@ -50,18 +50,18 @@ def read(path: Pathish) -> list[Node]:
     Parameters
     ----------
     path : str or path-like
-        A CSV file if its name ends in ``.csv``, else a YAML file.
+        CSV file if its name ends in ``.csv``, otherwise a YAML file.
 
     Returns
     -------
     list of Node
-        In the order of the file.
+        Nodes in the order of the file.
 
     Raises
     ------
     WorkloadError
-        If the file cannot be read, holds a name that nodes do not have, or an amount that makes no sense; the message
-        names the file, the line or entry, and the name.
+        If the file cannot be read, or has an unknown name or an invalid amount; the message names the file, the line
+        or entry, and the name.
     """
     source = os.fspath(path)
     try:
@@ -73,29 +73,29 @@ def read(path: Pathish) -> list[Node]:
     for number, (where, entry) in enumerate(entries):
         nodes += _nodes_of(where, entry, f"n{number}")
     try:
-        NodeTable(nodes)  # which says if there is none, and if two have one name
+        NodeTable(nodes)  # raises if there is no node, or if two have the same name
     except InvalidConfiguration as error:
         raise WorkloadError(f"{source}: {error}") from error
     return nodes
 
 
 def counted(text: str) -> list[Node]:
-    """Return nodes of cores only, from counts.
+    """Return nodes that have only cores, from counts.
 
     Parameters
     ----------
     text : str
-        ``NODESxCORES``, several with commas between them.
+        Counts of the form ``NODESxCORES``, separated by commas.
 
     Returns
     -------
     list of Node
-        Named ``n0``, ``n1`` and so on.
+        Nodes named ``n0``, ``n1`` and so on.
 
     Raises
     ------
     InvalidConfiguration
-        If the text says anything else.
+        If the text has another form, or a count is 0.
 
     Examples
     --------
@@ -105,55 +105,53 @@ def counted(text: str) -> list[Node]:
     """
     parts = [_COUNTS.fullmatch(part.strip()) for part in text.split(",")]
     if not all(part and int(part[1]) and int(part[2]) for part in parts):
-        raise InvalidConfiguration(
-            f"nodes is {text!r}, want a file, or counts such as 16x64 or 18x80,26x12, none of them 0"
-        )
+        raise InvalidConfiguration(f"nodes: got {text!r}, expected a file, or counts >= 1 such as 16x64 or 18x80,26x12")
     cores = [int(part[2]) for part in parts if part for _ in range(int(part[1]))]
     return [Node(f"n{number}", each) for number, each in enumerate(cores)]
 
 
 def read_or_count(source: str) -> list[Node]:
-    """Return the nodes of a file, or of counts if there is no such file.
+    """Return the nodes of a file, or nodes from counts if there is no such file.
 
     Parameters
     ----------
     source : str
-        As for :func:`read` or :func:`counted`.
+        File as for :func:`read`, or counts as for :func:`counted`.
 
     Returns
     -------
     list of Node
-        At least one.
+        At least one node.
 
     Raises
     ------
     WorkloadError
-        If there is such a file and it cannot be read.
+        If the file exists and cannot be read.
     InvalidConfiguration
-        If it is neither.
+        If the text is neither a file nor counts.
     """
-    if not os.path.exists(source) and not source.lower().endswith((".csv", ".yaml", ".yml")):  # noqa: PTH110  # a text
+    if not os.path.exists(source) and not source.lower().endswith((".csv", ".yaml", ".yml")):  # noqa: PTH110  # a str
         return counted(source)
     return read(source)
 
 
 def amount_of_memory(value: Any) -> int:
-    """Return bytes.
+    """Return an amount of memory in bytes.
 
     Parameters
     ----------
     value : int, float or str
-        Bytes, or a number with a unit: ``"64 GiB"``, ``"512M"``.
+        Number of bytes, or a number with a unit: ``"64 GiB"``, ``"512M"``.
 
     Returns
     -------
     int
-        At least 0.
+        Number of bytes, >= 0.
 
     Raises
     ------
     InvalidConfiguration
-        If it is anything else.
+        If the value is anything else.
 
     Examples
     --------
@@ -161,29 +159,31 @@ def amount_of_memory(value: Any) -> int:
     (1536, 7)
     """
     if isinstance(value, float) and value.is_integer():
-        value = int(value)  # whose text has no exponent
+        value = int(value)  # its text has no exponent
     found = None if isinstance(value, bool) else _MEMORY.fullmatch(str(value).strip())
     if found is None:
-        wanted = "want at least 0 bytes, or a number with a unit such as 64 GiB"
-        raise InvalidConfiguration(f"memory is {value!r}, {wanted}")
+        wanted = "expected bytes >= 0, or a number with a unit such as 64 GiB"
+        raise InvalidConfiguration(f"memory: got {value!r}, {wanted}")
     return round(float(found[1]) * (1 << _UNITS[(found[2] or "").upper()]))
 
 
 def _csv_rows(source: str, text: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield where each row stands, and what it says."""
+    """Yield the place and the values of each row."""
     reader = csv.DictReader(StringIO(text, newline=""), strict=True, skipinitialspace=True)
     try:
         names = [name.strip() for name in reader.fieldnames or ()]
         reader.fieldnames = names
         for name in names:
             if not name.removeprefix(_RESOURCE) or name == "resources":
-                raise WorkloadError(f"{source}: line 1: column {name!r}, want one a resource, such as resource:tokens")
+                raise WorkloadError(
+                    f"{source}: line 1: got column {name!r}, expected one per resource, such as resource:tokens"
+                )
             if not name.startswith(_RESOURCE):
                 _check_known(f"{source}: line 1", "column", name)
         for row in reader:
             where = f"{source}: line {reader.line_num}"
             if None in row or None in row.values():
-                raise WorkloadError(f"{where}: want {len(names)} cells, as in the first line")
+                raise WorkloadError(f"{where}: expected {len(names)} cells, as in the first line")
             cells = {name: cell.strip() for name, cell in row.items() if cell.strip()}
             entry: dict[str, Any] = {name: cell for name, cell in cells.items() if not name.startswith(_RESOURCE)}
             entry["features"] = cells.get("features", "").split()
@@ -195,41 +195,41 @@ def _csv_rows(source: str, text: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _yaml_entries(source: str, text: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield where each entry stands, and what it says."""
+    """Yield the place and the values of each entry."""
     import yaml
 
     try:
         document = yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise WorkloadError(f"{source}: is no YAML file: {' '.join(str(error).split())}") from error
+        raise WorkloadError(f"{source}: is not a YAML file: {' '.join(str(error).split())}") from error
     if isinstance(document, Mapping) and set(document) == {"nodes"}:
         document = document["nodes"]
     if not isinstance(document, list):
-        raise WorkloadError(f"{source}: want a list of nodes, or one under 'nodes' and nothing else")
+        raise WorkloadError(f"{source}: expected a list of nodes, or one under 'nodes' and nothing else")
     for number, entry in enumerate(document, 1):
         where = f"{source}: node {number}"
         if not isinstance(entry, Mapping):
-            raise WorkloadError(f"{where} is {entry!r}, want names and values such as cores: 64")
+            raise WorkloadError(f"{where}: got {entry!r}, expected names and values such as cores: 64")
         for name in entry:
             _check_known(where, "resource", str(name))
         features, resources = entry.get("features") or [], entry.get("resources") or {}
         if not isinstance(features, list) or not isinstance(resources, Mapping):
-            raise WorkloadError(f"{where}: want a list of features, and amounts of resources by name")
+            raise WorkloadError(f"{where}: expected a list as features, and amounts by name as resources")
         yield where, dict(entry) | {"features": list(map(str, features)), "resources": resources}
 
 
 def _check_known(where: str, what: str, name: str) -> None:
     if name not in _KNOWN:
         close = get_close_matches(name, _KNOWN, 1)
-        hint = f"did you mean {close[0]}?" if close else f"nodes have {', '.join(_KNOWN)};"
+        hint = f"did you mean {close[0]}?" if close else f"expected one of {', '.join(_KNOWN)};"
         further = f"a column resource:{name}" if what == "column" else f"written as resources: {{{name}: AMOUNT}}"
-        raise WorkloadError(f"{where}: unknown {what} {name!r}, {hint} a resource of your own is {further}")
+        raise WorkloadError(f"{where}: unknown {what} {name!r}, {hint} a custom resource is {further}")
 
 
 def _nodes_of(where: str, entry: Mapping[str, Any], name: str) -> list[Node]:
-    """Return the nodes of one entry."""
+    """Return the nodes of one entry of a file."""
     if "cores" not in entry:
-        raise WorkloadError(f"{where}: cores are missing")
+        raise WorkloadError(f"{where}: cores: got nothing, expected an integer >= 1")
     counts = {what: _count(where, what, entry[what]) for what in _WHOLE if what in entry}
     words = {what: str(entry[what]) for what in _WORDS if entry.get(what)}
     resources = {str(what): _count(where, what, value) for what, value in entry["resources"].items()}
@@ -250,12 +250,12 @@ def _number(where: str, what: str, value: Any) -> float:
     try:
         return float(value)
     except (TypeError, ValueError):
-        raise WorkloadError(f"{where}: {what} is {value!r}, want a number") from None
+        raise WorkloadError(f"{where}: {what}: got {value!r}, expected a number") from None
 
 
 def _count(where: str, what: str, value: Any) -> int:
-    """Return a whole number of at least 0, which YAML gives as such and CSV as text."""
+    """Return an integer >= 0, which is an int in YAML and text in CSV."""
     text = str(value).strip()
     if isinstance(value, bool) or not text.isdecimal():
-        raise WorkloadError(f"{where}: {what} is {value!r}, want a whole number of at least 0")
+        raise WorkloadError(f"{where}: {what}: got {value!r}, expected an integer >= 0")
     return int(text)

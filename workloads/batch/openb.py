@@ -1,4 +1,4 @@
-"""Nodes and pods of openb: Alibaba's cluster-trace-gpu-v2023, and workloads derived from it.
+"""Nodes and pods of openb: Alibaba's cluster-trace-gpu-v2023 and workloads derived from it.
 
 Reference: Weng, Yang, Yu, Wang, Tang, Yang and Zhang, "Beware of fragmentation: scheduling GPU-sharing workloads with
 fragmentation gradient descent", USENIX ATC 2023.
@@ -18,20 +18,20 @@ from desim.workloads.files import Pathish
 __all__ = ["CPU", "Pod", "read_nodes", "read_pods"]
 
 CPU = "cpu_milli"
-"""The resource that CPUs are counted in, in thousandths; pods request fractions of them, and at least one."""
+"""Resource that counts CPUs in thousandths, because pods request fractions of CPUs and cores are integers."""
 
 Made = TypeVar("Made")
 
 
 class Pod(NamedTuple):
-    """A pod.
+    """Pod of the trace: a name and a request.
 
     Attributes
     ----------
     name : str
-        Unique in its file.
+        Name, unique in the file.
     request : Request
-        A task of one core, the CPUs being counted by :data:`CPU`.
+        Request of one task with one core; its CPUs are counted by :data:`CPU`.
     """
 
     name: str
@@ -44,12 +44,12 @@ def read_nodes(path: Pathish) -> list[Node]:
     Parameters
     ----------
     path : path-like
-        With the columns ``sn``, ``cpu_milli``, ``memory_mib``, ``gpu`` and ``model``.
+        CSV file with the columns ``sn``, ``cpu_milli``, ``memory_mib``, ``gpu`` and ``model``.
 
     Returns
     -------
     list of Node
-        In the order of the file. CPUs are cores, and :data:`CPU` as well; memory is in bytes.
+        Nodes in the order of the file. CPUs are both cores and :data:`CPU`; memory is in bytes.
 
     Raises
     ------
@@ -65,13 +65,13 @@ def read_pods(path: Pathish) -> list[Pod]:
     Parameters
     ----------
     path : path-like
-        With the columns ``name``, ``cpu_milli``, ``memory_mib``, ``num_gpu`` and ``gpu_milli``, and perhaps
-        ``gpu_spec``; times play no part.
+        CSV file with the columns ``name``, ``cpu_milli``, ``memory_mib``, ``num_gpu`` and ``gpu_milli``, and
+        optionally ``gpu_spec``; times are not read.
 
     Returns
     -------
     list of Pod
-        In the order of the file.
+        Pods in the order of the file.
 
     Raises
     ------
@@ -96,11 +96,11 @@ def _node(row: Mapping[str, str]) -> Node:
 def _pod(row: Mapping[str, str]) -> Pod:
     count, share = int(row["num_gpu"]), int(row["gpu_milli"])
     if not 0 <= share <= GPU or (count != 1 and share != (GPU if count else 0)):
-        raise ValueError(f"num_gpu is {count} and gpu_milli {share}: only a pod of one GPU may ask for a part of it")
+        raise ValueError(f"gpu_milli: got {share} with num_gpu {count}, expected a fraction only for num_gpu 1")
     request = Request(
         memory=int(row["memory_mib"]) << 20,
         gpus=count * share / GPU,
-        gpu_models=tuple(filter(None, (row.get("gpu_spec") or "").split("|"))),  # as written: kinds differ by the text
+        gpu_models=tuple(filter(None, (row.get("gpu_spec") or "").split("|"))),  # unsorted: pods differ by the text
         resources=((CPU, int(row[CPU])),),
     )
     if fault := request.fault():
@@ -109,16 +109,16 @@ def _pod(row: Mapping[str, str]) -> Pod:
 
 
 def _rows(path: Pathish, columns: tuple[str, ...], make: Callable[[Mapping[str, Any]], Made]) -> Iterator[Made]:
-    """Yield what is made of each row of a file."""
+    """Yield the object made from each row of a file."""
     try:
         with Path(path).open(newline="", encoding="utf-8") as file:
             reader = csv.DictReader(file)
             if missing := set(columns) - set(reader.fieldnames or ()):
-                raise WorkloadError(f"{path}: no column {sorted(missing)[0]!r}; want {', '.join(columns)}")
+                raise WorkloadError(f"{path}: no column {sorted(missing)[0]!r}; expected {', '.join(columns)}")
             for row in reader:
                 try:
                     yield make(row)
                 except (ValueError, TypeError, InvalidConfiguration) as error:
                     raise WorkloadError(f"{path}, line {reader.line_num}: {error}") from error
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise WorkloadError(f"{path} cannot be read: {error}") from error
+        raise WorkloadError(f"{path}: cannot be read: {error}") from error

@@ -1,14 +1,14 @@
-"""Philly: GPU jobs of Microsoft's clusters, and the machines that they ran on.
+"""Philly: GPU jobs of Microsoft's clusters, and the machines on which they ran.
 
-Read is the reduction with the columns ``timestamp``, ``duration``, ``num_gpus``, ``gpu_time`` and ``cluster``, the hash
-of a virtual cluster. Nobody's estimates, cores or memory are recorded: a job requests the time that it ran, and a core
-for each of its GPUs.
+The reader takes the reduced trace with the columns ``timestamp``, ``duration``, ``num_gpus``, ``gpu_time`` and
+``cluster`` (the hash of a virtual cluster). It records no requested times, cores or memory: a job requests its run
+time, and one core per GPU.
 
-* A job of up to 8 GPUs has one task, on one node. A wider one has tasks of as many GPUs as 8 and its number have as
-  their greatest common divisor: 16 GPUs are two tasks of 8, 12 are three of 4.
-* The machines are not in the file, nor does what it comes with describe them. Those of `machines` are assumed, from
-  memory of the paper: 321 of 2 GPUs and 231 of 8, 2,490 GPUs in all. Their cores are assumed, too: one for each GPU.
-* Virtual clusters are queues by name; their shares of the machines are not known, and play no part.
+* A job of up to 8 GPUs has one task, on one node. The tasks of a wider job have as many GPUs as the greatest common
+  divisor of 8 and its number of GPUs: 16 GPUs are two tasks of 8, and 12 are three of 4.
+* Neither the file nor its documentation describes the machines. `machines` returns assumed ones, recalled from
+  the paper: 321 with 2 GPUs and 231 with 8, together 2,490 GPUs. Their cores are assumed as well: one per GPU.
+* Virtual clusters become queue names; their shares of the machines are unknown and not modelled.
 
 Reference: Jeon, Venkataraman, Phanishayee, Qian, Xiao and Yang, "Analysis of large-scale multi-tenant GPU clusters for
 DNN training workloads", USENIX ATC 2019.
@@ -41,37 +41,38 @@ _WIDEST = 8
 
 
 def is_such(path: Pathish) -> bool:
-    """Tell whether a file has the columns of this trace."""
+    """Return whether a file has the columns of this trace."""
     with open_binary(path) as file:
         return file.read(len(_HEAD)) == _HEAD
 
 
 def machines() -> list[Node]:
-    """Return machines as assumed: 321 of 2 GPUs, then 231 of 8, with a core for each GPU.
+    """Return the assumed machines: 321 with 2 GPUs, then 231 with 8, each with one core per GPU.
 
     Returns
     -------
     list of Node
-        552 of them.
+        The 552 nodes.
     """
     small = Node.several(321, 2, name="two", gpus=2, partition="two")
     return [*small, *Node.several(231, _WIDEST, name="eight", gpus=_WIDEST, partition="eight")]
 
 
 def read(path: Pathish, **options: Unpack[TraceOptions]) -> Trace:
-    """Read the trace.
+    """Read the Philly trace.
 
     Parameters
     ----------
     path : str or path-like
-        The CSV file, plain or gzip.
+        CSV file, plain or gzip.
     **options : TraceOptions
-        Which jobs to keep. Times count from the first submission unless ``shift=False``, then since 1970 in UTC.
+        Filters and repairs, see `TraceOptions`. Times count from the first submission, or from 1970 in UTC with
+        ``shift=False``.
 
     Returns
     -------
     Trace
-        Jobs with requests in the order of submission, the machines, and virtual clusters as queues.
+        Jobs with requests in order of submission, the machines, and virtual clusters as queue names.
 
     Raises
     ------
@@ -87,6 +88,6 @@ def read(path: Pathish, **options: Unpack[TraceOptions]) -> Trace:
 
 @lru_cache(maxsize=1024)
 def _request(gpus: int) -> Request:
-    """Return the request of a job of so many GPUs."""
+    """Return the request of a job with a given number of GPUs."""
     each = gpus if gpus <= _WIDEST else gcd(gpus, _WIDEST)
     return Request(gpus // each, each, gpus=each)

@@ -1,4 +1,4 @@
-"""Workloads of rigid jobs by name or file, for the command line, sweeps and environments."""
+"""Batch workloads by name or file, for the command line, sweeps and environments."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ __all__ = ["Workload", "descriptions", "draw", "load", "read", "tells_nodes", "t
 _GENERATED = "lublin"
 Dependencies = Literal["drop", "keep", "users", "sequential"]
 LOG = "log"
-"""Nodes are those that the log tells of."""
-#: Readers of logs that tell the nodes of the machine; each knows its own by ``is_such``.
+"""Value of ``nodes`` that takes the nodes described by the log itself."""
+#: Readers of logs that describe the nodes of the machine; ``is_such`` recognizes the files of each.
 _TELLING_NODES: tuple[Any, ...] = (cerit, philly)
-#: Size of a generated workload where none is asked for.
+#: Default size of a generated workload.
 _DEFAULT_JOBS, _DEFAULT_CORES = 10_000, 256
 _READERS: Mapping[str, Callable[..., Trace]] = {
     ".swf": swf.read,
@@ -42,38 +42,38 @@ _READERS: Mapping[str, Callable[..., Trace]] = {
 
 
 def descriptions() -> dict[str, str]:
-    """Return every source, or pattern of files, with a line on it.
+    """Return a one-line description of every workload source and file pattern.
 
     Returns
     -------
     dict of str to str
-        In the order in which they are listed.
+        Descriptions by name or pattern, in display order.
     """
     return {
-        "lublin": "The Lublin-Feitelson model of supercomputer workloads, generated from a seed.",
-        "FILE.swf, FILE.swf.gz": "Standard Workload Format, as in the Parallel Workloads Archive.",
+        "lublin": "Lublin-Feitelson model of supercomputer workloads, generated from a seed.",
+        "FILE.swf, FILE.swf.gz": "Standard Workload Format log, as in the Parallel Workloads Archive.",
         "FILE.json, FILE.json.gz": "Batsim workload with delay profiles.",
         "FILE.parquet": "Job table with the columns of a result.",
-        "FILE.csv, FILE.csv.gz": "Job table with the columns of a result, or Batsim's.",
+        "FILE.csv, FILE.csv.gz": "Job table with the columns of a result or of Batsim.",
     }
 
 
 def draw(rng: Generator, *, num_jobs: int = 10_000, num_cores: int = 256, load: float = 1.0) -> list[Job]:
-    """Draw a trace of the Lublin-Feitelson model, from which the environment cuts its episodes.
+    """Generate jobs with the Lublin-Feitelson model; the environment cuts its episodes from them.
 
     Parameters
     ----------
     rng : numpy.random.Generator
         Source of randomness.
     num_jobs, num_cores : int
-        Number of jobs, and cores of the cluster.
+        Number of jobs, and number of cores of the cluster.
     load : float
         Offered load.
 
     Returns
     -------
     list of Job
-        In order of submission.
+        Jobs in order of submission.
 
     Raises
     ------
@@ -91,24 +91,24 @@ def draw(rng: Generator, *, num_jobs: int = 10_000, num_cores: int = 256, load: 
 
 @dataclass(frozen=True)
 class Workload:
-    """What is to be simulated.
+    """Workload to simulate.
 
     Parameters
     ----------
     name : str
-        What it is called: the name of a model or of a file.
+        Name of the model or of the file.
     jobs : iterable of Job
-        Sorted by submission time; every iteration gives the same jobs.
+        Jobs sorted by submission time; every iteration gives the same jobs.
     num_cores : int or None
-        Cores of the machine, None if the file does not tell.
+        Number of cores of the machine, None if the file does not state it.
     num_jobs : int or None
-        Number of jobs, None if that is known only at the end of a stream.
+        Number of jobs, None if it is known only at the end of a stream.
     trace : Trace or SWFStream or None
-        What was read; None for a generated workload.
+        Trace that was read; None for a generated workload.
     nodes : sequence of Node
-        Those of the machine; none if it is a row of cores.
+        Nodes of the machine; empty if it is modelled as a number of cores.
     after : mapping of int to After
-        What jobs come after, by id.
+        Job dependencies by job id.
     """
 
     name: str
@@ -121,18 +121,18 @@ class Workload:
 
     @property
     def groups(self) -> dict[str, dict[int, str]]:
-        """The ``queue``, ``partition``, ``user`` and ``quality`` of jobs, by job id, as far as the file tells."""
+        """The ``queue``, ``partition``, ``user`` and ``quality`` of jobs, by job id, where the file states them."""
         return self.trace.groups() if isinstance(self.trace, Trace) else {}
 
     @property
     def report(self) -> TraceReport | None:
-        """What was repaired; of a stream, in the latest iteration. None for a generated workload."""
+        """Repair report of the file (of the latest iteration for a stream); None for a generated workload."""
         return self.trace.report if self.trace is not None else None
 
 
 @dataclass(frozen=True)
 class _Drawn:
-    """The jobs of the Lublin-Feitelson model, drawn anew by every iteration."""
+    """Jobs of the Lublin-Feitelson model, generated again in every iteration."""
 
     num_jobs: int
     num_cores: int
@@ -159,49 +159,51 @@ def load(
     users: int | None = None,
     moldable: float | None = None,
 ) -> Workload:
-    """Draw or read a workload.
+    """Generate or read a workload.
 
     Parameters
     ----------
     source : str or path-like
         ``"lublin"`` or a file, see `descriptions`.
     num_jobs : int, optional
-        Number of jobs to draw, 10,000 by default, or the most to read.
+        Number of jobs to generate (default: 10,000), or largest number to read.
     num_cores : int, optional
-        Cores of the machine. By default those that the file states; 256 for a generated workload.
+        Number of cores of the machine (default: as stated in the file; 256 for a generated workload).
     seed : int
-        Of a generated workload.
+        Seed of a generated workload.
     load : float, optional
-        Stretch the times between submissions so that the offered load is this.
+        Target offered load; the times between submissions are stretched to reach it.
     overestimate : float
-        Largest ratio of requested to actual run time of a generated workload.
+        Largest ratio of requested time to run time of a generated workload.
     stream : bool
-        Draw or read the jobs one by one while they are used, in constant memory.
+        Whether to generate or read the jobs one by one while they are used, in constant memory.
     nodes : str or sequence of Node
-        The machine, whose cores need not be told then: a file, or counts such as ``18x80,26x12``, see
-        `desim.workloads.batch.node_file`, or ``"log"`` for what the log itself tells. Job tables are read with what
-        jobs request of nodes.
+        Nodes of the machine, which replace `num_cores`: a file or counts such as ``18x80,26x12``, see
+        `desim.workloads.batch.node_file`, or ``"log"`` for the nodes that the log itself describes. Job tables are
+        then read with the requests of jobs for nodes.
     dependencies : {"drop", "keep", "users", "sequential"}, optional
-        Whether jobs come after others, and which: those that the file says, as those of a job table do by default; or
-        those of the same user, in batches or one by one, see `desim.workloads.batch.closed_loop`.
+        Source of the job dependencies: ``"keep"`` takes those of the file, which is the default for job tables, and
+        ``"drop"`` none. With ``"users"`` or ``"sequential"``, each user waits for their own earlier jobs, in batches
+        or one by one, see `desim.workloads.batch.closed_loop`.
     session_gap : float
-        Longest think time within a session of a user, in seconds.
+        Longest think time within a user's session, in seconds.
     users : int, optional
-        Deal generated jobs to so many users at random.
+        Number of users to whom generated jobs are assigned at random.
     moldable : float, optional
-        Let jobs run in several sizes, see `desim.workloads.batch.moldable`; this is sigma of the speedup.
+        Variation of parallelism (sigma) of the speedup model that gives jobs several sizes, see
+        `desim.workloads.batch.moldable`. By default, jobs are not moldable.
 
     Returns
     -------
     Workload
-        Jobs, cores and repair report.
+        Jobs, cores, nodes, dependencies and repair report.
 
     Raises
     ------
     InvalidConfiguration
-        If an option is out of range or makes no sense for this source.
+        If an option is out of range or does not apply to this source.
     WorkloadError
-        If there is no such file, it cannot be read, or its content is broken.
+        If the file does not exist, cannot be read, or has broken content.
 
     Examples
     --------
@@ -212,7 +214,7 @@ def load(
     table, reader = _resolved(source, nodes)
     if table is not None and num_cores not in (None, table.num_cores):
         raise InvalidConfiguration(
-            f"num_cores is {num_cores}, but the nodes have {table.num_cores} cores: leave it out"
+            f"num_cores: got {num_cores}, but the nodes have {table.num_cores} cores; try without num_cores"
         )
     if source == _GENERATED:
         workload = _generated(
@@ -220,64 +222,70 @@ def load(
         )
     else:
         if overestimate != 1:
-            raise InvalidConfiguration(f"overestimate is {overestimate!r}, but {source} has requested times of its own")
+            raise InvalidConfiguration(f"overestimate: got {overestimate!r}, but {source} has its own requested times")
         workload = _read(source, num_jobs, num_cores, load, stream=stream, table=table, reader=reader)
     if table is not None:
         workload = replace(workload, num_cores=table.num_cores, nodes=table.nodes)
     if users is not None:
         if workload.trace is not None or stream:
-            raise InvalidConfiguration(f"users is {users!r}, but only generated jobs that are no stream have none yet")
+            raise InvalidConfiguration(f"users: got {users!r}, but only generated jobs without stream can be assigned")
         dealt = closed_loop.deal(workload.jobs, users, np.random.default_rng([seed, users]))
         workload = replace(workload, jobs=dealt)
     if dependencies in ("users", "sequential"):
         workload = _closed(workload, session_gap, load=load, stream=stream, sequential=dependencies == "sequential")
     elif session_gap != SESSION_GAP:
-        raise InvalidConfiguration(f"session_gap is {session_gap!r}, but only users who wait for their jobs have one")
+        raise InvalidConfiguration(
+            f"session_gap: got {session_gap!r}, but it applies only with dependencies 'users' or 'sequential'"
+        )
     elif dependencies is not None:
         workload = _with_dependencies(workload, source, dependencies)
     return workload if moldable is None else _molded(workload, moldable)
 
 
 def _with_dependencies(workload: Workload, source: Pathish, dependencies: Dependencies) -> Workload:
-    """Return a workload whose jobs come after others as is asked for."""
+    """Return a workload with the dependencies that the caller asked for."""
     if dependencies == "drop":
         return replace(workload, after={})
     if not isinstance(workload.trace, Trace):
-        what = "a generated workload says" if workload.trace is None else "a stream is read row by row, which says"
-        raise InvalidConfiguration(f"dependencies is {dependencies!r}, but {what} nothing of what jobs come after")
+        what = "a generated workload has none" if workload.trace is None else "a stream reads none"
+        raise InvalidConfiguration(f"dependencies: got {dependencies!r}, but {what}; try 'drop'")
     if _READERS.get(_suffix(source), swf.read) is swf.read:
         return replace(workload, after=swf.dependencies(source, workload.trace))
     return workload
 
 
 def _closed(workload: Workload, session_gap: float, *, load: float | None, stream: bool, sequential: bool) -> Workload:
-    """Return a workload whose users wait for their jobs."""
+    """Return a workload whose users wait for their own earlier jobs."""
     what = "sequential" if sequential else "users"
     if stream:
-        raise InvalidConfiguration(f"dependencies is {what!r}, but of a stream nobody knows who waits for what")
+        raise InvalidConfiguration(f"dependencies: got {what!r}, but a stream cannot link the jobs of users")
     waits = workload.trace.waiting_time if isinstance(workload.trace, Trace) else None
     if waits is not None and load is not None:
-        raise InvalidConfiguration(f"load is {load!r}, but it is up to users who wait for their jobs: leave it out")
+        raise InvalidConfiguration(
+            f"load: got {load!r}, but users who wait for their jobs determine the load; try without load"
+        )
     known = None if waits is None else waits.tolist()
     jobs, after = closed_loop.closed_loop(workload.jobs, known, session_gap=session_gap, sequential=sequential)
     return replace(workload, jobs=jobs, after=after)
 
 
 def _molded(workload: Workload, sigma: float) -> Workload:
-    """Return a workload whose jobs have further sizes."""
+    """Return a workload whose jobs have several sizes."""
     if workload.num_cores is None or workload.nodes or isinstance(workload.trace, SWFStream):
-        raise InvalidConfiguration(f"moldable is {sigma!r}, but only jobs on cores that are known can be made so")
+        raise InvalidConfiguration(
+            f"moldable: got {sigma!r}, but it applies only to jobs on a known number of cores, without nodes or streams"
+        )
     return replace(workload, jobs=molding.moldable(workload.jobs, workload.num_cores, sigma=sigma))
 
 
 def _generated(
     num_jobs: int | None, num_cores: int | None, seed: int, load: float | None, overestimate: float, *, stream: bool
 ) -> Workload:
-    """Return jobs of the Lublin-Feitelson model."""
+    """Return jobs generated by the Lublin-Feitelson model."""
     count = _DEFAULT_JOBS if num_jobs is None else num_jobs
     size = _DEFAULT_CORES if num_cores is None else num_cores
     drawn = _Drawn(count, size, seed, load, overestimate)
-    iter(drawn)  # so that wrong arguments are found here
+    iter(drawn)  # raises for wrong arguments here rather than in the simulation
     return Workload(_GENERATED, drawn if stream else list(drawn), size, count)
 
 
@@ -291,15 +299,15 @@ def _read(
     table: NodeTable | None,
     reader: Callable[..., Trace] | None,
 ) -> Workload:
-    """Return the jobs of a file; every request is one that the nodes know, if there are any."""
+    """Return the jobs of a file; if nodes are given, check every request against them."""
     if num_cores is not None:
         whole("num_cores", num_cores, least=1)
     if os.fspath(source).isidentifier() and not Path(source).exists():
         near = did_you_mean(source, [_GENERATED])
-        raise WorkloadError(f"{source}: no such file, nor a generated workload{near} (there is {_GENERATED})")
+        raise WorkloadError(f"{source}: no such file or generated workload{near}; try {_GENERATED} or a file")
     if stream and reader is not None:
         raise InvalidConfiguration(
-            f"{os.fspath(source)} cannot be streamed with its nodes: a stream knows rows one by one"
+            f"{os.fspath(source)}: a file whose jobs request nodes cannot be streamed; try without stream"
         )
     if stream:
         return _stream(source, num_jobs, num_cores, load)
@@ -314,13 +322,15 @@ def _read(
     jobs = trace.jobs
     if load is not None:
         if cores is None:
-            raise InvalidConfiguration(f"{source} does not tell the cores of the machine, which a load refers to")
+            raise InvalidConfiguration(
+                f"load: {source} does not state the cores of the machine, which define a load; try num_cores"
+            )
         jobs = rescale_load(jobs, cores, load)
     return Workload(Path(source).name, jobs, cores, len(jobs), trace, trace.nodes, trace.after)
 
 
 def _check_requests(source: str, trace: Trace, table: NodeTable) -> None:
-    """Raise for the first job that asks for what no node is or has by its name."""
+    """Raise for the first job with a request that names a partition, feature or resource of no node."""
     assert trace.place is not None
     for job, place in zip(trace.jobs, trace.place.tolist(), strict=True):
         try:
@@ -331,12 +341,12 @@ def _check_requests(source: str, trace: Trace, table: NodeTable) -> None:
 
 
 def _resolved(source: Pathish, nodes: str | Sequence[Node]) -> tuple[NodeTable | None, Callable[..., Trace] | None]:
-    """Return the nodes that are told, if any, and who reads the log if its readers know what jobs request of nodes."""
+    """Return the given nodes, if any, and the log's own reader if it knows the requests of jobs for nodes."""
     if nodes == LOG:
         reader = _reader_with_nodes(source)
         if reader is None:
             raise InvalidConfiguration(
-                f"{os.fspath(source)} tells no nodes: give a file of nodes, or counts such as 16x64"
+                f"{os.fspath(source)}: the log describes no nodes; try a file of nodes, or counts such as 16x64"
             )
         return None, reader
     known = node_file.read_or_count(nodes) if isinstance(nodes, str) else nodes
@@ -344,33 +354,33 @@ def _resolved(source: Pathish, nodes: str | Sequence[Node]) -> tuple[NodeTable |
 
 
 def _reader_with_nodes(source: Pathish) -> Callable[..., Trace] | None:
-    """Return who reads a log with the nodes of its machine, None if it does not tell them."""
+    """Return the reader for a log that describes the nodes of its machine, or None."""
     if source == _GENERATED or not Path(source).is_file():
         return None
     return next((log.read for log in _TELLING_NODES if log.is_such(source)), None)
 
 
 def tells_nodes(source: Pathish) -> bool:
-    """Return whether ``nodes="log"`` makes sense: the file is one of the logs whose readers know the machine.
+    """Return whether ``nodes="log"`` can be used, that is, whether the log describes the nodes of its machine.
 
     Parameters
     ----------
     source : str or path-like
-        A file or the name of a model.
+        File, or name of a model.
 
     Returns
     -------
     bool
-        As of :mod:`desim.workloads.batch.cerit`.
+        True for the logs of `desim.workloads.batch.cerit` and `desim.workloads.batch.philly`.
     """
     return _reader_with_nodes(source) is not None
 
 
 def _stream(source: Pathish, num_jobs: int | None, num_cores: int | None, load: float | None) -> Workload:
     if _suffix(source) != ".swf":
-        raise InvalidConfiguration(f"{source} cannot be streamed: only Standard Workload Format files can")
+        raise InvalidConfiguration(f"{source}: cannot be streamed; only Standard Workload Format files can")
     if load is not None:
-        raise InvalidConfiguration(f"load is {load!r}, but a file that is streamed cannot be rescaled")
+        raise InvalidConfiguration(f"load: got {load!r}, but a streamed file cannot be rescaled; try without stream")
     opened = swf.stream(source, max_jobs=num_jobs)
     return Workload(Path(source).name, opened, opened.num_cores if num_cores is None else num_cores, None, opened)
 
@@ -381,9 +391,9 @@ def read(path: Pathish, *, max_jobs: int | None = None) -> Trace:
     Parameters
     ----------
     path : str or path-like
-        The suffix tells the format; a file without a known one is read as a Standard Workload Format log.
+        Workload file; its suffix determines the format. Other suffixes are read as Standard Workload Format.
     max_jobs : int, optional
-        Stop behind this many jobs, in the order of the file.
+        Largest number of jobs to keep, in the order of the file.
 
     Returns
     -------
@@ -401,19 +411,19 @@ def read(path: Pathish, *, max_jobs: int | None = None) -> Trace:
 
 
 def texts(path: Pathish, field: int) -> dict[int, str]:
-    """Return what stands in a field of each row of a log, see `desim.workloads.batch.swf.texts`.
+    """Return the text of one field of each row of a log, see `desim.workloads.batch.swf.texts`.
 
     Parameters
     ----------
     path : str or path-like
-        The file.
+        Standard Workload Format log.
     field : int
         Number of the field, from 1.
 
     Returns
     -------
     dict of int to str
-        By number of the line, as in ``Trace.place``.
+        Text of the field by line number, as in ``Trace.place``.
 
     Raises
     ------
@@ -423,32 +433,32 @@ def texts(path: Pathish, field: int) -> dict[int, str]:
         If the file cannot be read, or a row has no such field.
     """
     if _READERS.get(_suffix(path), swf.read) is not swf.read:
-        raise InvalidConfiguration(f"{path}: has no numbered fields, as Standard Workload Format logs do")
+        raise InvalidConfiguration(f"{path}: has no numbered fields; only Standard Workload Format logs do")
     return swf.texts(path, field)
 
 
 def write(
     path: Pathish, jobs: Iterable[Job], *, num_cores: int | None = None, header: TraceHeader | None = None
 ) -> None:
-    """Write a workload file in the format that its suffix tells.
+    """Write a workload file in the format given by its suffix.
 
     Parameters
     ----------
     path : str or path-like
-        The file, replaced only when the new one is complete.
+        Target file, replaced only when the new one is complete.
     jobs : iterable of Job
-        The jobs.
+        Jobs to write.
     num_cores : int, optional
-        Cores of the machine.
+        Number of cores of the machine.
     header : TraceHeader, optional
-        Header lines of a Standard Workload Format log, which another such log keeps.
+        Header of a Standard Workload Format log, copied to another such log.
 
     Raises
     ------
     InvalidConfiguration
-        If the suffix is unknown, or the format needs the number of cores and there is none.
+        If the suffix is unknown, or the format requires `num_cores` and it is None.
     WorkloadError
-        If the file cannot be written or a job cannot be expressed.
+        If the file cannot be written, or a job does not fit the format.
     """
     match _suffix(path):
         case ".swf":
@@ -459,15 +469,15 @@ def write(
         case ".json" if num_cores is not None:
             batsim.write(path, jobs, num_cores)
         case ".json":
-            raise InvalidConfiguration(f"{path}: a Batsim workload states the cores of the machine, which are unknown")
+            raise InvalidConfiguration(f"{path}: a Batsim workload states the cores of the machine, got None")
         case _:
             raise InvalidConfiguration(
-                f"{path}: the suffix tells no format of workloads; known are .swf, .swf.gz, .json, .json.gz, "
+                f"{path}: unknown workload format; expected one of the suffixes .swf, .swf.gz, .json, .json.gz, "
                 ".parquet, .csv and .csv.gz"
             )
 
 
 def _suffix(path: Pathish) -> str:
-    """Return the suffix that tells the format, without that of compression, which Parquet does not have."""
+    """Return the suffix of the format, without that of compression, which Parquet does not have."""
     name = Path(path).name.lower()
     return "" if name.endswith(".parquet.gz") else Path(name.removesuffix(".gz")).suffix

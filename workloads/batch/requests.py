@@ -1,22 +1,22 @@
-"""What the jobs of a table request of nodes: columns of :mod:`desim.workloads.batch.job_table` beside times and cores.
+"""Requests of jobs for nodes: further columns of :mod:`desim.workloads.batch.job_table`.
 
 ==================  =============================================================================================
-``tasks``           1 if there is none
-``cores``           of each task; a column with one of the other names of cores has those of all tasks of a job
-``memory``          of each task, in bytes, or with a unit: ``64 GiB``
-``gpus``            of each task: a whole number, or a share below one in thousandths
-GPU models          ``gpu_models``, ``gpu_model``, ``model``: those that will do
-``partition``       the only one that will do
-``features``        what nodes must have
-``without``         what they must not have
-``exclusive``       whether no other job may be on its nodes
-``tasks_per_node``  at most so many on one node
-``resource:NAME``   of each task, of a resource of your own
-``queue``           by name; it tells jobs apart, and asks for nothing
+``tasks``           number of tasks; 1 if missing
+``cores``           cores per task; a column with another name for cores holds the total of all tasks
+``memory``          memory per task, in bytes or with a unit: ``64 GiB``
+``gpus``            GPUs per task: an integer, or a fraction below 1 in thousandths
+GPU models          ``gpu_models``, ``gpu_model``, ``model``: acceptable models
+``partition``       required partition
+``features``        features that nodes must have
+``without``         features that nodes must not have
+``exclusive``       whether other jobs are excluded from the nodes of the job
+``tasks_per_node``  largest number of tasks per node
+``resource:NAME``   amount of a custom resource per task
+``queue``           name of the queue; it groups jobs and does not restrict nodes
 ==================  =============================================================================================
 
-In text several models or features have blanks or ``|`` between them; these are the names of the table ``requests`` of a
-result. A cell without a value asks for nothing.
+In text, several models or features are separated by blanks or ``|``. The names are those of the table ``requests`` of a
+result. A cell without a value requests nothing.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ _YES, _NO = ("true", "yes", "1", "1.0"), ("false", "no", "0", "0.0")
 
 @dataclass(frozen=True)
 class RequestColumns:
-    """The columns of a table that say what jobs request of nodes.
+    """Columns of a table that describe the requests of jobs for nodes.
 
     Parameters
     ----------
     columns : mapping of str to column
-        All of the table.
+        All columns of the table.
     found : mapping of str to str
-        The names of those that count here, by what they hold.
+        Names of the request columns, by content.
     """
 
     columns: Mapping[str, Any]
@@ -63,7 +63,7 @@ class RequestColumns:
 
     @classmethod
     def of(cls, columns: Mapping[str, Any], names: Mapping[str, str]) -> Self:
-        """Return the columns that count, by the names that the caller gives or by their own."""
+        """Return the request columns, found by the caller's names or by their default names."""
         found = {what: name for what, name in names.items() if what in _NAMES and name in columns}
         for what, known in _NAMES.items():
             name = next((name for name in known if name in columns), None)
@@ -74,26 +74,26 @@ class RequestColumns:
     def requests(
         self, cores: NDArray[np.float64], *, of_each_task: bool, where: Callable[[int], str]
     ) -> tuple[list[Request | None], NDArray[np.float64]]:
-        """Return what each row requests, and the cores of all its tasks.
+        """Return the request and the total number of cores of each row.
 
         Parameters
         ----------
         cores : array of float
-            As the table has them, below 1 where they are not known; such a row requests nothing.
+            Cores in the table, below 1 where unknown; such a row requests nothing.
         of_each_task : bool
-            Whether these are the cores of a task; those of all tasks otherwise.
+            Whether these are cores per task; otherwise they are totals of all tasks.
         where : callable
-            Returns a row in words.
+            Function that returns the place of a row as text, for messages.
 
         Returns
         -------
         list of Request or None, array of float
-            Equal requests are one object.
+            Requests, where equal requests are the same object, and total cores.
 
         Raises
         ------
         WorkloadError
-            If a cell holds what it should not, or a request makes no sense; the message names row and column.
+            If a cell has an invalid value, or a request is invalid; the message names row and column.
         """
         names = [what for what in self.found if what != "queue"]
         cells = [cells_of(self.columns[self.found[what]]) for what in names]
@@ -117,7 +117,7 @@ class RequestColumns:
         return asked, np.array(totals, np.float64)
 
     def _request(self, cores: int, given: Mapping[str, Any], *, of_each_task: bool) -> Request:
-        """Return the request of a row; the name of a column at fault is that of the table."""
+        """Return the request of a row; errors name the column as the table does."""
         values: dict[str, Any] = {what: _whole(self.found[what], given[what]) for what in _WHOLE if what in given}
         values |= {what: several(given[what]) for what in _SEVERAL if what in given}
         if "partition" in given:
@@ -132,7 +132,7 @@ class RequestColumns:
         amounts = {name: _whole(what, given[what]) for name, what in further.items()}
         tasks = values.get("tasks", 1)
         if not of_each_task and tasks > 0 and cores % tasks:
-            raise InvalidConfiguration(f"{cores} cores of all tasks are no multiple of the {tasks} tasks")
+            raise InvalidConfiguration(f"cores: got {cores} for all tasks, expected a multiple of the {tasks} tasks")
         each = cores if of_each_task else cores // max(1, tasks)
         request = Request(**values, cores=each, resources=tuple(amount for amount in amounts.items() if amount[1]))
         if fault := request.fault():
@@ -147,7 +147,7 @@ class RequestColumns:
         jobs: list[Job] = []
         for job, row in zip(trace.jobs, rows, strict=True):
             request = asked[row]
-            assert request is not None  # without cores it would be no job
+            assert request is not None  # rows without cores are not jobs
             jobs.append(NodeJob.requesting(job, request))
         queues = None
         if "queue" in self.found:
@@ -159,12 +159,12 @@ class RequestColumns:
 def _whole(name: str, cell: Any) -> int:
     value = number(name, cell)
     if value % 1 or value < 0:
-        raise InvalidConfiguration(f"{name} is {cell!r}, want a whole number of at least 0")
+        raise InvalidConfiguration(f"{name}: got {cell!r}, expected an integer >= 0")
     return int(value)
 
 
 def _truth(name: str, cell: Any) -> bool:
     text = str(cell).strip().lower()
     if text not in (*_YES, *_NO):
-        raise InvalidConfiguration(f"{name} is {cell!r}, want true or false")
+        raise InvalidConfiguration(f"{name}: got {cell!r}, expected true or false")
     return text in _YES

@@ -1,4 +1,4 @@
-"""Which rows of a workload file become jobs: the options that all readers share, and what applies them."""
+"""Select and repair the rows of a workload file that become jobs: the options that all readers share."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 _TRAILING = re.compile(r"(?<![0-9])[0-9]{1,15}\Z")
 PARTS = (2, 3, 4)
-"""Statuses of rows that are a part of a job."""
+"""Statuses of rows that are parts of a job, that is, partial executions."""
 ZeroRunTime = Literal["keep", "drop"]
 
 
 class TraceOptions(TypedDict, total=False):
-    """Keyword arguments of the readers; each may be left out.
+    """Keyword arguments of the readers; all are optional.
 
     Attributes
     ----------
     zero_run_time : {"keep", "drop"}
-        What to do with jobs of run time 0. Default ``"keep"``.
+        Treatment of jobs with run time 0. Default: ``"keep"``.
     max_cores : int or None
-        The widest job that fits; wider ones are dropped. None, the default, sets no limit.
+        Largest number of cores of a job; wider jobs are dropped. Default: None, no limit.
     statuses, users, queues, partitions : collection of int or None
-        Keep only the rows whose status, user, queue or partition is among these. Default None: any.
+        Statuses, users, queues or partitions to keep; other rows are dropped. Default: None, all.
     window : (float, float) or None
-        Keep only the jobs submitted at or after the first and before the second time, in seconds of
-        the file's clock. Default None: all.
+        Start (inclusive) and end (exclusive) of the submission times to keep, in seconds of
+        the file's clock. Default: None, all.
     shift : bool
-        Move all submission times so that the first job that is kept enters at time 0. Default False.
+        Whether to move all submission times so that the first kept job is submitted at time 0. Default: False.
     max_jobs : int or None
-        Stop behind this many kept jobs, in the order of the file. Default None: no limit.
+        Largest number of jobs to keep, in the order of the file. Default: None, no limit.
     """
 
     zero_run_time: ZeroRunTime
@@ -62,7 +62,7 @@ class TraceOptions(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Rules:
-    """The options with their defaults, checked; see `TraceOptions`."""
+    """Checked options with their defaults; see `TraceOptions`."""
 
     zero_run_time: ZeroRunTime = "keep"
     max_cores: int | None = None
@@ -80,15 +80,17 @@ class Rules:
         for name in ("max_cores", "max_jobs"):
             number = getattr(self, name)
             if number is not None and not number >= 1:
-                raise InvalidConfiguration(f"{name} is {number!r}, want at least 1")
+                raise InvalidConfiguration(f"{name}: got {number!r}, expected an integer >= 1")
         for name in ("statuses", "users", "queues", "partitions"):
             wanted = getattr(self, name)
             if wanted is not None and not (isinstance(wanted, Collection) and all(map(_is_whole, wanted))):
-                raise InvalidConfiguration(f"{name} is {wanted!r}, want a collection of whole numbers such as {{1, 2}}")
+                raise InvalidConfiguration(
+                    f"{name}: got {wanted!r}, expected a collection of integers such as {{1, 2}}"
+                )
         if self.window is not None:
             start, end = self.window
             if math.isnan(start) or not start < end:
-                raise InvalidConfiguration(f"window is {self.window!r}, want a start before its end")
+                raise InvalidConfiguration(f"window: got {self.window!r}, expected a start before its end")
 
 
 def _is_whole(value: object) -> bool:
@@ -97,16 +99,16 @@ def _is_whole(value: object) -> bool:
 
 @dataclass(frozen=True)
 class Columns:
-    """Rows of a workload file, one array an attribute, all of the same length.
+    """Rows of a workload file: one array per attribute, all of equal length.
 
     Attributes
     ----------
     place : array of int
-        Line number, or position in a list.
+        Line numbers, or positions in a list.
     job_id, submission_time, wait, cores, requested_time, run_time, user, status, queue, partition : array
-        As in the file, -1 where unknown; times in seconds. The wait is what the log says, which no job knows of.
+        Values of the file, -1 where unknown; times in seconds. `wait` is the recorded wait, which jobs do not store.
     assumed_cores : array of bool
-        Whether ``cores`` had to be taken from another field than the request.
+        Whether ``cores`` was taken from a field other than the request.
     """
 
     place: NDArray[np.int64]
@@ -124,7 +126,7 @@ class Columns:
 
     @classmethod
     def of_list(cls, job_id: NDArray[np.int64], numbers: Sequence[Floats]) -> Columns:
-        """Return the jobs of a list, given the columns from submission time to user: nothing else is known of them."""
+        """Return the jobs of a list from the columns submission time to user; all other columns are unknown."""
         submission_time, cores, requested_time, run_time, user = numbers
         unknown = np.full(len(job_id), -1.0)
         return cls(
@@ -147,12 +149,12 @@ class Columns:
         return len(self.place)
 
     def take(self, rows: slice | NDArray[Any]) -> Columns:
-        """Return the rows that a slice, mask or index array selects."""
+        """Return the rows selected by a slice, mask or index array."""
         return Columns(*(getattr(self, item.name)[rows] for item in fields(self)))
 
     @classmethod
     def concatenate(cls, parts: Sequence[Columns]) -> Columns:
-        """Return the rows of all parts, one part behind the other."""
+        """Return the rows of all parts, in order."""
         return cls(*(np.concatenate([getattr(part, item.name) for part in parts]) for item in fields(cls)))
 
     def jobs(self) -> Iterator[Job]:
@@ -171,7 +173,7 @@ def make_jobs(
     *,
     user_id: NDArray[Any],
 ) -> Iterator[Job]:
-    """Turn arrays of equal length into jobs of plain Python numbers, at a fraction of the cost of calling ``Job``."""
+    """Return jobs of plain Python numbers from arrays of equal length; much faster than calling ``Job`` per row."""
     rows = zip(
         job_id.tolist(),
         submission_time.tolist(),
@@ -185,31 +187,33 @@ def make_jobs(
 
 
 def check_writable(job: Job) -> None:
-    """Raise a clear error unless a job survives being written and read again.
+    """Raise an error unless a job can be written and read again without loss.
 
     Parameters
     ----------
     job : Job
-        The job to look at.
+        Job to check.
 
     Raises
     ------
     WorkloadError
-        If the job is invalid, holds a number that the readers refuse, or runs although its
-        requested time is 0, which the file formats take for unknown.
+        If the job is invalid, holds a number that the readers refuse, or has a requested time of 0 (which
+        the file formats take as unknown) although its run time is not 0.
     """
     check_job(job)
     if job.requested_time == 0 < job.run_time:
-        raise WorkloadError(f"job {job.job_id}: requested_time is 0, which means unknown in a workload file")
+        raise WorkloadError(
+            f"job {job.job_id}: requested_time: got 0, expected a number > 0; workload files read 0 as unknown"
+        )
     if max(abs(value) for value in job) > LARGEST:
-        raise WorkloadError(f"job {job.job_id}: {tuple(job)} holds a number beyond 1e15")
+        raise WorkloadError(f"job {job.job_id}: got {tuple(job)}, expected numbers from -1e15 to 1e15")
 
 
 class _SeenNumbers:
-    """All job numbers given out so far.
+    """Set of all job numbers given out so far.
 
-    Numbers that come in increasing order, as in nearly every log, are kept as runs without gaps;
-    only the others are remembered one by one. The memory follows the gaps, not the jobs.
+    Increasing numbers, which nearly all logs have, are stored as ranges without gaps; only the
+    others are stored one by one. Memory grows with the number of gaps, not of jobs.
     """
 
     def __init__(self) -> None:
@@ -218,7 +222,7 @@ class _SeenNumbers:
         self._late: set[int] = set()
 
     def extend(self, numbers: NDArray[np.int64]) -> bool:
-        """Add numbers that increase and lie above all seen; otherwise do nothing and return False."""
+        """Add increasing numbers that are larger than all before; otherwise add nothing and return False."""
         gaps = np.diff(numbers)
         if (gaps < 1).any() or (self._last and numbers[0] <= self._last[-1]):
             return False
@@ -232,7 +236,7 @@ class _SeenNumbers:
         return True
 
     def claim(self, number: int) -> int:
-        """Add one number and return it, or the largest number so far + 1 if it was seen before."""
+        """Add a number and return it; if it was added before, add and return the largest number so far + 1."""
         if not self._last or number > self._last[-1]:
             self._first.append(number)
             self._last.append(number)
@@ -246,18 +250,18 @@ class _SeenNumbers:
 
 
 class Selector:
-    """Turns blocks of rows into blocks of jobs, in the order of the file.
+    """Turn blocks of rows into blocks of jobs, in the order of the file.
 
     Parameters
     ----------
     source : str
         Name of the file, for messages.
     rules : Rules
-        What to drop and what to change.
+        Options: which rows to drop and how to repair the others.
     report : TraceReport
-        Where to count.
+        Report that counts the rows.
     is_stream : bool
-        Whether a submit time below an earlier one is an error, or only counted.
+        Whether a submit time before an earlier one is an error; otherwise it is only counted.
     """
 
     def __init__(self, source: str, rules: Rules, report: TraceReport, *, is_stream: bool = False) -> None:
@@ -267,7 +271,7 @@ class Selector:
 
     @property
     def full(self) -> bool:
-        """Whether as many jobs were kept as are wanted."""
+        """Whether `max_jobs` jobs were kept."""
         return self.rules.max_jobs is not None and self.report.jobs >= self.rules.max_jobs
 
     def feed(self, rows: Columns) -> Columns:
@@ -276,17 +280,17 @@ class Selector:
         Parameters
         ----------
         rows : Columns
-            Rows that follow those of the calls before.
+            Rows that follow those of the previous calls.
 
         Returns
         -------
         Columns
-            The rows that are jobs, fit to be made into Job objects.
+            Rows that became jobs, ready for `Columns.jobs`.
 
         Raises
         ------
         WorkloadError
-            For a job out of order in a stream.
+            If a job of a stream is out of order.
         """
         drops = [(reason, mask) for reason, mask in self._drops(rows) if mask.any()]
         keep = ~np.logical_or.reduce([mask for _, mask in drops]) if drops else np.ones(len(rows), dtype=np.bool_)
@@ -307,12 +311,12 @@ class Selector:
         return self._repair(chosen) if len(chosen) else chosen
 
     def finish(self) -> None:
-        """Check that there is any job at all.
+        """Check that at least one row became a job.
 
         Raises
         ------
         WorkloadError
-            If not one row became a job.
+            If no row became a job.
         """
         if not self.report.jobs:
             why = f"; dropped: {self.report.summary()}" if self.report.rows else ""
@@ -362,8 +366,8 @@ class Selector:
         if self.is_stream and early.any():
             at = int(np.argmax(early))
             raise WorkloadError(
-                f"{self.source}: {self.report.locate(rows.place[at])}: submit time {rows.submission_time[at]:.15g} "
-                f"lies before the {latest[at]:.15g} of an earlier row; a stream cannot sort, read() does"
+                f"{self.source}: {self.report.locate(rows.place[at])}: submit time {rows.submission_time[at]:.15g}, "
+                f"expected at least the {latest[at]:.15g} of an earlier row; a stream cannot sort, try read()"
             )
         self._note(TraceReason.OUT_OF_ORDER, rows, early)
 
@@ -376,19 +380,19 @@ class Selector:
 
 
 def shifted(blocks: Iterable[Columns], shift: bool) -> Iterator[Columns]:
-    """Move the submission times of sorted blocks so that the first job enters at time 0.
+    """Move the submission times of sorted blocks so that the first job is submitted at time 0.
 
     Parameters
     ----------
     blocks : iterable of Columns
-        Sorted by submission time.
+        Blocks sorted by submission time.
     shift : bool
-        Whether to move them at all.
+        Whether to move the times.
 
     Yields
     ------
     Columns
-        The blocks that are not empty.
+        Nonempty blocks.
     """
     origin: float | None = None
     for block in blocks:
@@ -399,23 +403,23 @@ def shifted(blocks: Iterable[Columns], shift: bool) -> Iterator[Columns]:
 
 
 def gathered(blocks: Iterable[Columns], header: TraceHeader, report: TraceReport, *, shift: bool) -> Trace:
-    """Gather all jobs in the order of their submission.
+    """Return a trace of all jobs in order of submission.
 
     Parameters
     ----------
     blocks : iterable of Columns
-        What a `Selector` let through; at least one row in all.
+        Blocks returned by a `Selector`, with at least one row in all.
     header : TraceHeader
-        What the file says about itself.
+        Header of the file.
     report : TraceReport
-        What was counted.
+        Repair report of the file.
     shift : bool
-        Whether the first job moves to time 0.
+        Whether to move the first submission to time 0.
 
     Returns
     -------
     Trace
-        Sorted by submission time; equal times keep the order of the file.
+        Trace sorted by submission time; ties keep the order of the file.
     """
     rows = Columns.concatenate(list(blocks))
     [rows] = shifted([rows.take(np.argsort(rows.submission_time, kind="stable"))], shift)
@@ -425,7 +429,7 @@ def gathered(blocks: Iterable[Columns], header: TraceHeader, report: TraceReport
 
 
 def identified(ids: Sequence[int | str]) -> tuple[NDArray[np.int64], bool]:
-    """Return a number for each id, and whether it is (the trailing part of) the id itself."""
+    """Return a number for each id, and whether these numbers are the ids themselves or their trailing digits."""
     if all(isinstance(identity, int | np.integer) and abs(identity) <= LARGEST for identity in ids):
         return np.array(ids, dtype=np.int64), True
     found = [_TRAILING.search(str(identity)) for identity in ids]
@@ -438,25 +442,25 @@ def identified(ids: Sequence[int | str]) -> tuple[NDArray[np.int64], bool]:
 def select(
     source: str, rows: Columns, header: TraceHeader, report: TraceReport, **options: Unpack[TraceOptions]
 ) -> Trace:
-    """Make a trace of the jobs of a list.
+    """Return a trace of the jobs of a list.
 
     Parameters
     ----------
     source : str
         Name of the file, for messages.
     rows : Columns
-        All rows.
+        All rows of the list.
     header : TraceHeader
-        What the file says about itself.
+        Header of the file.
     report : TraceReport
-        Where to count.
+        Report that counts the rows.
     **options : TraceOptions
-        Which to keep.
+        Filters and repairs.
 
     Returns
     -------
     Trace
-        In the order of submission.
+        Trace in order of submission.
 
     Raises
     ------

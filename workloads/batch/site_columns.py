@@ -1,18 +1,18 @@
-"""What a job table says of a job beside times, cores and requests: whose it is, what it comes after, its other sizes.
+"""Further columns of job tables: job dependencies, queues, partitions, QOS, sizes and run times by GPU model.
 
 ==================  =============================================================================================
-``after``           ids of the jobs that must have ended before it is submitted
-``think_time``      seconds from the last of these ends to its submission; 0 if there is none
-``queue``           by name
-``partition``       by name
-``quality``         the quality of service, by name
+``after``           ids of the jobs that must end before this job is submitted
+``think_time``      seconds from the last of these ends to the submission; 0 if missing
+``queue``           name of the queue
+``partition``       name of the partition
+``quality``         name of the quality of service (QOS)
 ``sizes``           other sizes of a moldable job: ``CORES:RUN_TIME`` or ``CORES:RUN_TIME:REQUESTED_TIME``
-``run_time:MODEL``  how long it runs on nodes with GPUs of a model, in seconds
+``run_time:MODEL``  run time on nodes with GPUs of a model, in seconds
 ==================  =============================================================================================
 
-In text, several ids or sizes have blanks or ``|`` between them: ``8:60:90 16:35:50``. The cores of a size are those of
-all tasks; a job that requests tasks has more or fewer of the same. Without a requested time, a size requests its run
-time. A cell without a value says nothing. Who comes after a job that was dropped does not wait for it.
+In text, several ids or sizes are separated by blanks or ``|``: ``8:60:90 16:35:50``. The cores of a size are the total
+of all tasks; for a job that requests tasks, a size changes their number. Without a requested time, a size requests its
+run time. A cell without a value is ignored, and so is a dependency on a job that was dropped.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ __all__ = ["SiteColumns", "named_users"]
 _NAMES = ("after", "think_time", "queue", "partition", "quality", "sizes")
 _GROUPS = ("queue", "partition", "quality")
 _RUN_TIME = "run_time:"
-_WANT_SIZE = "want sizes such as 8:60 or 8:60:90: cores, run time and requested time"
+_WANT_SIZE = "expected sizes such as 8:60 or 8:60:90: cores, run time and requested time"
 
 
 @dataclass(frozen=True)
 class SiteColumns:
-    """The columns of a table that count here.
+    """Columns of a job table that this module reads.
 
     Parameters
     ----------
     columns : mapping of str to column
-        All of the table.
+        All columns of the table.
     found : mapping of str to str
-        The names of those that count, by what they hold.
+        Names of the columns read here, by content.
     """
 
     columns: Mapping[str, Any]
@@ -55,7 +55,7 @@ class SiteColumns:
 
     @classmethod
     def of(cls, columns: Mapping[str, Any], names: Mapping[str, str], *, on_nodes: bool) -> Self:
-        """Return the columns that count, by the names that the caller gives or by their own."""
+        """Return the columns read here, found by the caller's names or by their default names."""
         found = {what: name for what, name in names.items() if what in _NAMES and name in columns}
         found |= {name: name for name in _NAMES if name not in found and name in columns}
         models = [name for name in columns if name.startswith(_RUN_TIME)] if on_nodes else []
@@ -64,30 +64,30 @@ class SiteColumns:
     def applied(
         self, source: str, trace: Trace, places: NDArray[np.int64], ids: Sequence[Any], where: Callable[[int], str]
     ) -> Trace:
-        """Return a trace whose jobs have what the columns say.
+        """Return a trace whose jobs have the data of these columns.
 
         Parameters
         ----------
         source : str
-            Name of the table.
+            Name of the table, for messages.
         trace : Trace
-            Made of the other columns.
+            Trace made from the other columns.
         places : array of int
-            Where each row of the table stands.
+            Place of each row of the table.
         ids : sequence
-            The id of each row, as it stands there.
+            Id of each row, as written in the table.
         where : callable
-            Returns a row in words.
+            Function that returns the place of a row as text, for messages.
 
         Returns
         -------
         Trace
-            The same one if there are no such columns.
+            New trace, or the same one if the table has none of these columns.
 
         Raises
         ------
         WorkloadError
-            If a cell holds what it should not; the message names row and column.
+            If a cell has an invalid value; the message names row and column.
         """
         if not self.found:
             return trace
@@ -104,7 +104,7 @@ class SiteColumns:
         after = dict(self._after(trace, rows, cells, ids, where))
         if after:
             try:
-                Dependencies(jobs, after)  # which says who waits for each other
+                Dependencies(jobs, after)  # raises for a circular dependency
             except WorkloadError as error:
                 raise WorkloadError(f"{source}: {self.found['after']}: {error}") from error
         return replace(
@@ -119,7 +119,7 @@ class SiteColumns:
     def _with_times_and_sizes(
         self, job: Job, row: int, cells: Mapping[str, Sequence[Any]], where: Callable[[int], str]
     ) -> Job:
-        """Return a job with its run times by model, and with its sizes."""
+        """Return a job with its run times by model and its sizes."""
         try:
             times = {
                 what.removeprefix(_RUN_TIME): _time(what, cells[what][row])
@@ -142,16 +142,16 @@ class SiteColumns:
         """Return another size of a job."""
         name, parts = self.found["sizes"], text.split(":")
         if len(parts) not in (2, 3):
-            raise InvalidConfiguration(f"{name} has {text!r}, {_WANT_SIZE}")
+            raise InvalidConfiguration(f"{name}: got {text!r}, {_WANT_SIZE}")
         cores, run_time, *others = (_time(name, part) for part in parts)
         requested = others[0] if others else run_time
         if cores % 1 or cores < 1:
-            raise InvalidConfiguration(f"{name} has {text!r}, {_WANT_SIZE}, the cores being a whole number above 0")
+            raise InvalidConfiguration(f"{name}: got {text!r}, {_WANT_SIZE}, with an integer >= 1 as cores")
         request = getattr(job, "request", None)
         if request is None:
             return job._replace(requested_cores=int(cores), run_time=run_time, requested_time=requested)
         if cores % request.cores:
-            raise InvalidConfiguration(f"{name} has {text!r}, which is no number of tasks of {request.cores} cores")
+            raise InvalidConfiguration(f"{name}: got {text!r}, expected a multiple of {request.cores} cores per task")
         request = replace(request, tasks=int(cores) // request.cores)
         return NodeJob.of(job.job_id, job.submission_time, request, requested, run_time, job.user_id)
 
@@ -163,7 +163,7 @@ class SiteColumns:
         ids: Sequence[Any],
         where: Callable[[int], str],
     ) -> Iterator[tuple[int, After]]:
-        """Yield what jobs come after."""
+        """Yield the dependencies by job id."""
         if "after" not in cells:
             return
         row_of_id: dict[str, int] = {}
@@ -177,7 +177,7 @@ class SiteColumns:
             words = several(cell) if isinstance(cell, str | list | tuple | np.ndarray) else (cell,)
             others = [_text(word) for word in words]
             if unknown := [other for other in others if other not in row_of_id]:
-                raise WorkloadError(f"{where(row)}: {self.found['after']} names {unknown[0]}, but there is no such job")
+                raise WorkloadError(f"{where(row)}: {self.found['after']}: got {unknown[0]}, but no job has this id")
             kept = [number_of[row_of_id[other]] for other in others if row_of_id[other] in number_of]
             if kept:
                 think_time = cells["think_time"][row] if "think_time" in cells else None
@@ -191,17 +191,17 @@ class SiteColumns:
 
 
 def named_users(cells: Sequence[Any]) -> tuple[list[int], list[str]] | None:
-    """Return numbers of users in the order in which their names appear, -1 where there is none, and the names.
+    """Return user numbers in order of first appearance (-1 for missing users), and the names.
 
     Parameters
     ----------
     cells : sequence
-        A column of users.
+        Column of users.
 
     Returns
     -------
     list of int and list of str, or None
-        None if some of them are numbers, as all should be then.
+        Numbers and names; None if some of the users are numbers, since then all must be.
     """
     names = ["" if is_missing(cell) else _text(cell) for cell in cells]
     numbers = {name: at for at, name in enumerate(dict.fromkeys(filter(None, names)))}
@@ -221,12 +221,12 @@ def _is_number(text: str) -> bool:
 def _time(name: str, cell: Any) -> float:
     value = number(name, cell)
     if not 0 <= value < float("inf"):
-        raise InvalidConfiguration(f"{name} is {cell!r}, want a finite number of at least 0")
+        raise InvalidConfiguration(f"{name}: got {cell!r}, expected a finite number >= 0")
     return value
 
 
 def _text(cell: Any) -> str:
-    """Return a name or an id as text: 3, 3.0 and "3" are the same."""
+    """Return a name or an id as text; 3, 3.0 and "3" give the same."""
     if isinstance(cell, float | np.floating) and float(cell).is_integer():
         cell = int(cell)
     text = str(cell).strip()

@@ -1,16 +1,16 @@
-"""Standard Workload Format: the logs of the Parallel Workloads Archive, read and written.
+"""Standard Workload Format (SWF): read and write the logs of the Parallel Workloads Archive.
 
-A row is 18 numbers: 1 job number, 2 submit time, 3 wait time, 4 run time, 5 allocated processors,
+A row has 18 numbers: 1 job number, 2 submit time, 3 wait time, 4 run time, 5 allocated processors,
 6 average CPU time, 7 used memory, 8 requested processors, 9 requested time, 10 requested memory,
 11 status, 12 user, 13 group, 14 executable, 15 queue, 16 partition, 17 preceding job, 18 think
-time; -1 stands for unknown, and a line that begins with ``;`` is a comment.
+time. The value -1 means unknown, and a line that begins with ``;`` is a comment.
 
-A job takes its cores from field 8, else from field 5, and its requested time from field 9, else
-from field 4; 0 counts as unknown in both. Rows that cannot be a job are dropped and counted in a
-`RepairReport`; a file that breaks the format itself (another number of fields, text in a number,
-nan, a fraction of a core, damaged gzip data) is refused with a `WorkloadError`. Job numbers are
-kept; one that was used before is replaced by the largest number so far + 1. Fields 17 and 18 are
-read by `dependencies` alone; a number that several rows bear means the first of them there, partial executions aside.
+The cores of a job are field 8, or field 5 if field 8 is unknown; its requested time is field 9, or
+field 4 if field 9 is unknown. In fields 8 and 9, 0 also counts as unknown. Rows that cannot be a job are dropped and
+counted in a `RepairReport`. A file that breaks the format itself (wrong number of fields, text in place of a number,
+nan, a fraction of a core, damaged gzip data) raises a `WorkloadError`. Job numbers are
+kept; a number used before is replaced by the largest number so far + 1. Only `dependencies` reads fields 17 and 18;
+there, a number that occurs in several rows means the first of them, not counting partial executions.
 
 Reference: S. Chapin et al., "Benchmarks and standards for the evaluation of parallel job
 schedulers", JSSPP 1999.
@@ -48,7 +48,7 @@ from desim.workloads.files import Pathish, chunks, line_blocks, plain_number, wr
 
 __all__ = ["SWFReport", "SWFStream", "dependencies", "read", "stream", "texts", "write"]
 
-#: The 18 fields of a row, by the names of the format's definition.
+#: Names of the 18 fields of a row, as the format's definition gives them.
 # fmt: off
 _FIELDS = (
     "job number", "submit time", "wait time", "run time", "allocated processors", "average CPU time", "used memory",
@@ -56,14 +56,14 @@ _FIELDS = (
     "partition", "preceding job", "think time",
 )
 # fmt: on
-#: Positions of the fields that count or name something, so that a fraction makes no sense.
+#: Positions of the fields that hold counts or ids and must therefore be integers.
 _WHOLE = (0, 4, 7, 10, 11, 12, 13, 14, 15, 16)
 _STATUS, _PRECEDING, _THINK_TIME = 10, 16, 17
-#: Positions of those of which no use is made: average CPU time, used and requested memory, group, executable.
+#: Positions of unused fields: average CPU time, used and requested memory, group, executable.
 _UNREAD = (5, 6, 9, 12, 13)
 _MOST_HEADER_LINES = 100_000
 
-# With these bytes only, float() accepts exactly what _NUMBER does: no nan, no 1_000
+# If a block has only these bytes, float() accepts exactly what _NUMBER matches: no nan, no 1_000
 _NUMERIC = b"0123456789+-.eE \t\r\n"
 _PRINTABLE = bytes(range(32, 127)) + b"\t\r\n"
 _CONTROLS = bytes([*range(9), *range(11, 13), *range(14, 32), 127])
@@ -72,44 +72,44 @@ _NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 @dataclass(repr=False)
 class SWFReport(TraceReport):
-    """Counts of the rows that were dropped, changed or remarked on; places are lines of the file.
+    """Counts of the rows that were dropped, changed or noted; places are line numbers of the file.
 
     Parameters
     ----------
     unread : tuple of str
-        Fields that are not read, and tell jobs apart: not all rows have the same there.
+        Unused fields that hold information: not all rows have the same value there.
     """
 
     unread: tuple[str, ...] = ()
 
     def headline(self) -> str:
-        """Return the totals in one line, and which fields were not read."""
+        """Return the totals and the unused fields in one line."""
         return super().headline() + (f"; fields not read: {', '.join(self.unread)}" if self.unread else "")
 
 
 class SWFStream:
-    """The jobs of a file one after the other, in constant memory; every iteration reads anew.
+    """Iterable over the jobs of a file, in constant memory; each iteration reads the file again.
 
     Parameters
     ----------
     path : str or path-like
-        The file, plain or gzip (recognized by its content).
+        SWF file, plain or gzip (recognized by its content).
     **options : TraceOptions
-        Which rows to keep, see `TraceOptions`.
+        Filters and repairs, see `TraceOptions`.
 
     Attributes
     ----------
     header : TraceHeader
-        The comment lines in front of the first row, read at once.
+        Comment lines before the first row, read when the stream is opened.
     report : SWFReport
-        The books of the latest iteration. They run ahead of the jobs by up to a block and are
-        complete when the iteration has ended.
+        Counts of the latest iteration. They run ahead of the jobs by up to one block and are
+        complete when the iteration ends.
 
     Raises
     ------
     WorkloadError
-        At once, if the file cannot be opened; while iterating, for a broken row, for a submit
-        time before an earlier one, and at the end if there was no usable job.
+        Immediately, if the file cannot be opened; while iterating, for a broken row or a submit
+        time before an earlier one; and at the end, if there was no usable job.
     InvalidConfiguration
         If an option is out of range.
     """
@@ -122,16 +122,16 @@ class SWFStream:
 
     @property
     def num_cores(self) -> int | None:
-        """Cores of the machine as the header states them, None if it does not."""
+        """Cores of the machine as stated in the header, or None."""
         return self.header.num_cores
 
     def __iter__(self) -> Iterator[Job]:
-        """Read the file from its start."""
+        """Iterate over the jobs, from the start of the file."""
         for block in shifted(self._blocks(is_stream=True), self.rules.shift):
             yield from block.jobs()
 
     def read(self) -> Trace:
-        """Read the whole file, and sort its jobs."""
+        """Read the whole file and sort its jobs."""
         blocks = list(self._blocks(is_stream=False))
         return gathered(blocks, self.header, self.report, shift=self.rules.shift)
 
@@ -147,37 +147,37 @@ class SWFStream:
 
 
 def stream(path: Pathish, **options: Unpack[TraceOptions]) -> SWFStream:
-    """Open a file whose jobs are read while they are used.
+    """Open a file whose jobs are read one by one while they are used.
 
     Parameters
     ----------
     path : str or path-like
-        The file, plain or gzip.
+        SWF file, plain or gzip.
     **options : TraceOptions
-        Which rows to keep, see `TraceOptions`.
+        Filters and repairs, see `TraceOptions`.
 
     Returns
     -------
     SWFStream
-        To iterate over, any number of times; errors are told there.
+        Iterable over the jobs, any number of times; it raises the errors while iterating.
     """
     return SWFStream(path, **options)
 
 
 def read(path: Pathish, **options: Unpack[TraceOptions]) -> Trace:
-    """Read a whole file.
+    """Read a whole SWF file.
 
     Parameters
     ----------
     path : str or path-like
-        The file, plain or gzip.
+        SWF file, plain or gzip.
     **options : TraceOptions
-        Which rows to keep, see `TraceOptions`.
+        Filters and repairs, see `TraceOptions`.
 
     Returns
     -------
     Trace
-        Jobs, header and repair report. Jobs are sorted by submit time; those of the same time keep the order of the
+        Jobs, header and repair report. Jobs are sorted by submit time; ties keep the order of the
         file.
 
     Raises
@@ -192,24 +192,24 @@ def read(path: Pathish, **options: Unpack[TraceOptions]) -> Trace:
 
 
 def texts(path: Pathish, field: int) -> dict[int, str]:
-    """Return what stands in a field of each row: for the fields behind the 18, which some logs add.
+    """Return the text of one field of each row; some logs add fields after the 18 of the format.
 
     Parameters
     ----------
     path : str or path-like
-        The file, plain or gzip.
+        SWF file, plain or gzip.
     field : int
-        Number of the field, from 1; fields are separated by blanks.
+        Number of the field, from 1; fields are separated by whitespace.
 
     Returns
     -------
     dict of int to str
-        By number of the line, as in ``Trace.place``: job numbers may come back.
+        Text of the field by line number, as in ``Trace.place``; job numbers may occur more than once.
 
     Raises
     ------
     WorkloadError
-        If the file cannot be read, or a row has no such field or no job number.
+        If the file cannot be read, or a row lacks this field or a job number.
     """
     whole("field", field, least=1)
     found: dict[int, str] = {}
@@ -225,25 +225,25 @@ def texts(path: Pathish, field: int) -> dict[int, str]:
 
 
 def dependencies(path: Pathish, jobs: Trace | Iterable[Job]) -> dict[int, After]:
-    """Return what jobs come after by fields 17 and 18: the preceding job and the think time.
+    """Return the job dependencies of fields 17 and 18: the preceding job and the think time.
 
     Parameters
     ----------
     path : str or path-like
-        The file that the jobs come from, plain or gzip.
+        SWF file that the jobs come from, plain or gzip.
     jobs : Trace or iterable of Job
-        Those that were kept of it: a job that was dropped comes after none, and none comes after it. Where the file
-        uses a job number twice, a trace knows which row each job was; other jobs must be as `read` returns them.
+        Jobs kept from the file; dependencies on and of dropped jobs are omitted. If the file
+        uses a job number twice, pass a trace, which knows the row of each job, or jobs exactly as `read` returns them.
 
     Returns
     -------
     dict of int to After
-        For ``BatchCluster(jobs, after=...)``; an unknown think time counts as 0.
+        Dependencies by job id, for ``BatchCluster(jobs, after=...)``; an unknown think time counts as 0.
 
     Raises
     ------
     WorkloadError
-        If the file cannot be read or breaks the format, or nobody knows which rows the jobs were.
+        If the file cannot be read or breaks the format, or the rows of the jobs cannot be determined.
     """
     number_of: dict[int, int] = {}  # by line
     parts: set[int] = set()  # lines of partial executions
@@ -267,7 +267,7 @@ def dependencies(path: Pathish, jobs: Trace | Iterable[Job]) -> dict[int, After]
 
 
 def _ids_by_line(path: Pathish, jobs: Trace | Iterable[Job], number_of: Mapping[int, int]) -> dict[int, int]:
-    """Return the ids of the jobs that were kept, by the lines that they stand in, given the numbers of all lines."""
+    """Return the ids of the kept jobs by line number, given the job numbers of all lines."""
     if isinstance(jobs, Trace):
         assert jobs.place is not None
         return {line: job.job_id for job, line in zip(jobs.jobs, jobs.place.tolist(), strict=True)}
@@ -281,31 +281,31 @@ def _ids_by_line(path: Pathish, jobs: Trace | Iterable[Job], number_of: Mapping[
     if len(same) < len(kept) or (moved and max(moved) - min(moved) > 1e-6):
         raise WorkloadError(
             f"{os.fspath(path)}: uses job numbers twice, and the jobs are not those of swf.read(path): "
-            "pass the trace in the place of its jobs"
+            "pass the trace instead of its jobs"
         )
     return {line: id_ for line, id_ in _ids_by_line(path, trace, number_of).items() if id_ in kept}
 
 
 def write(path: Pathish, jobs: Iterable[Job], *, header: TraceHeader | Mapping[str, object] | None = None) -> None:
-    """Write jobs so that `read` gives them back exactly, all or nothing.
+    """Write jobs so that `read` returns them exactly; the file is written completely or not at all.
 
-    Fields 5 and 8 hold the cores, 4 the run time, 9 the requested time, 12 the user, 11 the status
-    1; the others are unknown (-1). Times are written as whole numbers where they are whole.
+    Fields 5 and 8 hold the cores, field 4 the run time, field 9 the requested time, field 12 the user, and
+    field 11 the status 1; all others are unknown (-1). Integral times are written without a decimal point.
 
     Parameters
     ----------
     path : str or path-like
-        The file, replaced only when the new one is complete; compressed if it ends in ``.gz``.
+        Target file, replaced only when the new one is complete; compressed if its name ends in ``.gz``.
     jobs : iterable of Job
-        The jobs; consumed one by one.
+        Jobs to write; consumed one by one.
     header : TraceHeader or mapping, optional
-        The header of a trace, kept line by line, or entries such as ``{"MaxProcs": 128}``.
+        Header of a trace, kept line by line, or entries such as ``{"MaxProcs": 128}``.
 
     Raises
     ------
     WorkloadError
-        If the file cannot be written, a job is invalid, or its requested time is 0 although it
-        runs (the format reads 0 as unknown).
+        If the file cannot be written, a job is invalid, or its requested time is 0 although its run time
+        is not (the format reads 0 as unknown).
     """
     write_lines(path, _lines(jobs, header))
 
@@ -330,12 +330,12 @@ def _header_lines(header: TraceHeader | Mapping[str, object] | None) -> Iterator
     for text in lines:
         for line in text.split("\n"):
             if any((ord(letter) < 32 and letter != "\t") or ord(letter) == 127 for letter in line):
-                raise WorkloadError(f"header line {line!r} holds a control character")
+                raise WorkloadError(f"header line {line!r}: got a control character, expected text")
             yield line if line.startswith(";") else f"; {line}"
 
 
 def _read_header(path: Pathish) -> TraceHeader:
-    """Read the comment lines in front of the first row."""
+    """Read the comment lines before the first row."""
     source = os.fspath(path)
     header: list[str] = []
     for first, block in line_blocks(path, chunks(path)):
@@ -352,7 +352,7 @@ def _read_header(path: Pathish) -> TraceHeader:
 
 
 def _read_columns(path: Pathish, report: SWFReport) -> Iterator[Columns]:
-    """Yield all rows, block by block, as they are; allocated processors stand in where none are requested."""
+    """Yield all rows unchanged, block by block; allocated processors replace unknown requested ones."""
     first: list[Floats] = []
     for numbers, values in _read_values(path, report):
         first = first or values
@@ -363,12 +363,12 @@ def _read_columns(path: Pathish, report: SWFReport) -> Iterator[Columns]:
 
 
 def _read_values(path: Pathish, report: TraceReport) -> Iterator[tuple[NDArray[np.int64], list[Floats]]]:
-    """Yield line numbers and fields of all rows, block by block.
+    """Yield the line numbers and fields of all rows, block by block.
 
-    The fast path converts a whole block at once and only notices that something is wrong; the slow
-    path then looks at the same lines one by one to say what.
+    The fast path converts a whole block at once and notices only that something is wrong; the slow
+    path then checks the same lines one by one to find what.
     """
-    width = 0  # fields of the first row, and so of all
+    width = 0  # number of fields of the first row, which all rows must have
     for first, block in line_blocks(path, chunks(path)):
         lines = block.split(b"\n")
         width = width or next((len(row) for row in map(bytes.split, lines) if row and row[0][:1] != b";"), 0)
@@ -394,7 +394,7 @@ def _read_values(path: Pathish, report: TraceReport) -> Iterator[tuple[NDArray[n
 
 
 def _cut(source: str, first: int, lines: list[bytes], width: int, report: TraceReport) -> list[bytes]:
-    """Return lines without what stands behind the format's fields, which some logs add; all rows have as many."""
+    """Return lines without the fields after the format's 18, which some logs add; all rows must have equally many."""
     cut, rows = [], []
     for number, line in enumerate(lines, first):
         row = line.split()
@@ -403,7 +403,9 @@ def _cut(source: str, first: int, lines: list[bytes], width: int, report: TraceR
             continue
         if len(row) != width:
             hint = " (a truncated line?)" if len(row) < width else ""
-            raise WorkloadError(f"{source}: line {number}: {len(row)} fields, the first row has {width}{hint}")
+            raise WorkloadError(
+                f"{source}: line {number}: got {len(row)} fields, expected {width} like the first row{hint}"
+            )
         cut.append(b" ".join(row[: len(_FIELDS)]))
         rows.append(number)
     report.add(TraceReason.EXTRA_FIELDS, rows)
@@ -417,7 +419,7 @@ def _convert(rows: list[list[bytes]]) -> list[Floats] | None:
             return None
         values = []
         for field in fields:
-            # Most fields repeat a few values: convert each of them once
+            # Most fields repeat a few values: convert each value once
             known = {token: float(token) for token in dict.fromkeys(field)}
             values.append(np.fromiter(map(known.__getitem__, field), dtype=np.float64, count=len(field)))
     except ValueError:
@@ -453,7 +455,7 @@ def _check_comment(source: str, number: int, line: bytes) -> None:
 
 
 def _decode(text: bytes) -> str:
-    # The format demands ASCII, but names of people and places in old logs are often Latin-1
+    # The format requires ASCII, but names of people and places in old logs are often Latin-1
     try:
         return text.decode("utf-8")
     except UnicodeDecodeError:
@@ -461,13 +463,13 @@ def _decode(text: bytes) -> str:
 
 
 def _complain(source: str, first: int, lines: list[bytes]) -> NoReturn:
-    """Raise for the first line that is wrong."""
+    """Raise for the first faulty line."""
     for number, line in enumerate(lines, first):
         if line.lstrip().startswith(b";"):
             _check_comment(source, number, line)
         elif odd := line.translate(None, _PRINTABLE):
             where = f"{source}: line {number}: byte 0x{odd[0]:02x} at column {line.index(odd[:1]) + 1}"
-            raise WorkloadError(f"{where}, want plain ASCII text")
+            raise WorkloadError(f"{where}: expected ASCII text")
         elif row := line.split():
             _complain_of_row(source, number, row)
     raise AssertionError("the fast path refused a block in which the slow path finds no fault")
@@ -477,12 +479,12 @@ def _complain_of_row(source: str, number: int, row: list[bytes]) -> None:
     where = f"{source}: line {number}"
     if len(row) != len(_FIELDS):
         hint = " (a truncated line?)" if len(row) < len(_FIELDS) else ""
-        raise WorkloadError(f"{where}: {len(row)} fields, want {len(_FIELDS)}{hint}")
+        raise WorkloadError(f"{where}: got {len(row)} fields, expected {len(_FIELDS)}{hint}")
     for at, token in enumerate(row):
-        field = f"{where}: field {at + 1} ({_FIELDS[at]}) is {shown(token.decode())}"
+        field = f"{where}: field {at + 1} ({_FIELDS[at]}): got {shown(token.decode())}"
         if not _NUMBER.fullmatch(token):
-            raise WorkloadError(f"{field}, want a number")
+            raise WorkloadError(f"{field}, expected a number")
         if abs(float(token)) > LARGEST:
-            raise WorkloadError(f"{field}, want a number between -1e15 and 1e15")
+            raise WorkloadError(f"{field}, expected a number from -1e15 to 1e15")
         if at in _WHOLE and float(token) % 1:
-            raise WorkloadError(f"{field}, want a whole number")
+            raise WorkloadError(f"{field}, expected an integer")

@@ -1,4 +1,4 @@
-"""A workload of rigid jobs that was read from a file: its jobs, its header and what was repaired."""
+"""A batch workload read from a file: its jobs, its header and its repair report."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ __all__ = ["Trace", "TraceHeader", "TraceReason", "TraceReport"]
 # "; Key: value"; a colon before // belongs to an address
 _ENTRY = re.compile(r";+(\s*)([A-Za-z]\w*)\s*:(?!//)\s*(.*)")
 _MOST_BLANKS = 3
-"""Indented further, a line continues the entry before, unless it begins with a name of the format."""
-# The names of the format's definition, which logs indent as they like
+"""A line indented further continues the previous entry, unless it begins with a name of the format."""
+# Names of the format's definition, which logs indent differently
 # fmt: off
 _KNOWN = frozenset((
     "Version", "Computer", "Installation", "Acknowledge", "Information", "Conversion", "MaxJobs", "MaxRecords",
@@ -31,22 +31,22 @@ _KNOWN = frozenset((
     "Partition", "Note",
 ))
 # fmt: on
-# 4096, 4,096 or 4096.0, and not the 4 of 4.096, 4'096, 4 096, 4,09 or 4x96
+# Matches 4096, 4,096 and 4096.0, but not the 4 of 4.096, 4'096, 4 096, 4,09 or 4x96
 _WHOLE = re.compile(r"([0-9]{1,3}(?:,[0-9]{3})+|[0-9]{1,15})(?:\.0+)?(?![^\s\d]?\d|\s\d{3}(?!\w))")
 
 
 @dataclass(frozen=True)
 class TraceHeader:
-    """What a file says about its workload as a whole.
+    """Header of a workload file.
 
     Parameters
     ----------
     lines : tuple of str
-        The header as it stands in the file, line by line (empty for a JSON file).
+        Header lines as in the file (empty for a JSON file).
     fields : mapping of str to str
-        The named entries, such as ``MaxProcs`` or ``UnixStartTime`` of a Standard Workload Format
-        log or ``nb_res`` of a Batsim workload. Repeated entries (``Note``, ``Queue``) and
-        continued lines are joined by line ends.
+        Named entries, such as ``MaxProcs`` or ``UnixStartTime`` of a Standard Workload Format
+        log, or ``nb_res`` of a Batsim workload. Repeated entries (``Note``, ``Queue``) and
+        continued lines are joined by line feeds.
     """
 
     lines: tuple[str, ...] = ()
@@ -54,17 +54,17 @@ class TraceHeader:
 
     @classmethod
     def parse(cls, lines: Sequence[str]) -> TraceHeader:
-        """Build a header from the comment lines of a Standard Workload Format file.
+        """Return the header in the comment lines of a Standard Workload Format file.
 
         Parameters
         ----------
         lines : sequence of str
-            The lines, each with its leading ``;``.
+            Comment lines, each with its leading ``;``.
 
         Returns
         -------
         TraceHeader
-            The lines and the entries found in them.
+            Header with the lines and the entries found in them.
         """
         fields: dict[str, list[str]] = {}
         key = ""
@@ -80,7 +80,7 @@ class TraceHeader:
         return cls(tuple(lines), {key: "\n".join(values) for key, values in fields.items()})
 
     def number(self, key: str) -> int | None:
-        """Return the whole number that an entry begins with, None where there is none or more than one way to read it.
+        """Return the integer at the beginning of an entry, or None if it is missing or ambiguous.
 
         Parameters
         ----------
@@ -97,7 +97,7 @@ class TraceHeader:
 
     @property
     def num_cores(self) -> int | None:
-        """Cores of the machine: ``MaxProcs``, else ``MaxNodes``, else ``nb_res``; None if unknown or not clear."""
+        """Cores of the machine: ``MaxProcs``, else ``MaxNodes``, else ``nb_res``; None if unknown or ambiguous."""
         for key in ("MaxProcs", "MaxNodes", "nb_res"):
             number = self.number(key)
             if number or (number is None and self.fields.get(key, "")[:1].isdigit()):
@@ -106,32 +106,35 @@ class TraceHeader:
 
 
 class TraceReason(ListedReason):
-    """Why a row was dropped or changed, or what was remarkable about it."""
+    """Reason why a reader dropped or changed a row, or noted something about it."""
 
-    PARTIAL_EXECUTION = ("dropped", "status 2, 3 or 4: a part of a job that has a row of its own")
+    PARTIAL_EXECUTION = ("dropped", "status 2, 3 or 4: part of a job that has its own row")
     CANCELLED = ("dropped", "status 5 without run time or cores: cancelled before it ran")
     NEGATIVE_SUBMIT = ("dropped", "submit time negative or unknown")
     UNKNOWN_CORES = ("dropped", "neither requested nor allocated processors known")
     UNKNOWN_RUN_TIME = ("dropped", "run time negative or unknown")
     ZERO_RUN_TIME_DROPPED = ("dropped", "run time 0, with zero_run_time='drop'")
     TOO_WIDE = ("dropped", "more cores than max_cores")
-    FILTERED = ("dropped", "excluded by the filters that the caller asked for")
-    ASSUMED_CORES = ("changed", "requested processors unknown: allocated processors taken")
-    ASSUMED_REQUESTED_TIME = ("changed", "requested time unknown: run time taken")
-    RENUMBERED = ("changed", "job number used before: largest number so far + 1 taken")
+    FILTERED = ("dropped", "excluded by the caller's filters")
+    ASSUMED_CORES = ("changed", "requested processors unknown: allocated processors used")
+    ASSUMED_REQUESTED_TIME = ("changed", "requested time unknown: run time used")
+    RENUMBERED = ("changed", "job number used before: largest number so far + 1 used")
     UNREADABLE_ID = ("changed", "job ids without distinct trailing integers: numbered from 0")
     OUT_OF_ORDER = ("changed", "submitted before an earlier row: sorted by submit time")
     ZERO_RUN_TIME = ("noted", "run time 0, kept")
     OVERRUN = ("noted", "ran longer than requested, kept")
-    UNEQUAL_PARTS = ("changed", "nodes with different numbers of CPUs requested: tasks of one CPU taken")
-    DEPENDENCY = ("ignored", "comes after another job, which only swf.dependencies reads, and --dependencies keep")
-    EXTRA_FIELDS = ("ignored", "more fields than the format's 18: the others were not read")
-    IGNORED_PROPERTIES = ("ignored", "properties of nodes requested of which nobody says which nodes have them")
+    UNEQUAL_PARTS = ("changed", "nodes with different numbers of CPUs requested: replaced by tasks of one CPU")
+    DEPENDENCY = ("ignored", "depends on another job: read only by swf.dependencies and --dependencies keep")
+    EXTRA_FIELDS = ("ignored", "more fields than the format's 18: further fields not read")
+    IGNORED_PROPERTIES = (
+        "ignored",
+        "requested node properties without effect: host names, common to all nodes, or unknown",
+    )
 
 
 @dataclass(repr=False)
 class TraceReport(RepairReport[TraceReason, int]):
-    """Counts of the rows that a reader dropped, changed or remarked on.
+    """Counts of the rows that a reader dropped, changed or noted.
 
     ``rows == jobs + dropped`` holds for every finished report. Places are line numbers of a text file, from 1, or
     positions in a list of jobs, from 0.
@@ -139,7 +142,7 @@ class TraceReport(RepairReport[TraceReason, int]):
     Parameters
     ----------
     jobs : int
-        Rows that became jobs.
+        Number of rows that became jobs.
     """
 
     jobs: int = 0
@@ -149,41 +152,41 @@ class TraceReport(RepairReport[TraceReason, int]):
         return f"{self.rows:,} rows: {self.jobs:,} jobs, {self.dropped:,} dropped"
 
     def locate(self, place: int) -> str:
-        """Return a place in words, ``line 7`` or ``jobs[7]``."""
+        """Return a place as text: ``line 7`` or ``jobs[7]``."""
         return f"line {place}" if self.unit == "line" else f"jobs[{place}]"
 
 
 @dataclass(frozen=True, repr=False)
 class Trace(Summarized):
-    """The jobs of a file, sorted by submission time, with the header and the repair report.
+    """Jobs of a file, sorted by submission time, with its header and repair report.
 
     Parameters
     ----------
     jobs : list of Job
-        The usable jobs.
+        Usable jobs.
     header : TraceHeader
-        What the file says about itself.
+        Header of the file.
     report : TraceReport
-        What was dropped, changed and noticed on the way.
+        Counts of the rows that were dropped, changed or noted.
     waiting_time : array of float, optional
-        How long each job waited on the real machine, in seconds, nan where that is not known; in the order of `jobs`.
-        Jobs have no such field, so that nobody who decides can see it.
+        Recorded wait of each job on the real machine, in seconds, nan where unknown; in the order of `jobs`.
+        Jobs do not store it, so no agent can see it.
     queue : array of int, optional
-        The queue that each job was submitted to, -1 where unknown.
+        Queue number of each job, -1 where unknown.
     place : array of int, optional
-        Where each job stands in the file, see `TraceReport.locate`.
+        Place of each job in the file, see `TraceReport.locate`.
     partition : array of int, optional
-        The partition, in the same way.
+        Partition number of each job, -1 where unknown.
     queue_name, partition_name, user_name : list of str, optional
-        What the queue, partition and user of each job are called, where the file has names instead of numbers.
+        Names of the queue, partition and user of each job, if the file has names instead of numbers.
     quality_name : list of str, optional
-        The quality of service of each job, where the file tells; empty if it has none.
+        Name of the quality of service (QOS) of each job, empty if it has none; only if the file states them.
     after : mapping of int to After
-        What jobs come after, by job number, where the reader knows: for ``BatchCluster(jobs, after=...)``.
+        Job dependencies by job id, if the reader knows them, for ``BatchCluster(jobs, after=...)``.
     nodes : tuple of Node
-        Those of the machine, where the file tells.
+        Nodes of the machine, if the file describes them.
     recorded_nodes : mapping of int to sequence of (str, int), optional
-        On which of the nodes, by name, each job ran, with how many tasks, by job number.
+        Recorded allocation by job id: names of the nodes, each with the number of tasks there.
     """
 
     jobs: list[Job]
@@ -203,20 +206,20 @@ class Trace(Summarized):
 
     @property
     def num_cores(self) -> int | None:
-        """Cores of the nodes; of the machine as the header states them, None if it does not."""
+        """Total cores of the nodes, or cores of the machine as stated in the header; None if unknown."""
         return sum(node.cores for node in self.nodes) or self.header.num_cores
 
     def recorded_starts(self) -> dict[int, float]:
-        """Return when jobs started on the real machine, in seconds, by job number, as far as the file tells."""
+        """Return the recorded start times on the real machine, in seconds, by job id, where the file states them."""
         if self.waiting_time is None:
             return {}
         waits = zip(self.jobs, self.waiting_time.tolist(), strict=True)
         return {job.job_id: job.submission_time + wait for job, wait in waits if wait >= 0}
 
     def groups(self) -> dict[str, dict[int, str]]:
-        """Return ``queue``, ``partition``, ``user`` and ``quality`` of jobs, by job number, as far as the file tells.
+        """Return ``queue``, ``partition``, ``user`` and ``quality`` of jobs, by job id, where the file states them.
 
-        Queues and partitions without names are called by their numbers, those of users jobs know themselves.
+        Queues and partitions without names are given by their numbers; numbers of users are fields of the jobs.
         """
         named = {"queue": (self.queue_name, self.queue), "partition": (self.partition_name, self.partition)}
         groups: dict[str, dict[int, str]] = {}
@@ -229,12 +232,12 @@ class Trace(Summarized):
         return groups
 
     def summary(self) -> dict[str, Any]:
-        """Return what is known of the jobs, for ``repr`` and notebooks."""
+        """Return a summary of the jobs, for ``repr`` and notebooks."""
         last = self.jobs[-1].submission_time - self.jobs[0].submission_time if self.jobs else 0.0
         found = {"jobs": len(self.jobs), "num_cores": self.num_cores, "days": round(last / 86_400, 2)}
         found |= {"nodes": len(self.nodes)} if self.nodes else {}
         found |= {"recorded_waits": True} if self.waiting_time is not None else {}
-        unread = getattr(self.report, "unread", ())  # columns of a job table that no field was made of
+        unread = getattr(self.report, "unread", ())  # columns of a job table, or fields of a log, that were not read
         return found | {"unread": ", ".join(unread)} if unread else found
 
     def __len__(self) -> int:

@@ -1,7 +1,7 @@
-r"""Functions from jobs to jobs: load, time window, clock.
+r"""Transformations of job lists: offered load, time window, clock.
 
-All take jobs in the order of their submission and give a new list; the offered load is the work
-that arrives in a second (cores times run time) as a share of the machine,
+All functions take jobs in order of submission and return a new list. The offered load is the work
+(cores times run time) that arrives per second, as a share of the machine's capacity:
 
 .. math:: \rho = \frac{\sum_j c_j p_j}{C \, (t_\mathrm{last} - t_\mathrm{first})}.
 """
@@ -24,20 +24,20 @@ def offered_load(jobs: Iterable[Job], num_cores: int) -> float:
     Parameters
     ----------
     jobs : iterable of Job
-        At least two jobs, submitted at two different times or more.
+        At least two jobs, with at least two different submission times.
     num_cores : int
-        Cores of the machine.
+        Number of cores of the machine.
 
     Returns
     -------
     float
-        Core-seconds of actual run time over the core-seconds that the machine has between the
-        first and the last submission; above 1 the queue grows without bound.
+        Core-seconds of run time, divided by the core-seconds of the machine between the
+        first and the last submission; above 1, the queue grows without bound.
 
     Raises
     ------
     WorkloadError
-        If all jobs are submitted at once, so that the load is not defined.
+        If all jobs are submitted at the same time, so that the load is undefined.
     InvalidConfiguration
         If `num_cores` is not positive.
     """
@@ -47,25 +47,25 @@ def offered_load(jobs: Iterable[Job], num_cores: int) -> float:
     times = [job.submission_time for job in jobs]
     if not times or max(times) == min(times):
         raise WorkloadError(
-            f"the offered load of {len(times)} jobs is not defined: it takes two different submission times"
+            f"offered load of {len(times)} jobs is undefined: expected at least two different submission times"
         )
     return work / (num_cores * (max(times) - min(times)))
 
 
 def scale_interarrivals(jobs: Iterable[Job], factor: float) -> list[Job]:
-    """Stretch or squeeze the times between submissions; the first job stays where it is.
+    """Stretch or compress the times between submissions; the first job keeps its submission time.
 
     Parameters
     ----------
     jobs : iterable of Job
-        Sorted by submission time.
+        Jobs sorted by submission time.
     factor : float
-        Above 0; 2 halves the offered load.
+        Factor of the times between submissions, > 0; 2 halves the offered load.
 
     Returns
     -------
     list of Job
-        New jobs, the submission times no longer whole seconds.
+        New jobs; their submission times may be fractions of seconds.
 
     Raises
     ------
@@ -79,16 +79,16 @@ def scale_interarrivals(jobs: Iterable[Job], factor: float) -> list[Job]:
 
 
 def rescale_load(jobs: Iterable[Job], num_cores: int, load: float) -> list[Job]:
-    """Multiply all times between submissions so that the offered load is as wanted.
+    """Scale the times between submissions to reach a given offered load.
 
     Parameters
     ----------
     jobs : iterable of Job
-        Sorted by submission time.
+        Jobs sorted by submission time.
     num_cores : int
-        Cores of the machine.
+        Number of cores of the machine.
     load : float
-        The wanted offered load, above 0.
+        Target offered load, > 0.
 
     Returns
     -------
@@ -98,7 +98,7 @@ def rescale_load(jobs: Iterable[Job], num_cores: int, load: float) -> list[Job]:
     Raises
     ------
     WorkloadError
-        If the load of the jobs is not defined or 0.
+        If the offered load of the jobs is undefined or 0.
     InvalidConfiguration
         If `load` is not positive and finite, or `num_cores` is not positive.
     """
@@ -106,24 +106,24 @@ def rescale_load(jobs: Iterable[Job], num_cores: int, load: float) -> list[Job]:
     jobs = list(jobs)
     offered = offered_load(jobs, num_cores)
     if offered == 0:
-        raise WorkloadError(f"the {len(jobs)} jobs have no work, so that no load but 0 can be had")
+        raise WorkloadError(f"load: got {len(jobs)} jobs without work, expected run times > 0 to reach a load")
     return scale_interarrivals(jobs, offered / load)
 
 
 def shift_to_zero(jobs: Iterable[Job], origin: float | None = None) -> list[Job]:
-    """Set the clock back, by default so that the first job is submitted at time 0.
+    """Move the clock; by default, the first job is then submitted at time 0.
 
     Parameters
     ----------
     jobs : iterable of Job
-        Sorted by submission time.
+        Jobs sorted by submission time.
     origin : float, optional
-        The time that becomes 0, not after the first submission.
+        Time that becomes 0, at or before the first submission.
 
     Returns
     -------
     list of Job
-        New jobs.
+        New jobs with the new times.
 
     Raises
     ------
@@ -137,26 +137,26 @@ def shift_to_zero(jobs: Iterable[Job], origin: float | None = None) -> list[Job]
     if origin is None:
         origin = first
     if not origin <= first:
-        raise InvalidConfiguration(f"origin is {origin!r}, after the first submission at {first!r}")
+        raise InvalidConfiguration(f"origin: got {origin!r}, expected at most the first submission time {first!r}")
     return [job._replace(submission_time=job.submission_time - origin) for job in jobs]
 
 
 def time_window(jobs: Iterable[Job], start: float, end: float, *, shift: bool = False) -> list[Job]:
-    """Keep the jobs submitted in the half-open interval [start, end).
+    """Return the jobs submitted in the half-open interval [start, end).
 
     Parameters
     ----------
     jobs : iterable of Job
-        Sorted by submission time.
+        Jobs sorted by submission time.
     start, end : float
-        Seconds.
+        Start (inclusive) and end (exclusive), in seconds.
     shift : bool
         Whether `start` becomes time 0.
 
     Returns
     -------
     list of Job
-        In the given order; empty if nothing was submitted in the window.
+        Jobs in the given order; empty if none was submitted in the interval.
 
     Raises
     ------
@@ -164,6 +164,6 @@ def time_window(jobs: Iterable[Job], start: float, end: float, *, shift: bool = 
         If `start` is not before `end`.
     """
     if not start < end:
-        raise InvalidConfiguration(f"the window from {start!r} to {end!r} s is empty, want a start before its end")
+        raise InvalidConfiguration(f"window: got {start!r} to {end!r} s, expected a start before its end")
     kept = [job for job in jobs if start <= job.submission_time < end]
     return shift_to_zero(kept, start) if shift else kept

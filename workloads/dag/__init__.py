@@ -1,1 +1,1 @@
-"""Workloads of jobs that are graphs of tasks, and the executors that run them."""
+"""DAG workloads: jobs that are graphs of tasks, and the executors that run them."""

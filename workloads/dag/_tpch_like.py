@@ -1,15 +1,15 @@
-"""TPC-H queries made up from what is known of them: stages in the manner of Spark, their tasks, work and durations.
+"""Synthetic TPC-H queries from published figures: stages as in Spark, their tasks, work and durations.
 
-A query scans its tables; a spine of shuffles, one behind the other, joins, aggregates and sorts what was scanned; a
-last stage collects the result. Further shuffles join scans off the spine. A scalar subquery ends in a single task, for
-whose result the scans of the outer query wait. Numbers of stages and edges and the depth are exactly those of the
-measured query; which scan meets which shuffle is drawn, once for all sizes and seeds.
+A query scans its tables. A chain of shuffles, the spine, then joins, aggregates and sorts the scanned data, and a
+last stage collects the result. Further shuffles join scans off the spine. A scalar subquery ends in a single task, and
+the scans of the outer query wait for its result. The numbers of stages and edges and the depth equal those of the
+measured query; which scan feeds which shuffle is random, but the same for all sizes and seeds.
 
 The numbers of stages, edges and tasks, the depth and the work were computed from the measurements of TPC-H on Spark
 that accompany H. Mao et al., "Learning scheduling algorithms for data processing clusters" (Decima), SIGCOMM 2019.
-The tables are those in the FROM clauses of the queries (TPC Benchmark H, standard specification, section 2.4), as
-often as Spark scanned them. The constants of the model were fitted to the same measurements, over the sizes 2 to 100
-GB. What it gives is scaled so that tasks and work of each query and size add up to the measured totals.
+The tables are those in the FROM clauses of the queries (TPC Benchmark H, standard specification, section 2.4), each
+repeated as often as Spark scanned it. The model's constants were fitted to the same measurements, over sizes of 2 to
+100 GB. Its results are scaled so that the tasks and work of each query and size add up to the measured totals.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 _Kind = Literal["scan", "shuffle", "single", "final"]
 
-#: Gigabytes of data in all tables together, in the order of the columns of the figures.
+#: Gigabytes of data in all tables together, in the order of the columns of _FIGURES.
 SIZES = (2, 5, 10, 20, 50, 80, 100)
-#: By query: tables, stages, edges, depth, tasks at each of the sizes, and seconds of work at each of the sizes.
+#: Per query: tables, stages, edges, depth, tasks at each of the sizes, and seconds of work at each of the sizes.
 _FIGURES = """
  1  L          4   3  4   417   434   463   522   700   879   998  108.4  163.9  262.6   433.4   856.0  1271.7  1573.3
  2  RNNSSBPP  18  19  7  1817  1820  1824  1837  1875  1914  1940  189.7  205.2  224.2   272.5   423.6   555.1   631.1
@@ -54,20 +54,20 @@ _FIGURES = """
 21  LLNSLO    16  15  7  1844  1899  1992  2183  2756  3333  3717  381.6  603.2  932.2  1586.3  3494.3  5744.0  7560.1
 22  C|OC       8   8  7   616   620   626   644   695   745   780  118.1  132.7  158.8   214.1   377.5   524.7   616.2
 """
-#: Tasks that scan a table, for each gigabyte: lineitem, orders, partsupp (B), part, customer, supplier, nation, region.
+#: Scan tasks per gigabyte: lineitem, orders, partsupp (B), part, customer, supplier, nation, region.
 _TASKS_PER_GB = {"L": 5.93, "O": 1.33, "B": 0.91, "P": 0.19, "C": 0.19, "S": 0.0, "N": 0.0, "R": 0.0}
-#: Tasks of a stage behind a shuffle: Spark's spark.sql.shuffle.partitions, left at its default.
+#: Tasks of a stage after a shuffle: the default of Spark's spark.sql.shuffle.partitions.
 _SHUFFLE_TASKS = 200
 
-# Part of what the generated jobs are: another number gives other graphs.
+# It belongs to the definition of the generated jobs: another number gives other graphs
 _SEED = 22
 _SHUFFLE_SPREAD = 0.6
 _SCAN_SPREAD = 0.08
 
-# A task that scans takes 3.6 s at 2 GB and 2.5 s at 100 GB; one that reads a whole small table takes 1.6 s.
+# A scan task takes 3.6 s at 2 GB and 2.5 s at 100 GB; one that reads a whole small table takes 1.6 s
 _SCAN_SECONDS, _SCAN_EXPONENT, _SMALL_SCAN_SECONDS = 3.6, -0.09, 1.6
-# A shuffle stage takes some time however little data it gets, more if it joins; on top of that a share of the work of
-# the scans whose data it gets, and a share of what its parents needed for theirs.
+# The work of a shuffle stage has a constant part, larger if it joins; a share of the work of the scans whose data it
+# receives; and a share of what its parent shuffles received
 _JOIN_SECONDS, _PASS_SECONDS, _SCAN_SHARE, _SHUFFLE_SHARE = 22.0, 5.5, 0.13, 0.3
 _SINGLE_SECONDS, _FINAL_SECONDS, _FINAL_TASK_SECONDS = 0.3, 0.1, 0.08
 
@@ -75,21 +75,21 @@ _EXECUTORS = (2, 5, 10, 20, 40, 50, 60, 80, 100)
 
 
 class _Figures(NamedTuple):
-    """Figures of a query.
+    """Published figures of a query.
 
     Attributes
     ----------
     tables : str
-        Scanned tables by the letters of `_TASKS_PER_GB`; those behind a bar are scanned when the result of a scalar
-        subquery over those in front of it is known.
+        Scanned tables, as letters of `_TASKS_PER_GB`. Tables after a bar are scanned when the scalar
+        subquery over the tables before it has its result.
     num_stages, num_edges : int
-        Size of the graph.
+        Numbers of stages and edges of the graph.
     depth : int
-        Stages on the longest path.
+        Number of stages on the longest path.
     num_tasks : mapping of int to int
-        Tasks in all stages together, by size.
+        Total number of tasks of all stages, by size.
     work : mapping of int to float
-        Seconds of all tasks together, by size.
+        Total work of all tasks in seconds, by size.
     """
 
     tables: str
@@ -110,21 +110,21 @@ def _figures(query: int) -> _Figures:
 
 
 def _scan_tasks(table: str, size: int) -> int:
-    """Return how many tasks scan a table: in proportion to the size, but at least two."""
+    """Return the number of tasks that scan a table: proportional to the size, but at least two."""
     return max(2, round(_TASKS_PER_GB[table] * size))
 
 
 class Stage(NamedTuple):
-    """A stage of a query.
+    """Stage of a query.
 
     Attributes
     ----------
     kind : {"scan", "shuffle", "single", "final"}
-        What it does.
+        Kind of work that the stage does.
     table : str
-        Letter of the table that a scan reads, else empty.
+        Letter of the table that a scan reads, otherwise empty.
     parents : tuple of int
-        Stages that it needs, in ascending order, all with lower numbers.
+        Numbers of the stages that it needs, ascending, all lower than its own.
     weight : float
         Random factor of its work, the same at all sizes.
     """
@@ -161,7 +161,7 @@ def shape(query: int) -> tuple[Stage, ...]:
 
 @dataclass
 class _Graph:
-    """A graph that grows from its sources."""
+    """Graph of stages under construction."""
 
     rng: Generator
     kinds: list[_Kind] = field(default_factory=list)
@@ -170,7 +170,7 @@ class _Graph:
     weights: list[float] = field(default_factory=list)
 
     def add(self, kind: _Kind, *, table: str = "", parents: list[int]) -> int:
-        """Add a stage behind others and return its number."""
+        """Add a stage that depends on its parents, and return its number."""
         spread = {"scan": _SCAN_SPREAD, "shuffle": _SHUFFLE_SPREAD}.get(kind, 0.0)
         self.kinds.append(kind)
         self.tables.append(table)
@@ -179,11 +179,11 @@ class _Graph:
         return len(self.kinds) - 1
 
     def scans(self, tables: str, parents: list[int] | None = None) -> list[int]:
-        """Add one scan for each table."""
+        """Add one scan per table, and return their numbers."""
         return [self.add("scan", table=table, parents=parents or []) for table in tables]
 
     def join(self, scans: list[int], length: int, num_aside: int) -> list[int]:
-        """Join scans by shuffles; return those of the spine, each of which needs the one before it."""
+        """Join scans by shuffles; return the shuffles of the spine, each of which depends on the previous one."""
         if not length:
             return []
         left = [scans[index] for index in self.rng.permutation(len(scans))]
@@ -193,7 +193,7 @@ class _Graph:
         fan_in = [meets.count(place) + (place > 0) for place in range(length)]
         spine[0].append(left.pop())
         fan_in[0] += 1
-        # Spark joins early: what is left goes where an input is missing, the spine's tail comes last.
+        # Spark joins early: remaining scans fill shuffles that lack an input, and the end of the spine comes last
         while left:
             bare = next((inputs for inputs in aside if len(inputs) < 2), None)
             if bare is not None and fan_in[0] > 1:
@@ -210,7 +210,7 @@ class _Graph:
         return numbers
 
     def _meeting_points(self, length: int, num_aside: int) -> list[int]:
-        """Return for each shuffle off the spine which shuffle of the spine, after the first, needs it."""
+        """Return, for each shuffle off the spine, the shuffle of the spine (after the first) that depends on it."""
         places: list[int] = []
         while len(places) < num_aside:
             free = list(range(1, length))[: num_aside - len(places)]
@@ -218,7 +218,7 @@ class _Graph:
         return places
 
     def link(self, sources: list[int], spine: list[int], figures: _Figures) -> None:
-        """Add edges from stages that are used twice until there are as many as in the measured query."""
+        """Add edges from sources that are used several times until there are as many as in the measured query."""
         missing = figures.num_edges - sum(map(len, self.parents))
         pairs = [
             (source, target)
@@ -237,7 +237,7 @@ def stage_tasks(query: int, size: int) -> list[int]:
     stages = shape(query)
     total = _figures(query).num_tasks[size]
     tasks = [_tasks(stage, size) for stage in stages]
-    # The last stage has what is left, at least one task; where that is too many, the largest scan has fewer.
+    # The last stage gets the remaining tasks, at least one; if the sum is then too large, the largest scan has fewer
     tasks[-1] = max(1, total - sum(tasks))
     scans = [number for number, stage in enumerate(stages) if stage.kind == "scan"]
     tasks[max(scans, key=tasks.__getitem__)] += total - sum(tasks)
@@ -255,7 +255,7 @@ def stage_work(query: int, size: int) -> Floats:
     stages = shape(query)
     tasks = stage_tasks(query, size)
     work = np.zeros(len(stages))
-    data = np.zeros(len(stages))  # what a stage hands on, in seconds of work
+    data = np.zeros(len(stages))  # output of a stage, in seconds of work
     for number, (stage, count) in enumerate(zip(stages, tasks, strict=True)):
         if stage.kind == "scan":
             small = _scan_tasks(stage.table, max(SIZES)) == 2
@@ -275,11 +275,12 @@ def stage_work(query: int, size: int) -> Floats:
 
 @dataclass(frozen=True)
 class _WaveModel:
-    """How task durations depend on the wave and on the number of executors, for one kind of stage.
+    """Model of task durations by wave and number of executors, for one kind of stage.
 
-    With e executors, tasks that are not the first of their executor take time in proportion to e ** growth; a first one
-    takes `first` times as long, and `fresh` times as long as that if its executor is new to the job. Of the first ones
-    the share `new_at_2 + new_slope * ln(e / 2)` are on new executors. Within a wave durations are log-normal.
+    With e executors, the duration of a task that is not the first of its executor is proportional to e ** growth. The
+    first task of an executor takes `first` times as long, and `fresh` times as long as that if its executor is new
+    to the job. The share of first tasks on new executors is `new_at_2 + new_slope * ln(e / 2)`. Within a wave,
+    durations are log-normal.
     """
 
     growth: float
@@ -290,7 +291,7 @@ class _WaveModel:
     spread: float
 
     def runs(self, num_tasks: int) -> list[tuple[Floats, Floats, Floats]]:
-        """Return for each number of executors fresh, first and later durations, of mean 1 over all runs."""
+        """Return fresh, first and later durations for each number of executors, with mean 1 over all runs."""
         runs = []
         for count in _EXECUTORS:
             num_first = min(count, num_tasks)
@@ -307,7 +308,7 @@ class _WaveModel:
 
 @lru_cache(maxsize=512)
 def _quantiles(count: int, spread: float) -> Floats:
-    """Return equally likely values of a log-normal distribution, scaled to mean 1 exactly."""
+    """Return equally likely values of a log-normal distribution, scaled to a mean of exactly 1."""
     levels = [NormalDist().inv_cdf((index + 0.5) / count) for index in range(count)]
     values: Floats = np.exp(spread * np.array(levels))
     values /= values.mean() if count else 1.0
@@ -321,9 +322,9 @@ _MODELS = {"scan": _SCAN, "shuffle": _SHUFFLE, "single": _SCAN, "final": _SHUFFL
 
 
 def stage_runs(query: int, size: int) -> list[dict[int, list[Floats]]]:
-    """Return for each stage, by number of executors, durations of fresh, first and later tasks.
+    """Return durations of fresh, first and later tasks of each stage, by number of executors.
 
-    Their mean over all runs is the mean task duration of the stage.
+    Their mean over all runs is the stage's mean task duration.
     """
     result = []
     for stage, count, work in zip(

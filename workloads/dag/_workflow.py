@@ -1,4 +1,4 @@
-"""Recorded workflows, of whatever format: tasks, the files that they read and write, and a job made of them."""
+"""Recorded workflows of any format: tasks, the files that they read and write, and the job made from them."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True)
 class Task:
-    """A task of a workflow.
+    """Task of a workflow.
 
     Parameters
     ----------
     name : str
-        Unique in the workflow.
+        Name, unique in the workflow.
     work : float
-        Computation size.
+        Computation size of the task.
     reads, writes : mapping of str to float or None
-        Size in bytes of each file that it reads or writes, None where it is not known.
+        Size in bytes of each file that the task reads or writes, None where unknown.
     """
 
     name: str
@@ -34,30 +34,30 @@ class Task:
 
 
 def build(source: str, label: str, tasks: Sequence[Task], edges: Iterable[Pair], *, allow_disconnected: bool) -> Job:
-    """Make the job.
+    """Return the job of a workflow.
 
     Parameters
     ----------
     source : str
         Name of the file, for messages.
     label : str
-        Of the job.
+        Label of the job.
     tasks : sequence of Task
-        At least one.
+        Tasks of the workflow, at least one.
     edges : iterable of (parent, child)
-        By name, each once; the names are known.
+        Pairs of names of known tasks, each pair once.
     allow_disconnected : bool
-        Accept several parts.
+        Whether to accept a graph of several components.
 
     Returns
     -------
     Job
-        With the bytes that a child reads of what its parent wrote on each edge; job 0, submitted at time 0.
+        Job 0, submitted at time 0; an edge has the total size of the files its parent writes and its child reads.
 
     Raises
     ------
     WorkloadError
-        If the size of a file on an edge is unknown, or the graph makes no sense.
+        If the size of a file on an edge is unknown, or the graph is invalid.
     """
     by_name = {task.name: task for task in tasks}
     sized = [(parent, child, _size(source, by_name[parent], by_name[child])) for parent, child in edges]
@@ -69,7 +69,7 @@ def build(source: str, label: str, tasks: Sequence[Task], edges: Iterable[Pair],
 
 
 def _size(source: str, parent: Task, child: Task) -> float:
-    """Return the bytes of the files that one task writes and another reads; the writer knows best how many."""
+    """Return the total bytes of the files that one task writes and another reads; the writer's sizes come first."""
     total = 0.0
     for file in child.reads:
         if file in parent.writes:
@@ -77,7 +77,7 @@ def _size(source: str, parent: Task, child: Task) -> float:
             size = child.reads[file] if stated is None else stated
             if size is None:
                 raise WorkloadError(
-                    f"{source}: file {file!r}, which {parent.name!r} writes and {child.name!r} reads, has no size"
+                    f"{source}: file {file!r}, written by {parent.name!r} and read by {child.name!r}, has no size"
                 )
             total += size
     return total

@@ -1,14 +1,15 @@
-"""DAX: abstract workflows of Pegasus in XML, versions 2 and 3, read.
+"""DAX: read abstract workflows of Pegasus in XML, versions 2 and 3.
 
-A job of the workflow becomes a node whose work is its run time times a reference speed. An edge, ``<child>`` and
-``<parent>``, carries the bytes of the files that its parent writes and its child reads; one without such a file carries
-0. What a job reads from outside the workflow, or from a job that is not its parent, counts on no edge. A file that
-several parents of a job write counts on each of these edges. Where writer and reader state different sizes of a file,
-the writer's counts.
+A job of the workflow becomes a node; its work is its run time times a reference speed. An edge (``<child>`` and
+``<parent>``) has the total size in bytes of the files that its parent writes and its child reads, or 0 if there are
+none. Data that a job reads from outside the workflow, or from a job that is not its parent, is on no edge. If several
+parents of a job write the same file, its size counts on each of their edges. If writer and reader state different sizes
+of a file, the writer's size counts.
 
-A ``<uses>`` names its file by ``file`` (version 2) or by ``name``, with ``namespace`` and ``version`` if it has them
-(version 3). A size or run time is an attribute, or a ``<metadata>`` or ``<profile>`` element with the key ``size`` or
-``runtime``. Files with a document type declaration are refused, since it can define entities that fill the memory.
+A ``<uses>`` element names its file by ``file`` (version 2), or by ``name`` and optionally ``namespace`` and
+``version`` (version 3). A size or run time is an attribute, or a ``<metadata>`` or ``<profile>`` element with the key
+``size`` or ``runtime``. Files with a document type declaration are refused, because it can define entities that fill
+the memory.
 
 Reference: E. Deelman et al., "Pegasus, a workflow management system for science automation", Future Generation
 Computer Systems 46, 2015.
@@ -44,31 +45,31 @@ def read(
     default_size: float | None = None,
     allow_disconnected: bool = False,
 ) -> Job:
-    """Read a workflow as a job.
+    """Read a DAX workflow as a job.
 
     Parameters
     ----------
     path : str or path-like
-        The file, plain or gzip (recognized by its content).
+        DAX file, plain or gzip (recognized by its content).
     reference_speed : float
-        Work per second of what the run times were measured on: a node's work is its run time times this.
+        Speed, in work per second, at which the run times were measured; a node's work is its run time times this.
     default_run_time : float, optional
-        Seconds for a job that states no run time; without it, such a job is refused.
+        Run time in seconds of jobs that state none. By default, such a job is an error.
     default_size : float, optional
-        Bytes of a file on an edge whose size is not stated; without it, such a file is refused.
+        Size in bytes of files that state none. By default, such a file on an edge is an error.
     allow_disconnected : bool
-        Accept a workflow of several parts.
+        Whether to accept a workflow of several components.
 
     Returns
     -------
     Job
-        Job 0, submitted at time 0 (see `submissions`). Its nodes are called as the ids of the workflow's jobs, its
+        Job 0, submitted at time 0 (see `submissions`). Its nodes are named by the ids of the workflow's jobs, and its
         label is the workflow's name.
 
     Raises
     ------
     WorkloadError
-        If the file cannot be read, is no such document, or its graph makes no sense; the message names the file, the
+        If the file cannot be read, is not a DAX document, or its graph is invalid; the message names the file, the
         line or the jobs.
     InvalidConfiguration
         If an option is out of range.
@@ -79,10 +80,10 @@ def read(
     source = str(path)
     root = _parse_xml(source, read_bytes(path))
     if root.tag != "adag":
-        raise WorkloadError(f"{source}: line {root.line}: the root is <{root.tag:.40}>, want <adag>")
+        raise WorkloadError(f"{source}: line {root.line}: got the root <{root.tag:.40}>, expected <adag>")
     version = root.attributes.get("version", "2.1")
     if version.partition(".")[0] not in ("2", "3"):
-        raise WorkloadError(f"{source}: line {root.line}: version is {shown(version)}, want 2.x or 3.x")
+        raise WorkloadError(f"{source}: line {root.line}: version: got {shown(version)}, expected 2.x or 3.x")
     tasks = _tasks(source, root, speed, run_time, size)
     label, edges = root.attributes.get("name", ""), _edges(source, root, tasks)
     return build(source, label, list(tasks.values()), edges, allow_disconnected=allow_disconnected)
@@ -93,32 +94,32 @@ def _tasks(source: str, root: _Element, speed: float, run_time: float | None, si
     for element in root.children:
         where = f"{source}: line {element.line}"
         if element.tag in _OTHER_NODES:
-            raise WorkloadError(f"{where}: holds a workflow of its own, <{element.tag}>, want <job> only")
+            raise WorkloadError(f"{where}: got a nested workflow <{element.tag}>, expected only <job>")
         if element.tag != "job":
             continue
         name = _attribute(where, element, "id")
         if name in tasks:
-            raise WorkloadError(f"{where}: the id {name!r} is taken by an earlier job")
+            raise WorkloadError(f"{where}: got a second job {name!r}, expected distinct ids")
         seconds = _stated(where, element, "runtime", run_time)
         if seconds is None:
-            raise WorkloadError(f"{where}: job {name!r} has no run time; default_run_time gives it one")
+            raise WorkloadError(f"{where}: job {name!r} has no run time; try default_run_time")
         tasks[name] = Task(name, seconds * speed, *_files(source, element, size))
     if not tasks:
-        raise WorkloadError(f"{source}: holds no job")
+        raise WorkloadError(f"{source}: got no job, expected at least one")
     return tasks
 
 
 def _files(
     source: str, job: _Element, default: float | None
 ) -> tuple[Mapping[str, float | None], Mapping[str, float | None]]:
-    """Return the sizes of the files that a job reads, and of those that it writes."""
+    """Return the sizes of the files that a job reads, and of those that it writes, by name."""
     reads: dict[str, float | None] = {}
     writes: dict[str, float | None] = {}
     for element in job.named("uses"):
         where = f"{source}: line {element.line}"
         link = _attribute(where, element, "link")
         if link not in _LINKS:
-            raise WorkloadError(f"{where}: link is {shown(link)}, want one of {', '.join(_LINKS)}")
+            raise WorkloadError(f"{where}: link: got {shown(link)}, expected one of {', '.join(_LINKS)}")
         file = element.attributes.get("file") or _attribute(where, element, "name")
         for part in ("namespace", "version"):
             if part in element.attributes:
@@ -150,19 +151,19 @@ def _reference(source: str, element: _Element, tasks: Mapping[str, Task]) -> str
     where = f"{source}: line {element.line}"
     name = _attribute(where, element, "ref")
     if name not in tasks:
-        raise WorkloadError(f"{where}: <{element.tag}> names the unknown job {shown(name)}")
+        raise WorkloadError(f"{where}: <{element.tag}>: got {shown(name)}, expected the id of a job")
     return name
 
 
 def _attribute(where: str, element: _Element, name: str) -> str:
     value = element.attributes.get(name)
     if not value:
-        raise WorkloadError(f"{where}: <{element.tag}> has no {name}")
+        raise WorkloadError(f"{where}: <{element.tag}> has no attribute {name}")
     return value
 
 
 def _stated(where: str, element: _Element, key: str, default: float | None) -> float | None:
-    """Return the number that an element states as an attribute or in an element of its own."""
+    """Return the number stated in an attribute or in a nested element, or the default."""
     text = element.attributes.get(key)
     if text is None:
         inside = (
@@ -179,13 +180,13 @@ def _stated(where: str, element: _Element, key: str, default: float | None) -> f
     except ValueError:
         value = math.nan
     if not 0 <= value <= LARGEST or "_" in text:
-        raise WorkloadError(f"{where}: {key} is {shown(text)}, want a number between 0 and 1e15")
+        raise WorkloadError(f"{where}: {key}: got {shown(text)}, expected a number from 0 to 1e15")
     return value
 
 
 @dataclass
 class _Element:
-    """An element: its name without the namespace, the line on which it begins, the text directly in it."""
+    """XML element: its name without namespace, attributes, first line, direct text, and child elements."""
 
     tag: str
     attributes: Mapping[str, str]
@@ -194,14 +195,14 @@ class _Element:
     children: list[_Element] = field(default_factory=list)
 
     def named(self, tag: str) -> Iterator[_Element]:
-        """Yield the children of a name."""
+        """Yield the children with a given name."""
         return (child for child in self.children if child.tag == tag)
 
 
 def _parse_xml(source: str, content: bytes) -> _Element:
     """Return the root element of a document.
 
-    A document type declaration is refused: only there can entities be defined that blow up a small file.
+    A document type declaration is refused: only there can entities be defined that expand a small file without bound.
     """
     parser = expat.ParserCreate(namespace_separator=" ")
     parser.buffer_text = True
@@ -209,7 +210,9 @@ def _parse_xml(source: str, content: bytes) -> _Element:
     path = [top]
 
     def refuse_doctype(*_: object) -> NoReturn:
-        raise WorkloadError(f"{source}: line {parser.CurrentLineNumber}: has a document type declaration, want none")
+        raise WorkloadError(
+            f"{source}: line {parser.CurrentLineNumber}: got a document type declaration, expected none"
+        )
 
     def start(name: str, attributes: dict[str, str]) -> None:
         if len(path) > _DEEPEST:
@@ -234,6 +237,6 @@ def _parse_xml(source: str, content: bytes) -> _Element:
         raise
     except expat.ExpatError as error:
         raise WorkloadError(f"{source}: line {error.lineno}: is not XML: {expat.ErrorString(error.code)}") from error
-    except (LookupError, ValueError) as error:  # an encoding that is unknown, or none for text
+    except (LookupError, ValueError) as error:  # an unknown encoding, or one that is not for text
         raise WorkloadError(f"{source}: line {parser.CurrentLineNumber}: is not XML: {error}") from error
     return top.children[0]

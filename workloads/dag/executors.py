@@ -15,7 +15,7 @@ from desim.workloads.streams import NamedStreams
 
 __all__ = ["SPEEDS", "heterogeneous", "homogeneous", "racks"]
 
-#: Clock rates in GHz that LACHESIS draws its executors from: 2.1 to 3.6 in steps of 0.1.
+#: Speeds of LACHESIS' executors in GHz: 2.1 to 3.6 in steps of 0.1, each equally likely.
 SPEEDS = tuple(tenths / 10 for tenths in range(21, 37))
 
 Floats = NDArray[np.float64]
@@ -29,27 +29,27 @@ def heterogeneous(
     latency: float | tuple[float, float] = 0.0,
     seed: int | Generator = 0,
 ) -> Executors:
-    """Draw executors of different speeds: the setting of LACHESIS.
+    """Generate executors of different speeds, as in LACHESIS.
 
     Parameters
     ----------
     num_executors : int
         Number of executors.
     speeds : sequence of float
-        Speeds to draw from, each equally likely.
+        Speeds to sample from, each equally likely.
     transfer_speed : float or (float, float)
-        Units of data per second between all pairs, or bounds between which it is drawn for each pair, the same in both
-        directions.
+        Units of data per second between all pairs of executors, or bounds of a uniform distribution from which each
+        pair gets one value for both directions.
     latency : float or (float, float)
-        Seconds before the first unit of data arrives, in the same way.
+        Seconds before the first unit of data arrives, one value or bounds as for `transfer_speed`.
     seed : int or numpy.random.Generator
-        From a generator, four numbers are drawn at once. Speeds, transfer speeds and latencies have random streams of
-        their own.
+        Seed; from a generator, four numbers are sampled at once. Speeds, transfer speeds and latencies have independent
+        random streams.
 
     Returns
     -------
     Executors
-        Of two sets with the same seed, the smaller one has the speeds of the first executors of the larger one.
+        Executors; with the same seed, a smaller set has the speeds of the first executors of a larger one.
 
     Raises
     ------
@@ -79,23 +79,23 @@ def heterogeneous(
 def homogeneous(
     num_executors: int, *, speed: float = 1.0, transfer_speed: float = 1.0, latency: float = 0.0
 ) -> Executors:
-    """Return executors that are all alike.
+    """Return identical executors.
 
     Parameters
     ----------
     num_executors : int
         Number of executors.
     speed : float
-        Work per second of each.
+        Speed of each executor, in units of work per second.
     transfer_speed : float
-        Units of data per second between all pairs; infinite for no delay.
+        Units of data per second between all pairs; infinity for no delay.
     latency : float
         Seconds before the first unit of data arrives.
 
     Returns
     -------
     Executors
-        With equal speeds.
+        Executors with equal speeds.
 
     Raises
     ------
@@ -116,27 +116,27 @@ def racks(
     speeds: Sequence[float] = SPEEDS,
     seed: int | Generator = 0,
 ) -> Executors:
-    """Draw executors in racks: data move faster within a rack than between two.
+    """Generate executors in racks: data moves faster within a rack than between racks.
 
     Parameters
     ----------
     num_racks : int
         Number of racks.
     per_rack : int
-        Executors in each.
+        Number of executors per rack.
     within, between : float
-        Units of data per second between two executors of the same rack, and of different ones.
+        Units of data per second between two executors of the same rack, and of different racks.
     latency_within, latency_between : float
-        Seconds before the first unit of data arrives.
+        Seconds before the first unit of data arrives, within a rack and between racks.
     speeds : sequence of float
-        Speeds to draw from, each equally likely; one for executors that are all alike.
+        Speeds to sample from, each equally likely; one speed for identical executors.
     seed : int or numpy.random.Generator
-        From a generator, four numbers are drawn at once. The speeds are those of `heterogeneous` with the same seed.
+        Seed; from a generator, four numbers are sampled at once. Speeds equal those of `heterogeneous` with this seed.
 
     Returns
     -------
     Executors
-        Rack by rack, with names such as ``rack0.executor3``.
+        Executors rack by rack, with names such as ``rack0.executor3``.
 
     Raises
     ------
@@ -164,18 +164,18 @@ def _speeds(speeds: Sequence[float]) -> Floats:
     try:
         choices = np.array(speeds, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InvalidConfiguration(f"speeds: want numbers ({error})") from error
+        raise InvalidConfiguration(f"speeds: got {speeds!r}, expected numbers ({error})") from error
     if choices.ndim != 1 or not len(choices) or not ((choices > 0) & (choices < np.inf)).all():
-        raise InvalidConfiguration(f"speeds are {speeds!r}, want at least one, all finite and above 0")
+        raise InvalidConfiguration(f"speeds: got {speeds!r}, expected at least one finite number > 0")
     return choices
 
 
 def _between_pairs(name: str, value: float | tuple[float, float], count: int, rng: Generator) -> float | Floats:
-    """Return one value for all pairs, or a symmetric table of values drawn between two bounds."""
+    """Return one value for all pairs, or a symmetric table of values sampled between two bounds."""
     if not isinstance(value, tuple | list):
         return value
     if len(value) != 2 or finite(name, value[0], least=0) > finite(name, value[1], least=0):
-        raise InvalidConfiguration(f"{name} is {value!r}, want a number, or two bounds in ascending order")
+        raise InvalidConfiguration(f"{name}: got {value!r}, expected a number, or two bounds in ascending order")
     upper = np.triu(rng.uniform(value[0], value[1], (count, count)), 1)
     table: Floats = upper + upper.T
     return table

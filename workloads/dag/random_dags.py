@@ -1,9 +1,9 @@
-"""Task graphs for the problem ``dag``: random ones in layers, and those of well-known programs.
+"""Task graphs for the problem ``dag``: random layered graphs, and the graphs of well-known programs.
 
 :func:`generate` follows the random graph generator of H. Topcuoglu, S. Hariri and M.-Y. Wu, "Performance-effective and
-low-complexity task scheduling for heterogeneous computing", IEEE TPDS 13(3), 2002, section 5, and leaves no part
-unconnected. The graphs of programs have exact numbers of nodes and edges; their work and data are equal everywhere,
-until :func:`with_random_work` and :func:`with_ccr` draw others.
+low-complexity task scheduling for heterogeneous computing", IEEE TPDS 13(3), 2002, section 5, and additionally makes
+all graphs connected. The graphs of programs have exact numbers of nodes and edges; all their nodes have equal work and
+all their edges equal data, until :func:`with_random_work` and :func:`with_ccr` sample other values.
 """
 
 from __future__ import annotations
@@ -51,43 +51,43 @@ def generate(
     job_id: int = 0,
     seed: int | Generator = 0,
 ) -> Job:
-    """Draw a random graph in layers.
+    """Generate a random layered graph.
 
-    The number of layers is drawn around sqrt(v) / shape and their widths around shape sqrt(v), both between half and
-    one and a half of that, so that the numbers of nodes add up to v. Each node after the first layer has a parent in
-    the layer before it, hence the graph is as deep as it has layers; each node before the last one has as many children
-    in later layers as `out_degree` says, unless fewer nodes are left. It has more where the next layer has more nodes
-    than their parents may have children, or where an edge more is needed to connect two parts.
+    The number of layers is uniform around sqrt(v) / shape, and their widths around shape sqrt(v), both between 0.5 and
+    1.5 times that, with the widths adjusted so that the numbers of nodes add up to v. Each node after the first layer
+    has a parent in the previous layer, so the depth of the graph is its number of layers. Each node before the last
+    layer has `out_degree` children in later layers, or all later nodes if they are fewer. It has more children where
+    the next layer has more nodes than `out_degree` allows, or where an extra edge is needed to connect two components.
 
     Parameters
     ----------
     num_nodes : int
-        Number of nodes, v.
+        Number of nodes v.
     shape : float
-        Shape parameter, alpha: above 1 the graph is wide, below 1 it is long.
+        Shape parameter alpha: graphs are wide above 1 and long below 1.
     out_degree : int
         Number of children of a node.
     ccr : float
         Communication-to-computation ratio, see :func:`with_ccr`.
     mean_work : float
-        Mean over all jobs of the work of a node: that of a single node is uniform between 0 and twice this.
+        Mean work of a node over all jobs; the work of a single node is uniform between 0 and twice this.
     heterogeneity : float
-        Range of computation costs, beta, between 0 and 2: with `num_executors`, a node of work w takes between
-        w (1 - beta / 2) and w (1 + beta / 2) seconds on each executor, uniformly. Without, it plays no part.
+        Range of computation costs beta, between 0 and 2: with `num_executors`, a node of work w takes a time on each
+        executor that is uniform between w (1 - beta / 2) and w (1 + beta / 2) seconds. Otherwise it is ignored.
     num_executors : int, optional
-        Number of unrelated executors for which run times are drawn; if left out a node takes work / speed.
+        Number of unrelated executors for which run times are sampled. By default, a node takes work / speed.
     transfer_speed : float
-        Units of data per second with which transfers count for the ratio.
+        Transfer speed for which the ratio holds, in units of data per second.
     job_id : int
-        Identifier of the job.
+        Id of the job.
     seed : int or numpy.random.Generator
-        From a generator, four numbers are drawn at once. Graph, work, run times and edge sizes have random streams of
-        their own.
+        Seed; from a generator, four numbers are sampled at once. Graph, work, run times and edge sizes have independent
+        random streams.
 
     Returns
     -------
     Job
-        Connected, submitted at time 0.
+        Connected job, submitted at time 0.
 
     Raises
     ------
@@ -133,28 +133,28 @@ def with_random_work(
     num_executors: int | None = None,
     run_time_rng: Generator | None = None,
 ) -> Job:
-    """Return a job with the same graph and data, whose nodes have random work.
+    """Return a job with the same graph and data, but random work of its nodes.
 
     Parameters
     ----------
     job : Job
-        The job.
+        Job whose graph is used.
     mean_work : float
-        The work of each node is uniform between 0 and twice this.
+        Mean work of a node; the work is uniform between 0 and twice this.
     rng : numpy.random.Generator
         Source of randomness.
     heterogeneity : float
-        With `num_executors`: a node of work w takes between w (1 - heterogeneity / 2) and w (1 + heterogeneity / 2)
-        seconds on each executor, uniformly; between 0 and 2.
+        Range of run times, between 0 and 2: with `num_executors`, a node of work w takes a time on each executor that
+        is uniform between w (1 - heterogeneity / 2) and w (1 + heterogeneity / 2) seconds.
     num_executors : int, optional
-        Number of unrelated executors for which run times are drawn.
+        Number of unrelated executors for which run times are sampled.
     run_time_rng : numpy.random.Generator, optional
-        Source of randomness for the run times; `rng` if left out.
+        Source of randomness for the run times (default: `rng`).
 
     Returns
     -------
     Job
-        A new one.
+        New job with the same graph.
 
     Raises
     ------
@@ -177,7 +177,7 @@ def _widths(rng: Generator, count: int, shape: float) -> list[int]:
         return [1]
     num_layers = round(rng.uniform(0.5, 1.5) * math.sqrt(count) / shape)
     num_layers = min(max(num_layers, 2), count)
-    # Each layer has one node at least; the rest is dealt out in proportion, the largest remainders rounded up.
+    # Each layer gets one node; the others are shared out proportionally, rounding up the largest remainders
     share = rng.uniform(0.5, 1.5, num_layers)
     exact = share / share.sum() * (count - num_layers)
     widths = np.floor(exact).astype(np.int64)
@@ -187,7 +187,7 @@ def _widths(rng: Generator, count: int, shape: float) -> list[int]:
 
 
 def _layered(rng: Generator, widths: list[int], out_degree: int) -> Pairs:
-    """Return the edges, each from a lower to a higher number."""
+    """Return the edges, each from a lower to a higher node number."""
     starts = [0, *np.cumsum(widths).tolist()]
     layers = [range(first, last) for first, last in pairwise(starts)]
     children: list[list[int]] = [[] for _ in range(starts[-1])]
@@ -209,7 +209,7 @@ def _layered(rng: Generator, widths: list[int], out_degree: int) -> Pairs:
 
 
 def _top_up(rng: Generator, children: list[int], later: range, out_degree: int) -> None:
-    """Give a node further children among the later ones, each at most once."""
+    """Add children of a node among later nodes, each at most once, up to `out_degree`."""
     missing = min(out_degree, len(later)) - len(children)
     if missing <= 0:
         return
@@ -219,10 +219,10 @@ def _top_up(rng: Generator, children: list[int], later: range, out_degree: int) 
 
 
 def _connect(rng: Generator, children: list[list[int]], num_sources: int) -> None:
-    """Add an edge from each part to the one before it until there is only one part.
+    """Add an edge from each component to the previous one, until the graph is connected.
 
-    Every part has nodes in the first layer and behind it. An edge from the former to the latter moves no node to
-    another layer.
+    Every component has nodes in the first layer and in later ones. An edge from the former to the latter keeps all
+    nodes in their layers.
     """
     if len(children) == 1:
         return
@@ -236,24 +236,24 @@ def _connect(rng: Generator, children: list[list[int]], num_sources: int) -> Non
 
 
 def part_of(count: int, edges: Iterable[tuple[int, int]]) -> list[int]:
-    """Return for each node the smallest node that it is connected with, edges taken in both directions.
+    """Return, for each node, the smallest node of its connected component, ignoring directions.
 
     Parameters
     ----------
     count : int
         Number of nodes.
     edges : iterable of (int, int)
-        Their ends.
+        Pairs of nodes.
 
     Returns
     -------
     list of int
-        One a node; equal for nodes of the same part.
+        One number per node; equal for nodes of the same component.
     """
     root = list(range(count))
 
     def find(node: int) -> int:
-        """Return the representative of a node's part, and shorten the way to it."""
+        """Return the representative of a node's component, and shorten the path to it."""
         while root[node] != node:
             root[node] = root[root[node]]
             node = root[node]
@@ -266,23 +266,23 @@ def part_of(count: int, edges: Iterable[tuple[int, int]]) -> list[int]:
 
 
 def chain(num_nodes: int, *, work: float = 1.0, size: float = 1.0, job_id: int = 0) -> Job:
-    """Return nodes one behind the other.
+    """Return a job whose nodes form a chain.
 
     Parameters
     ----------
     num_nodes : int
-        Number of nodes, n; there are n - 1 edges.
+        Number of nodes n; there are n - 1 edges.
     work : float
         Work of every node.
     size : float
         Units of data on every edge.
     job_id : int
-        Identifier of the job.
+        Id of the job.
 
     Returns
     -------
     Job
-        Submitted at time 0.
+        Job submitted at time 0.
 
     Raises
     ------
@@ -301,25 +301,25 @@ def chain(num_nodes: int, *, work: float = 1.0, size: float = 1.0, job_id: int =
 
 
 def fork_join(width: int, *, stages: int = 1, work: float = 1.0, size: float = 1.0, job_id: int = 0) -> Job:
-    """Return parallel nodes between a fork and a join, which is the fork of the next stage.
+    """Return a job with parallel nodes between a fork and a join, which is also the fork of the next stage.
 
     Parameters
     ----------
     width : int
-        Parallel nodes of a stage, w.
+        Number w of parallel nodes per stage.
     stages : int
-        Number of stages, s: there are s (w + 1) + 1 nodes and 2 s w edges.
+        Number of stages s: there are s (w + 1) + 1 nodes and 2 s w edges.
     work : float
         Work of every node.
     size : float
         Units of data on every edge.
     job_id : int
-        Identifier of the job.
+        Id of the job.
 
     Returns
     -------
     Job
-        Submitted at time 0.
+        Job submitted at time 0.
 
     Raises
     ------
@@ -336,26 +336,26 @@ def fork_join(width: int, *, stages: int = 1, work: float = 1.0, size: float = 1
 
 
 def gaussian_elimination(order: int, *, work: float = 1.0, size: float = 1.0, job_id: int = 0) -> Job:
-    """Return the graph of Gaussian elimination.
+    """Return the task graph of Gaussian elimination.
 
-    For each column but the last there is a node that finds the pivot, and one for each later column that updates it.
-    An update follows its pivot and the update of the same column before it; so does the next pivot.
+    Each column except the last has a node that finds the pivot, and one node per later column that updates it.
+    An update depends on its pivot and on the previous update of the same column; so does the next pivot.
 
     Parameters
     ----------
     order : int
-        Order of the matrix, m, at least 2: there are (m^2 + m - 2) / 2 nodes and m^2 - m - 1 edges.
+        Order m of the matrix, >= 2: there are (m^2 + m - 2) / 2 nodes and m^2 - m - 1 edges.
     work : float
         Work of every node.
     size : float
         Units of data on every edge.
     job_id : int
-        Identifier of the job.
+        Id of the job.
 
     Returns
     -------
     Job
-        Submitted at time 0.
+        Job submitted at time 0.
 
     Raises
     ------
@@ -381,24 +381,24 @@ def gaussian_elimination(order: int, *, work: float = 1.0, size: float = 1.0, jo
 
 
 def fft(points: int, *, work: float = 1.0, size: float = 1.0, job_id: int = 0) -> Job:
-    """Return the graph of the fast Fourier transform: a tree of recursive calls, then the butterflies.
+    """Return the task graph of the fast Fourier transform: a tree of recursive calls, then the butterflies.
 
     Parameters
     ----------
     points : int
-        Length of the vector, m, a power of two from 2 on: there are 2 m - 1 calls and m log2(m) butterfly nodes,
+        Length m of the vector, a power of two >= 2: there are 2 m - 1 calls and m log2(m) butterfly nodes,
         2 m - 2 edges between calls and 2 m log2(m) between butterflies.
     work : float
         Work of every node.
     size : float
         Units of data on every edge.
     job_id : int
-        Identifier of the job.
+        Id of the job.
 
     Returns
     -------
     Job
-        Submitted at time 0.
+        Job submitted at time 0.
 
     Raises
     ------
@@ -410,7 +410,7 @@ def fft(points: int, *, work: float = 1.0, size: float = 1.0, job_id: int = 0) -
     Topcuoglu et al. 2002, section 5; all paths from the root have the same length.
     """
     if whole("points", points) < 2 or points & (points - 1):
-        raise InvalidConfiguration(f"points is {points}, want a power of two, at least 2")
+        raise InvalidConfiguration(f"points: got {points}, expected a power of two >= 2")
     calls = 2 * points - 1
     pairs: Pairs = [((node - 1) // 2, node) for node in range(1, calls)]
     layer = list(range(points - 1, calls))
@@ -424,25 +424,25 @@ def fft(points: int, *, work: float = 1.0, size: float = 1.0, job_id: int = 0) -
 
 
 def out_tree(depth: int, *, branching: int = 2, work: float = 1.0, size: float = 1.0, job_id: int = 0) -> Job:
-    """Return a tree whose root comes first.
+    """Return a tree whose edges lead from the root to the leaves.
 
     Parameters
     ----------
     depth : int
-        Nodes on the way from the root to a leaf, d.
+        Number d of nodes on the path from the root to a leaf.
     branching : int
-        Children of a node, b: there are 1 + b + ... + b^(d - 1) nodes, and an edge less.
+        Number b of children of a node: there are 1 + b + ... + b^(d - 1) nodes, and one edge less.
     work : float
         Work of every node.
     size : float
         Units of data on every edge.
     job_id : int
-        Identifier of the job.
+        Id of the job.
 
     Returns
     -------
     Job
-        Submitted at time 0.
+        Job submitted at time 0.
 
     Raises
     ------
@@ -454,25 +454,25 @@ def out_tree(depth: int, *, branching: int = 2, work: float = 1.0, size: float =
 
 
 def in_tree(depth: int, *, branching: int = 2, work: float = 1.0, size: float = 1.0, job_id: int = 0) -> Job:
-    """Return a tree whose root comes last.
+    """Return a tree whose edges lead from the leaves to the root.
 
     Parameters
     ----------
     depth : int
-        Nodes on the way from a leaf to the root, d.
+        Number d of nodes on the path from a leaf to the root.
     branching : int
-        Parents of a node, b: there are 1 + b + ... + b^(d - 1) nodes, and an edge less.
+        Number b of parents of a node: there are 1 + b + ... + b^(d - 1) nodes, and one edge less.
     work : float
         Work of every node.
     size : float
         Units of data on every edge.
     job_id : int
-        Identifier of the job.
+        Id of the job.
 
     Returns
     -------
     Job
-        Submitted at time 0.
+        Job submitted at time 0.
 
     Raises
     ------
@@ -511,41 +511,41 @@ def with_ccr(
     transfer_speed: float = 1.0,
     latency: float = 0.0,
 ) -> Job:
-    """Return a job whose edges carry data according to a communication-to-computation ratio.
+    """Return a job with random edge sizes that have a given communication-to-computation ratio.
 
-    The mean transfer time over the job's edges becomes the ratio times the mean run time over its nodes, exactly.
-    Single sizes are drawn uniformly between 0.5 and 1.5 times their mean, and then scaled.
+    The mean transfer time over the job's edges equals the ratio times the mean run time over its nodes, exactly.
+    Edge sizes are sampled uniformly between 0.5 and 1.5 times their mean, and then scaled.
 
     Parameters
     ----------
     job : Job
-        The job; what its edges carry now does not matter.
+        Job whose graph is used; its present edge sizes are ignored.
     ccr : float
-        Communication-to-computation ratio, at least 0.
+        Communication-to-computation ratio, >= 0.
     rng : numpy.random.Generator
-        Source of randomness. One number is drawn for each edge, in the order of ``job.parent_index``.
+        Source of randomness. One number is sampled per edge, in the order of ``job.parent_index``.
     reference_speed : float
-        Speed of the executor on which the run times count, in work per second. Not used if the job has run times of
-        its own: then the mean over all executors counts.
+        Speed that defines the run times, in work per second. If the job has run times for each executor, their means
+        over all executors are used instead.
     transfer_speed : float
-        Units of data per second with which the transfer times count.
+        Speed that defines the transfer times, in units of data per second.
     latency : float
-        Seconds that each transfer takes besides.
+        Additional time of each transfer in seconds.
 
     Returns
     -------
     Job
-        The same graph with other sizes.
+        New job with the same graph and the sampled edge sizes.
 
     Raises
     ------
     InvalidConfiguration
-        If an argument is out of range, `rng` is no generator, or latencies alone make up a larger ratio.
+        If an argument is out of range, `rng` is not a generator, or the latency alone exceeds the ratio.
 
     Notes
     -----
     The ratio is that of H. Topcuoglu, S. Hariri and M.-Y. Wu, "Performance-effective and low-complexity task scheduling
-    for heterogeneous computing", IEEE TPDS 13(3), 2002, section 5: average communication cost by average
+    for heterogeneous computing", IEEE TPDS 13(3), 2002, section 5: average communication cost divided by average
     computation cost.
 
     Examples
@@ -560,22 +560,22 @@ def with_ccr(
     finite("transfer_speed", transfer_speed, above=0)
     finite("latency", latency, least=0)
     if not isinstance(rng, Generator):
-        raise InvalidConfiguration(f"rng is {rng!r}, want a numpy Generator")
+        raise InvalidConfiguration(f"rng: got {rng!r}, expected a numpy Generator")
     seconds = job.work / reference_speed if job.run_times is None else job.run_times.mean(axis=1)
     share = rng.uniform(0.5, 1.5, job.num_edges)
     if len(share):
         transfer = ccr * float(seconds.mean()) - latency
         if transfer < 0 < ccr:
             raise InvalidConfiguration(
-                f"ccr is {ccr!r}, but job {job.job_id} has nodes of {float(seconds.mean()):g} s in the mean, and the "
-                f"latency alone is {latency:g} s"
+                f"ccr: got {ccr!r}, expected a ratio for which transfers take at least the latency of {latency:g} s: "
+                f"nodes of job {job.job_id} take {float(seconds.mean()):g} s on average"
             )
         share *= max(transfer, 0.0) * transfer_speed * job.num_edges / share.sum()
     return job.sized(share)
 
 
 def _rebuilt(job: Job, *, work: Floats | None = None, run_times: Floats | None = None) -> Job:
-    """Return a job with the same graph and other numbers."""
+    """Return a job with the same graph, but other work or run times."""
     children = np.repeat(np.arange(job.num_nodes), np.diff(job.parent_start))
     return Job(
         job.job_id,

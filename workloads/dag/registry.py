@@ -1,4 +1,4 @@
-"""Jobs that are graphs of tasks by name or file, for the command line and environments."""
+"""DAG workloads by name or file, for the command line and environments."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ __all__ = ["descriptions", "draw", "executors_of", "read", "write"]
 
 _GENERATED = "tpch"
 _READERS: Mapping[str, Callable[..., Job]] = {".json": wfformat.read, ".dax": dax.read, ".xml": dax.read}
-#: Times between jobs and number of executors in the continuous mode of LACHESIS; the default has the same load.
+#: Mean interval in seconds and number of executors in LACHESIS' continuous mode; our default has the same load.
 _LACHESIS_INTERVAL, _LACHESIS_EXECUTORS = 45.0, 50
 
 
 def descriptions() -> dict[str, str]:
-    """Return every source, or pattern of files, with a line on it.
+    """Return a one-line description of every workload source and file pattern.
 
     Returns
     -------
     dict of str to str
-        In the order in which they are listed.
+        Descriptions by name or pattern, in display order.
     """
     return {
-        "tpch": "Queries like those of TPC-H, as in LACHESIS, drawn from a seed.",
-        "FILE.json, FILE.json.gz": "A recorded workflow in the WfFormat of WfCommons; several with commas between.",
-        "FILE.dax, FILE.xml": "An abstract workflow of Pegasus, the same.",
+        "tpch": "Queries like those of TPC-H, as in LACHESIS, generated from a seed.",
+        "FILE.json, FILE.json.gz": "Recorded workflow in the WfFormat of WfCommons; separate several by commas.",
+        "FILE.dax, FILE.xml": "Abstract workflow of Pegasus; separate several by commas.",
     }
 
 
@@ -58,43 +58,44 @@ def draw(
     graphs: str = _GENERATED,
     load: float | None = None,
 ) -> tuple[list[Job], Executors]:
-    """Draw queries like those of TPC-H, the executors that run them, and when they are submitted.
+    """Generate DAG jobs, such as queries like those of TPC-H, with submission times and executors.
 
     Parameters
     ----------
     rng : numpy.random.Generator
         Source of randomness.
     num_jobs : int, optional
-        Number of jobs, each drawn from all queries. None stands for every one once, in their order.
+        Number of jobs, each sampled from all queries. None takes every query exactly once, in order.
     num_executors : int
-        Number of executors, of 2.1 to 3.6 GHz as in LACHESIS.
+        Number of executors, with speeds of 2.1 to 3.6 GHz as in LACHESIS.
     mean_interval : float, optional
-        Mean seconds between two submissions, which are a Poisson process; 0 for all at time 0. By default so many
-        that the load is that of LACHESIS, where 50 executors have a job every 45 seconds.
+        Mean time between submissions in a Poisson process, in seconds; with 0, all jobs are submitted at time 0. The
+        default gives the load of LACHESIS, where 50 executors receive a job every 45 seconds.
     ccr : float, optional
-        Communication-to-computation ratio of each job, for which sizes of data are drawn. None keeps what edges carry,
-        which is nothing for the queries of TPC-H. Transfer times are means over pairs of executors, and run times over
-        the executors. Of what is drawn for a transfer speed of 1, the setting of LACHESIS, run times are those at its
-        middle speed, 2.85 GHz. Where no amount of data takes any time, sizes are as for a transfer speed of 1.
+        Communication-to-computation ratio of each job, to which data sizes are generated. None keeps the data sizes of
+        the edges, which are 0 for the queries of TPC-H. The ratio uses mean transfer times over pairs of executors, and
+        mean run times over executors. For executors generated with transfer speed 1, the setting of LACHESIS, run times
+        are those at its middle speed, 2.85 GHz. If transfers take no time, sizes are those for transfer speed 1.
     transfer_speed : float
-        Units of data per second between two executors.
+        Transfer speed between two executors, in units of data per second.
     executors : Executors, optional
-        Take these instead of drawing some; ``num_executors`` and ``transfer_speed`` play no part then.
+        Executors to use instead of generated ones; ``num_executors`` and ``transfer_speed`` are then ignored.
     templates : sequence of Job, optional
-        Draw from these instead of TPC-H's queries.
+        Jobs to sample from instead of TPC-H's queries.
     task_times : bool
-        Give the stages of these durations of their single tasks, too.
+        Whether stages also have the durations of their single tasks.
     graphs : {"tpch", "random", "varied"}
-        Random graphs are of 10 to 24 nodes, long and wide ones, whose mean run time is between 5 and 200 seconds for
-        all of them; no template plays a part then. Varied ones are of 6 to 110 nodes, and of more shapes.
+        Kind of graphs. ``"random"`` generates long and wide graphs of 10 to 24 nodes; the mean run time of a node,
+        between 5 and 200 seconds, is the same for all jobs, and `templates` is ignored. ``"varied"`` generates graphs
+        of 6 to 110 nodes and of more shapes.
     load : float, optional
-        Work that is submitted in a time, by what all executors can do in it; 0 for all at time 0. It takes the place of
-        ``mean_interval``.
+        Submitted work per time, divided by the total speed of all executors; with 0, all jobs are submitted at
+        time 0. It replaces ``mean_interval``.
 
     Returns
     -------
     tuple of list of Job and Executors
-        The jobs in order of submission.
+        Jobs in order of submission, and the executors that run them.
 
     Raises
     ------
@@ -120,7 +121,7 @@ def draw(
         return _submitted(jobs, executors, mean_interval, load, rng), executors
     queries = _queries(task_times=task_times) if templates is None else templates
     if not queries:
-        raise InvalidConfiguration("templates is empty, want at least one job to draw from")
+        raise InvalidConfiguration("templates: got an empty sequence, expected at least one job")
     jobs = list(queries)
     if num_jobs is not None:
         jobs = [queries[at] for at in rng.integers(len(queries), size=whole("num_jobs", num_jobs, least=1))]
@@ -130,7 +131,7 @@ def draw(
 
 
 class _Rates(NamedTuple):
-    """What ratios count with: work a second, units of data a second, and the latency of each transfer."""
+    """Speeds that define the ratio: work per second, units of data per second, and latency of a transfer in seconds."""
 
     reference_speed: float
     transfer_speed: float = 1.0
@@ -141,7 +142,7 @@ _AS_PUBLISHED = _Rates(tpch.REFERENCE_SPEED)
 
 
 def _rates(executors: Executors) -> _Rates:
-    """Return means over executors and over pairs of them."""
+    """Return means over executors, and over pairs of executors."""
     seconds = executors.mean_seconds_per_unit
     return _Rates(1.0 / float((1.0 / executors.speeds).mean()), 1.0 / (seconds or 1.0), executors.mean_latency)
 
@@ -149,7 +150,7 @@ def _rates(executors: Executors) -> _Rates:
 def _submitted(
     jobs: Sequence[Job], executors: Executors, mean_interval: float, load: float | None, rng: Generator
 ) -> list[Job]:
-    """Return jobs at the times at which they are submitted."""
+    """Return jobs with submission times."""
     if load is not None:
         finite("load", load, least=0)
         seconds = sum(float(job.work.sum()) for job in jobs) / len(jobs) / float(executors.speeds.sum())
@@ -158,7 +159,7 @@ def _submitted(
 
 
 class _Layered(NamedTuple):
-    """What random graphs in layers are drawn from: sizes, shapes, and the most children of a node."""
+    """Distribution of random layered graphs: sizes, shapes, and the largest number of children of a node."""
 
     draw_size: Callable[[Generator], int]
     shapes: tuple[float, ...]
@@ -174,7 +175,7 @@ _RANDOM = {
 
 
 def _random_graphs(rng: Generator, count: int, ccr: float, kind: _Layered, rates: _Rates) -> list[Job]:
-    """Return random graphs in layers, all of one scale."""
+    """Return random layered graphs that all have the same mean work."""
     work = float(np.exp(rng.uniform(np.log(5.0), np.log(200.0)))) * tpch.REFERENCE_SPEED
     is_published = rates == _AS_PUBLISHED
     jobs = [
@@ -183,7 +184,7 @@ def _random_graphs(rng: Generator, count: int, ccr: float, kind: _Layered, rates
             shape=float(rng.choice(kind.shapes)),
             out_degree=int(rng.integers(1, kind.most_children + 1)),
             mean_work=work,
-            ccr=ccr / tpch.REFERENCE_SPEED if is_published else 0.0,  # of work here, of times there
+            ccr=ccr / tpch.REFERENCE_SPEED if is_published else 0.0,  # a ratio of work here, of times there
             seed=rng,
         )
         for _ in range(count)
@@ -193,7 +194,7 @@ def _random_graphs(rng: Generator, count: int, ccr: float, kind: _Layered, rates
 
 @cache
 def _queries(*, task_times: bool) -> tuple[Job, ...]:
-    """Return all queries at all sizes; making them takes longer than an episode."""
+    """Return all queries at all sizes, cached because making them takes longer than an episode."""
     return tuple(tpch.templates(task_times=task_times))
 
 
@@ -203,67 +204,67 @@ def read(path: Pathish, **options: Any) -> Job:
     Parameters
     ----------
     path : str or path-like
-        The suffix tells the format; behind it there may be ``.gz``.
+        Workflow file; its suffix, optionally followed by ``.gz``, determines the format.
     **options
-        For `desim.workloads.dag.wfformat.read` or `desim.workloads.dag.dax.read`. Unless told otherwise, run times
-        are those on an executor of the middle speed of LACHESIS, `desim.workloads.dag.tpch.REFERENCE_SPEED`, and a
-        workflow may have several parts.
+        Options of `desim.workloads.dag.wfformat.read` or `desim.workloads.dag.dax.read`. By default, run times
+        are those on an executor of LACHESIS' middle speed, `desim.workloads.dag.tpch.REFERENCE_SPEED`, and a
+        workflow may have several components.
 
     Returns
     -------
     Job
-        Sizes of data are in bytes.
+        Job of the workflow; sizes of data are in bytes.
 
     Raises
     ------
     InvalidConfiguration
         If the suffix is unknown.
     WorkloadError
-        If there is no such file, it cannot be read, or its content makes no sense.
+        If the file does not exist, cannot be read, or has invalid content.
     """
     name = str(os.fspath(path))
     suffix = Path(name.removesuffix(".gz")).suffix
     if suffix not in _READERS:
         if name.isidentifier() and not Path(name).exists():
             near = did_you_mean(name, [_GENERATED])
-            raise WorkloadError(f"{name}: no such file, nor a generated workload{near} (there is {_GENERATED})")
-        raise InvalidConfiguration(f"{name}: want a file with the suffix {', '.join(_READERS)}")
+            raise WorkloadError(f"{name}: no such file or generated workload{near}; try {_GENERATED} or a file")
+        raise InvalidConfiguration(f"{name}: unknown workload format; expected a suffix among {', '.join(_READERS)}")
     return _READERS[suffix](path, **{"reference_speed": tpch.REFERENCE_SPEED, "allow_disconnected": True} | options)
 
 
 def executors_of(path: Pathish) -> Executors | None:
-    """Return the executors that a workflow file states beside its workflow.
+    """Return the executors that a workflow file describes along with its workflow.
 
     Parameters
     ----------
     path : str or path-like
-        A file of any known format.
+        Workflow file of any known format.
 
     Returns
     -------
     Executors or None
-        None if it states none, as recorded workflows do not.
+        Executors, None if the file has none; recorded workflows have none.
 
     Raises
     ------
     WorkloadError
-        If the file cannot be read, or what it states makes no sense.
+        If the file cannot be read, or its executors are invalid.
     """
     is_json = Path(str(os.fspath(path)).removesuffix(".gz")).suffix == ".json"
     return wfformat.executors_of(path) if is_json else None
 
 
 def write(path: Pathish, job: Job, *, executors: Executors | None = None) -> None:
-    """Write a workflow as WfFormat so that `read` and `executors_of` give it back.
+    """Write a workflow in WfFormat so that `read` and `executors_of` return it.
 
     Parameters
     ----------
     path : str or path-like
-        The file.
+        Target file.
     job : Job
-        The workflow.
+        Workflow to write.
     executors : Executors, optional
-        What it runs on.
+        Executors to store with the workflow.
 
     Raises
     ------

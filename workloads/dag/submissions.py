@@ -1,4 +1,4 @@
-"""When jobs of the problem ``dag`` are submitted: all at once, in a Poisson process, or as in a trace."""
+"""Submission times of DAG jobs: all at time 0, a Poisson process, given times, or those of a trace."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from desim.workloads.streams import seed_sequence
 
 __all__ = ["at_times", "batch", "poisson", "poisson_stream", "trace"]
 
-# Part of what a seed means: another value gives other jobs.
+# The block size belongs to the meaning of a seed: another value gives other jobs
 _BLOCK = 1024
 
 
@@ -27,12 +27,12 @@ def batch(jobs: Iterable[Job]) -> list[Job]:
     Parameters
     ----------
     jobs : iterable of Job
-        The jobs.
+        Jobs to submit.
 
     Returns
     -------
     list of Job
-        The same jobs in the same order, numbered from 0.
+        Jobs in the same order, numbered from 0.
     """
     return [job.submitted(0.0, job_id=job_id) for job_id, job in enumerate(jobs)]
 
@@ -40,23 +40,23 @@ def batch(jobs: Iterable[Job]) -> list[Job]:
 def poisson(
     jobs: Iterable[Job], mean_interval: float, seed: int | Generator = 0, *, first_at_zero: bool = True
 ) -> list[Job]:
-    """Submit jobs one after the other, at exponential intervals.
+    """Submit jobs in order, at exponential intervals.
 
     Parameters
     ----------
     jobs : iterable of Job
-        The jobs.
+        Jobs to submit.
     mean_interval : float
-        Mean time between two submissions in seconds, above 0; 45 in LACHESIS.
+        Mean time between submissions in seconds, > 0; 45 in LACHESIS.
     seed : int or numpy.random.Generator
-        From a generator, four numbers are drawn at once.
+        Seed; from a generator, four numbers are sampled at once.
     first_at_zero : bool
-        Submit the first job at time 0, as in LACHESIS, instead of after an interval.
+        Whether the first job is submitted at time 0, as in LACHESIS, or after one interval.
 
     Returns
     -------
     list of Job
-        The same jobs in the same order, numbered from 0.
+        Jobs in the same order, numbered from 0.
 
     Raises
     ------
@@ -80,32 +80,32 @@ def poisson(
 def poisson_stream(
     templates: Sequence[Job], mean_interval: float, seed: int | Generator = 0, *, first_at_zero: bool = True
 ) -> Iterator[Job]:
-    """Submit jobs without end, at exponential intervals.
+    """Submit jobs endlessly, at exponential intervals.
 
     Parameters
     ----------
     templates : sequence of Job
-        What each job is drawn from, all equally likely.
+        Jobs from which each submitted job is sampled, all equally likely.
     mean_interval : float
-        Mean time between two submissions in seconds, above 0.
+        Mean time between submissions in seconds, > 0.
     seed : int or numpy.random.Generator
-        From a generator, four numbers are drawn at once. The times are those of `poisson` with the same seed.
+        Seed; from a generator, four numbers are sampled at once. The times equal those of `poisson` with this seed.
     first_at_zero : bool
-        Submit the first job at time 0 instead of after an interval.
+        Whether the first job is submitted at time 0, or after one interval.
 
     Returns
     -------
     iterator of Job
-        Numbered from 0; it never ends.
+        Endless stream of jobs, numbered from 0.
 
     Raises
     ------
     InvalidConfiguration
-        At once, if an argument is out of range or there is no template.
+        Immediately, if an argument is out of range or there is no template.
     """
     templates = list(templates)
     if not templates:
-        raise InvalidConfiguration("templates: there are none, want at least one job")
+        raise InvalidConfiguration("templates: got an empty sequence, expected at least one job")
     sequence = seed_sequence(seed)
     times = _poisson_times(mean_interval, sequence, first_at_zero)
     choices = _choices(len(templates), default_rng(sequence.spawn(1)[0]))
@@ -114,28 +114,28 @@ def poisson_stream(
 
 
 def at_times(jobs: Iterable[Job], times: Iterable[float]) -> list[Job]:
-    """Submit each job at a time of its own.
+    """Submit each job at a given time.
 
     Parameters
     ----------
     jobs : iterable of Job
-        The jobs.
+        Jobs to submit.
     times : iterable of float
-        As many times in seconds, in ascending order.
+        Submission times in seconds, one per job, in ascending order.
 
     Returns
     -------
     list of Job
-        The same jobs in the same order, numbered from 0.
+        Jobs in the same order, numbered from 0.
 
     Raises
     ------
     WorkloadError
-        If there are more or fewer times than jobs, one is before the one before it, or is no time from 0 on.
+        If the numbers of times and jobs differ, a time is negative or not finite, or times are not ascending.
     """
     jobs, clock = list(jobs), _clock(times)
     if len(clock) != len(jobs):
-        raise WorkloadError(f"{len(clock)} submission times for {len(jobs)} jobs")
+        raise WorkloadError(f"times: got {len(clock)} submission times, expected {len(jobs)}, one per job")
     return [job.submitted(time, job_id=job_id) for job_id, (job, time) in enumerate(zip(jobs, clock, strict=True))]
 
 
@@ -145,28 +145,28 @@ def trace(jobs: Iterable[Job], source: Iterable[Any], *, from_zero: bool = True)
     Parameters
     ----------
     jobs : iterable of Job
-        The jobs.
+        Jobs to submit.
     source : iterable
-        Where the times are from: jobs of any problem, such as a log that `desim.workloads.swf` has read, or plain
-        numbers of seconds. There may be more than jobs.
+        Source of the times: jobs of any problem, such as a log read by `desim.workloads.swf`, or numbers of
+        seconds. It may have more times than there are jobs.
     from_zero : bool
-        Shift the times so that the first job is submitted at time 0.
+        Whether to shift the times so that the first job is submitted at time 0.
 
     Returns
     -------
     list of Job
-        The same jobs in the same order, numbered from 0.
+        Jobs in the same order, numbered from 0.
 
     Raises
     ------
     WorkloadError
-        If there are fewer times than jobs, one is before the one before it, or is no time from 0 on.
+        If there are fewer times than jobs, a time is negative or not finite, or times are not ascending.
     """
     jobs = list(jobs)
     rows = iter(getattr(source, "jobs", source))
     found = [getattr(row, "submission_time", row) for row, _ in zip(rows, jobs, strict=False)]
     if len(found) < len(jobs):
-        raise WorkloadError(f"the trace has {len(found)} submission times for {len(jobs)} jobs")
+        raise WorkloadError(f"source: got {len(found)} submission times, expected at least {len(jobs)}, one per job")
     clock = _clock(found)
     start = clock[0] if clock and from_zero else 0.0
     return at_times(jobs, [time - start for time in clock])
@@ -177,9 +177,11 @@ def _clock(times: Iterable[float]) -> list[float]:
     for position, time in enumerate(times):
         known = isinstance(time, int | float | np.integer | np.floating) and not isinstance(time, bool)
         if not known or not 0 <= time < math.inf:
-            raise WorkloadError(f"submission time {position} is {time!r}, want a time from 0 on")
+            raise WorkloadError(f"submission time {position}: got {time!r}, expected a finite number >= 0")
         if clock and time < clock[-1]:
-            raise WorkloadError(f"submission time {position} is {time!r}, before {clock[-1]!r}, the one before it")
+            raise WorkloadError(
+                f"submission time {position}: got {time!r}, expected at least the previous time {clock[-1]!r}"
+            )
         clock.append(float(time))
     return clock
 
@@ -196,7 +198,7 @@ def _poisson_times(
 def _blocks(mean: float, rng: Generator) -> Iterator[list[float]]:
     clock = 0.0
     while True:
-        # The clock is carried inside the sum: a stream is the same wherever it is cut.
+        # Summing from the clock on gives the same times whatever the block size
         block = np.cumsum(np.concatenate(([clock], rng.exponential(mean, _BLOCK))))[1:]
         clock = float(block[-1])
         yield block.tolist()

@@ -1,15 +1,15 @@
-"""TPC-H queries on Spark as jobs: measured stages, read from files, and stages like them, made up.
+"""TPC-H queries on Spark as DAG jobs: measured stages read from files, and synthetic stages like them.
 
-A node is a stage; its work is the seconds of all its tasks together times a reference speed, so that an executor of
-that speed runs it in as many seconds. Edges carry nothing until a communication-to-computation ratio is set, since no
-transfer sizes were measured, see :func:`desim.workloads.random_dags.with_ccr`.
+A node is a stage. Its work is the total time of all its tasks times a reference speed, so that an executor of
+that speed runs it in the total time. The edges have size 0, because transfer sizes were not measured; set a
+communication-to-computation ratio to give them sizes, see :func:`desim.workloads.random_dags.with_ccr`.
 
-The measurements are those of Decima's simulator, as JSON: ``tpch_SIZEg.json`` with the stages and
-``durations/tpch_durations_SIZEg.json.gz`` with the task durations, in milliseconds. They are not part of this
-project. In their place it can make up jobs that agree with the published figures of each query exactly: stages, edges
-and depth, and tasks and work at each size. How the work is spread over the stages is a model. Compared with the
-measured stages, the critical paths of the 22 queries together are 0 to 3 % longer at each size; that of a single query
-differs by 3 % in the median from 10 GB on (6 % at 2 GB), by 40 % at most.
+The measurements are those of Decima's simulator, in JSON: ``tpch_SIZEg.json`` holds the stages, and
+``durations/tpch_durations_SIZEg.json.gz`` the task durations, in milliseconds. They are not part of this
+project. Instead, `templates` makes synthetic jobs that match the published figures of each query exactly: stages,
+edges and depth, and tasks and work at each size. A model spreads the work over the stages. Compared with the
+measured stages, the critical paths of all 22 queries together are 0 to 3 % longer at each size. For a single query,
+the median difference is 3 % from 10 GB on (6 % at 2 GB), and the largest is 40 %.
 
 References: H. Mao et al., "Learning scheduling algorithms for data processing clusters" (Decima), SIGCOMM 2019; TPC
 Benchmark H, standard specification.
@@ -38,11 +38,11 @@ from desim.workloads.streams import NamedStreams
 
 __all__ = ["QUERIES", "REFERENCE_SPEED", "SIZES", "generate", "read", "templates"]
 
-#: Gigabytes of the queries in LACHESIS.
+#: Sizes of the queries in LACHESIS, in gigabytes.
 SIZES = (2, 5, 10, 50, 80, 100)
-#: All 22 queries.
+#: Numbers of all 22 queries.
 QUERIES = tuple(range(1, 23))
-#: The middle of the speeds of LACHESIS' executors, 2.1 to 3.6 GHz.
+#: Middle of the speeds of LACHESIS' executors, which are 2.1 to 3.6 GHz.
 REFERENCE_SPEED = 2.85
 
 
@@ -53,28 +53,28 @@ def read(
     *,
     task_times: bool = False,
 ) -> list[Job]:
-    """Read measured queries, one job for each size and query.
+    """Read measured queries: one job per size and query.
 
     Parameters
     ----------
     directory : str or path-like
-        Where the files are.
+        Directory of the files.
     sizes : iterable of int
-        Gigabytes.
+        Sizes in gigabytes.
     queries : iterable of int
         Numbers of the queries.
     task_times : bool
-        Read the durations of the single tasks, too. The work of a stage is its tasks times their mean duration.
+        Whether to read the durations of single tasks, too. The work of a stage is always its tasks times their mean.
 
     Returns
     -------
     list of Job
-        Size by size, numbered from 0, all at time 0, with labels such as ``tpch-q5-10g``; edges carry nothing.
+        Jobs ordered by size, numbered from 0, all at time 0, with labels such as ``tpch-q5-10g``; edges have size 0.
 
     Raises
     ------
     WorkloadError
-        If a file is missing or broken; the message names it, and the query, stage and key.
+        If a file is missing or broken; the message names the file, query, stage and key.
     InvalidConfiguration
         If an argument is out of range.
     """
@@ -110,22 +110,24 @@ def templates(
     *,
     task_times: bool = False,
 ) -> list[Job]:
-    """Make up queries like the measured ones, one job for each size and query; always the same.
+    """Return synthetic queries like the measured ones: one job per size and query, always the same.
 
     Parameters
     ----------
     sizes : iterable of int
-        Gigabytes: 2, 5, 10, 20, 50, 80 or 100.
+        Sizes in gigabytes: 2, 5, 10, 20, 50, 80 or 100.
     queries : iterable of int
         Numbers of the queries, 1 to 22.
     task_times : bool
-        Give the stages durations of their single tasks, too: log-normal, longer for the first task of an executor, for
-        one on a new executor, and with more executors, by factors fitted to the measurements.
+        Whether stages have the durations of their single tasks, too. These are log-normal; they are longer for the
+        first task of an executor, for a task on a new executor, and with more executors, by factors fitted to the
+        measurements.
 
     Returns
     -------
     list of Job
-        Size by size, numbered from 0, all at time 0, with labels such as ``tpch-like-q5-10g``; edges carry nothing.
+        Jobs ordered by size, numbered from 0, all at time 0, with labels such as ``tpch-like-q5-10g``; edges have
+        size 0.
 
     Raises
     ------
@@ -156,29 +158,29 @@ def generate(
     directory: Pathish | None = None,
     seed: int | Generator = 0,
 ) -> list[Job]:
-    """Draw jobs: each is one of the queries at one of the sizes, all equally likely, with edge sizes of its own.
+    """Generate jobs: each is a query at a size, all equally likely, with newly sampled edge sizes.
 
     Parameters
     ----------
     num_jobs : int
-        Number of jobs, at least 1. A shorter workload is the beginning of a longer one.
+        Number of jobs, >= 1. A shorter workload is the beginning of a longer one.
     sizes, queries : iterable of int
-        What to draw from.
+        Sizes in gigabytes, and numbers of the queries, to sample from.
     ccr : float
         Communication-to-computation ratio of each job, see :func:`desim.workloads.random_dags.with_ccr`.
     transfer_speed : float
-        Units of data per second with which transfers count for the ratio.
+        Transfer speed for which the ratio holds, in units of data per second.
     task_times : bool
-        Give the stages durations of their single tasks, too.
+        Whether stages have the durations of their single tasks, too.
     directory : str or path-like, optional
-        Where measured queries are, to be used as by `read`; those of `templates` if left out.
+        Directory of measured queries for `read` (default: queries of `templates`).
     seed : int or numpy.random.Generator
-        From a generator, four numbers are drawn at once.
+        Seed; from a generator, four numbers are sampled at once.
 
     Returns
     -------
     list of Job
-        Numbered from 0, all at time 0; see `desim.workloads.submissions` for other times.
+        Jobs numbered from 0, all at time 0; see `desim.workloads.submissions` for other times.
 
     Raises
     ------
@@ -227,7 +229,7 @@ def _template(query: int, size: int, *, task_times: bool) -> Job:
 
 
 def _times_of(runs: Mapping[int, Sequence[ArrayLike]]) -> TaskTimes:
-    """Return task durations from fresh, first and later ones by number of executors."""
+    """Return task durations from fresh, first and later ones, by number of executors."""
     fresh, first, rest = ([runs[count][wave] for count in sorted(runs)] for wave in range(3))
     return TaskTimes(sorted(runs), fresh, first, rest, reference_speed=REFERENCE_SPEED)
 
@@ -237,15 +239,15 @@ def _names(count: int) -> list[str]:
 
 
 def _numbers(name: str, values: Iterable[int], known: Sequence[int] | None = None) -> list[int]:
-    """Return whole numbers above 0, at least one, or raise InvalidConfiguration."""
+    """Return the values as a list of distinct integers >= 1, at least one, or raise InvalidConfiguration."""
     result = [values] if isinstance(values, str | bytes) else list(values)
     for value in result:
         if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
-            raise InvalidConfiguration(f"{name}: {value!r}, want whole numbers of at least 1")
+            raise InvalidConfiguration(f"{name}: got {value!r}, expected integers >= 1")
         if known is not None and value not in known:
-            raise InvalidConfiguration(f"{name}: {value!r} is none of {', '.join(map(str, known))}")
+            raise InvalidConfiguration(f"{name}: got {value!r}, expected some of {', '.join(map(str, known))}")
     if not result or len(set(result)) < len(result):
-        raise InvalidConfiguration(f"{name} are {result!r}, want at least one, and none twice")
+        raise InvalidConfiguration(f"{name}: got {result!r}, expected at least one value and no duplicates")
     return [int(value) for value in result]
 
 
@@ -260,7 +262,7 @@ def _read_stages(path: Path, size: int, queries: Sequence[int]) -> dict[int, lis
     content = read_object(path)
     for key, expected in (("size_gb", size), ("time_unit", "ms")):
         if content.get(key, expected) != expected:
-            raise WorkloadError(f"{path}: {key} is {shown(content[key])}, want {expected!r}")
+            raise WorkloadError(f"{path}: {key}: got {shown(content[key])}, expected {expected!r}")
     by_query = object_of(str(path), content, "queries")
     return {
         query: _stages(f"{path}: query {query}", object_of(f"{path}: queries", by_query, str(query)))
@@ -271,37 +273,37 @@ def _read_stages(path: Path, size: int, queries: Sequence[int]) -> dict[int, lis
 def _stages(where: str, query: Entries) -> list[_MeasuredStage]:
     given = listed(where, query, "stages", dict)
     if not given:
-        raise WorkloadError(f"{where}: there are no stages")
+        raise WorkloadError(f"{where}: stages: got an empty list, expected at least one stage")
     stages = [_stage(f"{where}, stage {at}", stage, at, len(given)) for at, stage in enumerate(given)]
     if "edges" in query:
         ends = listed(where, query, "edges")
         pairs = [[parent, child] for child, stage in enumerate(stages) for parent in stage.parents]
         odd = [end for end in ends if end not in pairs] + [pair for pair in pairs if pair not in ends]
         if odd:
-            raise WorkloadError(f"{where}: the edge {odd[0]!r} is only in one of edges and the stages' parents")
+            raise WorkloadError(f"{where}: edge {odd[0]!r}: expected it in both edges and the stages' parents")
     return stages
 
 
 def _stage(where: str, stage: Entries, at: int, count: int) -> _MeasuredStage:
     if stage.get("stage", at) != at:
-        raise WorkloadError(f"{where}: it is called {shown(stage['stage'])}")
+        raise WorkloadError(f"{where}: stage: got {shown(stage['stage'])}, expected {at}")
     parents = listed(where, stage, "parents")
     for parent in parents:
         if not isinstance(parent, int) or isinstance(parent, bool) or not 0 <= parent < count:
-            raise WorkloadError(f"{where}: unknown parent {shown(parent)}, want a number from 0 to {count - 1}")
+            raise WorkloadError(f"{where}: parents: got {shown(parent)}, expected an integer from 0 to {count - 1}")
     num_tasks = int(number(where, stage, "num_tasks", least=1, whole=True))
     return _MeasuredStage(parents, num_tasks, number(where, stage, "mean_all") / 1e3)
 
 
 def _read_task_times(path: Path, by_query: Mapping[int, Sequence[object]]) -> dict[int, list[TaskTimes]]:
-    """Return the task durations of each query, one for each stage."""
+    """Return the task durations of each query, one TaskTimes per stage."""
     content = read_object(path)
     result = {}
     for query, wanted in by_query.items():
         where = f"{path}: query {query}"
         stages = listed(str(path), content, str(query), dict)
         if len(stages) != len(wanted):
-            raise WorkloadError(f"{where}: durations of {len(stages)} stages, want {len(wanted)}")
+            raise WorkloadError(f"{where}: got durations of {len(stages)} stages, expected {len(wanted)}")
         result[query] = [_task_times(f"{where}, stage {at}", stage) for at, stage in enumerate(stages)]
     return result
 
@@ -310,7 +312,7 @@ def _task_times(where: str, stage: Entries) -> TaskTimes:
     runs = {}
     for key in stage:
         if not (key.isascii() and key.isdigit() and len(key) < 10):
-            raise WorkloadError(f"{where}: {shown(key)} is no number of executors")
+            raise WorkloadError(f"{where}: got {shown(key)}, expected a number of executors")
         run = object_of(where, stage, key)
         runs[int(key)] = [_seconds(f"{where}, {key} executors", run, wave) for wave in ("fresh", "first", "rest")]
     try:
@@ -323,5 +325,5 @@ def _seconds(where: str, run: Entries, wave: str) -> NDArray[np.float64]:
     given = listed(where, run, wave)
     for value in given:
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= LARGEST:
-            raise WorkloadError(f"{where}: {wave} holds {shown(value)}, want milliseconds of at least 0")
+            raise WorkloadError(f"{where}: {wave}: got {shown(value)}, expected milliseconds >= 0")
     return np.array(given, dtype=np.float64) / 1e3

@@ -1,18 +1,18 @@
-"""WfFormat: recorded scientific workflows in the JSON of WfCommons, read and written.
+"""WfFormat: read and write recorded scientific workflows in the JSON format of WfCommons.
 
-A task becomes a node whose work is its run time times a reference speed. An edge carries the bytes of the files that
-its parent writes and its child reads; one without such a file carries 0. What a task reads from outside the workflow,
-or from a task that is not its parent, counts on no edge. A file that several parents of a task write counts on each of
-these edges.
+A task becomes a node; its work is its run time times a reference speed. An edge has the total size in bytes of the
+files that its parent writes and its child reads, or 0 if there are none. Data that a task reads from outside the
+workflow, or from a task that is not its parent, is on no edge. If several parents of a task write the same file, its
+size counts on each of their edges.
 
-Versions 1.5 and 1.6 keep tasks and files in ``workflow.specification`` and run times in ``workflow.execution``; version
-1.4 keeps all in ``workflow.tasks``, where files are lists of ``{"path", "name", "link", "sizeInBytes"}``. All three are
-read, 1.5 is written; 1.6 only adds sums that follow from the rest, which are not looked at.
+Versions 1.5 and 1.6 keep tasks and files in ``workflow.specification`` and run times in ``workflow.execution``. Version
+1.4 keeps everything in ``workflow.tasks``, where files are lists of ``{"path", "name", "link", "sizeInBytes"}``. All
+three are read, and 1.5 is written. Version 1.6 only adds redundant sums, which are ignored.
 
-Version 1.4 demands little, and recordings differ. Tasks name each other, or their identifiers. A list of parents
-or children that is missing says nothing, so that the other ends of its edges decide. Where no task names a relative, an
-edge leads from each task that writes a file to each other task that reads it: the same path and name are the same file.
-Where names are repeated, nodes are called ``NAME_ID``.
+Version 1.4 requires little, and recordings differ. Tasks refer to each other by name or by identifier. If a task has no
+list of parents or children, the lists of the other tasks determine its edges. If no task names a parent or child, there
+is an edge from each task that writes a file to each other task that reads it; files with the same path and name are the
+same file. If names occur more than once, nodes are named ``NAME_ID``.
 
 Reference: T. Coleman, H. Casanova, L. Pottier, M. Kaushik, E. Deelman and R. Ferreira da Silva, "WfCommons: A framework
 for enabling scientific workflow research and development", Future Generation Computer Systems 128, 2022.
@@ -36,7 +36,7 @@ from desim.workloads.files import Pathish, plain_number, write_lines
 __all__ = ["executors_of", "read", "write"]
 
 Relations = Literal["both", "either", "files"]
-#: Versions with a specification and an execution, and the one in which tasks hold everything.
+#: Versions with a specification and an execution, and the version in which tasks hold everything.
 _SPECIFIED, _FLAT = ("1.6", "1.5"), "1.4"
 Sizes = dict[str, float | None]
 
@@ -48,31 +48,31 @@ def read(
     relations: Relations = "both",
     allow_disconnected: bool = False,
 ) -> Job:
-    """Read a workflow as a job.
+    """Read a WfFormat workflow as a job.
 
     Parameters
     ----------
     path : str or path-like
-        The file, plain or gzip (recognized by its content).
+        WfFormat file, plain or gzip (recognized by its content).
     reference_speed : float
-        Work per second of what the workflow was recorded on: a node's work is its run time times this.
+        Speed, in work per second, at which the run times were recorded; a node's work is its run time times this.
     relations : {"both", "either", "files"}
-        Whether the lists of parents and children must agree, or an edge is one that either of them names, and a
-        missing list is empty; or whether files alone tell the edges, from those that write them to those that read
-        them. Version 1.4 may leave lists out in any case, and falls back to files where it names no relative at all.
+        Source of the edges. With ``"both"``, the lists of parents and children must agree. With ``"either"``, an edge
+        in one of them suffices, and a missing list is empty. With ``"files"``, the edges lead from tasks that write
+        a file to those that read it. Version 1.4 may omit lists in any case, and uses files if it has no lists at all.
     allow_disconnected : bool
-        Accept a workflow of several parts.
+        Whether to accept a workflow of several components.
 
     Returns
     -------
     Job
-        Job 0, submitted at time 0 (see `submissions`). Its nodes are called as the tasks' identifiers, its label is
+        Job 0, submitted at time 0 (see `submissions`). Its nodes are named by the tasks' identifiers, and its label is
         the workflow's name.
 
     Raises
     ------
     WorkloadError
-        If the file cannot be read, is no such document, or its graph makes no sense; the message names the file and
+        If the file cannot be read, is not a WfFormat document, or its graph is invalid; the message names the file and
         the tasks.
     InvalidConfiguration
         If an option is out of range.
@@ -84,7 +84,7 @@ def read(
     version = text(source, document, "schemaVersion")
     label = document.get("name") or ""
     if not isinstance(label, str):
-        raise WorkloadError(f"{source}: name is {shown(label)}, want a string")
+        raise WorkloadError(f"{source}: name: got {shown(label)}, expected a string")
     workflow = object_of(source, document, "workflow")
     is_flat = version == _FLAT
     if version in _SPECIFIED:
@@ -96,9 +96,9 @@ def read(
         entries, aliases = _flat_entries(f"{source}: workflow", workflow)
         tasks = _flat_tasks(source, entries, speed)
     else:
-        raise WorkloadError(f"{source}: schemaVersion is {shown(version)}, want '1.6', '1.5' or '1.4'")
+        raise WorkloadError(f"{source}: schemaVersion: got {shown(version)}, expected '1.6', '1.5' or '1.4'")
     if not tasks:
-        raise WorkloadError(f"{source}: holds no task")
+        raise WorkloadError(f"{source}: got no task, expected at least one")
     edges = [] if relations == "files" else _edges(source, entries, aliases, relations, may_lack=is_flat)
     if relations == "files" or (is_flat and not edges):
         edges = _edges_of_files(tasks)
@@ -106,22 +106,22 @@ def read(
 
 
 def executors_of(path: Pathish) -> Executors | None:
-    """Read the executors that a file states beside its workflow, as `write` does; the format itself has none.
+    """Read the executors that `write` stores with a workflow, which the format itself does not define.
 
     Parameters
     ----------
     path : str or path-like
-        The file, plain or gzip.
+        WfFormat file, plain or gzip.
 
     Returns
     -------
     Executors or None
-        None if it states none.
+        Executors, None if the file has none.
 
     Raises
     ------
     WorkloadError
-        If the file cannot be read, or what it states makes no sense.
+        If the file cannot be read, or its executors are invalid.
     """
     document = read_object(path)
     if not has(document, "executors"):
@@ -136,7 +136,7 @@ def executors_of(path: Pathish) -> Executors | None:
 
 
 def _table(rows: list[list[float | None]], missing: float) -> list[list[float]]:
-    """Return a table of numbers; null stands for no delay."""
+    """Return a table of numbers; null means no delay."""
     return [[missing if value is None else value for value in row] for row in rows]
 
 
@@ -146,7 +146,7 @@ def _by_name(where: str, entries: Entries, key: str, identity: str) -> dict[str,
     for at, item in enumerate(listed(where, entries, key, dict)):
         name = text(f"{where}.{key}[{at}]", item, identity)
         if name in found:
-            raise WorkloadError(f"{where}.{key}[{at}]: {identity} {shown(name)} is taken by an earlier one")
+            raise WorkloadError(f"{where}.{key}[{at}]: {identity}: got {shown(name)} again, expected distinct ones")
         found[name] = item
     return found
 
@@ -162,12 +162,12 @@ def _tasks(
         files = {name: number(f"{source}: file {name!r}", item, "sizeInBytes") for name, item in known.items()}
     stray = next((name for name in runs if name not in entries), None)
     if stray is not None:
-        raise WorkloadError(f"{source}: task {stray!r} ran, but is not in the specification")
+        raise WorkloadError(f"{source}: task {stray!r} is in workflow.execution, but not in workflow.specification")
     tasks = []
     for name, entry in entries.items():
         where = f"{source}: task {name!r}"
         if name not in runs:
-            raise WorkloadError(f"{where}: is not in workflow.execution, its run time is not known")
+            raise WorkloadError(f"{where}: has no run time, because it is not in workflow.execution")
         reads, writes = (_listed_files(where, entry, key, files) for key in ("inputFiles", "outputFiles"))
         tasks.append(Task(name, number(where, runs[name], "runtimeInSeconds") * speed, reads, writes))
     return tasks
@@ -178,12 +178,12 @@ def _listed_files(where: str, entry: Entries, key: str, files: Sizes) -> Sizes:
     names = listed(where, entry, key, str) if has(entry, key) else []
     unknown = next((name for name in names if name not in files), None)
     if unknown is not None:
-        raise WorkloadError(f"{where}: {key} names the unknown file {shown(unknown)}")
+        raise WorkloadError(f"{where}: {key}: got {shown(unknown)}, expected the id of a file")
     return {name: files[name] for name in names}
 
 
 def _flat_entries(where: str, workflow: Entries) -> tuple[dict[str, Entries], dict[str, list[str]]]:
-    """Return tasks by unique names, and whom each name or identifier that a task may refer to stands for."""
+    """Return tasks by unique name, and the tasks that each name or identifier can refer to."""
     items = listed(where, workflow, "tasks", dict)
     names = [text(f"{where}.tasks[{at}]", item, "name") for at, item in enumerate(items)]
     are_unique = len(set(names)) == len(names)
@@ -192,14 +192,16 @@ def _flat_entries(where: str, workflow: Entries) -> tuple[dict[str, Entries], di
     for at, (item, name) in enumerate(zip(items, names, strict=True)):
         here = f"{where}.tasks[{at}]"
         if not are_unique and not has(item, "id"):
-            raise WorkloadError(f"{here}: id is missing, which must tell tasks of the same name {shown(name)} apart")
+            raise WorkloadError(
+                f"{here}: id: got nothing, expected an id, because the name {shown(name)} is not unique"
+            )
         unique = name if are_unique else f"{name}_{text(here, item, 'id')}"
         if unique in entries:
-            raise WorkloadError(f"{here}: name and id make {shown(unique)}, which is taken by an earlier one")
+            raise WorkloadError(f"{here}: name and id: got {shown(unique)} again, expected distinct ones")
         entries[unique] = item
         aliases.setdefault(name, []).append(unique)
     for unique, item in entries.items():
-        if isinstance(item.get("id"), str) and item["id"] not in names:  # names come first
+        if isinstance(item.get("id"), str) and item["id"] not in names:  # a name takes precedence over an id
             aliases.setdefault(item["id"], []).append(unique)
     return entries, aliases
 
@@ -213,7 +215,7 @@ def _flat_tasks(source: str, entries: dict[str, Entries], speed: float) -> list[
             here = f"{where}: files[{at}]"
             link = text(here, file, "link")
             if link not in sizes:
-                raise WorkloadError(f"{here}: link is {shown(link)}, want 'input' or 'output'")
+                raise WorkloadError(f"{here}: link: got {shown(link)}, expected 'input' or 'output'")
             path = text(here, file, "path") if has(file, "path") and file["path"] != "" else ""
             size = number(here, file, "sizeInBytes") if has(file, "sizeInBytes") else None
             sizes[link][path.removesuffix("/") + "/" * bool(path) + text(here, file, "name")] = size
@@ -225,7 +227,7 @@ def _flat_tasks(source: str, entries: dict[str, Entries], speed: float) -> list[
 def _edges(
     source: str, entries: dict[str, Entries], aliases: Mapping[str, list[str]], relations: Relations, *, may_lack: bool
 ) -> list[Pair]:
-    """Return the edges in the order of the children, first those that the children name."""
+    """Return the edges in the order of their children, beginning with those that children name."""
     required = relations == "both"
     upward: dict[Pair, None] = {}
     downward: dict[Pair, None] = {}
@@ -248,12 +250,12 @@ def _relatives(
     for name in names:
         meant = aliases.get(name, [])
         if not meant:
-            raise WorkloadError(f"{where}: {key} names the unknown task {shown(name)}")
+            raise WorkloadError(f"{where}: {key}: got {shown(name)}, expected the name of a task")
         if len(meant) > 1:
             several = " and ".join(map(shown, meant[:2]))
-            raise WorkloadError(f"{where}: {key} names {shown(name)}, which may be {several}; identifiers tell")
+            raise WorkloadError(f"{where}: {key}: got {shown(name)}, which can be {several}; try identifiers")
         if meant[0] in seen:
-            raise WorkloadError(f"{where}: {key} names {shown(name)} twice")
+            raise WorkloadError(f"{where}: {key}: got {shown(name)} twice, expected distinct tasks")
         seen[meant[0]] = None
     return seen
 
@@ -261,8 +263,8 @@ def _relatives(
 def _check_agreement(
     source: str, entries: dict[str, Entries], upward: dict[Pair, None], downward: dict[Pair, None]
 ) -> None:
-    """Compare both ends of each edge, but for the ends that have no list."""
-    hint = "relations='either' accepts it"
+    """Check that both ends of each edge name each other, except ends without a list."""
+    hint = "try relations='either'"
     for parent, child in upward:
         if (parent, child) not in downward and has(entries[parent], "children"):
             raise WorkloadError(
@@ -276,7 +278,7 @@ def _check_agreement(
 
 
 def _edges_of_files(tasks: Sequence[Task]) -> list[Pair]:
-    """Return an edge from each task that writes a file to each other task that reads it, by readers."""
+    """Return an edge from each task that writes a file to each other task that reads it, in order of the readers."""
     writers: dict[str, list[str]] = {}
     for task in tasks:
         for file in task.writes:
@@ -292,35 +294,35 @@ def _edges_of_files(tasks: Sequence[Task]) -> list[Pair]:
 
 
 def write(path: Pathish, job: Job, *, reference_speed: float = 1.0, executors: Executors | None = None) -> None:
-    """Write a job as version 1.5 so that `read` gives it back, all or nothing.
+    """Write a job in version 1.5 so that `read` returns it; the file is written completely or not at all.
 
-    The format knows no identifier of a job, no submission time and no parallel tasks of a node: these are not written.
+    The format has no job ids, submission times or parallel tasks of a node, so these are not written.
 
     Parameters
     ----------
     path : str or path-like
-        The file, replaced only when the new one is complete; compressed if it ends in ``.gz``.
+        Target file, replaced only when the new one is complete; compressed if its name ends in ``.gz``.
     job : Job
-        The job. Each edge becomes a file that its parent writes and its child reads; a size that is not whole is
-        written as it is, although the format wants whole bytes.
+        Job to write. Each edge becomes a file that its parent writes and its child reads; a fractional size is
+        written as it is, although the format requires whole bytes.
     reference_speed : float
-        Work per second: the run time of a task is its work divided by this. With 1, nothing is rounded.
+        Speed in work per second: the run time of a task is its work divided by this. With 1, nothing is rounded.
     executors : Executors, optional
-        What the job runs on, beside the workflow: an entry ``executors`` that `executors_of` reads.
+        Executors to store with the workflow, in an entry ``executors`` that `executors_of` reads.
 
     Raises
     ------
     WorkloadError
-        If the file cannot be written, or the job has run times of its own for each executor.
+        If the file cannot be written, or the job has a run time for each executor.
     InvalidConfiguration
-        If `reference_speed` is not above 0.
+        If `reference_speed` is not > 0.
     """
     speed = finite("reference_speed", reference_speed, above=0)
     if job.run_times is not None:
-        raise WorkloadError(f"job {job.job_id}: has run times for each executor, which WfFormat cannot hold")
+        raise WorkloadError(f"job {job.job_id}: has run times for each executor, which WfFormat cannot store")
     most = max(float(job.work.max()) / speed, *job.parent_size.tolist(), 0.0)
     if not most <= LARGEST or "" in job.names:
-        raise WorkloadError(f"job {job.job_id}: holds a number beyond 1e15 or a node without a name")
+        raise WorkloadError(f"job {job.job_id}: expected numbers up to 1e15, and a name for every node")
     write_lines(path, _lines(job, speed, executors))
 
 

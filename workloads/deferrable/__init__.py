@@ -1,4 +1,4 @@
-"""Deferrable jobs and the capacity that on-demand jobs leave for them, drawn at random."""
+"""Randomly generated deferrable jobs and the capacity that on-demand jobs leave for them."""
 
 from __future__ import annotations
 

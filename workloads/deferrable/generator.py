@@ -1,13 +1,13 @@
-"""Deferrable jobs and the capacity that on-demand jobs leave for them, drawn at random.
+"""Randomly generated deferrable jobs and the capacity that on-demand jobs leave for them.
 
 The OSDEC paper (Dong et al., "An Advanced Reinforcement Learning Framework for Online Scheduling of Deferrable
-Workloads in Cloud Computing") takes its workload from the Azure packing trace of 2020, but tells neither how, nor the
-horizon, arrivals, sizes, lengths, windows and capacity. What it does tell are the probabilities of four sizes and six
-lengths (Table 4). The rest are the defaults of `Settings`, which are our choice. They were searched for, with the
-simplest mechanisms that would do, so that three heuristics come close to what the paper reports of them. Each starts
-jobs in its order until the next one does not fit; FIFO by earliest start, SJF by cores times duration, Tetris by the
-same but the largest first. Means of 2,000 runs of `DEFAULT`, with standard errors of 6 (utilization) and 3 (delay), and
-of the paper's Table 1 in brackets:
+Workloads in Cloud Computing") takes its workload from the Azure packing trace of 2020. It does not state how, nor the
+horizon, arrivals, sizes, lengths, windows and capacity. It does state the probabilities of four sizes and six
+lengths (Table 4). We chose the other parameters, which are the defaults of `Settings`. We searched for values,
+with mechanisms as simple as possible, for which three heuristics come close to the paper's results. Each heuristic
+starts jobs in its order until the next one does not fit; FIFO orders by earliest start, SJF by cores times duration,
+and Tetris by the same, largest first. The table shows means of 2,000 runs of `DEFAULT`, with standard errors of 6
+(utilization) and 3 (delay), and in brackets the values of the paper's Table 1:
 
 ========= ============= ============ =============================
 heuristic utilization   delay        utilization in real time
@@ -17,9 +17,9 @@ SJF       3,522 (3,387) -128 (-112)  84 % (97 %)
 Tetris    3,601 (3,690) -239 (-282)  88 % (95 %)
 ========= ============= ============ =============================
 
-The utilization in the cases of Table 4 grows by the same factors as the paper's totals, up to 10 %. In these settings
-the largest jobs nearly fill the platform (32 of about 36 cores), so that they hold up all others when they are next.
-No settings were found that meet all this and lose as little in real time as the paper reports.
+In the cases of Table 4, the utilization grows by the same factors as the paper's totals, within 10 %. In these settings
+the largest jobs nearly fill the platform (32 of about 36 cores), so they block all others when they are next.
+We found no settings that meet all this and lose as little in real time as the paper reports.
 """
 
 from __future__ import annotations
@@ -70,66 +70,66 @@ DURATION_CASES: Mapping[str, tuple[float, ...]] = MappingProxyType(
     }
 )
 
-#: What the jobs of a batch may have in common.
+#: Attributes that the jobs of a batch can share.
 _ALIKE = ("cores", "duration", "notice", "slack")
 
 _NOTICE, _SLACK = Uniform(0, 3), Sometimes(0.8, 13)
 
-#: The most jobs that a run may be expected to have: all are in memory.
+#: Largest expected number of jobs of a run, because all are kept in memory.
 _MOST_JOBS = 1e8
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How deferrable jobs and the capacity left for them are drawn.
+    """Parameters of generated deferrable jobs and of the capacity left for them.
 
-    Jobs come in batches. The number of batches that are submitted in slot t is Poisson with mean
-    ``arrival_rate / batch_mean * max(0, 1 + arrival_swing * sin(2 pi (t / day_slots + arrival_phase)))``. Those that
-    were submitted before the run, and whose windows open in it, are known from slot 0 on; those whose windows open
-    after it are left out. The capacity of slot t is
+    Jobs come in batches. The number of batches submitted in slot t is Poisson with mean
+    ``arrival_rate / batch_mean * max(0, 1 + arrival_swing * sin(2 pi (t / day_slots + arrival_phase)))``. Jobs that
+    were submitted before the run and whose windows open in it are known from slot 0 on. Jobs whose windows open
+    after the run are left out. The capacity of slot t is
     ``capacity_mean * (1 + capacity_swing * sin(2 pi (t / day_slots + capacity_phase)) + x(t))``, where x is normal
-    noise: an autoregressive process of order 1 with mean 0, from its stationary law on.
+    noise: an autoregressive process of order 1 with mean 0 that starts in its stationary distribution.
 
     Parameters
     ----------
     num_slots : int
-        Length of the run in slots, at least 1.
+        Length of the run in slots, >= 1.
     day_slots : float
-        Length of a day in slots, above 0.
+        Length of a day in slots, > 0.
     arrival_rate : float
-        Mean number of jobs a slot, at least 0.
+        Mean number of jobs per slot, >= 0.
     arrival_swing : float
-        By which part of its mean the arrival rate goes up and down in a day, at least 0.
+        Amplitude of the daily cycle of the arrival rate, relative to its mean, >= 0.
     arrival_phase : float
-        At which part of the rising half of its day it begins, in days: 0.25 at the peak, 0.75 at the lowest point.
+        Phase of the daily cycle at slot 0, in days: 0.25 at the peak, 0.75 at the lowest point.
     batch_mean : float
-        Mean number of jobs in a batch, at least 1; the number is geometric.
+        Mean number of jobs in a batch, >= 1; the number is geometric.
     batch_alike : tuple of str
-        What the jobs of a batch have in common: any of ``"cores"``, ``"duration"``, ``"notice"`` and ``"slack"``.
+        Attributes that the jobs of a batch share: any of ``"cores"``, ``"duration"``, ``"notice"`` and ``"slack"``.
     cores : tuple of float
-        The sizes that jobs may have, in cores, above 0.
+        Possible sizes of jobs in cores, > 0.
     core_probabilities : tuple of float
-        One a size, in sum 1.
+        Probabilities of the sizes; their sum is 1.
     durations : tuple of int
-        The lengths that jobs may have, in slots, at least 1.
+        Possible durations of jobs in slots, >= 1.
     duration_probabilities : tuple of float
-        One a length, in sum 1.
+        Probabilities of the durations; their sum is 1.
     notice : Law or int
-        Slots from a job's submission to its earliest start: a number, or a distribution such as `Uniform`.
+        Lead time: slots from a job's submission to its earliest start, as a number or a distribution such as `Uniform`.
     slack : Law or int
-        Slots from the earliest to the latest start.
+        Slots from the earliest to the latest start, as a number or a distribution.
     capacity_mean : float
-        Mean capacity in cores, at least 0.
+        Mean capacity in cores, >= 0.
     capacity_swing, capacity_phase : float
-        As for the arrivals.
+        Amplitude and phase of the daily cycle of the capacity, as for the arrivals.
     capacity_correlation : float
-        Of x(t) and x(t + 1), at least 0 and below 1.
+        Correlation of x(t) and x(t + 1), >= 0 and < 1.
     capacity_deviation : float
-        Standard deviation of x(t), at least 0.
+        Standard deviation of x(t), >= 0.
     capacity_floor : float
-        The least capacity in cores, at least 0.
+        Smallest capacity in cores, >= 0.
     whole_capacity : bool
-        Whether the capacity is rounded to whole cores, halves up.
+        Whether the capacity is rounded to whole cores, with halves rounded up.
 
     Raises
     ------
@@ -171,9 +171,9 @@ class Settings:
             finite(name, getattr(self, name))
         finite("capacity_correlation", self.capacity_correlation, least=0, below=1)
         if not isinstance(self.whole_capacity, bool | np.bool_):
-            raise InvalidConfiguration(f"whole_capacity is {self.whole_capacity!r}, want True or False")
+            raise InvalidConfiguration(f"whole_capacity: got {self.whole_capacity!r}, expected True or False")
         if not isinstance(self.batch_alike, tuple) or not set(self.batch_alike) <= set(_ALIKE):
-            raise InvalidConfiguration(f"batch_alike is {self.batch_alike!r}, want a tuple of some of {_ALIKE}")
+            raise InvalidConfiguration(f"batch_alike: got {self.batch_alike!r}, expected a tuple of some of {_ALIKE}")
         for position, size in enumerate(_several("cores", self.cores)):
             finite(f"cores[{position}]", size, above=0)
         for position, length in enumerate(_several("durations", self.durations)):
@@ -185,13 +185,13 @@ class Settings:
         expected = self.arrival_rate * (1 + self.arrival_swing) * slots
         if max(slots, expected) > _MOST_JOBS:
             raise InvalidConfiguration(
-                f"arrival_rate is {self.arrival_rate!r}, up to {expected:g} jobs in {slots} slots from the first "
-                f"submission on, want at most {_MOST_JOBS:g} of each"
+                f"arrival_rate: got {self.arrival_rate!r}, or up to {expected:g} jobs in {slots} slots from the "
+                f"first submission on; expected at most {_MOST_JOBS:g} of each"
             )
 
     @property
     def longest_notice(self) -> int:
-        """The largest notice that a job may have, in slots."""
+        """Largest lead time that a job can have, in slots."""
         return most_of("notice", law_of("notice", self.notice), max(self.durations))
 
     @property
@@ -201,30 +201,30 @@ class Settings:
 
     @property
     def mean_duration(self) -> float:
-        """Mean length of a job, in slots."""
+        """Mean duration of a job, in slots."""
         return float(np.dot(self.durations, self.duration_probabilities))
 
 
 def _several(name: str, values: Any) -> tuple[Any, ...]:
     if not isinstance(values, tuple) or not values:
-        raise InvalidConfiguration(f"{name} is {values!r}, want a tuple of numbers")
+        raise InvalidConfiguration(f"{name}: got {values!r}, expected a nonempty tuple of numbers")
     return values
 
 
 def _check_probabilities(name: str, values: Any, count: int) -> None:
     given = _several(name, values)
     if len(given) != count:
-        raise InvalidConfiguration(f"{name} is {values!r}, want {count} numbers")
+        raise InvalidConfiguration(f"{name}: got {values!r}, expected {count} numbers")
     total = math.fsum(finite(f"{name}[{position}]", value, least=0) for position, value in enumerate(given))
     if abs(total - 1) > 1e-9:
-        raise InvalidConfiguration(f"{name} is {values!r}, in sum {total:g}, want 1")
+        raise InvalidConfiguration(f"{name}: got {values!r}, whose sum is {total:g}, expected a sum of 1")
 
 
-#: The calibrated settings: core case 1 with duration case 3.
+#: The calibrated settings: core case 1 and duration case 3.
 DEFAULT = Settings()
 
-#: A second workload, with sizes that are powers of two and a capacity that follows the time of the day closely. With it
-#: the utilization of the heuristics comes near Table 1, but neither FIFO's delay nor the ratios of Table 4.
+#: A second workload, with powers of two as sizes and a capacity that follows the time of day closely. With it, the
+#: utilization of the heuristics comes close to Table 1, but neither FIFO's delay nor the ratios of Table 4 do.
 FLUCTUATING = Settings(
     num_slots=100,
     arrival_rate=15.2,
@@ -241,9 +241,9 @@ FLUCTUATING = Settings(
 )
 
 
-#: Workloads on which FIFO, SJF (by cores times duration) and Tetris come near a table of the OSDEC paper where each
-#: passes over what does not fit and starts only what fits for as long as it runs, which the tables imply: utilization
-#: and delay add up to the total, so that the rules violate no capacity. Only the rules' numbers were fitted.
+#: Workloads on which FIFO, SJF (by cores times duration) and Tetris come close to a table of the OSDEC paper if each
+#: skips jobs that do not fit and starts only jobs that fit for their whole duration. The tables imply this, because
+#: utilization and delay add up to the total: the rules never exceed the capacity. We fitted only the rules' results.
 PAPER: Mapping[str, Settings] = MappingProxyType(
     {
         "osdec-table-1": Settings(
@@ -373,11 +373,11 @@ class Scenario(NamedTuple):
     Attributes
     ----------
     jobs : tuple of Job
-        In the order of their submission.
+        Jobs in order of submission.
     capacity : numpy.ndarray of shape (num_slots,)
-        Cores that are left in each slot; read-only.
+        Cores left for deferrable jobs in each slot; read-only.
     num_slots : int
-        Length of the run.
+        Length of the run in slots.
     """
 
     jobs: tuple[Job, ...]
@@ -386,20 +386,20 @@ class Scenario(NamedTuple):
 
 
 def case(name: str, settings: Settings = DEFAULT) -> Settings:
-    """Return settings with the sizes or lengths of a case of the OSDEC paper's Table 4.
+    """Return settings with the sizes or durations of a case in the OSDEC paper's Table 4.
 
     Parameters
     ----------
     name : str
-        ``"core-1"`` to ``"core-3"``, or ``"duration-1"`` to ``"duration-3"``.
+        Name of the case: ``"core-1"`` to ``"core-3"``, or ``"duration-1"`` to ``"duration-3"``.
     settings : Settings
-        What everything else is taken from. By default the core cases have the lengths of duration case 3, and the
-        duration cases the sizes of core case 1, so that ``"core-1"`` and ``"duration-3"`` are the same.
+        Settings for all other parameters. With the default, core cases have the durations of duration case 3, and
+        duration cases the sizes of core case 1, so ``"core-1"`` and ``"duration-3"`` are the same.
 
     Returns
     -------
     Settings
-        Other probabilities, everything else the same.
+        Settings with the probabilities of the case.
 
     Raises
     ------
@@ -415,7 +415,7 @@ def case(name: str, settings: Settings = DEFAULT) -> Settings:
         return replace(settings, core_probabilities=CORE_CASES[name])
     if name in DURATION_CASES:
         return replace(settings, duration_probabilities=DURATION_CASES[name])
-    raise InvalidConfiguration(f"there is no case {name!r}, want one of {', '.join([*CORE_CASES, *DURATION_CASES])}")
+    raise InvalidConfiguration(f"unknown case {name!r}; expected one of {', '.join([*CORE_CASES, *DURATION_CASES])}")
 
 
 def named(name: str) -> Settings:
@@ -424,17 +424,17 @@ def named(name: str) -> Settings:
     Parameters
     ----------
     name : str
-        ``"default"``, ``"fluctuating"``, one of :data:`PAPER`, or a case of :func:`case`.
+        Name of the settings: ``"default"``, ``"fluctuating"``, a key of :data:`PAPER`, or a case of :func:`case`.
 
     Returns
     -------
     Settings
-        `DEFAULT`, `FLUCTUATING`, a workload of the paper, or a variant of the first.
+        `DEFAULT`, `FLUCTUATING`, a workload of the paper, or a variant of `DEFAULT`.
 
     Raises
     ------
     InvalidConfiguration
-        If there are none of that name.
+        If there are no settings of this name.
 
     Examples
     --------
@@ -446,29 +446,29 @@ def named(name: str) -> Settings:
 
 
 def generate(settings: Settings = DEFAULT, *, seed: int | Generator = 0) -> Scenario:
-    """Draw the jobs and the capacity of one run.
+    """Generate the jobs and the capacity of one run.
 
-    Arrivals, batches, sizes, lengths, notice, slack and capacity have random streams of their own. With one seed, other
-    probabilities of the sizes change the sizes and nothing else, and so on; another notice changes nothing but times
-    and, with them, which windows open in the run; and a shorter run has the same jobs, as far as their windows open in
-    it, and the same capacity.
+    Arrivals, batches, sizes, durations, lead times, slack and capacity have independent random streams. For the same
+    seed, other probabilities of sizes therefore change only the sizes, and so on. Another `notice` changes only times
+    and, through them, which windows open in the run. A shorter run has the same capacity, and the same jobs except
+    those whose windows open after its end.
 
     Parameters
     ----------
     settings : Settings
-        The parameters.
+        Parameters of the run.
     seed : int or numpy.random.Generator
-        From a generator, four numbers are drawn at once.
+        Seed; from a generator, four numbers are sampled at once.
 
     Returns
     -------
     Scenario
-        The windows of all jobs open within the run.
+        Jobs, all of whose windows open within the run, and capacity.
 
     Raises
     ------
     InvalidConfiguration
-        If the seed is none, or a law gives no whole numbers of slots.
+        If the seed is invalid, or a distribution does not give integer numbers of slots >= 0.
 
     Examples
     --------
@@ -484,8 +484,8 @@ def generate(settings: Settings = DEFAULT, *, seed: int | Generator = 0) -> Scen
 
 
 def _draw_jobs(settings: Settings, streams: NamedStreams) -> tuple[Job, ...]:
-    """Return the jobs that were submitted before the run, and those that are in it, whose windows open in it."""
-    # Backwards in time and from streams of their own, so that the longest notice has no influence on the others
+    """Return the jobs whose windows open in the run, including those that were submitted before it."""
+    # Backwards in time and with separate streams, so that the longest lead time does not influence other jobs
     before = _draw_columns(settings, np.arange(-1, -1 - settings.longest_notice, -1), streams, "before")
     during = _draw_columns(settings, np.arange(settings.num_slots), streams, "during")
     columns = np.concatenate([before[:, np.argsort(before[0], kind="stable")], during], axis=1)
@@ -498,7 +498,7 @@ def _draw_jobs(settings: Settings, streams: NamedStreams) -> tuple[Job, ...]:
 
 
 def _draw_columns(settings: Settings, slots: Slots, streams: NamedStreams, part: str) -> Slots:
-    """Return submission, earliest start, latest start, duration and position of the size, one column a job."""
+    """Return submission, earliest start, latest start, duration and index of the size, one column per job."""
     rate = np.maximum(1 + _wave(slots, settings.arrival_swing, settings.arrival_phase, settings.day_slots), 0)
     batches = streams(f"deferrable.arrivals {part}").poisson(settings.arrival_rate / settings.batch_mean * rate)
     of_batches = np.repeat(slots, batches)
@@ -506,7 +506,7 @@ def _draw_columns(settings: Settings, slots: Slots, streams: NamedStreams, part:
     batch_of = np.repeat(np.arange(len(of_batches)), sizes)
 
     def uniforms(name: str) -> Floats:
-        """Return a number for each job, the same for those of a batch that are alike."""
+        """Return one number per job, the same for the jobs of a batch if they share this attribute."""
         rng = streams(f"deferrable.{name} {part}")
         if name in settings.batch_alike:
             return rng.random(len(of_batches))[batch_of]
@@ -526,7 +526,7 @@ def _wave(slots: Slots, swing: float, phase: float, day_slots: float) -> Floats:
 
 
 def _pick(probabilities: tuple[float, ...], uniforms: Floats) -> Slots:
-    """Return indices, each with its probability; none that has 0, whatever is lost by rounding."""
+    """Return indices with the given probabilities; rounding errors never select one of probability 0."""
     found = np.searchsorted(np.cumsum(probabilities), uniforms, side="right")
     return np.minimum(found, int(np.flatnonzero(probabilities)[-1]))
 
@@ -540,7 +540,7 @@ def _draw_capacity(settings: Settings, streams: NamedStreams) -> Floats:
     wave = _wave(np.arange(settings.num_slots), settings.capacity_swing, settings.capacity_phase, settings.day_slots)
     capacity = settings.capacity_mean * (1 + wave + settings.capacity_deviation * noise)
     if settings.whole_capacity:
-        capacity = np.floor(np.round(capacity, 9) + 0.5)  # so that halves are, with any library of sines
+        capacity = np.floor(np.round(capacity, 9) + 0.5)  # rounds halves up with any library's sine
     capacity = np.maximum(capacity, settings.capacity_floor)
     capacity.flags.writeable = False
     return capacity

@@ -1,8 +1,8 @@
-"""Distributions of whole numbers of slots: how long before its window a job is known, and how long the window is.
+"""Distributions of integer numbers of slots: for the lead time and the slack of deferrable jobs.
 
-A law is an inverse distribution function: it turns numbers that are uniform between 0 and 1, one a job, into slots, and
-larger numbers into no fewer slots. Each job takes one number whatever the law, so that the jobs of one seed are alike
-under different laws.
+A distribution is given as an inverse distribution function. It maps numbers uniform between 0 and 1, one per job, to
+slots, and larger numbers to at least as many slots. Each job uses one number whatever the distribution, so that the
+jobs of one seed stay similar under different distributions.
 """
 
 from __future__ import annotations
@@ -22,32 +22,32 @@ Floats = NDArray[np.float64]
 Slots = NDArray[np.int64]
 
 Law = Callable[[Floats, Slots], ArrayLike]
-"""Makes whole numbers of slots from uniform numbers and the durations of the jobs, in slots."""
+"""Function from uniform numbers and the durations of the jobs in slots to integer numbers of slots."""
 
-#: More slots than any run has.
+#: Upper bound on slots, more than any run has.
 _MOST = 2**40
 _BELOW_ONE = float(np.nextafter(1.0, 0.0))
 
 
 def _whole(name: str, value: object) -> int:
     if not isinstance(value, int | np.integer) or isinstance(value, bool) or not 0 <= value <= _MOST:
-        raise InvalidConfiguration(f"{name} is {value!r}, want a whole number of at least 0")
+        raise InvalidConfiguration(f"{name}: got {value!r}, expected an integer >= 0")
     return int(value)
 
 
 @dataclass(frozen=True)
 class Constant:
-    """The same number for all jobs.
+    """Distribution with the same number for all jobs.
 
     Parameters
     ----------
     slots : int
-        That number, at least 0.
+        Number of slots, >= 0.
 
     Raises
     ------
     InvalidConfiguration
-        If it is out of range.
+        If the number is out of range.
     """
 
     slots: int
@@ -57,23 +57,23 @@ class Constant:
         _whole("slots", self.slots)
 
     def __call__(self, uniforms: Floats, durations: Slots) -> Slots:
-        """Return it once for each job."""
+        """Return the number once per job."""
         return np.full(len(uniforms), self.slots, dtype=np.int64)
 
 
 @dataclass(frozen=True)
 class Uniform:
-    """All whole numbers of a range, equally likely.
+    """Uniform distribution over the integers of a range.
 
     Parameters
     ----------
     least, most : int
-        Its ends, which belong to it; at least 0.
+        Smallest and largest number of slots, both included; >= 0.
 
     Raises
     ------
     InvalidConfiguration
-        If they are out of range or in the wrong order.
+        If one is out of range, or `least` is larger than `most`.
     """
 
     least: int
@@ -82,40 +82,40 @@ class Uniform:
     def __post_init__(self) -> None:
         """Check the range."""
         if _whole("least", self.least) > _whole("most", self.most):
-            raise InvalidConfiguration(f"least is {self.least!r}, above most, which is {self.most!r}")
+            raise InvalidConfiguration(f"least: got {self.least!r}, expected at most {self.most!r}, the value of most")
 
     def __call__(self, uniforms: Floats, durations: Slots) -> Slots:
-        """Draw one number for each job."""
+        """Return one number per job."""
         return (self.least + np.floor(uniforms * (self.most - self.least + 1))).astype(np.int64)
 
 
 @dataclass(frozen=True)
 class Sometimes:
-    """What another law says for a share of the jobs, and 0 for the others.
+    """Distribution that applies another one to a share of the jobs, and gives 0 to the others.
 
     Parameters
     ----------
     share : float
-        Of the jobs, between 0 and 1.
+        Share of the jobs, between 0 and 1.
     law : Law or int
-        What holds for them.
+        Distribution for that share of the jobs.
 
     Raises
     ------
     InvalidConfiguration
-        If one is out of range.
+        If an argument is out of range.
     """
 
     share: float
     law: Law | int
 
     def __post_init__(self) -> None:
-        """Check the share and the law."""
+        """Check the share and the distribution."""
         finite("share", self.share, least=0, most=1)
         law_of("law", self.law)
 
     def __call__(self, uniforms: Floats, durations: Slots) -> Slots:
-        """Draw one number for each job."""
+        """Return one number per job."""
         found = np.zeros(len(uniforms), dtype=np.int64)
         held = uniforms >= 1 - self.share
         if held.any():
@@ -125,40 +125,40 @@ class Sometimes:
 
 
 def law_of(name: str, value: Law | int) -> Law:
-    """Return a law, a `Constant` for a number; the name of the argument is for messages."""
+    """Return a distribution, which is `Constant` for a number; `name` is the argument, for messages."""
     if callable(value):
         return value
     return Constant(_whole(name, value))
 
 
 def drawn(name: str, law: Law, uniforms: Floats, durations: Slots) -> Slots:
-    """Return what a law makes of uniform numbers and durations, whole numbers of at least 0, or refuse it.
+    """Return the numbers that a distribution gives for uniform numbers and durations, after checking them.
 
-    The name is that of the argument that the law was given for.
+    Raise InvalidConfiguration unless these are integers >= 0, one per job.
 
     Parameters
     ----------
     name : str
-        What is drawn, for errors.
+        Name of the argument that the distribution was given for, for messages.
     law : callable
-        Draws the slots.
+        Distribution of the slots.
     uniforms : numpy.ndarray
-        Uniform numbers between 0 and 1.
+        Uniform numbers between 0 and 1, one per job.
     durations : numpy.ndarray
-        Of the jobs, in slots.
+        Durations of the jobs, in slots.
     """
     found = np.asarray(law(uniforms, durations))
     if found.shape != uniforms.shape or found.dtype.kind not in "iuf":
         raise InvalidConfiguration(
-            f"{name} gave an array of shape {found.shape} and type {found.dtype} for {len(uniforms)} jobs, want one "
-            f"whole number a job"
+            f"{name}: got an array of shape {found.shape} and type {found.dtype} for {len(uniforms)} jobs, expected "
+            f"one integer per job"
         )
     wrong = ~((found >= 0) & (found <= _MOST) & (found == np.floor(found)))
     if wrong.any():
-        raise InvalidConfiguration(f"{name} gave {found[wrong][0].item()!r}, want whole numbers of slots of at least 0")
+        raise InvalidConfiguration(f"{name}: got {found[wrong][0].item()!r}, expected integer numbers of slots >= 0")
     return found.astype(np.int64)
 
 
 def most_of(name: str, law: Law, longest: int) -> int:
-    """Return the largest number of slots that a law gives: what it makes of the largest number below 1."""
+    """Return the largest number of slots that a distribution gives: its value at the largest number below 1."""
     return int(drawn(name, law, np.array([_BELOW_ONE]), np.array([longest]))[0])

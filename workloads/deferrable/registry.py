@@ -1,4 +1,4 @@
-"""Deferrable jobs by name, for the command line and environments."""
+"""Deferrable workloads by name, for the command line and environments."""
 
 from __future__ import annotations
 
@@ -23,42 +23,42 @@ __all__ = ["descriptions", "draw"]
 
 
 def descriptions() -> dict[str, str]:
-    """Return the names of the settings, with a line on each.
+    """Return a one-line description of every settings name.
 
     Returns
     -------
     dict of str to str
-        In the order in which they are listed.
+        Descriptions by name, in display order.
     """
-    cases = dict.fromkeys((*CORE_CASES, *DURATION_CASES), "The first one with this case of the OSDEC paper's table 4.")
+    cases = dict.fromkeys((*CORE_CASES, *DURATION_CASES), "The default with this case of the OSDEC paper's Table 4.")
     return {
-        "default": "Deferrable jobs and capacity drawn from a seed, fitted to what the OSDEC paper tells.",
-        "fluctuating": "The same with sizes that are powers of two and a capacity that follows the time of the day.",
+        "default": "Deferrable jobs and capacity generated from a seed, fitted to the results in the OSDEC paper.",
+        "fluctuating": "The same, but with powers of two as sizes and a capacity that follows the time of day.",
         **cases,
     }
 
 
 def draw(rng: Generator, *, settings: Settings | str = DEFAULT, **changes: Any) -> Scenario:
-    """Draw deferrable jobs and the capacity that is left for them.
+    """Generate deferrable jobs and the capacity that is left for them.
 
     Parameters
     ----------
     rng : numpy.random.Generator
         Source of randomness.
     settings : Settings or str
-        See `Settings`; or a name that `desim.workloads.deferrable.named` knows.
+        Settings, or a name known to `desim.workloads.deferrable.named`.
     **changes
-        Parameters of `Settings` that are to be others; lists stand for tuples.
+        New values for parameters of `Settings`; lists are converted to tuples.
 
     Returns
     -------
     Scenario
-        Jobs in order of submission, capacity of each slot, and number of slots.
+        Jobs in order of submission, capacity per slot, and number of slots.
 
     Raises
     ------
     InvalidConfiguration
-        If there are no settings of that name, no such parameter, or it is out of range.
+        If there are no settings of this name, no such parameter, or a value is out of range.
 
     Examples
     --------
@@ -72,7 +72,7 @@ def draw(rng: Generator, *, settings: Settings | str = DEFAULT, **changes: Any) 
     for name in changes:
         if name not in known:
             near, there = did_you_mean(name, known), ", ".join(known)
-            raise InvalidConfiguration(f"deferrable jobs have no parameter {name!r}{near}; there are {there}")
+            raise InvalidConfiguration(f"unknown parameter {name!r} of deferrable jobs{near}; expected one of {there}")
     given: dict[str, Any] = {name: tuple(one) if isinstance(one, list) else one for name, one in changes.items()}
     settings = replace(settings, **given)
     return generate(settings, seed=rng)

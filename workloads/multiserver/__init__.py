@@ -1,7 +1,7 @@
 """Systems and arrivals for multi-server jobs: generated from fitted models, or taken from Alibaba's traces.
 
-The amounts of the six `RESOURCES` are in cores, units of 8 GiB of memory, and pieces of accelerators. With that unit a
-machine has about as many units of memory as cores, and neither outweighs the other in the sums of rewards.
+The amounts of the six `RESOURCES` are in cores, units of 8 GiB of memory, and numbers of accelerators. In these units a
+machine has about as much memory as cores, so neither outweighs the other in the sums of rewards.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Machines and requests of the Alibaba traces as a parametric model: fitted constants, and how to draw from them.
+"""Parametric model of the machines and requests of the Alibaba traces: fitted constants, and functions to sample it.
 
-Machines: the mix of shapes in the machine table of cluster-trace-gpu-v2020 (1,897 machines). Requests: the 8,152 pods
-of cluster-trace-gpu-v2023, in four classes by what they ask of GPUs. Within a class, the GPUs follow their shares (in
-tenths of a GPU where one is shared), CPU and memory their deciles, and the three are tied by a Gaussian copula ("normal
-to anything": M. C. Cario and B. L. Nelson, "Modeling and generating random vectors with arbitrary marginal
-distributions and correlation matrix", 1997). The tests compute the constants from the files.
+Machines have the mix of shapes in the machine table of cluster-trace-gpu-v2020 (1,897 machines). Requests follow the
+8,152 pods of cluster-trace-gpu-v2023, in four classes by their request for GPUs. Within a class, GPUs follow their
+observed shares (in tenths of a GPU for shared ones), and CPU and memory follow their deciles. A Gaussian copula relates
+the three ("normal to anything": M. C. Cario and B. L. Nelson, "Modeling and generating random vectors with arbitrary
+marginal distributions and correlation matrix", 1997). The tests compute the constants from the files.
 
 References: Q. Weng et al., "MLaaS in the wild: workload analysis and scheduling in large-scale heterogeneous GPU
 clusters", NSDI 2022 (v2020); Q. Weng et al., "Beware of fragmentation: scheduling GPU-sharing workloads with
@@ -32,23 +32,23 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 
-#: Levels of the quantiles, which stay as they are beyond the first and the last: a few odd pods do not count.
+#: Levels of the quantiles. Beyond the first and last they are constant, so a few unusual pods have no effect.
 LEVELS = (0.01, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.99)
 
 
 class MachineShape(NamedTuple):
-    """Machines with the same amounts of everything.
+    """Group of machines with the same amounts of all resources.
 
     Attributes
     ----------
     cores : float
-        CPU cores.
+        Number of CPU cores.
     memory : float
-        GiB.
+        Memory in GiB.
     gpus : int
-        GPUs of any model.
+        Number of GPUs of any model.
     machines : int
-        How many of them there are.
+        Number of machines in the group.
     """
 
     cores: float
@@ -58,16 +58,16 @@ class MachineShape(NamedTuple):
 
 
 class PodClass(NamedTuple):
-    """Pods that ask for GPUs in the same way.
+    """Class of pods that request GPUs in the same way.
 
     Attributes
     ----------
     gpus : tuple of (float, int)
-        GPUs that a pod asks for, and how many pods do.
+        Amounts of GPUs requested per pod, each with the number of pods.
     cores, memory : tuple of float
-        Quantiles at `LEVELS` of cores and GiB; for a GPU, where a pod asks for more than one.
+        Quantiles of cores and GiB at `LEVELS`; per GPU, if a pod requests more than one.
     correlations : tuple of three floats
-        Of the normal scores: GPUs and cores, GPUs and memory, cores and memory.
+        Correlations of the normal scores: GPUs and cores, GPUs and memory, cores and memory.
     """
 
     gpus: tuple[tuple[float, int], ...]
@@ -76,7 +76,7 @@ class PodClass(NamedTuple):
     correlations: tuple[float, float, float]
 
 
-#: 1,897 machines of cluster-trace-gpu-v2020.
+#: The 1,897 machines of cluster-trace-gpu-v2020.
 MACHINE_SHAPES = (
     MachineShape(cores=64.0, memory=512.0, gpus=2, machines=798),
     MachineShape(cores=96.0, memory=512.0, gpus=2, machines=497),
@@ -85,7 +85,7 @@ MACHINE_SHAPES = (
     MachineShape(cores=96.0, memory=512.0, gpus=0, machines=83),
 )
 
-#: 8,152 pods of cluster-trace-gpu-v2023: without GPU, with a part of one, with a whole one, with several.
+#: The 8,152 pods of cluster-trace-gpu-v2023: without a GPU, with part of one, with one, with several.
 POD_CLASSES = (
     PodClass(
         gpus=((0.0, 1088),),
@@ -115,17 +115,17 @@ POD_CLASSES = (
 
 
 def draw_machines(uniforms: Floats) -> Floats:
-    """Draw machines.
+    """Sample machines.
 
     Parameters
     ----------
     uniforms : numpy.ndarray of shape (n,)
-        Random numbers between 0 and 1, one a machine.
+        Uniform random numbers between 0 and 1, one per machine.
 
     Returns
     -------
     numpy.ndarray of shape (n, 3)
-        Cores, GiB, GPUs.
+        Cores, GiB and GPUs of each machine.
     """
     shapes = np.array(MACHINE_SHAPES, dtype=np.float64)
     result: Floats = shapes[_pick(shapes[:, 3], uniforms), :3]
@@ -133,19 +133,19 @@ def draw_machines(uniforms: Floats) -> Floats:
 
 
 def draw_requests(classes: Floats, normals: Floats) -> Floats:
-    """Draw requests.
+    """Sample requests.
 
     Parameters
     ----------
     classes : numpy.ndarray of shape (n,)
-        Random numbers between 0 and 1, which choose the class.
+        Uniform random numbers between 0 and 1 that choose the class of each request.
     normals : numpy.ndarray of shape (n, 3)
-        Independent standard normal numbers.
+        Independent standard normal numbers that choose the amounts.
 
     Returns
     -------
     numpy.ndarray of shape (n, 3)
-        Cores, GiB, GPUs.
+        Cores, GiB and GPUs of each request.
     """
     from scipy.special import ndtr
 
@@ -164,19 +164,19 @@ def draw_requests(classes: Floats, normals: Floats) -> Floats:
 
 
 def draw_gpus(rng: Generator, shape: tuple[int, ...]) -> Floats:
-    """Draw the GPUs that pods ask for, and nothing else of them.
+    """Sample only the GPUs that pods request.
 
     Parameters
     ----------
     rng : numpy.random.Generator
-        Of which one number a pod is drawn.
+        Source of randomness; one number is sampled per pod.
     shape : tuple of int
-        Of the result.
+        Shape of the result.
 
     Returns
     -------
     numpy.ndarray
-        GPUs, 0 for pods without one.
+        GPUs per pod, 0 for pods without one.
     """
     amounts, pods = np.array([pair for kind in POD_CLASSES for pair in kind.gpus]).T
     result: Floats = amounts[_pick(pods, rng.random(shape))]
@@ -184,7 +184,7 @@ def draw_gpus(rng: Generator, shape: tuple[int, ...]) -> Floats:
 
 
 def _pick(counts: Floats, uniforms: Floats) -> NDArray[np.int64]:
-    """Return indices, each with a probability that is proportional to its count."""
+    """Return indices with probabilities proportional to their counts."""
     shares = np.cumsum(counts) / counts.sum()
     return np.searchsorted(shares[:-1], uniforms, side="right")
 

@@ -1,4 +1,4 @@
-"""How many jobs of each type arrive for each slot, drawn at random."""
+"""Randomly generated arrivals: numbers of jobs of each type per slot."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ __all__ = ["bernoulli_arrivals", "periodic_arrivals", "poisson_arrivals"]
 Booleans = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 
-#: numpy draws Poisson numbers up to here.
+#: Largest mean for which numpy samples Poisson numbers.
 _LARGEST_MEAN = 1e15
 
 
 def bernoulli_arrivals(
     num_slots: int, num_ports: int, probability: ArrayLike = 0.7, seed: int | Generator = 0
 ) -> Booleans:
-    """Draw whether a job arrives, independently for each slot and port.
+    """Generate for each slot and port, independently, whether a job arrives.
 
-    This is the arrival pattern of arXiv 2305.06572 (section 4, table II). A job that arrives with some probability also
-    arrives with any larger one and the same seed, and fewer slots are the beginning of more.
+    This is the arrival pattern of arXiv 2305.06572 (section 4, table II). With the same seed, a larger probability only
+    adds arrivals, and a run with fewer slots is the beginning of one with more.
 
     Parameters
     ----------
     num_slots, num_ports : int
-        Size, at least 1 each.
+        Numbers of slots and ports, >= 1.
     probability : array_like of float
-        Between 0 and 1: one for all ports, or one a port.
+        Probability of an arrival, between 0 and 1: one number for all ports, or one per port.
     seed : int or numpy.random.Generator
-        From a generator, four numbers are drawn at once.
+        Seed; from a generator, four numbers are sampled at once.
 
     Returns
     -------
@@ -60,19 +60,19 @@ def bernoulli_arrivals(
 
 
 def poisson_arrivals(num_slots: int, num_ports: int, mean: ArrayLike, seed: int | Generator = 0) -> NDArray[np.int64]:
-    """Draw Poisson numbers of jobs, independently for each slot and port.
+    """Generate Poisson numbers of arriving jobs, independently for each slot and port.
 
-    For clusters that serve several jobs a port and slot (arXiv 2305.06572, section 3.4), or let jobs wait. Fewer slots
-    are the beginning of more.
+    For clusters that serve several jobs per port and slot (arXiv 2305.06572, section 3.4), or let jobs wait. A run with
+    fewer slots is the beginning of one with more.
 
     Parameters
     ----------
     num_slots, num_ports : int
-        Size, at least 1 each.
+        Numbers of slots and ports, >= 1.
     mean : array_like of float
-        Mean number of jobs in a slot, at least 0: one for all ports, or one a port.
+        Mean number of jobs per slot, >= 0: one number for all ports, or one per port.
     seed : int or numpy.random.Generator
-        From a generator, four numbers are drawn at once.
+        Seed; from a generator, four numbers are sampled at once.
 
     Returns
     -------
@@ -99,25 +99,26 @@ def periodic_arrivals(
     peak: ArrayLike = 0.0,
     seed: int | Generator = 0,
 ) -> Booleans:
-    """Draw whether a job arrives, with a probability that goes up and down like day and night.
+    """Generate arrivals whose probability rises and falls periodically, such as over a day.
 
-    In slot t it is ``probability + swing * cos(2 pi (t - peak) / period)``, independently for each slot and port.
-    Without a swing these are the `bernoulli_arrivals` of the same seed. Fewer slots are the beginning of more.
+    In slot t the probability is ``probability + swing * cos(2 pi (t - peak) / period)``, independently for each slot
+    and port. With swing 0 these are the `bernoulli_arrivals` of the same seed. A run with fewer slots is the beginning
+    of one with more.
 
     Parameters
     ----------
     num_slots, num_ports : int
-        Size, at least 1 each.
+        Numbers of slots and ports, >= 1.
     period : float
-        Slots from peak to peak, above 0.
+        Slots from one peak to the next, > 0.
     probability : array_like of float
-        Mean over a period, between 0 and 1: one for all ports, or one a port.
+        Mean probability over a period, between 0 and 1: one number for all ports, or one per port.
     swing : array_like of float
-        How far the probability goes up and down, at least 0; it has to stay between 0 and 1.
+        Amplitude of the probability, >= 0; the probability must stay between 0 and 1.
     peak : array_like of float
-        A slot in which jobs are most likely, at least 0; one a port has them peak at different times.
+        Slot of the largest probability, >= 0; one number per port gives ports different peaks.
     seed : int or numpy.random.Generator
-        From a generator, four numbers are drawn at once.
+        Seed; from a generator, four numbers are sampled at once.
 
     Returns
     -------
@@ -138,7 +139,7 @@ def periodic_arrivals(
     if wrong.any():
         port = int(wrong.argmax())
         raise InvalidConfiguration(
-            f"the probability of port {port} is {middle[port]:g} +- {swings[port]:g}, want it within 0 and 1"
+            f"probability of port {port}: got {middle[port]:g} +- {swings[port]:g}, expected a range within 0 to 1"
         )
     phase = (np.arange(slots)[:, None] - peaks) / length
     chance = middle + swings * np.cos(2 * math.pi * phase)
@@ -147,19 +148,21 @@ def periodic_arrivals(
 
 
 def _one_each(name: str, values: ArrayLike, num_ports: int, least: float, most: float = math.inf) -> Floats:
-    """Return one number a port, of one for all or one each, within bounds that are included."""
+    """Return one number per port, from one for all or one for each, after checking the inclusive bounds."""
     try:
         given = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InvalidConfiguration(f"{name} is not a number or an array of numbers: {error}") from error
+        raise InvalidConfiguration(f"{name}: expected a number or an array of numbers: {error}") from error
     if given.shape not in ((), (num_ports,)):
         raise InvalidConfiguration(
-            f"{name} has shape {given.shape}, want one number, or one for each of {num_ports} ports"
+            f"{name}: got shape {given.shape}, expected one number, or one for each of the {num_ports} ports"
         )
     result = np.array(np.broadcast_to(given, num_ports))
     wrong = ~((result >= least) & (result <= most) & np.isfinite(result))
     if wrong.any():
         port = int(wrong.argmax())
-        bound = f"of at least {least:g}" if most == math.inf else f"between {least:g} and {most:g}"
-        raise InvalidConfiguration(f"{name} of port {port} is {float(result[port])!r}, want a finite number {bound}")
+        bound = f">= {least:g}" if most == math.inf else f"from {least:g} to {most:g}"
+        raise InvalidConfiguration(
+            f"{name} of port {port}: got {float(result[port])!r}, expected a finite number {bound}"
+        )
     return result

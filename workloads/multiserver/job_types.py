@@ -1,4 +1,4 @@
-"""Job types of a trace: representative requests, and the arrivals of each."""
+"""Job types of a trace: representative requests, and the arrivals of each type."""
 
 from __future__ import annotations
 
@@ -18,45 +18,45 @@ __all__ = ["MEMORY_UNIT", "amounts_of", "job_types", "memory_column", "trace_arr
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-#: GiB in a unit of memory: with 8, a machine has about as many units as cores.
+#: GiB per unit of memory: with 8, a machine has about as many units as cores.
 MEMORY_UNIT = 8.0
-#: So many of the most frequent shapes are candidates: their distances fill 32 MB.
+#: Number of most frequent shapes that are candidates: their distances fill 32 MB.
 _CANDIDATES = 2_000
-#: Where the memory of a trace is, and a unit of it. A machine of cluster-trace-v2018 has 96 cores and 100 percent.
+#: Columns with the memory of a trace, and the unit of each. A machine of cluster-trace-v2018 has 96 cores, 100 percent.
 _UNITS = {"memory": MEMORY_UNIT, "memory_percent": 1.0}
 
 
 def job_types(requests: pl.DataFrame, num_types: int) -> pl.DataFrame:
-    """Choose representative requests of a trace, which reflect how different they are.
+    """Choose representative requests of a trace that cover its different kinds of requests.
 
     The types are medoids: shapes (cores, memory, GPUs) of the trace that keep the mean distance between a request and
-    the type that is nearest to it small. They are chosen one by one, each so that this mean falls most ("build", the
-    first phase of L. Kaufman and P. J. Rousseeuw, "Finding groups in data", 1990, chapter 2), so that fewer types are
-    the beginning of more. Distances are Euclidean between ``log2(1 + amount)`` in cores, units of 8 GiB (or percent)
-    and GPUs: to double one large amount is as much as to double another. Shapes are rounded to thousandths; the
-    candidates are the 2,000 that most requests have. Of equally good ones, the one that more requests have is chosen,
-    then the one with the fewest cores, the least memory, the fewest GPUs.
+    its nearest type small. They are chosen one by one, each so that this mean decreases most ("build", the
+    first phase of L. Kaufman and P. J. Rousseeuw, "Finding groups in data", 1990, chapter 2); fewer types are therefore
+    the first of more. Distances are Euclidean between ``log2(1 + amount)`` in cores, units of 8 GiB (or percent)
+    and GPUs, so that doubling any large amount gives the same distance. Shapes are rounded to thousandths; the
+    candidates are the 2,000 most frequent ones. Ties go to the more frequent shape, then to the one
+    with fewer cores, less memory and fewer GPUs.
 
     Parameters
     ----------
     requests : polars.DataFrame
-        As `desim.workloads.alibaba.requests` returns it, see `from_alibaba`. Every row counts once, however many
-        instances it has: it is one job.
+        Requests as returned by `desim.workloads.alibaba.requests`, see `from_alibaba`. Each row is one job and counts
+        once, however many instances it has.
     num_types : int
-        How many to choose, at least 1.
+        Number of types to choose, >= 1.
 
     Returns
     -------
     polars.DataFrame
-        One row a type, in the order in which they were chosen: ``cpu`` (cores), ``memory`` (GB) and ``memory_percent``,
-        one of which is null, ``gpu``, and ``share``, the part of the requests that are nearest to this type.
+        One row per type, in the order in which they were chosen: ``cpu`` (cores), ``memory`` (GB) and
+        ``memory_percent``, one of which is null, ``gpu``, and ``share``, the share of requests nearest to this type.
 
     Raises
     ------
     InvalidConfiguration
         If `num_types` is not positive.
     WorkloadError
-        If a column is missing, no request is left, or the requests have fewer different shapes.
+        If a column is missing, no usable request is left, or the requests have fewer than `num_types` shapes.
     """
     import polars as pl
 
@@ -67,7 +67,7 @@ def job_types(requests: pl.DataFrame, num_types: int) -> pl.DataFrame:
     shapes = known.select(pl.col(columns).round(3)).group_by(columns).len()
     shapes = shapes.sort("len", *columns, descending=[True, False, False, False]).head(_CANDIDATES)
     if len(shapes) < wanted:
-        raise WorkloadError(f"requests have {len(shapes)} different shapes, want at least num_types, {wanted}")
+        raise WorkloadError(f"requests: got {len(shapes)} different shapes, expected at least num_types = {wanted}")
     points = _scores(_amounts(shapes, memory))
     chosen = _medoids(points, shapes["len"].to_numpy().astype(np.float64), wanted)
     nearest = _nearest(_scores(_amounts(known, memory)), points[chosen])
@@ -85,28 +85,29 @@ def job_types(requests: pl.DataFrame, num_types: int) -> pl.DataFrame:
 def trace_arrivals(
     requests: pl.DataFrame, types: pl.DataFrame, *, slot_seconds: float, num_slots: int | None = None
 ) -> Indices:
-    """Count the arrivals of a trace, slot by slot and for the nearest job type.
+    """Count the arrivals of a trace by slot and nearest job type.
 
-    Slot 0 begins with the first arrival. ``trace_arrivals(...) > 0`` has at most one job a port and slot, as in
+    Slot 0 begins with the first arrival. ``trace_arrivals(...) > 0`` limits them to one job per port and slot, as in
     arXiv 2305.06572.
 
     Parameters
     ----------
     requests : polars.DataFrame
-        As `desim.workloads.alibaba.requests` returns it. Rows without a time of arrival are left out, as are those that
-        `job_types` leaves out. Every row is one job, however many instances it has.
+        Requests as returned by `desim.workloads.alibaba.requests`. Rows without an arrival time are left out, and so
+        are those that `job_types` leaves out. Each row is one job, however many instances it has.
     types : polars.DataFrame
-        As `job_types` returns it; type l is port l of the system of `from_alibaba`. "Nearest" is meant as there; the
-        first of equally near types counts.
+        Types as returned by `job_types`; type l is port l of the system of `from_alibaba`. Distances are those of
+        `job_types`, and ties go to the first type.
     slot_seconds : float
-        Length of a slot, above 0.
+        Length of a slot in seconds, > 0.
     num_slots : int, optional
-        Leave out what arrives later, or add empty slots. By default the last slot is that of the last arrival.
+        Number of slots: later arrivals are left out, or empty slots added. By default, the last slot is that of the
+        last arrival.
 
     Returns
     -------
     numpy.ndarray of int64, shape (num_slots, len(types))
-        Numbers of jobs.
+        Number of jobs by slot and type.
 
     Raises
     ------
@@ -130,22 +131,22 @@ def trace_arrivals(
 
 
 def memory_column(**frames: pl.DataFrame) -> str:
-    """Return the column that states memory in all of some tables.
+    """Return the name of a column that states memory in all given tables.
 
     Parameters
     ----------
     **frames : polars.DataFrame
-        By their names, for messages.
+        Tables by name; the names are for messages.
 
     Returns
     -------
     {"memory", "memory_percent"}
-        The first of them that no table lacks.
+        First of these columns with values in all tables.
 
     Raises
     ------
     WorkloadError
-        If there is none.
+        If there is no such column.
     """
     for name, frame in frames.items():
         _require(name, frame, ("cpu", *_UNITS, "gpu"))
@@ -154,31 +155,31 @@ def memory_column(**frames: pl.DataFrame) -> str:
             return column
     tables = " and ".join(frames)
     raise WorkloadError(
-        f"{tables}: want memory in GB, or in percent of the largest machine, in at least one row of each"
+        f"{tables}: expected memory in GB, or in percent of the largest machine, in at least one row of each"
     )
 
 
 def amounts_of(name: str, frame: pl.DataFrame, memory: str) -> Floats:
-    """Return the amounts of a table of machines, requests or types, as far as they are known.
+    """Return the known amounts in a table of machines, requests or types.
 
     Parameters
     ----------
     name : str
-        Of the table, for messages.
+        Name of the table, for messages.
     frame : polars.DataFrame
-        The table.
+        Table of machines, requests or types.
     memory : {"memory", "memory_percent"}
-        The column that states memory.
+        Name of the column that states memory.
 
     Returns
     -------
     numpy.ndarray of shape (n, 3)
-        Cores, units of memory, GPUs.
+        Cores, units of memory and GPUs of each row.
 
     Raises
     ------
     WorkloadError
-        If no row is left.
+        If no row is left with known amounts.
     """
     return _amounts(_known(name, frame, memory), memory)
 
@@ -186,7 +187,7 @@ def amounts_of(name: str, frame: pl.DataFrame, memory: str) -> Floats:
 def _require(name: str, frame: pl.DataFrame, columns: tuple[str, ...]) -> None:
     missing = next((column for column in columns if column not in frame.columns), None)
     if missing is not None:
-        raise WorkloadError(f"{name} has no column {missing!r}; there are {', '.join(frame.columns)}")
+        raise WorkloadError(f"{name}: has no column {missing!r}, only {', '.join(frame.columns)}")
 
 
 def _known(name: str, frame: pl.DataFrame, memory: str) -> pl.DataFrame:
@@ -199,7 +200,7 @@ def _known(name: str, frame: pl.DataFrame, memory: str) -> pl.DataFrame:
         pl.any_horizontal(column > 0 for column in amounts),
     )
     if found.is_empty():
-        raise WorkloadError(f"{name}: no row is left of {len(frame)} with a known amount of cpu and {memory}")
+        raise WorkloadError(f"{name}: none of {len(frame)} rows has known amounts of cpu and {memory}")
     return found
 
 
@@ -215,7 +216,7 @@ def _scores(amounts: Floats) -> Floats:
 
 
 def _nearest(points: Floats, centres: Floats) -> Indices:
-    """Return the index of the first of the nearest centres of each point, in memory of the number of points."""
+    """Return the index of the nearest centre of each point, the first of ties; memory grows with the points only."""
     best = np.full(len(points), np.inf)
     index = np.zeros(len(points), dtype=np.int64)
     for position, centre in enumerate(centres):
@@ -226,9 +227,9 @@ def _nearest(points: Floats, centres: Floats) -> Indices:
 
 
 def _medoids(points: Floats, weights: Floats, count: int) -> list[int]:
-    """Choose points one by one so that the weighted sum of distances to the nearest chosen one falls most.
+    """Choose points one by one so that the weighted sum of distances to the nearest chosen one decreases most.
 
-    Of equally good points the first one is chosen.
+    Ties go to the first point.
     """
     squares = np.square(points[:, None, :] - points).sum(axis=2)
     distances = np.sqrt(squares)
@@ -237,7 +238,7 @@ def _medoids(points: Floats, weights: Floats, count: int) -> list[int]:
     for _ in range(count):
         costs = weights @ np.minimum(nearest[:, None], distances)
         costs[chosen] = np.inf
-        # The order of a sum must not break ties
+        # The tolerance keeps ties independent of the order of summation
         chosen.append(int((costs <= costs.min() * (1 + 1e-9) + 1e-12).argmax()))
         nearest = np.minimum(nearest, distances[chosen[-1]])
     return chosen

@@ -1,4 +1,4 @@
-"""Multi-server jobs by name, for the command line and environments."""
+"""Multi-server workloads by name, for the command line and environments."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ __all__ = ["descriptions", "draw"]
 
 
 def descriptions() -> dict[str, str]:
-    """Return the workloads that the command line can make, with a line on each.
+    """Return a one-line description of every workload of the command line.
 
     Returns
     -------
     dict of str to str
-        There is one.
+        Descriptions by name; there is one.
     """
-    return {"generated": "Machines and requests like those of Alibaba's clusters, arrivals with equal probabilities."}
+    return {"generated": "Machines and requests like those of Alibaba's clusters; arrivals with equal probabilities."}
 
 
 def draw(
@@ -35,7 +35,7 @@ def draw(
     probability: float = 0.7,
     rewards: RewardModel | None = None,
 ) -> tuple[RewardModel, NDArray[np.bool_]]:
-    """Draw a system of ports and nodes, and whether a job arrives at each port for each slot.
+    """Generate a system of ports and nodes, and the job arrivals by slot and port.
 
     Parameters
     ----------
@@ -48,16 +48,16 @@ def draw(
     density : float or None
         Mean number of ports that a node serves.
     contention : float
-        Multiplies all requests.
+        Factor by which all requests are multiplied.
     probability : float
-        That a job arrives, for each slot and port.
+        Probability that a job arrives, for each slot and port.
     rewards : RewardModel, optional
-        Take this system instead of drawing one; the settings of the system play no part then.
+        System to use instead of a generated one; the settings of the system are then ignored.
 
     Returns
     -------
     tuple of RewardModel and numpy.ndarray of shape (num_slots, num_ports)
-        The system, and the arrivals.
+        System and arrivals.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Systems of ports and nodes: generated from fitted models, or made of Alibaba's traces."""
+"""Systems of ports and nodes: generated from fitted models, or taken from Alibaba's traces."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Floats = NDArray[np.float64]
 
 #: Resources of a generated system.
 RESOURCES = ("cpu", "memory", "gpu", "npu", "tpu", "fpga")
-#: Accelerators that no public trace has.
+#: Number of accelerators that occur in no public trace.
 _OTHERS = len(RESOURCES) - 3
 _UNITS = np.array([1.0, MEMORY_UNIT, 1.0])
 #: Utilities of a "mixed" system, equation (60) of arXiv 2305.06572.
@@ -46,44 +46,45 @@ def generate(
 ) -> RewardModel:
     """Generate a system whose machines and requests are like those of Alibaba's clusters.
 
-    The defaults are those of arXiv 2305.06572, section 4 and table II. That paper takes machines and jobs from
-    cluster-trace-v2018 and cluster-trace-gpu-v2020, but does not tell which ones, nor their units. Here
+    The defaults are those of arXiv 2305.06572, section 4 and table II. The paper takes machines and jobs from
+    cluster-trace-v2018 and cluster-trace-gpu-v2020, but states neither which ones nor their units. Here,
 
-    * a node is a machine of cluster-trace-gpu-v2020, drawn from the mix of its 1,897 machines (83 have no GPU);
-    * a port is a pod drawn from a model fitted to the 8,152 pods of cluster-trace-gpu-v2023, the newest of the three
-      traces: its class (no GPU, a part of one, one, several), then the amounts. Tasks of cluster-trace-v2018 are not
-      used: nearly all ask for 0.5 or 1 core, all for memory in an undisclosed unit and for no GPU;
-    * NPUs, TPUs and FPGAs are in no public trace: a node has as many of each as the GPUs of another machine, drawn
-      independently, and a port asks for as many of each as the GPUs of another pod.
+    * a node is a machine of cluster-trace-gpu-v2020, sampled from its 1,897 machines (83 have no GPU);
+    * a port is a pod, sampled from a model fitted to the 8,152 pods of cluster-trace-gpu-v2023, the newest of the three
+      traces: first its class (no GPU, part of one, one, several), then the amounts. We do not use the tasks of
+      cluster-trace-v2018, because nearly all request 0.5 or 1 core, and all request memory in an undisclosed unit and
+      no GPU;
+    * NPUs, TPUs and FPGAs occur in no public trace: for each of them, a node has as many as the GPUs of another
+      machine, sampled independently, and a port requests as many as the GPUs of another pod.
 
-    Everything has a random stream of its own. With the same seed, the first machines are the same however many there
-    are, and so are the first requests; `contention`, `utilities`, `weights` and `overhead` change nothing but what they
-    are about; and a node takes its ports from the beginning of the same random order, whatever the `density`.
+    All parts have independent random streams. With the same seed, the first machines are the same however many there
+    are, and so are the first requests. `contention`, `utilities`, `weights` and `overhead` change only what they
+    describe. A node takes its ports from the beginning of the same random order, whatever the `density`.
 
     Parameters
     ----------
     num_ports, num_nodes : int
-        Number of job types and of machines.
+        Numbers of job types and of machines.
     density : float or None
-        Mean number of ports that a node serves, at least 1; a node serves this number rounded up or down. Which ports
-        is drawn uniformly, but no port stays without a node: it would take a place of the port that has the most. None,
-        infinity, and what exceeds `num_ports` give the complete graph.
+        Mean number of ports that a node serves, >= 1; each node serves this number rounded up or down. The ports
+        are sampled uniformly, but every port has a node: a port without one takes the place of the port with the most
+        nodes. None, infinity, and numbers above `num_ports` give the complete graph.
     contention : float
-        The contention level, above 0: multiplies all requests.
+        Contention level, > 0: factor by which all requests are multiplied.
     utilities : str
-        ``"mixed"`` draws ``"linear"``, ``"log"``, ``"reciprocal"`` or ``"poly"`` with equal probability for each node
-        and resource; the name of a utility makes it that one everywhere.
+        Name of the utility of all nodes and resources; ``"mixed"`` samples ``"linear"``, ``"log"``, ``"reciprocal"``
+        or ``"poly"`` with equal probability for each node and resource.
     weights : tuple of two floats
-        Range of alpha, which is uniform for each node and resource; above 0.
+        Range of the weights alpha, which are uniform for each node and resource; > 0.
     overhead : tuple of two floats
-        Range of beta, which is uniform for each resource; at least 0.
+        Range of the overheads beta, which are uniform for each resource; >= 0.
     seed : int or numpy.random.Generator
-        From a generator, four numbers are drawn at once.
+        Seed; from a generator, four numbers are sampled at once.
 
     Returns
     -------
     RewardModel
-        Its ``graph`` has the resources `RESOURCES`.
+        Reward model whose ``graph`` has the resources `RESOURCES`.
 
     Raises
     ------
@@ -118,47 +119,47 @@ def from_alibaba(
     overhead: tuple[float, float] = (0.3, 0.5),
     seed: int | Generator = 0,
 ) -> RewardModel:
-    """Make a system of machines and requests that are in a trace.
+    """Return a system whose machines and requests are taken from a trace.
 
-    The nodes are rows of `machines`, drawn uniformly and with replacement. The ports are the representative requests
-    ``job_types(requests, num_ports)``, whatever the seed, so that `trace_arrivals` can tell the arrivals of each. NPUs,
-    TPUs and FPGAs are in no trace: a node has as many of each as the GPUs of another row of `machines`, a port asks for
-    as many as the GPUs of another row of `requests`, drawn independently. Channels, utilities, weights and overhead are
-    drawn as by `generate`, with the same seed the same.
+    The nodes are rows of `machines`, sampled uniformly with replacement. The ports are the representative requests
+    ``job_types(requests, num_ports)``, whatever the seed, so that `trace_arrivals` gives their arrivals. NPUs,
+    TPUs and FPGAs occur in no trace: for each of them, a node has as many as the GPUs of another row of `machines`, and
+    a port requests as many as the GPUs of another row of `requests`, sampled independently. Channels, utilities,
+    weights and overhead are those of `generate` with the same seed.
 
     Parameters
     ----------
     machines : polars.DataFrame
-        As `desim.workloads.alibaba.machines` returns it. Rows without a number of cores or memory are left out.
+        Machines as returned by `desim.workloads.alibaba.machines`. Rows without cores or memory are left out.
     requests : polars.DataFrame
-        As `desim.workloads.alibaba.requests` returns it. Rows without a number of cores or memory are left out, as are
-        those that ask for nothing; no number of GPUs is 0 GPUs. Memory is in GB in both tables or, with
+        Requests as returned by `desim.workloads.alibaba.requests`. Rows without cores or memory are left out, and so
+        are those that request nothing; a missing number of GPUs is 0. Memory is in GB in both tables or, with
         cluster-trace-v2018 for both, in percent of the largest machine, where a unit of memory is one percent.
     num_ports, num_nodes : int
-        Number of job types and of machines.
+        Numbers of job types and of machines.
     density : float or None
         Mean number of ports that a node serves.
     contention : float
-        Multiplies all requests.
+        Factor by which all requests are multiplied.
     utilities : str
         ``"mixed"`` or the name of a utility.
     weights, overhead : tuple of two floats
         Ranges of alpha and beta.
     seed : int or numpy.random.Generator
-        From a generator, four numbers are drawn at once.
+        Seed; from a generator, four numbers are sampled at once.
 
     Returns
     -------
     RewardModel
-        Its ``graph`` has the resources `RESOURCES`.
+        Reward model whose ``graph`` has the resources `RESOURCES`.
 
     Raises
     ------
     InvalidConfiguration
         If an argument is out of range, or there are fewer channels than ports.
     WorkloadError
-        If a table lacks a column, no row is left, the tables state memory in different units, or the requests have
-        fewer different shapes than there are to be ports.
+        If a table lacks a column, no usable row is left, the tables state memory in different units, or the requests
+        have fewer different shapes than `num_ports`.
     """
     system = _System(num_ports, num_nodes, density, contention, utilities, weights, overhead)
     streams = NamedStreams(seed)
@@ -177,7 +178,7 @@ def _rows(uniforms: Floats, table: Floats) -> NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class _System:
-    """The arguments of a generator, checked, and what is drawn for them.
+    """Checked arguments of a generated system, and the random parts of it.
 
     Parameters
     ----------
@@ -201,36 +202,36 @@ class _System:
         _check_range("overhead", self.overhead, least=0)
         if not isinstance(self.utilities, str) or self.utilities not in ("mixed", *UTILITIES):
             raise InvalidConfiguration(
-                f"utilities is {self.utilities!r}, want 'mixed' or one of {', '.join(UTILITIES)}"
+                f"utilities: got {self.utilities!r}, expected 'mixed' or one of {', '.join(UTILITIES)}"
             )
         if self.is_complete:
             return
         density = finite("density", self.density, least=1)
         if density * self.num_nodes < self.num_ports:
             raise InvalidConfiguration(
-                f"density is {density:g}, which gives {self.num_nodes} nodes fewer channels than there are ports "
-                f"({self.num_ports}), so that some port would have none"
+                f"density: got {density:g}, which gives {self.num_nodes} nodes fewer channels than the "
+                f"{self.num_ports} ports; try a larger density or more nodes"
             )
 
     @property
     def is_complete(self) -> bool:
-        """Whether every node is asked to serve every port."""
+        """Whether every node serves every port."""
         return self.density is None or (isinstance(self.density, float) and self.density == math.inf)
 
     def rewards(self, streams: NamedStreams, ports: tuple[Floats, Floats], nodes: tuple[Floats, Floats]) -> RewardModel:
-        """Put a system together.
+        """Return the reward model of given requests and capacities.
 
         Parameters
         ----------
         streams : NamedStreams
-            Of the seed.
+            Random streams of the seed.
         ports, nodes : tuple of two arrays
-            Requests and capacities: cores, units of memory and GPUs, of shape (n, 3), and the other accelerators.
+            Requests and capacities: cores, units of memory and GPUs, of shape (n, 3), and other accelerators.
 
         Returns
         -------
         RewardModel
-            Requests multiplied by the contention.
+            Reward model; its requests are multiplied by the contention.
         """
         requests, capacity = np.hstack(ports), np.hstack(nodes)
         graph = BipartiteGraph(requests * self.contention, capacity, self._channels(streams), resources=RESOURCES)
@@ -247,7 +248,7 @@ class _System:
         return np.array(_MIXED)[streams("utilities").integers(len(_MIXED), size=shape)]
 
     def _channels(self, streams: NamedStreams) -> list[tuple[int, int]] | None:
-        """Draw which ports each node serves; None for all."""
+        """Return sampled pairs of a port and a node that serves it, or None if all nodes serve all ports."""
         if self.is_complete:
             return None
         degrees = self._degrees(streams)
@@ -259,7 +260,7 @@ class _System:
         return [(port, node) for node, port in np.argwhere(serves).tolist()]
 
     def _degrees(self, streams: NamedStreams) -> NDArray[np.int64]:
-        """Draw how many ports each node serves, so that any first few nodes come as near to the mean as they can."""
+        """Return sampled numbers of ports per node; those of the first nodes are as close to the mean as possible."""
         density = min(float(self.density or math.inf), float(self.num_ports))
         whole = math.floor(density)
         steps = np.arange(self.num_nodes + 1) * (density - whole) + streams("degrees").random()
@@ -268,7 +269,7 @@ class _System:
 
 
 def _serve_all(serves: NDArray[np.bool_], draws: Floats) -> None:
-    """Give each port without a node the place of the port with the most nodes, where that one came last."""
+    """Give each port without a node a place of the port with the most nodes, on the node that sampled that one last."""
     for port in np.flatnonzero(~serves.any(axis=0)).tolist():
         rich = int(serves.sum(axis=0).argmax())
         node = int(np.where(serves[:, rich], draws[:, rich], -1.0).argmax())
@@ -277,7 +278,7 @@ def _serve_all(serves: NDArray[np.bool_], draws: Floats) -> None:
 
 def _check_range(name: str, value: Any, **bounds: float) -> None:
     if not isinstance(value, tuple | list | np.ndarray) or len(value) != 2:
-        raise InvalidConfiguration(f"{name} is {value!r}, want a pair of numbers: from, to")
+        raise InvalidConfiguration(f"{name}: got {value!r}, expected a pair of numbers: lower and upper bound")
     low, high = (finite(f"{name}[{at}]", end, **bounds) for at, end in enumerate(value))
     if low > high:
-        raise InvalidConfiguration(f"{name} is {value!r}, want the smaller number first")
+        raise InvalidConfiguration(f"{name}: got {value!r}, expected the smaller number first")
