@@ -32,7 +32,7 @@ MARKDOWN = re.compile(
 )
 UNTESTED = re.compile(
     r"^ *\.\. (?:test\w+|doctest|code|sourcecode|literalinclude)::|^ *>>> "
-    r"|^ *\.\. code-block::(?! (?:python|text|console|ini|bash)$)",
+    r"|^ *\.\. code-block::(?! (?:python|text|console|none|ini|bash)$)",
     re.M,
 )
 
