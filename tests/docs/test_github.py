@@ -26,7 +26,7 @@ LINK = re.compile(r"\]\(([^)\s#]+)[^)\s]*\)")
 #: The contents of the built documentation, which no page shows, and tables that only the code has.
 CONTENTS = re.compile(r"^\.\. toctree::\n   :hidden:\n(?:[ ]+.*\n|\n)*", re.M)
 TABLES = re.compile(r"^\.\. [\w-]+-table::(?: \w+)?\n", re.M)
-GUIDES = [page for page in PAGES if page.parent in (DOCS, DOCS / "guides", DOCS / "background")]
+GUIDES = [page for page in PAGES if page.parent in (DOCS, DOCS / "guides", DOCS / "background", DOCS / "reproductions")]
 
 
 def linked_by_the_readme() -> list[Path]:
@@ -59,7 +59,8 @@ def links(document: nodes.document) -> list[str]:
 def test_readme_names_the_pages_for_github() -> None:
     names = {file.relative_to(ROOT).as_posix() for file in linked_by_the_readme()}
     assert {"docs/installation.rst", "docs/tour.rst", "docs/tutorial.rst", "docs/limits.rst", "CHANGELOG.md"} <= names
-    assert {"docs/background/order_search.rst", "CONTRIBUTING.md", "ARCHITECTURE.md"} <= names
+    assert {"docs/background/order_search.rst", "docs/reproductions/index.rst", "docs/guides/write_agent.rst"} <= names
+    assert {"CONTRIBUTING.md", "ARCHITECTURE.md"} <= names
 
 
 @pytest.mark.parametrize(

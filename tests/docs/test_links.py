@@ -78,10 +78,9 @@ def test_every_page_can_be_reached() -> None:
     assert orphans <= linked
 
 
-def test_every_guide_is_in_the_list_of_guides() -> None:
-    listed = set(linked_pages(DOCS / "guides" / "index.rst"))
+def test_home_page_lists_every_guide() -> None:
     guides = {name_of(page) for page in PAGES if page.parent.name == "guides"}
-    assert guides - {"guides/index"} == listed
+    assert guides <= set(linked_pages(DOCS / "index.rst"))
 
 
 def test_python_objects_that_are_named_in_full_exist() -> None:
