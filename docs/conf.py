@@ -14,8 +14,8 @@ from numpydoc.xref import DEFAULT_LINKS
 import desim
 
 project = "desim"
-author = "The desim developers"
-copyright = "The desim developers"
+author = "desim contributors"
+copyright = "desim contributors"
 version = release = desim.__version__
 
 extensions = [
