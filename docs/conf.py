@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import doctest
 import sys
 from pathlib import Path
 
@@ -15,14 +14,13 @@ from numpydoc.xref import DEFAULT_LINKS
 import desim
 
 project = "desim"
-author = "The desim developers"
-copyright = "The desim developers"
+author = "desim contributors"
+copyright = "desim contributors"
 version = release = desim.__version__
 
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "sphinx.ext.doctest",
     "sphinx_gallery.gen_gallery",
     "numpydoc",
 ]
@@ -51,10 +49,7 @@ numpydoc_xref_param_type = True
 numpydoc_xref_ignore = "all"
 numpydoc_xref_aliases = {word: word for word in DEFAULT_LINKS} | links.public_names()  # no links outside
 
-# -- examples -------------------------------------------------------------------------------------
-doctest_global_setup = "import os, tempfile; os.chdir(tempfile.mkdtemp())"
-doctest_default_flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-doctest_test_doctest_blocks = ""  # the examples of docstrings run with the names of their modules, in the test suite
+# -- gallery --------------------------------------------------------------------------------------
 sphinx_gallery_conf = {
     "examples_dirs": "examples",
     "gallery_dirs": "auto_examples",

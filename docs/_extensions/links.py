@@ -3,20 +3,27 @@
 A class that is defined in ``desim.problems.batch.job`` is documented as part of ``desim.problems.batch``, where users
 import it from. A name with a dot or a capital letter, or with a role of its own, links to the object whose last part
 is the same, if there is only one; of several, to the one that the name stands for.
+
+Pages link to each other by the names of their files, as in ```Tour <tour.rst>`__``, which GitHub follows. In the built
+documentation these links lead to the pages; those to programs below ``examples`` lead to their pages in the gallery.
 """
 
 from __future__ import annotations
 
 import importlib
+import posixpath
 from typing import Any
 
 from docutils import nodes
 from sphinx.addnodes import pending_xref
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
+from sphinx.util import logging
 from sphinx.util.nodes import make_refnode
 
-__all__ = ["public_names", "setup"]
+__all__ = ["page_of", "public_names", "setup"]
+
+logger = logging.getLogger(__name__)
 
 
 def public_names() -> dict[str, str]:
@@ -84,6 +91,28 @@ def _imported(name: str) -> Any:
         return None
 
 
+def page_of(docname: str, address: str) -> str | None:
+    """Return the page that a relative link from a page leads to; None if the link is not one to a page."""
+    if ":" in address or not address.endswith((".rst", ".py", "examples")):
+        return None
+    path = posixpath.normpath(posixpath.join(posixpath.dirname(docname), address))
+    if path == "examples":
+        return "auto_examples/index"
+    return posixpath.splitext(path.replace("examples/", "auto_examples/", 1))[0]
+
+
+def _link_pages(app: Sphinx, doctree: nodes.document, docname: str) -> None:
+    """Let links to files of pages lead to the pages."""
+    for node in doctree.findall(nodes.reference):
+        address, mark, section = node.get("refuri", "").partition("#")
+        page = page_of(docname, address)
+        if page in app.env.found_docs:
+            node["refuri"] = app.builder.get_relative_uri(docname, page) + mark + section
+        elif page is not None:
+            logger.warning("no page %s", address, location=node)
+
+
 def setup(app: Sphinx) -> None:
     """Look for what Sphinx itself has not found."""
     app.connect("missing-reference", _resolve)
+    app.connect("doctree-resolved", _link_pages)

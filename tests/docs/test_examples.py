@@ -23,12 +23,18 @@ PAGES = sorted(path for path in (ROOT / "docs").rglob("*.rst") if not {"_build",
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE | doctest.REPORT_NDIFF
 
 RST = re.compile(
-    r"^( *)\.\. (?P<name>testcode|testoutput|code-block)::(?P<language>[^\n]*)\n(?P<body>(?:\1 +[^\n]*\n| *\n)+)", re.M
+    r"^(?:\.\. skipif: (?P<skipif>[^\n]*)\n\n)?"
+    r"(?P<indent> *)\.\. code-block:: (?P<language>python|text|console)\n(?P<body>(?:(?P=indent) +[^\n]*\n| *\n)+)",
+    re.M,
 )
 MARKDOWN = re.compile(
     r"^(?:<!-- skipif: (?P<skipif>[^\n]*) -->\n)?```(?P<language>python|text|console)\n(?P<body>.*?)^```$", re.M | re.S
 )
-UNTESTED = re.compile(r"^ *\.\. (?:code|code-block|sourcecode):: *(?:python|pycon)|^ *>>> ", re.M)
+UNTESTED = re.compile(
+    r"^ *\.\. (?:test\w+|doctest|code|sourcecode|literalinclude)::|^ *>>> "
+    r"|^ *\.\. code-block::(?! (?:python|text|console|none|ini|bash)$)",
+    re.M,
+)
 
 
 class Block(NamedTuple):
@@ -47,26 +53,16 @@ def blocks_of(path: Path) -> list[Block]:
     blocks: list[Block] = []
     for match in (MARKDOWN if path.suffix == ".md" else RST).finditer(text):
         found = match.groupdict()
-        options, body = split_options(found["body"])
-        language = {"testcode": "python", "testoutput": "text"}.get(found.get("name", ""), found["language"].strip())
+        body = textwrap.dedent(found["body"]).strip("\n") + "\n"
+        language = found["language"]
         line = text.count("\n", 0, match.start("body"))
         if language == "text" and blocks and blocks[-1].output is None:
             blocks[-1] = blocks[-1]._replace(output=body)
         elif language == "python":
-            blocks.append(Block(line, language, body, None, found.get("skipif") or options.get("skipif")))
+            blocks.append(Block(line, language, body, None, found["skipif"]))
         elif language == "console":
             blocks += commands_of(line, body)
     return blocks
-
-
-def split_options(body: str) -> tuple[dict[str, str], str]:
-    """Return the options of a directive and its content."""
-    options: dict[str, str] = {}
-    lines = textwrap.dedent(body).splitlines()
-    while lines and (option := re.fullmatch(r":(\w+): *(.*)", lines[0])):
-        options[option[1]] = option[2]
-        del lines[0]
-    return options, "\n".join(lines).strip("\n") + "\n"
 
 
 def commands_of(line: int, body: str) -> Iterator[Block]:
@@ -132,12 +128,13 @@ def test_every_python_block_of_the_documentation_is_tested() -> None:
     assert untested == []
 
 
-def test_blocks_are_found_with_output_and_options(tmp_path: Path) -> None:
+def test_blocks_are_found_with_output_and_conditions(tmp_path: Path) -> None:
     page = tmp_path / "page.rst"
     page.write_text(
-        "Text.\n\n.. testcode::\n   :skipif: True\n\n   print(1)\n\n   print(2)\n\n.. testoutput::\n\n   1\n\n   2\n\n"
+        "Text.\n\n.. skipif: True\n\n.. code-block:: python\n\n   print(1)\n\n   print(2)\n\n"
+        ".. code-block:: text\n\n   1\n\n   2\n\n"
         "More.\n\n.. code-block:: console\n\n   $ make\n   $ desim list\n   ...\n\nEnd.\n"
     )
     code, command = blocks_of(page)
-    assert code == Block(3, "python", "print(1)\n\nprint(2)\n", "1\n\n2\n", "True")
+    assert code == Block(5, "python", "print(1)\n\nprint(2)\n", "1\n\n2\n", "True")
     assert (command.language, command.code, command.output) == ("console", "desim list", "...\n")

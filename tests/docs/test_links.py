@@ -12,6 +12,8 @@ from urllib.parse import urlsplit
 
 from documentation import DOCS, EXAMPLES, PAGES, ROOT, SOURCES, is_there, read
 
+LINK = re.compile(r"`[^`<]*<([^`>:]+\.(?:rst|py)|[^`>:]*examples)(?:#[^`>]*)?>`__")
+NAME = re.compile(r"(?<![`:\w])`(desim\.[\w.]+)`(?![`_])")
 ROLE = re.compile(r":(?:py:)?(\w+):`(?:[^`<]*<)?[~!]?([^`>]+)>?`")
 TOCTREE = re.compile(r"^\.\. toctree::\n((?:[ ]+:.*\n)*)\n((?:[ ]+\S.*\n)+)", re.M)
 URL = re.compile(r"\bhttps?:[^\s`'\"<>]*|\bwww\.[^\s`'\"<>]*")
@@ -31,6 +33,13 @@ def linked_pages(page: Path) -> Iterator[str]:
     """Yield the pages that a page links to, as paths below the documentation's root."""
     for target in roles(page, "doc"):
         yield target.removeprefix("/") if target[0] == "/" else resolved(page, target)
+    for target in LINK.findall(read(page)):
+        path = resolved(page, " ".join(target.split()))
+        yield (
+            "auto_examples/index"
+            if path == "examples"
+            else path.replace("examples/", "auto_examples/").rpartition(".")[0]
+        )
 
 
 def pages_below(page: Path) -> Iterator[str]:
@@ -69,14 +78,17 @@ def test_every_page_can_be_reached() -> None:
     assert orphans <= linked
 
 
-def test_every_guide_is_in_the_list_of_guides() -> None:
-    listed = set(linked_pages(DOCS / "guides" / "index.rst"))
+def test_home_page_lists_every_guide() -> None:
     guides = {name_of(page) for page in PAGES if page.parent.name == "guides"}
-    assert guides - {"guides/index"} == listed
+    assert guides <= set(linked_pages(DOCS / "index.rst"))
 
 
 def test_python_objects_that_are_named_in_full_exist() -> None:
-    found = {(path, target.removesuffix("()")) for path in TEXTS for target in roles(path, *PYTHON)}
+    found = {
+        (path, target.removesuffix("()"))
+        for path in TEXTS
+        for target in (*roles(path, *PYTHON), *(NAME.findall(read(path)) if path in PAGES else ()))
+    }
     full = [(path, target) for path, target in found if target.split(".")[0] == "desim"]
     assert len(full) > 200
     assert sorted((path.name, target) for path, target in full if not is_there(target)) == []
@@ -122,8 +134,12 @@ def is_good(address: str) -> bool:
 
 def test_what_is_wrong_would_be_found(tmp_path: Path) -> None:
     page = tmp_path / "page.rst"
-    page.write_text("See :doc:`there <missing>`, :class:`~desim.Nothing` and\n:func:`two\nwords`; https://a.org/x.\n")
+    page.write_text(
+        "See :doc:`there <missing>`, `there <a.rst>`__, `desim.b`, ``desim.c``, :class:`~desim.Nothing` and\n"
+        ":func:`two\nwords`; https://a.org/x.\n"
+    )
     assert (roles(page, "doc"), roles(page, "class", "func")) == (["missing"], ["desim.Nothing", "two words"])
+    assert (LINK.findall(read(page)), NAME.findall(read(page))) == (["a.rst"], ["desim.b"])
     assert not exists("missing") and not exists("auto_examples/batch/plot_missing")
     assert exists("auto_examples/index") and exists("auto_examples/batch/plot_policies")
     assert not is_there("desim.Nothing") and is_there("desim.Simulation.fork")

@@ -46,9 +46,7 @@ QUOTED = (
     "AzurePublicDataset",
 )
 CODE = re.compile(r"``.*?``|:[\w:]+:`[^`]*`|`[^`\n]*`|https?:\S+|^ *\$ .*$", re.M | re.S)
-LISTING = re.compile(
-    r"^( *)\.\. (?:testcode|testoutput|code-block)::[^\n]*\n(?:\1 +[^\n]*\n| *\n)+|^```.*?^```", re.M | re.S
-)
+LISTING = re.compile(r"^( *)\.\. code-block::[^\n]*\n(?:\1 +[^\n]*\n| *\n)+|^```.*?^```", re.M | re.S)
 
 DIRECTIVE = re.compile(r"^ *\.\. [\w-]+::.*$|^ +:\w+:.*$|^ +\w+$", re.M)  # and names in lists of them
 
@@ -93,7 +91,7 @@ def test_variants_are_found_in_prose_only(tmp_path: Path) -> None:
     page, module = tmp_path / "page.rst", tmp_path / "module.py"
     page.write_text(
         "Backfilling, ``backfilling``, :doc:`backfilling`, EASYBackfilling and backfilling-sjf; a grey colour.\n\n"
-        ".. testcode::\n\n   backfilling = gray\n\nThe center.\n"
+        ".. code-block:: python\n\n   backfilling = gray\n\nThe center.\n"
     )
     module.write_text(
         '"""Minimise the make-span."""\n\nrealise = {"dataset": 1}  # labeled\nraise E(f"no dataset {realise}")\n'
