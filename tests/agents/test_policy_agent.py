@@ -384,7 +384,7 @@ def test_answers_that_make_no_sense_are_named(answer: Any, message: str) -> None
 
 def test_actions_that_do_not_exist_are_named() -> None:
     problem = BatchCluster(lublin.generate(5, 16, seed=0), 16)
-    with pytest.raises(InvalidConfiguration, match="action 7 is none of 0 to 6"):
+    with pytest.raises(InvalidConfiguration, match="action: got 7, expected an integer from 0 to 6"):
         simulate(problem, PolicyAgent(FeatureEncoder(WINDOW), lambda seen: 7))
 
 

@@ -202,7 +202,7 @@ def test_partitions_of_nodes_have_limits() -> None:
     result = simulate(BatchCluster(jobs, nodes=nodes, limits=[limit], too_wide="reject"), create("easy-fcfs"))
     assert result.jobs["starting_time"].to_list() == [0.0, 50.0, None, 3.0]
     assert result.table("limited_jobs")["group"].to_list() == ["debug"] * 3
-    with pytest.raises(WorkloadError, match=r"job 3 requests 90.0 s, partition debug may have 60.0 s"):
+    with pytest.raises(WorkloadError, match=r"job 3 requests 90.0 s, but partition debug may request at most 60.0 s"):
         simulate(BatchCluster(jobs, nodes=nodes, limits=[limit]), create("easy-fcfs"))
 
 

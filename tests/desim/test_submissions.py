@@ -131,7 +131,7 @@ class TestSubmit:
             self.run(Job(5, 4.5, 1, 1.0, 1.0))
 
     def test_a_job_that_makes_no_sense(self) -> None:
-        with pytest.raises(WorkloadError, match="job 5: run_time is nan"):
+        with pytest.raises(WorkloadError, match="job 5: run_time: got nan"):
             self.run(Job(5, 4.0, 1, 1.0, math.nan))
 
     def test_an_id_in_use(self) -> None:

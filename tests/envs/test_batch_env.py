@@ -130,7 +130,7 @@ def test_actions_that_do_not_exist_are_refused() -> None:
     decision = simulation.advance()
     assert decision is not None
     for wrong in (-1, 4):
-        with pytest.raises(InvalidConfiguration, match="none of 0 to 3"):
+        with pytest.raises(InvalidConfiguration, match="an integer from 0 to 3"):
             encoder.decode(decision.observation, wrong)
 
 

@@ -202,7 +202,7 @@ def test_a_floor_that_forbids_all_losses() -> None:
 
 
 def test_an_unknown_objective() -> None:
-    with pytest.raises(InvalidConfiguration, match="no objective 'speed'"):
+    with pytest.raises(InvalidConfiguration, match="objective: got 'speed'"):
         make(reward="speed")
-    with pytest.raises(InvalidConfiguration, match="no objective 'speed'"):
+    with pytest.raises(InvalidConfiguration, match="objective: got 'speed'"):
         Improvement(None, "speed")  # type: ignore[arg-type]

@@ -449,5 +449,5 @@ def test_nodes_and_counted_cores_are_told_apart() -> None:
     for ask in (encoder.encode, encoder.forced, partial(encoder.decode, action=0)):
         with pytest.raises(InvalidConfiguration, match="the cluster has counted cores"):
             ask(decision.observation)
-    with pytest.raises(InvalidConfiguration, match="none of 0 to 2"):
+    with pytest.raises(InvalidConfiguration, match="action: got 3, expected an integer from 0 to 2"):
         encoder.decode(Simulation(BatchCluster([Job(1, 0.0, 1, 1.0, 1.0)], nodes=NODES)).advance().observation, 3)  # type: ignore[union-attr]

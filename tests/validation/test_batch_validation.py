@@ -151,7 +151,7 @@ def test_a_double_booked_core_is_told_with_both_jobs():
     tables = {name: result.table(name).lazy() for name in result.table_names} | {"jobs": frame.lazy()}
     report = validate(Result(tables, result.info), jobs)
     assert [str(violation) for violation in report.violations] == [
-        "core_exclusive: core 1 serves job 1 in [0.0, 10.0) s and job 2 in [0.0, 10.0) s"
+        "core_exclusive: core 1 runs job 1 in [0.0, 10.0) s and job 2 in [0.0, 10.0) s"
     ]
 
 

@@ -525,7 +525,7 @@ class BatchCluster(FailingCluster, Problem):
             count = len(getattr(self._state.queued[action.job_id], "sizes", ())) or "no"
             return f"{action!r} names a size that does not exist: the job has {count} sizes"
         why = f"it requests {size.requested_cores} cores and {self._state.num_free} are free"
-        return f"job {action.job_id} cannot start in size {action.size}, {why}"
+        return f"job {action.job_id} cannot start in size {action.size}: {why}"
 
     def _wake_up(self, event: simpy.Event) -> None:
         self._next_wake = math.inf
