@@ -166,12 +166,12 @@ def test_ids_may_be_used_again(cluster):
 GIVEN = {"work": [1.0, 2.0, 3.0], "edges": [(0, 1, 1.0), (1, 2, 2.0)], "num_tasks": [1, 2, 1]}
 OWN = GIVEN | {"run_times": np.ones((3, 2))}
 CHANGES = [
-    (GIVEN, {"work": [1.0, 5.0, 3.0]}, "with node 1, node1, of work 5.0 in 2 tasks"),
+    (GIVEN, {"work": [1.0, 5.0, 3.0]}, "with node 1 (node1) of work 5.0, 2 tasks"),
     (GIVEN, {"submission_time": 1.0}, "as submission_time 1.0"),
     (
         GIVEN,
         {"run_times": np.ones((3, 2))},
-        "node 0 (node0) was submitted with work 1.0, 1 tasks, run times [1.0, 1.0]",
+        "with node 0 (node0) of work 1.0, 1 tasks, run times [1.0, 1.0]",
     ),
     (GIVEN, {"edges": [(0, 1, 9.0), (1, 2, 2.0)]}, "with an edge from node 0 to 1 of size 9.0"),
     (GIVEN, {"edges": [(0, 1, 1.0), (0, 2, 1.0), (1, 2, 2.0)]}, "with an edge from node 0 to 2 of size 1.0"),
@@ -180,17 +180,17 @@ CHANGES = [
         {"work": [6.0], "edges": [], "num_tasks": [1]},
         "as submission_time 0.0, label , num_nodes 1, num_edges 0, work 6.0",
     ),
-    (GIVEN, {"num_tasks": [1, 3, 1]}, "with node 1, node1, of work 2.0 in 3 tasks"),
+    (GIVEN, {"num_tasks": [1, 3, 1]}, "with node 1 (node1) of work 2.0, 3 tasks"),
     (
         GIVEN,
         {"task_times": [TaskTimes([1], [[]], [[1.0]], [[1.0]])] * 3},
-        "node 2 (node2) was submitted with work 3.0, 1 tasks, run times None, measured durations: True",
+        "with node 2 (node2) of work 3.0, 1 tasks, run times None, measured durations: True",
     ),
-    (OWN, {"run_times": None}, "node 2 (node2) was submitted with work 3.0, 1 tasks, run times None"),
+    (OWN, {"run_times": None}, "with node 2 (node2) of work 3.0, 1 tasks, run times None"),
     (
         OWN,
         {"run_times": np.full((3, 2), 2.0)},
-        "node 0 (node0) was submitted with work 1.0, 1 tasks, run times [2.0, 2.0]",
+        "with node 0 (node0) of work 1.0, 1 tasks, run times [2.0, 2.0]",
     ),
 ]
 

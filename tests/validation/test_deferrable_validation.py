@@ -260,9 +260,9 @@ def test_violations_name_job_slot_resource_and_values(tiny):
         return [str(violation) for violation in validate(result, tiny.jobs).violations]
 
     assert told(tiny.edited("slots", 0, used_cores=6.0)) == [
-        "used: slot 0: used_cores is 6.0, by the other tables 3.0",
-        "violation: slot 0: violation_cores is 0.0, 6.0 is used of 5.0",
-        "slot_rewards: slot 0: reward is 6.0, by the other tables -4.0",
+        "used: slot 0: used_cores: got 6.0, expected 3.0 by the other tables",
+        "violation: slot 0: violation_cores: got 0.0, expected the excess of 6.0 used over 5.0",
+        "slot_rewards: slot 0: reward: got 6.0, expected -4.0 by the other tables",
     ]
     assert told(tiny.edited("jobs", 2, latest_start=0)) == [
         "windows: job 3: submission 0.5, earliest start 1 and latest start 0 are not in ascending order",

@@ -173,8 +173,8 @@ def test_violations_name_job_slot_node_resource_and_values(tiny):
     report = validate(tiny.edited("allocations", 3, amount=4.5), tiny.arrivals)
     assert [str(violation) for violation in report.violations] == [
         "slot_amounts: slot 1: allocated_GPU: got 5.0, expected 7.5, the sum of the recorded allocations",
-        "requests: job 3 gets 4.5 of GPU from machine in slot 1 and requests 4.0",
-        "capacity: slot 1: machine gives 7.5 of GPU and has 5.0; to jobs 2, 3",
+        "requests: job 3 gets 4.5 of GPU from machine in slot 1, expected at most its request, 4.0",
+        "capacity: slot 1: machine gives 7.5 of GPU, expected at most 5.0; to jobs 2, 3",
         "gain: job 3, served from slot 1 on: gain: got 4.0, expected 9.0 for its amounts",
         "overhead: job 3, served from slot 1 on: overhead: got 1.0, expected 2.25 for its amounts",
     ]

@@ -294,14 +294,14 @@ _OF_PARTS = (
     Check(
         "nodes",
         partial(recorded.unconserved, table=NODES),
-        "job {job_id}: node {node} ({name}) was submitted with work {work}, {num_tasks} tasks, run times {run_times}, "
-        "measured durations: {measured}; expected the same in table nodes",
+        "job {job_id} was submitted with node {node} ({name}) of work {work}, {num_tasks} tasks, run times "
+        "{run_times}, measured durations: {measured}; expected the same in table nodes",
     ),
     Check(
         "edges",
         partial(recorded.unconserved, table=EDGES),
-        "job {job_id}: an edge from node {parent} to {child} of size {size} was submitted; expected the same in table "
-        "edges",
+        "job {job_id} was submitted with an edge from node {parent} to {child} of size {size}; expected the same in "
+        "table edges",
     ),
 )
 
