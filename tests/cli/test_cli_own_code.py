@@ -405,7 +405,7 @@ def test_workloads_that_differ_between_agents_are_told(desim: Desim, monkeypatch
             ["--set", "size=3"],
             "got an unexpected keyword argument 'size'; it takes (rng, num_jobs",
         ),
-        ("mine_problem:make", ["--set", "num_jobs=-3"], "num_jobs is -3"),
+        ("mine_problem:make", ["--set", "num_jobs=-3"], "num_jobs: got -3"),
         ("mine_problem:make", ["--agents", "heft"], "no batch agent 'heft'"),
         ("mine_problem:tickets", ["--agents", "fcfs"], "no installed package offers agents for problem 'tickets'"),
         ("mine_problem:unmeasured", [], "give WithoutMeasure an attribute kind = desim.Kind(...)"),

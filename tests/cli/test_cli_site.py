@@ -107,7 +107,7 @@ def test_what_a_site_does_is_swept_on_one_workload(desim: Desim, log: Path) -> N
     ("options", "message"),
     [
         (("--windows", "0:10"), "--windows is 0:10, want a file, or START:END:CORES"),
-        (("--windows", "9:3:4"), "--windows is 9:3:4, but windows: the end of a window is 3.0"),
+        (("--windows", "9:3:4"), "--windows is 9:3:4, but windows: the end of a window: got 3.0"),
         (("--windows", "0:9:64"), "windows take 64 cores, the cluster has 32"),
         (("--windows", "none.csv"), "none.csv: cannot be read"),
         (("--windows", "0:9:3:4"), "--windows is 0:9:3:4, want a file, or START:END:CORES"),
@@ -167,7 +167,7 @@ def test_files_that_make_no_sense_are_named_with_line_and_column(desim: Desim, t
         ("w.csv", "start,end,cores\n0,9,4\n5,x,4\n", "w.csv: line 3: end is 'x', want a number"),
         ("w.csv", "start,end,core\n0,9,4\n", "w.csv: line 2: unknown 'core' (did you mean 'cores'?)"),
         ("w.csv", "start,end,cores\n", "w.csv: holds no windows"),
-        ("w.yaml", "- {start: 0, end: 9, cores: 1.5}\n", "w.yaml: entry 1: the cores of a window is 1.5"),
+        ("w.yaml", "- {start: 0, end: 9, cores: 1.5}\n", "w.yaml: entry 1: the cores of a window: got 1.5"),
         ("w.yaml", "start: 0\n", "w.yaml: want a list of windows"),
         ("w.yaml", "- 7\n", "w.yaml: entry 1 is 7, want names and values"),
         ("w.yaml", "{\n", "w.yaml: is no YAML file"),
