@@ -164,10 +164,10 @@ def test_the_same_twice() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"time_limit": 0.0}, "time_limit is 0.0, want"),
-        ({"time_limit": np.nan}, "time_limit is nan"),
-        ({"resolution": -1.0}, "resolution is -1.0, want"),
-        ({"resolution": np.inf}, "resolution is inf, want"),
+        ({"time_limit": 0.0}, "time_limit: got 0.0, expected"),
+        ({"time_limit": np.nan}, "time_limit: got nan"),
+        ({"resolution": -1.0}, "resolution: got -1.0, expected"),
+        ({"resolution": np.inf}, "resolution: got inf, expected"),
     ],
 )
 def test_options_that_make_no_sense(options: dict[str, float], message: str) -> None:

@@ -99,5 +99,5 @@ def test_schedules_are_feasible(seed: int) -> None:
 
 
 def test_a_slack_below_one_is_refused() -> None:
-    with pytest.raises(InvalidConfiguration, match=r"slack is 0\.9, want .* at least 1"):
+    with pytest.raises(InvalidConfiguration, match=r"slack: got 0\.9, expected .* >= 1"):
         PatientScheduler(slack=0.9)

@@ -384,7 +384,7 @@ class TestRefusals:
             ({"time_limit": np.nan}, "time_limit: got nan"),
             ({"gap": -0.1}, "gap: got -0.1, expected a finite number >= 0"),
             ({"gap": np.nan}, "gap: got nan"),
-            ({"delay_weight": -1.0}, "delay_weight is -1.0"),
+            ({"delay_weight": -1.0}, "delay_weight: got -1.0"),
             ({"violation_weight": [1.0, 2.0]}, r"violation_weight is \[1.0, 2.0\]"),
         ],
     )

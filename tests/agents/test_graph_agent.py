@@ -265,7 +265,7 @@ def test_an_imitator_comes_to_agree_with_its_expert(config: GraphConfig, rounds:
     ("make", "what"),
     [
         (lambda: GraphConfig(kind="other"), "kind: got 'other', expected one of 'messages', 'local'"),
-        (lambda: GraphConfig(mode="other"), "mode is 'other'"),
+        (lambda: GraphConfig(mode="other"), "mode: got 'other'"),
         (lambda: GraphConfig(width=0), "width and hidden: got 0"),
         (lambda: GraphEpisodes((0, 3)), r"num_jobs: got \(0, 3\)"),
         (lambda: GraphEpisodes(ccr=()), "ccr: got no value"),

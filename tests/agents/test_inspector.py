@@ -192,8 +192,8 @@ class TestArguments:
     @pytest.mark.parametrize(
         ("rules", "message"),
         [
-            ({"max_rejections": 0}, "max_rejections is 0"),
-            ({"max_rejections": 1.5}, r"max_rejections is 1\.5"),
+            ({"max_rejections": 0}, "max_rejections: got 0"),
+            ({"max_rejections": 1.5}, r"max_rejections: got 1\.5"),
             ({"interval": 0.0}, r"interval: got 0\.0"),
             ({"interval": float("inf")}, "interval: got inf"),
             ({"base": "best"}, "unknown priority 'best'"),

@@ -145,11 +145,11 @@ def test_forks_know_what_has_been_used() -> None:
 @pytest.mark.parametrize(
     ("options", "what"),
     [
-        ({"age": -1.0}, "age is -1"),
-        ({"half_life": 0.0}, "half_life is 0"),
-        ({"max_age": float("nan")}, "max_age is nan"),
-        ({"shares": {3: 0.0}}, "the share of user 3 is 0"),
-        ({"partitions": {"fast": 2.0}}, "a factor of partitions is 2"),
+        ({"age": -1.0}, "age: got -1"),
+        ({"half_life": 0.0}, "half_life: got 0"),
+        ({"max_age": float("nan")}, "max_age: got nan"),
+        ({"shares": {3: 0.0}}, "the share of user 3: got 0"),
+        ({"partitions": {"fast": 2.0}}, "a factor of partitions: got 2"),
     ],
 )
 def test_arguments_out_of_range(options: dict[str, Any], what: str) -> None:

@@ -30,7 +30,7 @@ def test_names_are_read_and_written(rest: str, full: str) -> None:
         ("batch:waiting_time:300:4", "try for example"),
         ("batch:makespan", "objective"),
         ("batch:waiting_time:many", "budget: got 'many', expected moves such as 300 or seconds such as 0.1s"),
-        ("batch:waiting_time:0s", "seconds is 0.0"),
+        ("batch:waiting_time:0s", "seconds: got 0.0"),
         ("batch:waiting_time:-1", "budget: got '-1'"),
     ],
 )

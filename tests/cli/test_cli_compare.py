@@ -298,7 +298,7 @@ def test_the_others_go_on_when_an_agent_fails(
     assert "breaking_agents:Breaks failed and is left out (seed 0, 1): ZeroDivisionError" in outcome.err
     assert "in act" in outcome.err  # where it happened
     outcome = desim("compare", "batch", "--agents", "breaking_agents:Waits,fcfs", *SMALL, "--seeds", "1")
-    assert outcome.status == 0 and "breaking_agents:Waits, seed 0: stalled: work is left" in outcome.err
+    assert outcome.status == 0 and "breaking_agents:Waits, seed 0: stalled: work remains" in outcome.err
 
 
 @pytest.mark.parametrize("metric", ["wait_mean", "jobs_queued"])

@@ -34,12 +34,12 @@ def test_names_that_are_nearly_right_are_suggested(desim: Desim, line: str, mess
     ("line", "message"),
     [
         ("run batch --cores 0", "--cores: got 0, expected an integer >= 1"),
-        ("run batch --jobs 0", "--jobs is 0, want"),
+        ("run batch --jobs 0", "--jobs: got 0, expected"),
         ("run batch --load -1", "--load: got -1.0, expected a finite number > 0"),
         ("run batch --jobs 5 --until -1", "--until: got -1.0, expected a time > 0"),
-        ("run dag --executors -2", "--executors is -2, want"),
+        ("run dag --executors -2", "--executors: got -2, expected"),
         ("run multiserver --slots 0", "--slots is 0, want"),
-        ("compare batch --agents fcfs,sjf --cores 0", "--cores is 0, want"),
+        ("compare batch --agents fcfs,sjf --cores 0", "--cores: got 0, expected"),
     ],
 )
 def test_options_are_named_as_on_the_command_line(desim: Desim, line: str, message: str) -> None:

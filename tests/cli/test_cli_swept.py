@@ -66,4 +66,4 @@ def test_a_value_that_makes_no_sense_is_found_before_the_first_run(desim: Desim)
     outcome = desim("compare", "batch", *SMALL, "--load", "0.6,much")
     assert outcome.status == 2 and "--load" in outcome.err and outcome.out == ""
     outcome = desim("compare", "batch", *SMALL, "--load", "-1,0.6")
-    assert outcome.status == 2 and "--load is -1.0" in outcome.err
+    assert outcome.status == 2 and "--load: got -1.0" in outcome.err

@@ -141,7 +141,7 @@ def test_ctrl_c_loses_nothing(workers: str, desim: Desim, tmp_path: Path) -> Non
         (("train", "chess", "--out", "OUT"), "no training for 'chess'; there are batch"),
         ((*TINY, "--out", "OUT", "--total-steps", "-1"), "total_steps is -1"),
         ((*TINY, "--out", "OUT", "--num-workers", "9"), "num_workers: got 9, expected 1 to 4"),
-        ((*TINY, "--out", "OUT", "--warm-start", "-1"), "warm_start is -1"),
+        ((*TINY, "--out", "OUT", "--warm-start", "-1"), "warm_start: got -1"),
         ((*TINY, "--out", "OUT", "--load", "0"), "load: got 0.0"),
         ((*TINY, "--out", "OUT", "--head", "0", "--tail", "0"), "a window of 0 + 0 slots"),
         ((*TINY, "--out", "OUT", "--group-size", "2"), "group_size: got 2 with 4 environments"),

@@ -74,9 +74,9 @@ class TestPattern:
             ({"peak": math.nan}, "the peak of a pattern: got nan, expected a finite number$"),
             ({"peak": -math.inf}, "the peak of a pattern: got -inf"),
             ({"day_length": 0}, "the day_length of a pattern: got 0, expected a finite number > 0"),
-            ({"weekend_level": -0.1}, r"the weekend_level of a pattern is -0\.1"),
+            ({"weekend_level": -0.1}, r"the weekend_level of a pattern: got -0\.1"),
             ({"first_weekday": 7}, "the first_weekday of a pattern: got 7, expected an integer from 0 to 6"),
-            ({"first_weekday": 1.5}, r"the first_weekday of a pattern is 1\.5"),
+            ({"first_weekday": 1.5}, r"the first_weekday of a pattern: got 1\.5"),
         ],
     )
     def test_refusals(self, change, message):
@@ -191,7 +191,7 @@ class TestMeanReversion:
             ({"coefficient": math.nan}, "coefficient: got nan"),
             ({"deviation": -1.0}, r"deviation: got -1\.0"),
             ({"deviation": [1.0, 2.0]}, r"deviation: got \[1\.0, 2\.0\], expected one number or 1"),
-            ({"deviation": "wide"}, "deviation is 'wide'"),
+            ({"deviation": "wide"}, "deviation: got 'wide'"),
             ({"correlation": 1.5}, r"correlation: got 1\.5, expected a finite number from 0 to 1"),
             ({"floor": -1.0}, r"floor: got -1\.0"),
             (

@@ -25,19 +25,19 @@ NAN, INF = math.nan, math.inf
 
 
 SERIES: list[tuple[Any, str]] = [
-    ([], r"capacity: got shape \(0,\), want one row a slot, and at least one"),
+    ([], r"capacity: got shape \(0,\), expected one row per slot, and at least one"),
     ([[]], r"capacity: got shape \(1, 0\)"),
     (np.zeros((0, 2)), r"capacity: got shape \(0, 2\)"),
     (np.zeros((2, 2, 2)), r"capacity: got shape \(2, 2, 2\)"),
     (5, r"capacity: got shape \(\)"),
-    (None, "capacity is nan"),
+    (None, "capacity: got nan"),
     ([1, NAN], r"capacity\[1\]: got nan, expected a finite number >= 0"),
     ([1, 2, INF], r"capacity\[2\]: got inf"),
     ([[1, 2], [3, -0.5]], r"capacity\[1\]\[1\]: got -0\.5"),
     ([-1], r"capacity\[0\]: got -1\.0"),
-    (["much"], "capacity is "),
-    ([[1, 2], [3]], "capacity is "),
-    ({"cores": [1]}, "capacity is "),
+    (["much"], "capacity: got "),
+    ([[1, 2], [3]], "capacity: got "),
+    ({"cores": [1]}, "capacity: got "),
 ]
 AMOUNTS: list[tuple[Any, str]] = [
     (NAN, "new capacity of cores: got nan, expected a number >= 0"),

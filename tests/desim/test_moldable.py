@@ -286,9 +286,9 @@ class TestSpeedup:
         ("options", "what"),
         [
             ({"factors": ()}, "factors is empty"),
-            ({"factors": (1.0, 0.0)}, "factors is 0"),
-            ({"sigma": -1.0}, "sigma is -1"),
-            ({"parallelism": 0.5}, "parallelism is 0.5"),
+            ({"factors": (1.0, 0.0)}, "factors: got 0"),
+            ({"sigma": -1.0}, "sigma: got -1"),
+            ({"parallelism": 0.5}, "parallelism: got 0.5"),
         ],
     )
     def test_arguments_out_of_range(self, options: dict[str, Any], what: str) -> None:

@@ -59,7 +59,7 @@ def small(problem: str, *processes: Callable[[Any], Any], patience: int = 2_000)
 def test_endless_processes_alone_end_a_run_with_the_records_of_one_without_them(problem: str) -> None:
     """The warning names the process and what helps."""
     agent = create_agent(problem, system_of(problem).default_agent or "")
-    with pytest.warns(StalledWarning, match="all work is done, but the process tick goes on .* background = True"):
+    with pytest.warns(StalledWarning, match="all work is done, but the process tick runs .* background = True"):
         stalled = simulate(small(problem, tick), agent)
     complete = simulate(small(problem), agent)
     assert stalled.info["status"] == "stalled" and "tick" in stalled.info["stalled"]

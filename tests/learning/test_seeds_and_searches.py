@@ -80,7 +80,7 @@ class TestSeeds:
         assert longer.train_seeds(tmp_path, 1).results[0].history[-1]["steps"] == 60
         with pytest.raises(InvalidConfiguration, match="holds a checkpoint of another training"):
             replace(SMALL, reward="paper").train_seeds(tmp_path, 1)
-        with pytest.raises(InvalidConfiguration, match="seeds is 0"):
+        with pytest.raises(InvalidConfiguration, match="seeds: got 0"):
             SMALL.train_seeds(tmp_path, 0)
 
     def test_a_band_goes_as_far_as_all_curves(self) -> None:

@@ -317,8 +317,8 @@ def test_warm_up_leaves_out_a_fraction_of_the_jobs(table):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"unfinished": "drop"}, "unfinished is 'drop'"),
-        ({"bounded_slowdown_threshold": 0.0}, "bounded_slowdown_threshold is 0.0"),
+        ({"unfinished": "drop"}, "unfinished: got 'drop'"),
+        ({"bounded_slowdown_threshold": 0.0}, "bounded_slowdown_threshold: got 0.0"),
         ({"warm_up": -1.0}, "warm_up: got -1.0"),
         ({"cool_down": math.nan}, "cool_down: got nan"),
         ({"warm_up": 15.0, "cool_down": 6.0}, "would start at 15.0 s"),

@@ -460,9 +460,9 @@ def test_what_cannot_be_drawn_is_refused(fates):
         with pytest.raises(InvalidConfiguration, match="problem 'batch', expected 'deferrable'"):
             draw({"a": fates, "b": run_batch([], 4)})
     for number in (0, 2.5, "all"):
-        with pytest.raises(InvalidConfiguration, match="num_jobs is "):
+        with pytest.raises(InvalidConfiguration, match="num_jobs: got "):
             gantt(fates, num_jobs=number)
-    with pytest.raises(InvalidConfiguration, match="by is 'user'"):
+    with pytest.raises(InvalidConfiguration, match="by: got 'user'"):
         capacity_use(fates, by="user")
     cores = simple([], [1], num_slots=3)
     with pytest.raises(InvalidConfiguration, match=r"resource: got 'memory', but results\['b'\] has 'cores'"):

@@ -348,7 +348,7 @@ def test_what_cannot_be_drawn_is_refused():
             reward_ratio(results, of=of)
     with pytest.raises(InvalidConfiguration, match=r"resource: got 'fpga'.*'cpu', 'gpu'"):
         allocation_map(result, "fpga")
-    with pytest.raises(InvalidConfiguration, match="by is 'rack'"):
+    with pytest.raises(InvalidConfiguration, match="by: got 'rack'"):
         allocation_map(result, "cpu", by="rack")
     with pytest.raises(InvalidConfiguration, match="record_allocations was 0"):
         allocation_map({"a": run(3, record_allocations=0)}, "cpu")

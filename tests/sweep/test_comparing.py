@@ -248,7 +248,7 @@ def test_what_is_wrong_is_told() -> None:
         found = desim.compare(cluster, [Waits(), Fails(), "fcfs"], seeds=1, workers=1)
     texts = [str(warning.message) for warning in told]
     assert list(found.troubles) == texts and found.status == 1
-    assert "waits, seed 0: stalled: work is left" in texts[0]
+    assert "waits, seed 0: stalled: work remains" in texts[0]
     assert texts[1].startswith("fails failed and is left out (seed 0): ZeroDivisionError")
     with pytest.raises(DesimError, match="fails, seed 0: ZeroDivisionError"):
         desim.compare(cluster, [Fails()], seeds=1, workers=1)

@@ -180,10 +180,10 @@ def test_memory_does_not_grow_with_the_trace(tmp_path: Path) -> None:
     [
         ({"days": (3.0, 3.0)}, r"days: got \(3.0, 3.0\), expected a first day before the last"),
         ({"days": (-1.0, 3.0)}, r"days\[0\]: got -1.0"),
-        ({"slot_seconds": 0}, "slot_seconds is 0"),
+        ({"slot_seconds": 0}, "slot_seconds: got 0"),
         ({"priority": True}, "priority: got True"),
-        ({"memory_per_machine": float("nan")}, "memory_per_machine is nan"),
-        ({"alive_before": "keep"}, "alive_before is 'keep'"),
+        ({"memory_per_machine": float("nan")}, "memory_per_machine: got nan"),
+        ({"alive_before": "keep"}, "alive_before: got 'keep'"),
     ],
 )
 def test_wrong_options_are_refused_before_anything_is_read(options: Any, message: str) -> None:

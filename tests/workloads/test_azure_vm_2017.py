@@ -213,8 +213,8 @@ def test_missing_files_and_wrong_options(files: Write, tmp_path: Path) -> None:
     with pytest.raises(WorkloadError, match=r"interval_map.txt: cannot be read"):
         vm_2017.read_vms(tmp_path / "none")
     for options, message in (
-        ({"within": "mean"}, "within is 'mean'"),
-        ({"slot_seconds": -1}, "slot_seconds is -1"),
+        ({"within": "mean"}, "within: got 'mean'"),
+        ({"slot_seconds": -1}, "slot_seconds: got -1"),
         ({"seed": -1}, "seed: got -1"),
     ):
         with pytest.raises(InvalidConfiguration, match=message):

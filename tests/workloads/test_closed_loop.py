@@ -114,7 +114,7 @@ def test_dealt_jobs_and_what_is_refused() -> None:
         closed_loop([jobs[0], jobs[0]])
     with pytest.raises(InvalidConfiguration, match="waiting_time: got 1 values, expected 60, one per job"):
         closed_loop(jobs, [1.0])
-    with pytest.raises(InvalidConfiguration, match="session_gap is -1"):
+    with pytest.raises(InvalidConfiguration, match="session_gap: got -1"):
         closed_loop(jobs, session_gap=-1)
-    with pytest.raises(InvalidConfiguration, match="num_users is 0"):
+    with pytest.raises(InvalidConfiguration, match="num_users: got 0"):
         deal(jobs, 0, np.random.default_rng(5))

@@ -130,7 +130,7 @@ def test_dag_jobs_have_the_load_that_is_asked_for() -> None:
             assert found <= set(sizes)
             assert len(found) > 0.9 * len(sizes)
             assert max(job.num_edges for job in jobs) <= most_edges  # what networks have room for
-    with pytest.raises(InvalidConfiguration, match="graphs is 'other'"):
+    with pytest.raises(InvalidConfiguration, match="graphs: got 'other'"):
         dag.draw(rng(), graphs="other")
 
 

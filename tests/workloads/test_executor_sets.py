@@ -104,7 +104,7 @@ def test_racks(num_racks: int, per_rack: int) -> None:
         (lambda: executors.heterogeneous(2, speeds=["x"]), r"speeds: got \['x'\], expected numbers"),  # type: ignore[list-item]
         (
             lambda: executors.heterogeneous(2, transfer_speed=0.0),
-            "transfer_speed of executor0 to executor1 is 0.0",
+            "transfer_speed of executor0 to executor1: got 0.0",
         ),
         (lambda: executors.heterogeneous(2, latency=(-1.0, 2.0)), "latency: got -1.0, expected a finite number"),
         (lambda: executors.heterogeneous(2, latency=(1.0, 2.0, 3.0)), "latency: got"),  # type: ignore[arg-type]
@@ -113,7 +113,7 @@ def test_racks(num_racks: int, per_rack: int) -> None:
         (lambda: executors.racks(2, 0), "per_rack: got 0, expected"),
         (
             lambda: executors.racks(2, 2, between=0.0),
-            r"transfer_speed of rack0.executor0 to rack1.executor0 is 0.0",
+            r"transfer_speed of rack0.executor0 to rack1.executor0: got 0.0",
         ),
     ],
 )
