@@ -87,7 +87,7 @@ class BackfilledPriority:
         """
         self._reserving.position = blocked
         answer = self._easy.act(observation) or []
-        return [job_id for job_id in answer if isinstance(job_id, int)] or None  # no WaitFor
+        return [job_id for job_id in answer if isinstance(job_id, int)] or None  # no WaitFor: inspections go on
 
 
 class _Reserving(Priority):
