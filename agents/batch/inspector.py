@@ -160,7 +160,7 @@ class InspectorConfig(AgentConfig[Policy]):
     Parameters
     ----------
     base : str
-        Name of the priority that chooses jobs; see `desim list`.
+        Name of the priority that chooses jobs; see desim list.
     hidden : tuple of int
         Numbers of units of the hidden layers, in the actor and in the critic.
     max_rejections : int
@@ -289,7 +289,7 @@ class SchedInspectorConfig(AgentConfig[MLPPolicy]):
     Parameters
     ----------
     base : str
-        Name of the priority that chooses jobs; see `desim list`.
+        Name of the priority that chooses jobs; see desim list.
     hidden : tuple of int
         Numbers of units of the hidden layers, in the actor and in the critic.
     max_rejections : int
