@@ -172,7 +172,7 @@ class Lookahead(Named, ABC):
         return chosen
 
     def propose(self, observation: Any) -> Any:
-        """Return the base agent's action, without its answers to questions that have only one possible answer.
+        """Return the base agent's action, without its conditions for the next decision.
 
         Parameters
         ----------

@@ -87,7 +87,7 @@ class BackfilledPriority:
         """
         self._reserving.position = blocked
         answer = self._easy.act(observation) or []
-        return [job_id for job_id in answer if isinstance(job_id, int)] or None  # no WaitFor
+        return [job_id for job_id in answer if isinstance(job_id, int)] or None  # no WaitFor: inspections go on
 
 
 class _Reserving(Priority):
@@ -160,7 +160,7 @@ class InspectorConfig(AgentConfig[Policy]):
     Parameters
     ----------
     base : str
-        Name of the priority that chooses jobs; see `desim list`.
+        Name of the priority that chooses jobs; see desim list.
     hidden : tuple of int
         Numbers of units of the hidden layers, in the actor and in the critic.
     max_rejections : int
@@ -289,7 +289,7 @@ class SchedInspectorConfig(AgentConfig[MLPPolicy]):
     Parameters
     ----------
     base : str
-        Name of the priority that chooses jobs; see `desim list`.
+        Name of the priority that chooses jobs; see desim list.
     hidden : tuple of int
         Numbers of units of the hidden layers, in the actor and in the critic.
     max_rejections : int

@@ -31,7 +31,7 @@ def _window_rule(rest: str) -> Agent:
     rule, head, tail, horizon = found.groups()
     if horizon is not None and rule != "reserving":
         raise InvalidConfiguration(f"unknown batch agent 'window-{rest}': only rule 'reserving' has a horizon")
-    return WindowRule(rule, int(head), int(tail), horizon=float(horizon or HORIZON))  # type: ignore[arg-type]  # it checks
+    return WindowRule(rule, int(head), int(tail), horizon=float(horizon or HORIZON))  # type: ignore[arg-type]  # WindowRule checks it
 
 
 def _stem_and_window(source: str) -> tuple[str, str]:

@@ -52,7 +52,7 @@ class RolloutAgent(Lookahead):
         self.horizon = horizon
 
     def propose(self, observation: BatchObservation) -> Any:
-        """Return the base agent's action without conditions to wait for, since this agent has more choices.
+        """Return the base agent's action without its conditions to wait for, since this agent has more choices.
 
         Parameters
         ----------

@@ -74,7 +74,7 @@ class GraphNetwork:
 
     @staticmethod
     def can_copy(policy: Policy) -> bool:
-        """Return whether a network is a :class:`GraphPolicy` that computes as the base class does."""
+        """Return whether a network is a plain ``GraphPolicy``, without its own computation."""
         if not isinstance(policy, GraphPolicy):
             return False
         embedding = policy.embedding

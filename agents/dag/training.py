@@ -220,10 +220,10 @@ class GraphTraining(TrainingSettings[Policy]):
     warm_start : int
         Number of rounds of imitating the expert before learning starts. With total_steps 0, only the warm start runs.
     expert : str
-        Name of the agent to imitate in the warm start: "patient", a rule that also waits in mode idle; or any DAG
-        agent, such as "search:dag:completion_time:100", which sees the full state. Imitating an agent teaches only the
-        choice of the next node, not of its executor, and uses whole episodes and all past rounds. Agents that wait are
-        imitated in mode idle.
+        Name of the agent to imitate in the warm start: "patient", a rule that waits for faster executors in mode idle;
+        or any DAG agent, such as "search:dag:completion_time:100", which sees the full state. Imitating an agent
+        teaches only the choice of the next node, not of its executor, and uses whole episodes and all past rounds.
+        Agents that wait require mode idle.
     """
 
     trained: ClassVar[str] = "dag"

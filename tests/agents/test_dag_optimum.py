@@ -190,17 +190,17 @@ def test_executors_that_are_out_of_the_question() -> None:
 
 
 def test_a_resolution_that_is_too_fine() -> None:
-    with pytest.raises(InvalidConfiguration, match=r"resolution: got 1e-15 s, expected more, because a schedule may take 2\.0 s"):
+    with pytest.raises(InvalidConfiguration, match=r"resolution: got 1e-15 s, .* a schedule may take 2\.0 s"):
         optimal_schedule([Job(1, [2.0])], Executors([1.0]), resolution=1e-15)
 
 
 def test_what_cannot_be_solved() -> None:
-    with pytest.raises(InvalidConfiguration, match="there are no jobs"):
+    with pytest.raises(InvalidConfiguration, match="jobs: got an empty sequence"):
         optimal_schedule([], Executors([1.0]))
     job = Job(1, np.ones(500), [(node, node + 1, 1.0) for node in range(499)])
-    with pytest.raises(InvalidConfiguration, match="500 nodes and 499 edges on 50 executors are too many"):
+    with pytest.raises(InvalidConfiguration, match="optimum: got 500 nodes and 499 edges on 50 executors, too many"):
         optimal_schedule([job], Executors(np.ones(50), 1.0))
-    with pytest.raises(InvalidConfiguration, match=r"optimum: got a cluster without planning ahead, expected one with; try "):
+    with pytest.raises(InvalidConfiguration, match=r"optimum: got a cluster without planning ahead"):
         simulate(DagCluster([job], Executors([1.0])), Optimum())
 
 
@@ -216,6 +216,6 @@ def test_shared_links_are_refused() -> None:
     cluster = DagCluster([job], Executors([1.0, 1.0], 4.0), plan_ahead=True, transfers="when_assigned", links=links)
     for name in ("optimum", "portfolio:heft+optimum"):
         with pytest.raises(
-            InvalidConfiguration, match=r"optimum: got a cluster with shared links, .*expected links=None; try portfolio"
+            InvalidConfiguration, match=r"optimum: got .* shared links, .* expected links=None; try portfolio"
         ):
             simulate(cluster, create(name))
