@@ -257,7 +257,7 @@ def test_tables_of_another_kind(put: Put) -> None:
         InvalidConfiguration, match=r"expected table to be one of batch_task, pai_task_table, openb_pod_list$"
     ):
         alibaba.requests(path, "pai_job_table")
-    with pytest.raises(InvalidConfiguration, match="the file name does not say which table it holds"):
+    with pytest.raises(InvalidConfiguration, match="the file name does not begin with that of a table"):
         alibaba.requests("tasks.csv")
 
 

@@ -329,7 +329,7 @@ def test_cases_differ_in_their_probabilities_only() -> None:
         ("arrival_phase", float("-inf"), "arrival_phase: got -inf, expected a finite number"),
         ("batch_mean", 0.5, "batch_mean: got 0.5, expected a finite number >= 1"),
         ("batch_alike", ("size",), r"batch_alike: got \('size',\), expected a tuple of some of"),
-        ("cores", (), r"cores: got \(\), expected "),
+        ("cores", (), r"cores: got \(\), expected a nonempty tuple of numbers"),
         ("cores", (1, 2, 4, 0), r"cores\[3\]: got 0, expected a finite number > 0"),
         ("core_probabilities", (0.5, 0.5, 0.5, -0.5), r"core_probabilities\[3\]: got -0.5"),
         (
@@ -339,7 +339,7 @@ def test_cases_differ_in_their_probabilities_only() -> None:
         ),
         ("durations", (0, 2, 3, 4, 5, 6), r"durations\[0\]: got 0, expected an integer >= 1"),
         ("notice", Constant(10**9), "arrival_rate: got .* slots .*; expected at most 1e"),
-        ("notice", lambda uniforms, durations: -uniforms, "notice: got -0.9*, expected "),
+        ("notice", lambda uniforms, durations: -uniforms, "notice: got -0.9*, expected integer numbers"),
         ("slack", 1.5, "slack: got 1.5"),
         ("capacity_correlation", 1.0, "capacity_correlation: got 1.0, expected a finite number >= 0 and < 1"),
         ("capacity_floor", -1, "capacity_floor is -1"),

@@ -100,7 +100,10 @@ def test_racks(num_racks: int, per_rack: int) -> None:
     [
         (lambda: executors.heterogeneous(0), "num_executors: got 0, expected an integer >= 1"),
         (lambda: executors.heterogeneous(2, speeds=[]), r"speeds: got \[\], expected at least one"),
-        (lambda: executors.heterogeneous(2, speeds=[1.0, 0.0]), r"speeds: got \[1.0, 0.0\], expected"),
+        (
+            lambda: executors.heterogeneous(2, speeds=[1.0, 0.0]),
+            r"speeds: got \[1.0, 0.0\], expected at least one finite",
+        ),
         (lambda: executors.heterogeneous(2, speeds=["x"]), r"speeds: got \['x'\], expected numbers"),  # type: ignore[list-item]
         (
             lambda: executors.heterogeneous(2, transfer_speed=0.0),
@@ -108,7 +111,7 @@ def test_racks(num_racks: int, per_rack: int) -> None:
         ),
         (lambda: executors.heterogeneous(2, latency=(-1.0, 2.0)), "latency: got -1.0, expected a finite number"),
         (lambda: executors.heterogeneous(2, latency=(1.0, 2.0, 3.0)), "latency: got"),  # type: ignore[arg-type]
-        (lambda: executors.heterogeneous(2, seed=-1), "seed: got -1, expected"),
+        (lambda: executors.heterogeneous(2, seed=-1), "seed: got -1, expected an integer >= 0"),
         (lambda: executors.homogeneous(2, speed=-1.0), "speed of executor0: got -1.0, expected"),
         (lambda: executors.racks(2, 0), "per_rack: got 0, expected"),
         (

@@ -65,7 +65,7 @@ def test_every_format_says_the_same(put: Put) -> None:
         ("a.yaml", "- {cores: 4, gpu_modell: V100}", "node 1: unknown resource 'gpu_modell', did you mean gpu_model?"),
         ("a.yaml", "- {cores: 4, tokens: 3}", "written as resources: {tokens: AMOUNT}"),
         ("a.yaml", "- {cores: 4}\n- {memory: 3}", "node 2: cores: got nothing"),
-        ("a.yaml", "- {cores: 4, memory: -3}", "node 1: memory: got -3, expected "),
+        ("a.yaml", "- {cores: 4, memory: -3}", "node 1: memory: got -3, expected bytes >= 0"),
         ("a.yaml", "- {cores: 2.5}", "node 1: cores: got 2.5, expected an integer"),
         ("a.yaml", "- {cores: 0}", "node 1: node 'n0': cores: got 0, expected an integer >= 1"),
         ("a.yaml", "- {cores: 4, features: fast}", "node 1: expected a list as features"),
@@ -129,7 +129,7 @@ def test_dropped_rows_and_order_keep_requests_with_their_jobs() -> None:
     [
         ("0.25", "1.5", "line 4: gpus: got 1.5, expected an integer or less than 1"),
         ("0.25", "x", "line 4: gpus: got 'x', expected a number"),
-        ("100G", "-5", "line 3: memory: got '-5', expected "),
+        ("100G", "-5", "line 3: memory: got '-5', expected bytes >= 0"),
         ("100,2", "100,2.5", "line 2: tasks: got '2.5', expected an integer >= 0"),
         ("100,2", "100,0", "line 2: tasks: got 0, expected an integer >= 1"),
         (",big", ",huge", "line 3: job 2: partition: got 'huge', expected one of: big, gpu"),

@@ -222,7 +222,7 @@ def test_chain() -> None:
             lambda: generate(5, heterogeneity=2.5, num_executors=2),
             "heterogeneity: got 2.5, expected a finite number from 0 to 2",
         ),
-        (lambda: generate(5, seed="x"), "seed: got 'x', expected"),  # type: ignore[arg-type]
+        (lambda: generate(5, seed="x"), "seed: got 'x', expected an integer"),  # type: ignore[arg-type]
         (lambda: random_dags.gaussian_elimination(1), "order: got 1, expected an integer >= 2"),
         (lambda: random_dags.fft(6), "points: got 6, expected a power of two"),
         (lambda: random_dags.chain(2, work=-1.0), "work: got -1.0, expected"),

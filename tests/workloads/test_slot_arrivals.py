@@ -65,7 +65,7 @@ def test_periodic_arrivals_follow_their_wave() -> None:
         ),
         (
             lambda: bernoulli_arrivals(3, 2, [0.5] * 3),
-            "probability: got shape (3,), expected ",
+            "probability: got shape (3,), expected one number, or one for each of the 2 ports",
         ),
         (lambda: poisson_arrivals(3, 2, -1.0), "mean of port 0: got -1.0, expected a finite number from 0 to 1e+15"),
         (lambda: periodic_arrivals(3, 2, 5, peak=-1), "peak of port 0: got -1.0, expected a finite number >= 0"),

@@ -300,8 +300,8 @@ def test_shift(log: Callable[..., Path]) -> None:
     ("options", "message"),
     [
         ({"zero_run_time": "no"}, r"zero_run_time: got 'no', expected one of 'keep', 'drop'"),
-        ({"max_cores": 0}, "max_cores: got 0, expected "),
-        ({"users": 3}, "users: got 3, expected "),
+        ({"max_cores": 0}, "max_cores: got 0, expected an integer >= 1"),
+        ({"users": 3}, "users: got 3, expected a collection of integers"),
         ({"window": (5, 5)}, r"window: got \(5, 5\), expected a start before its end"),
     ],
 )
