@@ -123,6 +123,14 @@ def test_page_prints_what_it_says(path: Path, workplace: Path) -> None:
         )
 
 
+def test_the_guide_names_every_command() -> None:
+    from desim.cli.app import COMMANDS
+
+    page = (ROOT / "docs" / "guides" / "command_line.rst").read_text(encoding="utf-8")
+    table = page[page.index(".. list-table::") : page.index("Run a simulation")]
+    assert sorted(re.findall(r"``desim (\w+)``", table)) == sorted(COMMANDS)
+
+
 def test_every_python_block_of_the_documentation_is_tested() -> None:
     untested = [path.name for path in PAGES if UNTESTED.search(path.read_text(encoding="utf-8"))]
     assert untested == []
