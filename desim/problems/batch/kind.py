@@ -9,7 +9,7 @@ __all__ = ["KIND"]
 
 KIND = Kind(
     name="batch",
-    description="A queue of rigid parallel jobs in front of identical cores.",
+    description="A queue of parallel jobs for cores, or for nodes with memory and GPUs.",
     tables=TABLES,
     info=INFO,
     metrics_from="desim.problems.batch.metrics:METRICS",
