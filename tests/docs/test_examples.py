@@ -37,6 +37,10 @@ UNTESTED = re.compile(
 )
 
 
+#: What a sweep says of its progress, on standard error and on a busy machine only.
+PROGRESS = re.compile(r"^[^\n]*: \d+ of \d+ runs, about [^\n]* left\n", re.M)
+
+
 class Block(NamedTuple):
     """A piece of code, what it prints if the page says so, and when to leave it out."""
 
@@ -89,7 +93,7 @@ def run(path: Path) -> Iterator[tuple[Block, str]]:
 
                 arguments = shlex.split(block.code)[1:]
                 main([*arguments, "--workers", "1"] if arguments[0] in ("compare", "demo", "fidelity") else arguments)
-        yield block, printed.getvalue()
+        yield block, PROGRESS.sub("", printed.getvalue())
 
 
 @pytest.fixture
