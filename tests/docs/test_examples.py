@@ -37,6 +37,10 @@ UNTESTED = re.compile(
 )
 
 
+#: What a sweep says of its progress, on standard error and on a busy machine only.
+PROGRESS = re.compile(r"^[^\n]*: \d+ of \d+ runs, about [^\n]* left\n", re.M)
+
+
 class Block(NamedTuple):
     """A piece of code, what it prints if the page says so, and when to leave it out."""
 
@@ -89,7 +93,7 @@ def run(path: Path) -> Iterator[tuple[Block, str]]:
 
                 arguments = shlex.split(block.code)[1:]
                 main([*arguments, "--workers", "1"] if arguments[0] in ("compare", "demo", "fidelity") else arguments)
-        yield block, printed.getvalue()
+        yield block, PROGRESS.sub("", printed.getvalue())
 
 
 @pytest.fixture
@@ -121,6 +125,14 @@ def test_page_prints_what_it_says(path: Path, workplace: Path) -> None:
         assert checker.check_output(wanted, printed, OPTIONS), (
             f"{path.name}, line {block.line}:\n{checker.output_difference(example, printed, OPTIONS)}"
         )
+
+
+def test_the_guide_names_every_command() -> None:
+    from desim.cli.app import COMMANDS
+
+    page = (ROOT / "docs" / "guides" / "command_line.rst").read_text(encoding="utf-8")
+    table = page[page.index(".. list-table::") : page.index("Run a simulation")]
+    assert sorted(re.findall(r"``desim (\w+)``", table)) == sorted(COMMANDS)
 
 
 def test_every_python_block_of_the_documentation_is_tested() -> None:

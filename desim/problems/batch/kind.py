@@ -9,7 +9,7 @@ __all__ = ["KIND"]
 
 KIND = Kind(
     name="batch",
-    description="Queue of rigid parallel jobs on a cluster of identical cores, or of nodes with resources.",
+    description="A queue of parallel jobs for cores, or for nodes with memory and GPUs.",
     tables=TABLES,
     info=INFO,
     metrics_from="desim.problems.batch.metrics:METRICS",

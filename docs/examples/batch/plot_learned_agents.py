@@ -1,6 +1,6 @@
 """
-What a learned agent sees and does
-==================================
+Learned agents: features and decisions
+======================================
 
 Agents that see 20 jobs of the queue, the oldest 20 or the oldest 19 and the newest one, on a workload that none of them
 was trained on. Beside them stands a rule that sees the same 19 + 1 jobs, so that what was learned can be told from what

@@ -1,6 +1,6 @@
 """
-A maintenance, with and without notice
-======================================
+Maintenance with and without notice
+===================================
 
 All cores are switched off for eight hours. An agent that does not know of it starts jobs that are then cut; one that
 does starts only what ends in time. It runs in a second.

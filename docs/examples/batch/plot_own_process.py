@@ -1,6 +1,6 @@
 """
-Racks that fail
-===============
+A process of failing racks
+==========================
 
 A process of one's own: racks of a cluster lose power at random and come back four hours later. What a Gantt chart and
 the utilization tell about it. It runs in a second.

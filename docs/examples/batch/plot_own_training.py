@@ -1,6 +1,6 @@
 """
-A training in seconds
-=====================
+Train a small policy in seconds
+===============================
 
 A priority with three weights is learned on generated workloads: its learning curve, and which jobs it prefers in the
 end. :doc:`/tutorial` explains the program step by step and compares the agent. It runs in ten seconds.

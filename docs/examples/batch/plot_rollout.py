@@ -1,6 +1,6 @@
 """
-Looking ahead before each answer
-================================
+Rollout agents
+==============
 
 A rollout agent tries a few answers in copies of the system, lets a simpler agent do the rest in them, and gives the
 answer that went best. The copies know no more than the agent does: requested times, and no job that has yet to arrive.

@@ -1,6 +1,6 @@
 """
-Why agents should meet the same seeds
-=====================================
+Common random numbers
+=====================
 
 The difference between two policies, with its confidence interval: once from workloads that both have met, and once
 from workloads of their own. It runs in a few seconds.

@@ -1,6 +1,6 @@
 """
-How near simulated waits come to a log
-======================================
+Simulated and recorded waits
+============================
 
 A log says how long jobs waited. Is the policy told from it, and what if the model of the machine is wrong? Here the
 "real" machine is a simulation, so that the answer is known. It runs in a few seconds.

@@ -1,6 +1,6 @@
 """
-When copying a node pays
-========================
+When duplication pays
+=====================
 
 DEFT runs a parent again where its data are needed, if that is faster than sending them. How much that saves depends
 on how long sending takes. It runs in a few seconds.

@@ -1,6 +1,6 @@
 """
-A graph network, heuristics, and room
-=====================================
+A graph network and heuristics
+==============================
 
 What a graph network makes of jobs that keep coming while data take long to move, beside the rules that it is compared
 with. The agents are trained; it runs in a few seconds.

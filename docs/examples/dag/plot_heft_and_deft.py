@@ -1,6 +1,6 @@
 """
-HEFT and duplication
-====================
+HEFT and DEFT
+=============
 
 Jobs that are graphs: their nodes run on executors of different speeds, and data move between them. What the pictures of
 :mod:`desim.plotting` tell about HEFT (Topcuoglu, Hariri and Wu, IEEE TPDS 13(3), 2002) and about DEFT, which

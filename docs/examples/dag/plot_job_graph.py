@@ -1,6 +1,6 @@
 """
-What jobs look like
-===================
+Job graphs
+==========
 
 Jobs are graphs of nodes with work, and edges with data. Three generated ones, drawn with their critical paths. It
 runs in a second.

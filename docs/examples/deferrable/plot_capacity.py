@@ -1,6 +1,6 @@
 """
-What others leave
-=================
+Capacity left by on-demand jobs
+===============================
 
 The capacity for deferrable jobs is what on-demand machines leave of a platform. Here these come and go as a process,
 and four days of two rules are drawn. It runs in a few seconds.

@@ -1,6 +1,6 @@
 """
-After OSDEC: a network that says which jobs come first
-======================================================
+A network that scores deferrable jobs
+=====================================
 
 Agents that desim made after those of the OSDEC paper (Dong et al., "An Advanced Reinforcement Learning Framework for
 Online Scheduling of Deferrable Workloads in Cloud Computing") beside rules, a planner and the optimum in hindsight; how

@@ -1,6 +1,6 @@
 """
-Windows and fluctuating capacity
-================================
+Start windows and fluctuating capacity
+======================================
 
 Virtual machines that can wait a little, on what on-demand customers leave of a platform: the problem of the OSDEC paper
 (Dong et al., "An Advanced Reinforcement Learning Framework for Online Scheduling of Deferrable Workloads in Cloud

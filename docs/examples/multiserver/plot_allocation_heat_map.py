@@ -1,6 +1,6 @@
 """
-Who gets what, and when
-=======================
+Allocations over time
+=====================
 
 Heat maps of a resource over the slots: how full each machine is, and what each type of job gets. It runs in a second.
 """
