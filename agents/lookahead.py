@@ -19,10 +19,10 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from desim.checks import one_of
+from desim.checks import check_choice
 from desim.core import Agent, Simulation
 from desim.exceptions import InfeasibleAction, InvalidConfiguration
-from desim.reprs import Named
+from desim.reprs import NamedRepr
 
 __all__ = ["Lookahead", "Score", "Tally"]
 
@@ -72,7 +72,7 @@ class Tally(Protocol):
         """Return the score, now that the fork has ended or is over."""
 
 
-class Lookahead(Named, ABC):
+class Lookahead(NamedRepr, ABC):
     """Base class of the rollout agents; a problem has its own candidates and objectives.
 
     Parameters
@@ -104,7 +104,7 @@ class Lookahead(Named, ABC):
 
     def __init__(self, base: Agent, objective: str, objectives: Sequence[str]) -> None:
         self.base = base
-        self.objective = one_of("objective", objective, objectives)
+        self.objective = check_choice("objective", objective, objectives)
         kind = "rollout" if objective == objectives[0] else f"rollout-{objective}"
         self.name = f"{kind}:{getattr(base, 'name', type(base).__name__)}"
         if hasattr(base, "attach"):
@@ -189,7 +189,7 @@ class Lookahead(Named, ABC):
     def _try(self, observation: Any, action: Any, best: Score | None) -> Score | None:
         """Return what the base agent's action (without a best score) or another one leads to; None if to an error."""
         if self._fork is None or self._blank is None:
-            raise InvalidConfiguration(f"{self.name} was not given forks: use desim.simulate, or desim.core.introduce")
+            raise InvalidConfiguration(f"{self.name} was not given forks: use desim.simulate, or desim.core.prepare_agent")
         self.num_forks += 1
         simulation = self._fork()
         decision = simulation.advance()

@@ -53,8 +53,8 @@ __all__ = [
     "SimulationInterrupted",
     "at",
     "deferred_interrupts",
-    "end_of",
-    "introduce",
+    "run_to_end",
+    "prepare_agent",
     "reschedule",
     "schedule_at",
     "simulate",
@@ -144,7 +144,7 @@ def schedule_at(event: simpy.Event, time: float, phase: EventPriority = Phase.CO
 
 
 def reschedule(env: simpy.Environment, time_of: Callable[[simpy.Event, float], float | None]) -> None:
-    """Change when what is scheduled happens, or whether it does: for :meth:`Problem.forget_future`.
+    """Change when what is scheduled happens, or whether it does: for :meth:`Problem.drop_future`.
 
     Parameters
     ----------
@@ -265,7 +265,7 @@ class Agent(Protocol):
 
     * ``attach(fork)``, for agents that look ahead. While a decision is due, ``fork()`` returns a simulation in the
       state that is observed, with that decision due, for the agent to drive as it likes: it goes on as far as the agent
-      can know, without what is yet to arrive or to fail, see :meth:`Problem.forget_future`. It takes a workload that
+      can know, without what is yet to arrive or to fail, see :meth:`Problem.drop_future`. It takes a workload that
       can be read again and a problem that has this method. The agent never gets hold of the simulation itself.
     * ``reset(info, rng)``, for agents that keep state or draw random numbers: the problem's ``describe()`` and the
       agent's own random stream, see ``desim.agents.base``.
@@ -503,7 +503,7 @@ class Simulation(Summarized):
             outage or a further job. Whether the past is the same shows in when decisions are due.
         foresight : bool
             Whether the copy has the future of this simulation. Without, it goes on as its agent
-            would expect now, see :meth:`Problem.forget_future`, and has no ``until``.
+            would expect now, see :meth:`Problem.drop_future`, and has no ``until``.
 
         Returns
         -------
@@ -613,14 +613,14 @@ def simulate(
     [0.0, 9.0]
     """
     # By name, since it knows problems, which know the kernel.
-    decider: Agent = resolve_name("desim.meeting:agent_for")(problem, agent)
+    decider: Agent = resolve_name("desim.agent_resolution:resolve_agent")(problem, agent)
     attaches = hasattr(decider, "attach")
     if attaches:
         problem.check_replayable()
     simulation = Simulation(problem, seed=seed, until=until, out=out, log_actions=attaches)
     name = getattr(decider, "name", type(decider).__name__)
     try:
-        introduce(decider, simulation)
+        prepare_agent(decider, simulation)
         act = decider.act
         with deferred_interrupts() as interrupted:
             decision = simulation.advance()
@@ -646,7 +646,7 @@ def simulate(
     return result
 
 
-def end_of(problem: Problem, agent: Agent) -> Simulation:
+def run_to_end(problem: Problem, agent: Agent) -> Simulation:
     """Run a problem with an agent to its end, and leave its records open.
 
     To close them takes longer than a simulation of a few jobs. Whoever runs many of these listens to what happens
@@ -668,13 +668,13 @@ def end_of(problem: Problem, agent: Agent) -> Simulation:
     if attaches:
         problem.check_replayable()
     simulation = Simulation(problem, log_actions=attaches)
-    introduce(agent, simulation)
+    prepare_agent(agent, simulation)
     while (decision := simulation.advance()) is not None:
         decision.answer(agent.act(decision.observation))
     return simulation
 
 
-def introduce(agent: Agent, simulation: Simulation) -> None:
+def prepare_agent(agent: Agent, simulation: Simulation) -> None:
     """Give an agent what it asks for before its first decision: forks, and what is known of the system.
 
     Parameters

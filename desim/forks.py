@@ -224,7 +224,7 @@ def _replay(original: Simulation, other: Simulation) -> None:
 def _forget_future(simulation: Simulation) -> None:
     """Let a copy go on as far as its agent can know at the decision that is due."""
     assert simulation.actions is not None
-    simulation.problem.forget_future()
+    simulation.problem.drop_future()
     simulation.until = math.inf
     simulation._forgotten = (*simulation._forgotten, len(simulation.actions))
 

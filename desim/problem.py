@@ -1,6 +1,6 @@
 """What a system must offer to be simulated, and what desim has to know of it.
 
-`Problem` is the base class of all systems. `Kind` is the one descriptor of a kind of problem: its tables, metrics,
+`Problem` is the base class of all systems. `ProblemDescriptor` is the one descriptor of a kind of problem: its tables, metrics,
 rules, figures, environment, the options of the command line, and where its agents and workloads come from. Kinds are
 found by
 the entry point group ``desim.problems``; a problem of a user's own names its kind as a class attribute and has the same
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from desim.plotting.runs import Run
     from desim.plotting.views import View
     from desim.result import Result
-    from desim.scenario import System
+    from desim.scenario import ProblemSpec
     from desim.tables import Column, Table
     from desim.validation import Rule
 
@@ -40,12 +40,12 @@ __all__ = [
     "Better",
     "Extension",
     "Figure",
-    "Kind",
+    "ProblemDescriptor",
     "Metric",
     "Metrics",
     "Problem",
     "Process",
-    "ReportWords",
+    "ReportText",
     "kind_of",
     "kinds",
     "reference",
@@ -164,7 +164,7 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class ReportWords:
+class ReportText:
     """What a report says of the runs of a problem.
 
     Attributes
@@ -218,7 +218,7 @@ class Extension:
 
 
 @dataclass(frozen=True)
-class Kind(Extension):
+class ProblemDescriptor(Extension):
     """What desim knows of a kind of problem.
 
     Whatever takes long to import may be given as text, ``module:name``, and is then imported when it is asked for.
@@ -243,13 +243,13 @@ class Kind(Extension):
         What holds of the tables of a valid run, beyond what their description says.
     figures_from : mapping of str to Figure, or str
         Figures by name.
-    words_from : ReportWords or str
+    words_from : ReportText or str
         What reports say.
     view_from : callable or str
         Takes a :class:`desim.plotting.runs.Run` and returns what an interactive page shows of it.
     environment : str
         The Gymnasium environment.
-    system_from : System or str
+    system_from : ProblemSpec or str
         How the command line makes one of options; problems without one are made by functions of users.
     workload : str
         The attribute of a problem that a run is checked against; empty if there is none.
@@ -259,7 +259,7 @@ class Kind(Extension):
     progress : tuple of str
         The event by which the progress of a run is counted, and what is counted, in the plural.
     instances_from : str
-        Small instances that a search for bad cases changes, see :class:`desim.sweep.adversary.Instance`.
+        Small instances that a search for bad cases changes, see :class:`desim.sweep.adversary.AdversarialInstance`.
     """
 
     name: str = ""
@@ -271,10 +271,10 @@ class Kind(Extension):
     metrics_from: Metrics | str = Metrics((), lambda result: {})
     rules_from: tuple[Rule, ...] | str = ()
     figures_from: Mapping[str, Figure] | str = field(default_factory=dict)
-    words_from: ReportWords | str = field(default_factory=ReportWords)
+    words_from: ReportText | str = field(default_factory=ReportText)
     view_from: Callable[[Run], View] | str = "desim.plotting.views:plain_view"
     environment: str = ""
-    system_from: System | str | None = None
+    system_from: ProblemSpec | str | None = None
     workload: str = ""
     same_workload: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     progress: tuple[str, str] | None = None
@@ -296,7 +296,7 @@ class Kind(Extension):
         return _loaded(self.figures_from)
 
     @property
-    def words(self) -> ReportWords:
+    def words(self) -> ReportText:
         """What reports say of its runs."""
         return _loaded(self.words_from)
 
@@ -306,7 +306,7 @@ class Kind(Extension):
         return _loaded(self.view_from)
 
     @property
-    def system(self) -> System | None:
+    def system(self) -> ProblemSpec | None:
         """How the command line makes one of options."""
         return _loaded(self.system_from)
 
@@ -341,7 +341,7 @@ class Kind(Extension):
             tables[name] = table.select(chosen).collect()
         return tables
 
-    def extended(self, by: Extension) -> Kind:
+    def extended(self, by: Extension) -> ProblemDescriptor:
         """Return the kind with what a package adds to it."""
         return replace(
             self,
@@ -373,7 +373,7 @@ class Problem(Summarized):
     ----------
     name : str
         Of the kind of problem, by which metrics, rules and figures are found.
-    kind : Kind or None
+    kind : ProblemDescriptor or None
         What desim is to know of a problem of a user's own; those of installed packages are found by name.
     events : tuple of str
         What listeners may ask for.
@@ -390,7 +390,7 @@ class Problem(Summarized):
     """
 
     name: ClassVar[str] = "problem"
-    kind: ClassVar[Kind | None] = None
+    kind: ClassVar[ProblemDescriptor | None] = None
     events: ClassVar[tuple[str, ...]] = ()
     sources: ClassVar[tuple[str, ...]] = ()
     constants: ClassVar[tuple[type, ...]] = ()
@@ -521,7 +521,7 @@ class Problem(Summarized):
                     f"the {name} are an iterator, which can be read only once: pass a list to fork"
                 )
 
-    def forget_future(self) -> None:
+    def drop_future(self) -> None:
         """Go on as far as an agent can know at the decision that is due: in forks without foresight.
 
         A problem that allows such forks calls `forget_sources`, lets what is under way take as long as agents expect,
@@ -534,7 +534,7 @@ class Problem(Summarized):
         """
         raise InvalidConfiguration(
             f"problem {self.name!r} has no forks without foresight: it does not say what its agents know "
-            "(Problem.forget_future)"
+            "(Problem.drop_future)"
         )
 
     def forget_sources(self) -> None:
@@ -558,7 +558,7 @@ def reference(text: str) -> Any:
     Parameters
     ----------
     text : str
-        Of an entry of a `Kind`.
+        Of an entry of a `ProblemDescriptor`.
 
     Returns
     -------
@@ -586,12 +586,12 @@ def _loaded(part: Loaded | str) -> Loaded:
 
 
 @cache
-def kinds() -> dict[str, Kind]:
+def kinds() -> dict[str, ProblemDescriptor]:
     """Return all kinds of problems that installed packages describe.
 
     Returns
     -------
-    dict of str to Kind
+    dict of str to ProblemDescriptor
         By name, sorted; what several packages know of one is put together.
 
     Raises
@@ -599,23 +599,23 @@ def kinds() -> dict[str, Kind]:
     MissingDependency
         If a package describes one that cannot be imported.
     """
-    found: dict[str, Kind] = {}
+    found: dict[str, ProblemDescriptor] = {}
     extensions: list[tuple[str, Extension]] = []
     for point in sorted(entry_points(group=GROUP), key=lambda point: (point.name, point.value)):
         try:
             part = point.load()
         except (ImportError, AttributeError) as error:
             raise MissingDependency(f"entry point {point.value} of {GROUP}: {error}") from error
-        if isinstance(part, Kind):
+        if isinstance(part, ProblemDescriptor):
             found.setdefault(point.name, part)
         elif (point.name, part) not in extensions:
             extensions.append((point.name, part))
     for name, extension in extensions:
-        found[name] = found.get(name, Kind(name=name)).extended(extension)
+        found[name] = found.get(name, ProblemDescriptor(name=name)).extended(extension)
     return dict(sorted(found.items()))
 
 
-def kind_of(problem: str | Result) -> Kind:
+def kind_of(problem: str | Result) -> ProblemDescriptor:
     """Return what is known of a problem, or of the problem of a run.
 
     Parameters
@@ -625,7 +625,7 @@ def kind_of(problem: str | Result) -> Kind:
 
     Returns
     -------
-    Kind
+    ProblemDescriptor
         Of a problem that nobody has described, its name alone.
 
     Raises
@@ -634,14 +634,14 @@ def kind_of(problem: str | Result) -> Kind:
         If a problem of the user's own was recorded whose code cannot be found.
     """
     if isinstance(problem, str):
-        return kinds().get(problem) or Kind(name=problem)
+        return kinds().get(problem) or ProblemDescriptor(name=problem)
     if problem.kind is not None:
         return problem.kind
     if "kind" in problem.info:
-        from desim.own_code import load
+        from desim.user_code import load
 
         own = load(str(problem.info["kind"]))
-        if not isinstance(own, Kind):
+        if not isinstance(own, ProblemDescriptor):
             raise InvalidConfiguration(f"{problem.info['kind']} is {own!r}, want a desim.Kind")
         return own
     return kind_of(str(problem.info.get("problem")))

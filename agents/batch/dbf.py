@@ -103,7 +103,7 @@ class DBFAgent(LearnedAgent):
 
     def act(self, observation: BatchObservation) -> int | None:
         """Return the job in the slot that is picked, or None to wait."""
-        if self.encoder.forced(observation):
+        if self.encoder.is_forced(observation):
             return None  # whatever it picks
         scores = self._scores(self.encoder.encode(observation))
         # the largest of scores and Gumbel noise is drawn from the softmax of the scores

@@ -1,4 +1,4 @@
-"""From an order of the queue to starts, compiled: what back-filling would do if nothing else arrived.
+"""From an order of the queue to starts, compiled: what backfilling would do if nothing else arrived.
 
 A decoding goes through the ends of jobs as the simulator would with :class:`~desim.agents.batch.EASYBackfilling` or
 :class:`~desim.agents.batch.SimpleBackfilling` in that order, if every job ran for what it requests. Times are added up
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from desim.agents.search import Function, compiled
 
-__all__ = ["Situation", "Work", "decode", "improve"]
+__all__ = ["BatchSearchState", "Work", "decode", "improve"]
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -38,7 +38,7 @@ def without_allocation(function: Function) -> Function:
     return compiled(function, allocates=False)
 
 
-class Situation(NamedTuple):  # numba's cache on disk knows these classes by name, and fails if one is gone
+class BatchSearchState(NamedTuple):  # numba's cache on disk knows these classes by name, and fails if one is gone
     """What is known at a decision. The arrays may be longer than what there is in them.
 
     Attributes
@@ -112,7 +112,7 @@ class _Progress(NamedTuple):
 
 
 @without_allocation
-def decode(order: Integers, easy: bool, situation: Situation, limit: float, work: Work) -> tuple[float, int]:
+def decode(order: Integers, easy: bool, situation: BatchSearchState, limit: float, work: Work) -> tuple[float, int]:
     """Decode an order.
 
     Parameters
@@ -121,7 +121,7 @@ def decode(order: Integers, easy: bool, situation: Situation, limit: float, work
         Numbers of the jobs, first to last.
     easy : bool
         Whether the first job that does not fit has a reservation, or any job that fits starts.
-    situation : Situation
+    situation : BatchSearchState
         What the order is about.
     limit : float
         The score from which on nobody wants to know it.
@@ -151,7 +151,7 @@ def decode(order: Integers, easy: bool, situation: Situation, limit: float, work
 
 
 @without_allocation
-def _begin(order: Integers, situation: Situation, work: Work) -> _Progress:
+def _begin(order: Integers, situation: BatchSearchState, work: Work) -> _Progress:
     """Return where a decoding begins."""
     length, least, waiting = len(order), NEVER, 0.0
     following, cores, weights = work.following, situation.cores, situation.weights
@@ -164,7 +164,7 @@ def _begin(order: Integers, situation: Situation, work: Work) -> _Progress:
 
 
 @without_allocation
-def _next_end(situation: Situation, progress: _Progress, work: Work) -> float:
+def _next_end(situation: BatchSearchState, progress: _Progress, work: Work) -> float:
     """Return when the next job ends, whether it was running or has been started."""
     then = np.inf
     if progress.running < situation.num_running:
@@ -175,7 +175,7 @@ def _next_end(situation: Situation, progress: _Progress, work: Work) -> float:
 
 
 @without_allocation
-def _pass(then: float, situation: Situation, progress: _Progress, work: Work) -> _Progress:
+def _pass(then: float, situation: BatchSearchState, progress: _Progress, work: Work) -> _Progress:
     """Let the time go on to the next end; what ends together gives its cores back together."""
     _time, free, running, ended, started, least, waiting = progress
     known, released, num_running = situation.ends, situation.released, situation.num_running
@@ -190,7 +190,7 @@ def _pass(then: float, situation: Situation, progress: _Progress, work: Work) ->
 
 
 @without_allocation
-def _start(order: Integers, easy: bool, situation: Situation, progress: _Progress, work: Work) -> _Progress:
+def _start(order: Integers, easy: bool, situation: BatchSearchState, progress: _Progress, work: Work) -> _Progress:
     """Carry one decision out.
 
     The least that a job wants is known anew only once all have been looked at; until then it is a lower bound.
@@ -239,7 +239,7 @@ def _occupy(end: float, cores: int, ended: int, started: int, work: Work) -> Non
 
 
 @without_allocation
-def _reserve(cores: int, situation: Situation, progress: _Progress, work: Work) -> tuple[float, int]:
+def _reserve(cores: int, situation: BatchSearchState, progress: _Progress, work: Work) -> tuple[float, int]:
     """Return when so many cores will be free, and how many more there are then."""
     _time, free, running, ended, started, _least, _waiting = progress
     known, released, num_running = situation.ends, situation.released, situation.num_running
@@ -263,7 +263,7 @@ def _reserve(cores: int, situation: Situation, progress: _Progress, work: Work) 
 
 
 @without_allocation
-def improve(order: Integers, easy: bool, situation: Situation, moves: int, work: Work) -> float:
+def improve(order: Integers, easy: bool, situation: BatchSearchState, moves: int, work: Work) -> float:
     """Move one job after the other to another place in an order, for good where the score falls.
 
     Parameters
@@ -272,7 +272,7 @@ def improve(order: Integers, easy: bool, situation: Situation, moves: int, work:
         As in :func:`decode`; it is changed.
     easy : bool
         As there.
-    situation : Situation
+    situation : BatchSearchState
         As there.
     moves : int
         How many to try.

@@ -2,7 +2,7 @@
 
 Source: Zhang, Dai and Xie, "SchedInspector: a batch job scheduling inspector using reinforcement learning", HPDC 2022.
 :class:`SchedInspector` follows the program that was released with it, DIR-LAB/SchedInspector. :class:`Inspector` is
-what desim makes of it: features are logarithms where they span decades, the base policy back-fills in its own order, by
+what desim makes of it: features are logarithms where they span decades, the base policy backfills in its own order, by
 EASY's condition, the likeliest action is taken, and a new network begins by accepting.
 """
 
@@ -49,12 +49,12 @@ Rule = Callable[[Arrays], int]
 
 
 class BackfilledPriority:
-    """A priority order, with EASY back-filling in the same order: the base policy of an inspector.
+    """A priority order, with EASY backfilling in the same order: the base policy of an inspector.
 
     Parameters
     ----------
     order : str, Priority, or class of Priority
-        Which job comes first, for example ``"sjf-cores"`` or ``F1``.
+        Which job comes first, for example ``"smallest-first"`` or ``F1``.
     """
 
     def __init__(self, order: str | Priority | type[Priority]) -> None:
@@ -104,7 +104,7 @@ class _Reserving(Priority):
 
 
 class ReleasedBase:
-    """A priority order, and the back-filling of the program that was released with SchedInspector.
+    """A priority order, and the backfilling of the program that was released with SchedInspector.
 
     Jobs start in order of arrival beside the one that waits for its cores if they will have ended before it can start,
     by requested times; cores that it leaves over are not lent to longer ones, as they are by EASY.
@@ -174,7 +174,7 @@ class InspectorConfig(AgentConfig[Policy]):
 
     agent_kind: ClassVar[str] = "inspector"
 
-    base: str = "sjf-cores"
+    base: str = "smallest-first"
     hidden: tuple[int, ...] = (32, 16, 8)
     max_rejections: int = 72
     interval: float = 600.0
@@ -204,10 +204,10 @@ class Inspector(LearnedAgent):
     Parameters
     ----------
     base : str, Priority, or class of Priority
-        The base policy, for example ``"sjf-cores"`` or ``F1``.
+        The base policy, for example ``"smallest-first"`` or ``F1``.
     policy : Policy or callable, optional
         A network over the encoded observation, or a rule that returns 1 to accept and 0 to reject. By default all is
-        accepted, which is the base policy alone, with back-filling.
+        accepted, which is the base policy alone, with backfilling.
     name : str, optional
         For records and tables; by default ``"inspector-BASE"``.
     **rules
@@ -223,9 +223,9 @@ class Inspector(LearnedAgent):
     >>> from desim import simulate
     >>> from desim.problems.batch import BatchCluster, Job
     >>> jobs = [Job(1, 0.0, 1, 10.0, 10.0), Job(2, 20.0, 2, 5.0, 5.0)]
-    >>> simulate(BatchCluster(jobs, num_cores=2), Inspector("sjf-cores")).jobs["starting_time"].to_list()
+    >>> simulate(BatchCluster(jobs, num_cores=2), Inspector("smallest-first")).jobs["starting_time"].to_list()
     [0.0, 20.0]
-    >>> patient = Inspector("sjf-cores", lambda seen: int(seen["features"][0] > 0))  # accept what has waited
+    >>> patient = Inspector("smallest-first", lambda seen: int(seen["features"][0] > 0))  # accept what has waited
     >>> simulate(BatchCluster(jobs, num_cores=2), patient).jobs["starting_time"].to_list()
     [20.0, 30.0]
     """
@@ -259,7 +259,7 @@ class Inspector(LearnedAgent):
         self.rng = rng
 
     def act(self, observation: BatchObservation) -> Answer:
-        """Return the job to start, jobs to back-fill, or for how long to wait at most."""
+        """Return the job to start, jobs to backfill, or for how long to wait at most."""
         found = self.inspection.next(observation)
         if not isinstance(found, Question):
             return found

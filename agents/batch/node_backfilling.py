@@ -1,4 +1,4 @@
-"""The orders and the back-filling of the queue where cores belong to nodes: jobs get nodes, not a number of cores.
+"""The orders and the backfilling of the queue where cores belong to nodes: jobs get nodes, not a number of cores.
 
 What :mod:`desim.agents.batch.backfilling` does with counts of cores is done here with all resources of all nodes. Where
 jobs go, now and in reservations, is up to the placement policy of the cluster.
@@ -14,7 +14,7 @@ import numpy as np
 
 from desim.agents.batch.profile import expected_releases
 from desim.exceptions import InvalidConfiguration
-from desim.problems.batch import Held, NodeObservation, Place, Queue, Room, Shape
+from desim.problems.batch import NodeAllocation, NodeObservation, StartOnNodes, Queue, NodeAvailability, CompiledRequest
 
 __all__ = ["NodeRoom", "easy_on_nodes", "refuse_nodes", "simple_on_nodes", "strict_on_nodes"]
 
@@ -43,7 +43,7 @@ def refuse_nodes(simulation_info: Mapping[str, Any], name: str, instead: str) ->
 class NodeRoom:
     """What is still free while somebody decides which jobs start, and who has found no room so far.
 
-    Where nodes have windows, a job has room only on nodes that it leaves before any begins, by its requested time.
+    Where nodes have reservations, a job has room only on nodes that it leaves before any begins, by its requested time.
 
     Parameters
     ----------
@@ -52,30 +52,30 @@ class NodeRoom:
 
     Attributes
     ----------
-    room : Room
+    room : NodeAvailability
         What is free now, less what the jobs hold that are to start.
-    starts : list of Place
+    starts : list of StartOnNodes
         Those jobs.
     """
 
     def __init__(self, observation: NodeObservation) -> None:
         self.room = observation.room.copy()
         self.policy = observation.policy
-        self.starts: list[Place] = []
-        self._time, self._windows = observation.time, bool(observation.windows)
+        self.starts: list[StartOnNodes] = []
+        self._time, self._reservations = observation.time, bool(observation.reservations)
         self._failed: set[object] = set()  # what has no room now has none later: room only shrinks
 
     def look(self, requested: float = 0.0) -> None:
-        """Close the nodes that have a window between now and a requested time from now, in seconds."""
-        if self._windows:
+        """Close the nodes that have a reservation between now and a requested time from now, in seconds."""
+        if self._reservations:
             self.room.closed = self.room.table.closed_between(self._time, self._time + requested)
 
     def start(
-        self, job_id: int, shape: Shape, requested: float, where: Sequence[tuple[int, int]] | None = None
-    ) -> tuple[Held, ...] | None:
+        self, job_id: int, shape: CompiledRequest, requested: float, where: Sequence[tuple[int, int]] | None = None
+    ) -> tuple[NodeAllocation, ...] | None:
         """Let a job start if it has room for a requested time, where it wants to if it says so; return what it gets."""
         key: object = shape
-        if self._windows:
+        if self._reservations:
             self.look(requested)
             key = shape, self.room.closed
         if key in self._failed:
@@ -86,19 +86,19 @@ class NodeRoom:
                 self._failed.add(key)
         else:
             self.room.take(held)
-            self.starts.append(Place(job_id, held))
+            self.starts.append(StartOnNodes(job_id, held))
         return held
 
 
-def _in_order(observation: NodeObservation, order: np.ndarray) -> list[tuple[int, Shape, float]]:
+def _in_order(observation: NodeObservation, order: np.ndarray) -> list[tuple[int, CompiledRequest, float]]:
     """Return id, shape and requested time of the queued jobs in an order of their positions."""
     queue: Queue = observation.queue
-    shapes = observation.shapes()
+    shapes = observation.compiled_requests()
     job_ids, times = queue.job_id[order].tolist(), queue.requested_time[order].tolist()
     return list(zip(job_ids, map(shapes.__getitem__, order.tolist()), times, strict=True))
 
 
-def _hopeful(now: NodeRoom, waiting: Sequence[tuple[int, Shape, float]]) -> Iterator[tuple[int, Shape, float]]:
+def _hopeful(now: NodeRoom, waiting: Sequence[tuple[int, CompiledRequest, float]]) -> Iterator[tuple[int, CompiledRequest, float]]:
     """Yield the waiting jobs for which some node has room for a task: nobody else can start, as room only shrinks."""
     shapes = list(dict.fromkeys(map(itemgetter(1), waiting)))
     if not shapes:
@@ -108,7 +108,7 @@ def _hopeful(now: NodeRoom, waiting: Sequence[tuple[int, Shape, float]]) -> Iter
     return (entry for entry in waiting if entry[1] in hopeful)
 
 
-def strict_on_nodes(observation: NodeObservation, order: np.ndarray) -> list[Place]:
+def strict_on_nodes(observation: NodeObservation, order: np.ndarray) -> list[StartOnNodes]:
     """Start jobs in order for as long as they have room.
 
     Parameters
@@ -120,19 +120,19 @@ def strict_on_nodes(observation: NodeObservation, order: np.ndarray) -> list[Pla
 
     Returns
     -------
-    list of Place
+    list of StartOnNodes
         The jobs to start.
     """
     room = NodeRoom(observation)
     requested_times = observation.queue.requested_time
     job_ids = observation.queue.job_id[order].tolist()
     for position, job_id in zip(order.tolist(), job_ids, strict=True):  # few are looked at, as a rule
-        if room.start(job_id, observation.shape_of(job_id), float(requested_times[position])) is None:
+        if room.start(job_id, observation.compiled_request(job_id), float(requested_times[position])) is None:
             break
     return room.starts
 
 
-def simple_on_nodes(observation: NodeObservation, order: np.ndarray) -> list[Place]:
+def simple_on_nodes(observation: NodeObservation, order: np.ndarray) -> list[StartOnNodes]:
     """Start every job that has room, in order; nothing is reserved.
 
     Parameters
@@ -144,7 +144,7 @@ def simple_on_nodes(observation: NodeObservation, order: np.ndarray) -> list[Pla
 
     Returns
     -------
-    list of Place
+    list of StartOnNodes
         The jobs to start.
     """
     room = NodeRoom(observation)
@@ -153,7 +153,7 @@ def simple_on_nodes(observation: NodeObservation, order: np.ndarray) -> list[Pla
     return room.starts
 
 
-def easy_on_nodes(observation: NodeObservation, order: np.ndarray) -> list[Place]:
+def easy_on_nodes(observation: NodeObservation, order: np.ndarray) -> list[StartOnNodes]:
     """Start jobs in order for as long as they have room, and later ones that leave the first blocked one alone.
 
     The first job without room has a reservation: as soon as the running jobs, by requested times, have left it enough,
@@ -169,7 +169,7 @@ def easy_on_nodes(observation: NodeObservation, order: np.ndarray) -> list[Place
 
     Returns
     -------
-    list of Place
+    list of StartOnNodes
         The jobs to start.
     """
     now = NodeRoom(observation)
@@ -186,8 +186,8 @@ def easy_on_nodes(observation: NodeObservation, order: np.ndarray) -> list[Place
     if not later:
         return now.starts
     shadow, beyond = _reserve(observation, now.room.copy(), ends, *waiting[blocked][1:])
-    unreserved: Room | None = None
-    too_long: set[tuple[Shape, tuple[int, ...]]] = set()  # without room beside the reservation
+    unreserved: NodeAvailability | None = None
+    too_long: set[tuple[CompiledRequest, tuple[int, ...]]] = set()  # without room beside the reservation
     for job_id, shape, requested in later:
         if time + requested <= shadow:
             if now.start(job_id, shape, requested) is not None:
@@ -205,27 +205,27 @@ def easy_on_nodes(observation: NodeObservation, order: np.ndarray) -> list[Place
             else:
                 for room in (now.room, beyond, unreserved):
                     room.take(held)
-                now.starts.append(Place(job_id, held))
+                now.starts.append(StartOnNodes(job_id, held))
     return now.starts
 
 
 def _reserve(
     observation: NodeObservation,
-    room: Room,
-    ends: list[tuple[float, tuple[Held, ...]]],
-    blocked: Shape,
+    room: NodeAvailability,
+    ends: list[tuple[float, tuple[NodeAllocation, ...]]],
+    blocked: CompiledRequest,
     requested: float,
-) -> tuple[float, Room]:
+) -> tuple[float, NodeAvailability]:
     """Reserve for a blocked job; return when it starts, and what is free then beside it.
 
     If nodes are down, and it may never start, nothing is reserved: the time is infinite.
     """
     times, _, job_ids = (column.tolist() for column in expected_releases(observation))
-    releases: Iterable[tuple[float, tuple[Held, ...]]] = zip(times, map(observation.held_by, job_ids), strict=True)
-    more = [*ends, *((window.end, ()) for window in observation.windows)]
+    releases: Iterable[tuple[float, tuple[NodeAllocation, ...]]] = zip(times, map(observation.allocation_of, job_ids), strict=True)
+    more = [*ends, *((reservation.end, ()) for reservation in observation.reservations)]
     if more:
         releases = sorted([*releases, *more], key=itemgetter(0))
-    start = room.give_back_until(blocked, releases, requested)
+    start = room.release_until_fits(blocked, releases, requested)
     place = room.place(blocked, observation.policy) if start < np.inf else None
     if place is not None:
         room.take(place)

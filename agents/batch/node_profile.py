@@ -1,4 +1,4 @@
-"""What is expected to be free on the nodes of a cluster from now on: the profile of conservative back-filling there."""
+"""What is expected to be free on the nodes of a cluster from now on: the profile of conservative backfilling there."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desim.agents.batch.profile import AvailabilityProfile, expected_releases
-from desim.problems.batch import Held, NodeObservation, Place, Room, Shape
+from desim.problems.batch import NodeAllocation, NodeObservation, StartOnNodes, NodeAvailability, CompiledRequest
 from desim.problems.batch.nodes import GPU
 from desim.problems.batch.placement import PlacementPolicy
 
 __all__ = ["FreeNodes", "NodeProfile", "NodeSlot"]
 
-Whole = NDArray[np.int64]
+IntArray = NDArray[np.int64]
 Stretches = list[tuple[float, float]]
 Line = list[tuple[float, list[int], int, int, int]]
 
@@ -31,16 +31,16 @@ class NodeSlot(NamedTuple):
     ----------
     start, end : float
         Half-open interval, in seconds.
-    held : tuple of Held
+    held : tuple of NodeAllocation
         What of which nodes.
-    shape : Shape or None
+    shape : CompiledRequest or None
         What the job requests; None of a job that runs already.
     """
 
     start: float
     end: float
-    held: tuple[Held, ...]
-    shape: Shape | None
+    held: tuple[NodeAllocation, ...]
+    shape: CompiledRequest | None
 
 
 class NodeProfile(AvailabilityProfile):
@@ -53,36 +53,36 @@ class NodeProfile(AvailabilityProfile):
     ----------
     time : float
         Where the profile begins, in seconds.
-    free : Room
+    free : NodeAvailability
         What is free at that time; it is copied.
     policy : PlacementPolicy
         Says which nodes a job gets, of those that have room for its whole requested time.
     """
 
-    def __init__(self, time: float, free: Room, policy: PlacementPolicy) -> None:
+    def __init__(self, time: float, free: NodeAvailability, policy: PlacementPolicy) -> None:
         self.times = [time]
         self.table, self.policy, self.down = free.table, policy, free.down.copy()
         self._rows = [0]  # of the points, in order of time
         self._spare: list[int] = []
-        self._amounts: Whole = free.free.T[:, None, :].copy()  # by resource, row and node
-        self._jobs: Whole = free.jobs[None].copy()
-        self._gpus: Whole = free.gpus[None].copy()
+        self._amounts: IntArray = free.free.T[:, None, :].copy()  # by resource, row and node
+        self._jobs: IntArray = free.jobs[None].copy()
+        self._gpus: IntArray = free.gpus[None].copy()
         self._has_gpus = bool(self.table.num_gpus)
-        self._kept: set[float] = set()  # points that stay, whatever is free: windows begin and end there
+        self._kept: set[float] = set()  # points that stay, whatever is free: reservations begin and end there
         self._freed: dict[int, float] = {}  # until when on what nodes something was freed since the round before began
         self._freed_later: dict[int, float] = {}  # the same for the next round
         self._lines: dict[int, Line] = {}  # of nodes since they last changed
-        self._stretches: dict[int, dict[Shape, Stretches]] = {}  # when a node has room for a task, by the same
+        self._stretches: dict[int, dict[CompiledRequest, Stretches]] = {}  # when a node has room for a task, by the same
 
     @classmethod
     def of_running(cls, observation: Any) -> Self:
-        """Return what the running jobs leave free, by their expected ends; windows have their times."""
+        """Return what the running jobs leave free, by their expected ends; reservations have their times."""
         profile = cls(observation.time, observation.room, observation.policy)
         ends, _, job_ids = expected_releases(observation)
         for end, job_id in zip(ends.tolist(), job_ids.tolist(), strict=True):
-            profile._hold(end, np.inf, observation.held_by(job_id), taken=False)
-        for window in observation.windows:
-            for time in (window.start, window.end):
+            profile._hold(end, np.inf, observation.allocation_of(job_id), taken=False)
+        for reservation in observation.reservations:
+            for time in (reservation.start, reservation.end):
                 if time > observation.time:
                     profile._point(time, 0)
                     profile._kept.add(time)
@@ -102,7 +102,7 @@ class NodeProfile(AvailabilityProfile):
 
         Parameters
         ----------
-        wanted : Shape
+        wanted : CompiledRequest
             What is requested.
         duration : float
             For how long, in seconds.
@@ -114,12 +114,12 @@ class NodeProfile(AvailabilityProfile):
         """
         return self._first(wanted, duration, len(self.times))
 
-    def begin_round(self) -> None:
-        """Begin a round of :meth:`fit_again`, once for each job that holds a slot."""
+    def begin_compression(self) -> None:
+        """Begin a round of :meth:`compress`, once for each job that holds a slot."""
         self._freed, self._freed_later = self._freed_later, {}
         self._lines, self._stretches = {}, {}
 
-    def fit_again(self, slot: Any, duration: float) -> Any:
+    def compress(self, slot: Any, duration: float) -> Any:
         """Find the first slot for a job that holds one, as if it held none.
 
         The slot was the first when it was taken, or in the last round. So an earlier one has a task on a node of which
@@ -182,8 +182,8 @@ class NodeProfile(AvailabilityProfile):
         fitting = self._fitting(slot.shape, duration, begin, end, limit) if begin < end else []  # type: ignore[arg-type]
         return (self.times[fitting[0][0]], before) if fitting else None
 
-    def _stretches_of(self, node: int, shape: Shape) -> Stretches:
-        """Return from when to when a node has room for a task, windows aside."""
+    def _stretches_of(self, node: int, shape: CompiledRequest) -> Stretches:
+        """Return from when to when a node has room for a task, reservations aside."""
         if not shape.eligible[node] or self.down[node]:
             return []
         line = self._lines.get(node)
@@ -219,7 +219,7 @@ class NodeProfile(AvailabilityProfile):
         columns = (array[places].tolist() for array in (amounts, jobs, whole, largest))
         return list(zip([self.times[place] for place in places], *columns, strict=True))
 
-    def _counts(self, shape: Shape, begin: int, end: int) -> NDArray[Any]:
+    def _counts(self, shape: CompiledRequest, begin: int, end: int) -> NDArray[Any]:
         """Return how many of its tasks each node could take at some of the points, shape (n, N).
 
         With GPUs it may be fewer over several points than the least of these, as others may be free at each.
@@ -244,13 +244,13 @@ class NodeProfile(AvailabilityProfile):
             usable = usable & (self._jobs[rows] == 0)
         counts = counts & usable if single else counts * usable
         if self._kept:
-            for number, window in enumerate(self.table.windows):
+            for number, reservation in enumerate(self.table.reservations):
                 if number not in shape.passes:
-                    first, last = (bisect_left(self.times, time, begin, end) for time in (window.start, window.end))
+                    first, last = (bisect_left(self.times, time, begin, end) for time in (reservation.start, reservation.end))
                     counts[first - begin : last - begin, self.table.nodes_of(number)] = 0
         return counts
 
-    def _first(self, shape: Shape, duration: float, stop: int, begin: int = 0) -> NodeSlot | None:
+    def _first(self, shape: CompiledRequest, duration: float, stop: int, begin: int = 0) -> NodeSlot | None:
         """Return the first slot that begins at one of the points from a number on, before another one.
 
         Points are looked at in portions, the more the longer nothing is found.
@@ -264,7 +264,7 @@ class NodeProfile(AvailabilityProfile):
             begin, width = end, 2 * width
         return None
 
-    def _first_of(self, shape: Shape, duration: float, begin: int, end: int) -> NodeSlot | None:
+    def _first_of(self, shape: CompiledRequest, duration: float, begin: int, end: int) -> NodeSlot | None:
         """Return the first slot that begins at some points."""
         for first, stop in self._fitting(shape, duration, begin, end, len(self.times)):
             slot_end = self.times[first] + duration
@@ -275,7 +275,7 @@ class NodeProfile(AvailabilityProfile):
                 return NodeSlot(self.times[first], slot_end, held, shape)
         return None
 
-    def _fitting(self, shape: Shape, duration: float, begin: int, end: int, limit: int) -> list[tuple[int, int]]:
+    def _fitting(self, shape: CompiledRequest, duration: float, begin: int, end: int, limit: int) -> list[tuple[int, int]]:
         """Return at which of some points jobs may begin, and the points behind those that they see.
 
         The least of all these points counts, but of none from a limit on.
@@ -292,12 +292,12 @@ class NodeProfile(AvailabilityProfile):
         fits = least.sum(axis=1, dtype=np.int64) >= shape.tasks
         return [pair for pair, fit in zip(zip(places, stops, strict=True), fits.tolist(), strict=True) if fit]
 
-    def _room(self, begin: int, end: int) -> Room:
+    def _room(self, begin: int, end: int) -> NodeAvailability:
         """Return what is free at all of some points."""
         rows = self._rows[begin:end]
         free = self._amounts[:, rows].min(axis=1).T
         gpus = self._gpus[rows].min(axis=0) if self._has_gpus else self.table.gpus
-        return Room.of(self.table, free, gpus, self._jobs[rows].max(axis=0), self.down)
+        return NodeAvailability.of(self.table, free, gpus, self._jobs[rows].max(axis=0), self.down)
 
     def agrees_with(self, observation: Any, taken: list[Any]) -> bool:
         """Tell whether the profile begins with what is free now, but for slots that are yet to be filled.
@@ -331,7 +331,7 @@ class NodeProfile(AvailabilityProfile):
             for freed in (self._freed, self._freed_later):
                 freed[held.node] = max(freed.get(held.node, -np.inf), slot.end)
 
-    def _hold(self, start: float, end: float, held: Sequence[Held], *, taken: bool) -> None:
+    def _hold(self, start: float, end: float, held: Sequence[NodeAllocation], *, taken: bool) -> None:
         """Take what is held in an interval, or give it back, and keep no point at which nothing changes."""
         if not start < end:
             return
@@ -387,7 +387,7 @@ class NodeProfile(AvailabilityProfile):
         )
 
 
-def _least_of(counts: NDArray[Any], begins: Whole, ends: Whole) -> NDArray[Any]:
+def _least_of(counts: NDArray[Any], begins: IntArray, ends: IntArray) -> NDArray[Any]:
     """Return the least of rows from each of some numbers to another one, shape (n, N).
 
     Any number of rows is covered by two powers of two, of which each takes one operation more than the one before.
@@ -415,9 +415,9 @@ class FreeNodes:
     def __init__(self, observation: NodeObservation) -> None:
         self.room = observation.room.copy()
 
-    def start(self, job_id: int, slot: Any) -> Place | None:
+    def start(self, job_id: int, slot: Any) -> StartOnNodes | None:
         """Return the action that starts a job in its slot; None if it is not free."""
         if self.room.fault(slot.shape, slot.held):
             return None
         self.room.take(slot.held)
-        return Place(job_id, slot.held)
+        return StartOnNodes(job_id, slot.held)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from desim import plugins
 from desim.agents.batch.backfilling import ConservativeBackfilling, EASYBackfilling, SimpleBackfilling
-from desim.agents.batch.molding import MoldingBackfilling
-from desim.agents.batch.preempting import Preempting
+from desim.agents.batch.moldable import MoldableBackfilling
+from desim.agents.batch.preemptive import PreemptiveAgent
 from desim.agents.batch.priorities import PRIORITIES
 from desim.agents.batch.rollout import RolloutAgent
 from desim.agents.learning.pretrained import made_of
@@ -86,9 +86,9 @@ def _search(rest: str) -> Agent:
 
 def _recorded(source: str) -> Agent:
     """Return what repeats the starts that a log recorded."""
-    from desim.agents.batch.recorded import Recorded
+    from desim.agents.batch.trace_replay import TraceReplay
 
-    return Recorded.named(source)
+    return TraceReplay.named(source)
 
 
 def _log(source: str) -> tuple[Path, ...] | None:
@@ -106,7 +106,7 @@ _BACKFILLING: dict[str, tuple[str, Callable[[str], Agent]]] = {
     "backfilling": ("any later job that fits may start", SimpleBackfilling),
     "easy": ("a reservation for the first blocked job", EASYBackfilling),
     "easy-specific": ("the same, on particular cores", partial(EASYBackfilling, specific_cores=True)),
-    "easy-molding": ("each moldable job in the best of its sizes", MoldingBackfilling),
+    "easy-moldable": ("each moldable job in the best of its sizes", MoldableBackfilling),
     "conservative": ("a reservation for every job", ConservativeBackfilling),
     "conservative-specific": ("the same, on particular cores", partial(ConservativeBackfilling, specific_cores=True)),
 }
@@ -116,12 +116,12 @@ _REGISTRY: Registry = Registry(
     {name: ((priority.__doc__ or "").splitlines()[0], priority) for name, priority in PRIORITIES.items()},
     {
         **{
-            f"{kind}-PRIORITY": Family(f"Back-filling: {text}.", make, "fcfs")
+            f"{kind}-PRIORITY": Family(f"Backfilling: {text}.", make, "fcfs")
             for kind, (text, make) in _BACKFILLING.items()
         },
-        "preempting-AGENT": Family(
-            "An order or a back-filling whose first job preempts others, by quality of service.",
-            lambda base: Preempting(_REGISTRY.create(base)),
+        "preemptive-AGENT": Family(
+            "An order or a backfilling whose first job preempts others, by quality of service.",
+            lambda base: PreemptiveAgent(_REGISTRY.create(base)),
             "easy",
             _base_files,
         ),
@@ -174,7 +174,7 @@ _REGISTRY: Registry = Registry(
             _search,
             "waiting_time",
         ),
-        "recorded:FILE": Family(
+        "replay:FILE": Family(
             "Starts jobs when the log says that they started, or as soon as they can.", _recorded, files=_log
         ),
     },

@@ -1,10 +1,10 @@
 """Search over the order of the queue for the batch cluster.
 
-At each decision the known queue is an order, which back-filling turns into starts: by requested times, as if nothing
+At each decision the known queue is an order, which backfilling turns into starts: by requested times, as if nothing
 else arrived. Jobs are moved to other places for as long as the budget lasts, and what lowers the objective is kept.
 What the best plan starts now is started; the rest of it is where the next decision begins.
 
-A plan is decoded both by simple and by EASY back-filling, see :mod:`desim.agents.batch.backfilling`, and the better one
+A plan is decoded both by simple and by EASY backfilling, see :mod:`desim.agents.batch.backfilling`, and the better one
 is gone on with. The local search is that of scheduling theory: insertions, first improvement (see for example
 R. Ruiz and T. Stuetzle, European Journal of Operational Research 177(3), 2007, on flow shops).
 """
@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 from desim.agents.batch.node_backfilling import refuse_nodes
 from desim.agents.batch.profile import expected_releases
 from desim.agents.search import Budget, SearchName, decoders
-from desim.checks import one_of
+from desim.checks import check_choice
 from desim.problems.batch import BatchObservation, Queue
-from desim.reprs import Named
+from desim.reprs import NamedRepr
 
 __all__ = ["OrderDecoder", "SearchAgent"]
 
@@ -97,7 +97,7 @@ class OrderDecoder:
         self._weights[:count] = weights
         arrays = self._ends, self._released, self._cores, self._times, self._weights
         now = float(observation.time), observation.free_cores, running
-        self._situation = self._compiled.Situation(*now, *arrays)
+        self._situation = self._compiled.BatchSearchState(*now, *arrays)
 
     def decode(self, order: Integers, *, easy: bool, limit: float = math.inf) -> float:
         """Return the score of an order.
@@ -107,7 +107,7 @@ class OrderDecoder:
         order : array of int
             Positions in the queue. What requests more cores than are up is left out.
         easy : bool
-            Whether by EASY or by simple back-filling.
+            Whether by EASY or by simple backfilling.
         limit : float
             The score from which on nobody wants to know it.
 
@@ -167,7 +167,7 @@ class OrderDecoder:
         )
 
 
-class SearchAgent(Named):
+class SearchAgent(NamedRepr):
     """Starts what the best plan starts now, of the plans that a local search over orders of the queue comes by.
 
     Parameters
@@ -194,7 +194,7 @@ class SearchAgent(Named):
     """
 
     def __init__(self, objective: Objective = "waiting_time", budget: Budget = MOVES) -> None:
-        self.objective = one_of("objective", objective, get_args(Objective))
+        self.objective = check_choice("objective", objective, get_args(Objective))
         self.budget = budget
         self.name = str(SearchName("batch", objective, budget))
         self.reset({}, np.random.default_rng(0))

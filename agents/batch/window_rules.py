@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desim.agents.batch.node_backfilling import refuse_nodes
-from desim.checks import one_of
+from desim.checks import check_choice
 from desim.envs import ACTION_MASK
 from desim.exceptions import InvalidConfiguration
 from desim.problems.batch import BatchObservation, NodeObservation
@@ -23,7 +23,7 @@ from desim.problems.batch.encoders import (
     allowed_beside_oldest,
     earliest_start,
 )
-from desim.reprs import Named
+from desim.reprs import NamedRepr
 
 __all__ = ["EXPERTS", "RULES", "WindowRule", "aged", "reserving", "shortest"]
 
@@ -40,7 +40,7 @@ AGE_POWER = 4.0
 """How strongly the rule "aged" prefers jobs that have waited for long."""
 
 
-class WindowRule(Named):
+class WindowRule(NamedRepr):
     """Starts one job after the other of those in the window that fit, and waits only if none does.
 
     Parameters
@@ -78,7 +78,7 @@ class WindowRule(Named):
     def __init__(
         self, rule: Rule, head: int, tail: int = 0, *, horizon: float = HORIZON, reserve_after: float = 3000.0
     ) -> None:
-        one_of("rule", rule, RULES)
+        check_choice("rule", rule, RULES)
         if rule == "aged" and head < 1:
             raise InvalidConfiguration("the rule 'aged' needs a slot at the head: the oldest job has a reservation")
         self.rule = rule

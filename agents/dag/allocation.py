@@ -36,7 +36,7 @@ def insertion_finish_times(
     state : JobState
         The job.
     node : int
-        An executable node.
+        A ready node.
     available : numpy.ndarray of shape (num_executors,), optional
         When each executor can take something on, in seconds, infinite for those that are not to be used; by default
         when all that is assigned to it will have run.
@@ -62,10 +62,10 @@ def insertion_finish_times(
     worth_a_look &= available < np.inf
     positions = {}
     if worth_a_look.any():
-        timetables = observation.timetables
+        executor_queues = observation.executor_queues
         for executor in np.flatnonzero(worth_a_look).tolist():
             duration = run_times.item(executor)
-            gap = timetables[executor].earliest_gap(ready.item(executor), duration)
+            gap = executor_queues[executor].earliest_gap(ready.item(executor), duration)
             if gap is not None:
                 finish[executor] = gap[0] + duration
                 positions[executor] = gap[1]
@@ -82,7 +82,7 @@ def assign_inserted(observation: DagObservation, state: JobState, node: int, exe
     state : JobState
         The job.
     node, executor : int
-        An executable node, and an executor that is up.
+        A ready node, and an executor that is up.
 
     Returns
     -------
@@ -90,7 +90,7 @@ def assign_inserted(observation: DagObservation, state: JobState, node: int, exe
         At the end of the queue if there is no such idle time.
     """
     ready = max(state.ready_time(node, executor), observation.time)
-    gap = observation.timetables[executor].earliest_gap(ready, state.run_times.item(node, executor))
+    gap = observation.executor_queues[executor].earliest_gap(ready, state.run_times.item(node, executor))
     return Assign(state.job.job_id, node, executor, (), None if gap is None else gap[1])
 
 
@@ -102,7 +102,7 @@ class Allocation(Protocol):
     def allocate(
         self, observation: DagObservation, state: JobState, node: int, available: Floats | None = None
     ) -> Assign | None:
-        """Return the assignment of an executable node; None if there is no executor for it.
+        """Return the assignment of a ready node; None if there is no executor for it.
 
         Parameters
         ----------
@@ -126,7 +126,7 @@ class EFT:
     def allocate(
         self, observation: DagObservation, state: JobState, node: int, available: Floats | None = None
     ) -> Assign | None:
-        """Return the assignment of an executable node, as for :class:`Allocation`."""
+        """Return the assignment of a ready node, as for :class:`Allocation`."""
         if available is None:
             available = observation.available_times
         finish, positions = self._finish_times(observation, state, node, available)
@@ -157,7 +157,7 @@ class DEFT(EFT):
     def allocate(
         self, observation: DagObservation, state: JobState, node: int, available: Floats | None = None
     ) -> Assign | None:
-        """Return the assignment of an executable node, as for :class:`Allocation`."""
+        """Return the assignment of a ready node, as for :class:`Allocation`."""
         if available is None:
             available = observation.available_times
         run_times = state.run_times[node]

@@ -16,18 +16,18 @@ from numpy.typing import NDArray
 
 from desim.agents.dag.allocation import DEFT, Allocation, InsertionEFT
 from desim.agents.dag.orders import Order, RankUp
-from desim.checks import finite
+from desim.checks import check_float
 from desim.exceptions import InvalidConfiguration
 from desim.problems.dag import Assign, DagObservation, Job, JobState
-from desim.reprs import Named
+from desim.reprs import NamedRepr
 
 __all__ = ["HEFT", "ListScheduler", "PatientScheduler"]
 
 
-class ListScheduler(Named):
-    """Assigns every executable node at once, in the order given, to the executor that the allocation chooses.
+class ListScheduler(NamedRepr):
+    """Assigns every ready node at once, in the order given, to the executor that the allocation chooses.
 
-    So the paper has it: a node that becomes executable is bound to an executor even if all are busy, and no later node
+    So the paper has it: a node that becomes ready is bound to an executor even if all are busy, and no later node
     goes before it, however urgent. With ``only_idle`` nodes are kept back until an executor has nothing to do.
 
     Parameters
@@ -42,7 +42,7 @@ class ListScheduler(Named):
     Attributes
     ----------
     name : str
-        The order and the allocation, ``"rank_up-deft"``; and ``"-idle"`` with ``only_idle``.
+        The order and the allocation, ``"rank-up-deft"``; and ``"-idle"`` with ``only_idle``.
 
     Examples
     --------
@@ -82,22 +82,22 @@ class ListScheduler(Named):
             self._order_anew(observation)
         self._take_new(observation)
         heap = self._heap
-        while heap[0][3] not in observation.executable:  # withdrawn, or assigned by somebody else
+        while heap[0][3] not in observation.ready:  # withdrawn, or assigned by somebody else
             heapq.heappop(heap)
         ticket = heap[0][3]
-        state, node = observation.executable[ticket]
+        state, node = observation.ready[ticket]
         return self.allocation.allocate(observation, state, node, available)
 
     def _take_new(self, observation: DagObservation) -> None:
-        """Put the nodes that have become executable into the heap."""
-        executable = observation.executable
+        """Put the nodes that have become ready into the heap."""
+        ready = observation.ready
         first, last = self._read, observation.num_revealed
-        if last - first > len(executable):
-            new = [ticket for ticket in executable if ticket >= first]
+        if last - first > len(ready):
+            new = [ticket for ticket in ready if ticket >= first]
         else:
-            new = [ticket for ticket in range(first, last) if ticket in executable]
+            new = [ticket for ticket in range(first, last) if ticket in ready]
         for ticket in new:
-            state, node = executable[ticket]
+            state, node = ready[ticket]
             number, keys = self._keys_of(observation, state)
             heapq.heappush(self._heap, (keys[node], number, node, ticket))
         self._read = last
@@ -154,10 +154,10 @@ def require_planning(name: str, info: Mapping[str, Any]) -> None:
 Floats = NDArray[np.float64]
 
 
-class PatientScheduler(Named):
+class PatientScheduler(NamedRepr):
     """Assigns nodes to idle executors only, and holds a node back while a busy one would finish it sooner.
 
-    At each decision the executable nodes are gone through in order. The first of them is assigned that an idle executor
+    At each decision the ready nodes are gone through in order. The first of them is assigned that an idle executor
     finishes within ``slack`` times what the best of all executors takes, waiting for it included. If there is none, all
     wait for the next event; if nothing runs that could bring one, the node is assigned that loses least.
 
@@ -184,7 +184,7 @@ class PatientScheduler(Named):
     def __init__(self, order: Order | None = None, allocation: Allocation | None = None, *, slack: float = 1.0) -> None:
         self.order = RankUp() if order is None else order
         self.allocation = DEFT() if allocation is None else allocation
-        self.slack = finite("slack", slack, least=1)
+        self.slack = check_float("slack", slack, least=1)
         self.name = f"{self.order.name}-{self.allocation.name}-patient"
         self._keys: dict[JobState, list[float]] = {}
 
@@ -199,7 +199,7 @@ class PatientScheduler(Named):
         idle = available <= time
         if not idle.any():
             return None
-        nodes = list(observation.executable.values())
+        nodes = list(observation.ready.values())
         finish = np.array([state.ready_times(node) for state, node in nodes])
         np.maximum(finish, available, out=finish)
         finish += np.array([state.run_times[node] for state, node in nodes])

@@ -1,4 +1,4 @@
-"""Orders: which of the executable nodes comes next, and the ranks that most of them follow.
+"""Orders: which of the ready nodes comes next, and the ranks that most of them follow.
 
 Ranks say how far nodes are from the end and from the beginning of their job. Source: H. Topcuoglu, S. Hariri and M.-Y.
 Wu, "Performance-effective and low-complexity task scheduling for heterogeneous computing", IEEE TPDS 13(3), 2002,
@@ -19,7 +19,7 @@ import numpy as np
 from numpy.random import Generator, default_rng
 from numpy.typing import ArrayLike, NDArray
 
-from desim.checks import one_of
+from desim.checks import check_choice
 from desim.problems.dag import DagObservation, Executors, Job, JobState
 
 __all__ = [
@@ -35,8 +35,8 @@ __all__ = [
     "mean_run_times",
     "mean_transfer_times",
     "path_lengths",
-    "rank_down",
-    "rank_up",
+    "downward_rank",
+    "upward_rank",
     "rounded",
     "static_levels",
 ]
@@ -85,7 +85,7 @@ def mean_transfer_times(job: Job, executors: Executors) -> Floats:
     return times
 
 
-def rank_up(job: Job, executors: Executors, *, transfers: bool = True) -> Floats:
+def upward_rank(job: Job, executors: Executors, *, transfers: bool = True) -> Floats:
     """Return the length of the longest path from each node to the end of the job, the node included.
 
     Parameters
@@ -134,10 +134,10 @@ def static_levels(job: Job, executors: Executors) -> Floats:
     numpy.ndarray of shape (num_nodes,)
         Seconds, rounded so that equal levels are equal.
     """
-    return rank_up(job, executors, transfers=False)
+    return upward_rank(job, executors, transfers=False)
 
 
-def rank_down(job: Job, executors: Executors) -> Floats:
+def downward_rank(job: Job, executors: Executors) -> Floats:
     """Return the length of the longest path from the beginning of the job to each node, the node excluded.
 
     Parameters
@@ -279,11 +279,11 @@ class SJF(_Static):
 class RankUp(_Static):
     """The node with the longest way to the end of its job, transfers included: that of HEFT and HighRankUp-DEFT."""
 
-    name = "rank_up"
+    name = "rank-up"
 
     def keys(self, observation: DagObservation, state: JobState) -> Floats:
         """Return the negative upward ranks, in seconds."""
-        return -rank_up(state.job, observation.executors)
+        return -upward_rank(state.job, observation.executors)
 
 
 class CriticalPath(_Static):
@@ -320,13 +320,13 @@ class LeastWork:
 
 
 def _times_and_ranks(state: JobState, executors: Executors) -> tuple[Floats, Floats]:
-    return mean_run_times(state.job, executors), rank_up(state.job, executors)
+    return mean_run_times(state.job, executors), upward_rank(state.job, executors)
 
 
 class HRRN:
     """The highest response ratio, wait / (wait + execution), as LACHESIS writes it.
 
-    The paper does not say whose wait and execution. In its mode a node is assigned as soon as it is executable, so that
+    The paper does not say whose wait and execution. In its mode a node is assigned as soon as it is ready, so that
     its own wait says nothing; that of the job does.
 
     Parameters
@@ -343,7 +343,7 @@ class HRRN:
     changes = True
 
     def __init__(self, of: Literal["job", "node"] = "job") -> None:
-        self.name = "hrrn" if one_of("of", of, ("job", "node")) == "job" else "hrrn-node"
+        self.name = "hrrn" if check_choice("of", of, ("job", "node")) == "job" else "hrrn-node"
         self._times = PerJob(_mean_times_of_job if of == "job" else _mean_times)
 
     def reset(self, rng: Generator) -> None:

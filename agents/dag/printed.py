@@ -21,7 +21,7 @@ from desim.agents.dag.graph_policy import Activation, levels_of
 from desim.agents.learning.learned import AgentConfig, LearnedAgent
 from desim.agents.learning.policy import Distribution, MaskedCategorical, Observations, Policy, initialized, mlp
 from desim.agents.learning.q_actor_critic import QPolicy
-from desim.checks import whole
+from desim.checks import check_int
 from desim.envs import ACTION_MASK
 from desim.exceptions import InvalidConfiguration
 from desim.problems.dag.graph_encoder import (
@@ -34,7 +34,7 @@ from desim.problems.dag.graph_encoder import (
 
 __all__ = ["DecimaAgent", "DecimaConfig", "DecimaPolicy", "LachesisAgent", "LachesisConfig", "LachesisPolicy"]
 
-NODE_INPUTS = [FIXED_FEATURES.index(n) for n in ("run_time", "incoming_time", "outgoing_time", "rank_up", "rank_down")]
+NODE_INPUTS = [FIXED_FEATURES.index(n) for n in ("run_time", "incoming_time", "outgoing_time", "upward_rank", "downward_rank")]
 JOB_INPUTS = [JOB_FEATURES.index(name) for name in ("unassigned_nodes", "unassigned_time")]
 EXECUTOR_INPUTS = [SYSTEM_GRAPH_FEATURES.index(n) for n in ("idle_executors", "time_to_next_idle", "mean_backlog")]
 """What LACHESIS sees of nodes, of their jobs, and of the executors, in the order of the text; times and counts are
@@ -119,7 +119,7 @@ def _summed(values: Tensor, index: Tensor, count: int) -> Tensor:
 
 
 class _Lachesis(nn.Module):
-    """Scores of executable nodes: three layers of equation (7), sums over jobs and over all, and the score network.
+    """Scores of ready nodes: three layers of equation (7), sums over jobs and over all, and the score network.
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ class _Lachesis(nn.Module):
 
 
 class LachesisPolicy(QPolicy):
-    """Actor and critic of LACHESIS, with their targets: both score each executable node.
+    """Actor and critic of LACHESIS, with their targets: both score each ready node.
 
     Parameters
     ----------
@@ -248,13 +248,13 @@ class DecimaPolicy(Policy):
 
 
 def _number(compressed: Tensor) -> Tensor:
-    """Undo what :func:`desim.envs.base.compressed` did."""
+    """Undo what :func:`desim.envs.base.log_scaled` did."""
     return torch.expm1(4.0 * compressed)
 
 
 @dataclass(frozen=True)
 class _Printed(AgentConfig[Policy]):
-    """What both have in common: nodes are assigned as soon as they are executable, by DEFT."""
+    """What both have in common: nodes are assigned as soon as they are ready, by DEFT."""
 
     hidden: tuple[int, ...] = (32, 16, 8)
 
@@ -294,8 +294,8 @@ class LachesisConfig(_Printed):
     def __post_init__(self) -> None:
         """Refuse what is out of range."""
         super().__post_init__()
-        whole("layers", self.layers, least=1)
-        whole("function_units", self.function_units, least=1)
+        check_int("layers", self.layers, least=1)
+        check_int("function_units", self.function_units, least=1)
 
     def policy(self, rng: Generator) -> Policy:
         """Return new networks, with weights from a generator."""
@@ -330,12 +330,12 @@ class DecimaConfig(_Printed):
 
 
 class LachesisAgent(OwnGraphAgent, LearnedAgent):
-    """LACHESIS with trained weights: the executable node that the actor scores highest, allocated by DEFT."""
+    """LACHESIS with trained weights: the ready node that the actor scores highest, allocated by DEFT."""
 
     config_type = LachesisConfig
 
 
 class DecimaAgent(OwnGraphAgent, LearnedAgent):
-    """Decima-DEFT with trained weights: the executable node that Decima's network scores highest, allocated by DEFT."""
+    """Decima-DEFT with trained weights: the ready node that Decima's network scores highest, allocated by DEFT."""
 
     config_type = DecimaConfig

@@ -25,12 +25,12 @@ from desim.agents.dag.orders import (
     PerJob,
     mean_run_times,
     mean_transfer_times,
-    rank_up,
+    upward_rank,
     rounded,
     static_levels,
 )
 from desim.problems.dag import Assign, DagObservation, Executors, Job, JobState
-from desim.reprs import Named
+from desim.reprs import NamedRepr
 
 __all__ = ["CPOP", "DLS", "PEFT", "critical_path", "optimistic_cost_table"]
 
@@ -88,7 +88,7 @@ class _PathOnOneExecutor:
     def allocate(
         self, observation: DagObservation, state: JobState, node: int, available: Floats | None = None
     ) -> Assign | None:
-        """Return the assignment of an executable node; None if there is no executor for it."""
+        """Return the assignment of a ready node; None if there is no executor for it."""
         if available is None:
             available = observation.available_times
         if available.min() == np.inf:
@@ -137,7 +137,7 @@ def critical_path(jobs: Sequence[Job], executors: Executors) -> tuple[int, list[
     path : list of int
         Its nodes, from one without parents to one without children; of equal ones the first child at each step.
     """
-    ranks = [rank_up(job, executors) for job in jobs]
+    ranks = [upward_rank(job, executors) for job in jobs]
     lengths = [rank.max().item() for rank in ranks]
     tolerance = 4.0 * RESOLUTION * max(lengths)
     index = _first_greatest(lengths, tolerance)
@@ -256,7 +256,7 @@ class _OptimisticEFT:
     def allocate(
         self, observation: DagObservation, state: JobState, node: int, available: Floats | None = None
     ) -> Assign | None:
-        """Return the assignment of an executable node; None if there is no executor for it."""
+        """Return the assignment of a ready node; None if there is no executor for it."""
         costs = self._tables.of(observation, state)[node]
         finish, positions = insertion_finish_times(observation, state, node, available, costs)
         sums = finish + costs
@@ -267,8 +267,8 @@ class _OptimisticEFT:
         return Assign(state.job.job_id, node, executor, (), positions.get(executor))
 
 
-class DLS(Named):
-    """Dynamic Level Scheduling: the pair of an executable node and an executor that has the highest dynamic level.
+class DLS(NamedRepr):
+    """Dynamic Level Scheduling: the pair of a ready node and an executor that has the highest dynamic level.
 
     The dynamic level of node i on executor k is its static level (the longest way to the end of the job, without
     transfers), less the time at which it could start there (its data have arrived and the executor has run all that is
@@ -317,7 +317,7 @@ class DLS(Named):
         self._take(observation)
         while True:
             ticket, executor = self._frontier.highest(available)
-            entry = observation.executable.get(ticket)
+            entry = observation.ready.get(ticket)
             self._frontier.remove(ticket)
             if entry is not None:  # otherwise somebody else has assigned it
                 self._chosen = ticket
@@ -329,12 +329,12 @@ class DLS(Named):
         if observation.time != self._time:
             self._time = observation.time
             self._frontier = _Frontier(observation.executors.num_executors)
-            tickets = list(observation.executable)
+            tickets = list(observation.ready)
         else:
             tickets = [self._chosen, *range(self._read, observation.num_revealed)]  # a stage may have tasks left
         self._read = observation.num_revealed
         for ticket in tickets:
-            entry = observation.executable.get(ticket)
+            entry = observation.ready.get(ticket)
             if entry is not None:
                 state, node = entry
                 number, advantages = self._jobs.of(observation, state)
@@ -348,7 +348,7 @@ class DLS(Named):
 
 
 class _Frontier:
-    """The executable nodes as rows of arrays; the last row takes the place of one that is removed."""
+    """The ready nodes as rows of arrays; the last row takes the place of one that is removed."""
 
     def __init__(self, num_executors: int) -> None:
         self._keys: list[tuple[int, int, int]] = []

@@ -1,6 +1,6 @@
 """DAG agents by name.
 
-An order and an allocation make a list scheduler, such as ``"rank_up-deft"`` or ``"fifo-eft"``; an order alone goes
+An order and an allocation make a list scheduler, such as ``"rank-up-deft"`` or ``"fifo-eft"``; an order alone goes
 with ``deft``. With ``-idle`` behind these, nodes are kept back until an executor is idle, with ``-patient`` also while
 a busy one would finish them sooner.
 """
@@ -32,7 +32,7 @@ _ORDERS: dict[str, tuple[str, Callable[[], Order]]] = {
     "sjf": ("the job with the least mean run time in all comes next", SJF),
     "hrrn": ("the job with the highest response ratio comes next", HRRN),
     "hrrn-node": ("the node with the highest response ratio comes next", partial(HRRN, "node")),
-    "rank_up": ("the node with the longest way to the end of its job comes next", RankUp),
+    "rank-up": ("the node with the longest way to the end of its job comes next", RankUp),
     "critical-path": ("the node on the longest path through its job comes next", CriticalPath),
     "least-work": ("the job with the least work left to assign comes next", LeastWork),
     "random": ("any node comes next", RandomOrder),
@@ -113,7 +113,7 @@ def _member_files(members: str) -> tuple[Path, ...] | None:
     return found
 
 
-_MEMBERS = "heft+cpop+peft+dls+tdca+rank_up-insertion-deft+rank_up-deft-patient+critical-path-deft+fifo-deft"
+_MEMBERS = "heft+cpop+peft+dls+tdca+rank-up-insertion-deft+rank-up-deft-patient+critical-path-deft+fifo-deft"
 """Of the portfolio that names none."""
 
 _REGISTRY: Registry = Registry(

@@ -1,6 +1,6 @@
 """Plans of deferrable jobs, compiled: what they hold and bring, and changes of them that bring more.
 
-A plan is the slot of each job, -1 if it is not started, as in :class:`desim.agents.deferrable.program.Instance`. What a
+A plan is the slot of each job, -1 if it is not started, as in :class:`desim.agents.deferrable.program.PlanningInstance`. What a
 change brings is counted by the slots that it concerns, as the cluster counts it: a violation is what is held above the
 capacity, where that is more than the cluster tolerates, and no job starts in a slot in which what it requests does not
 fit. Where the capacity is uncertain, the violation that is expected counts; and a job pays for its cores what these
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from desim.agents.search import compiled
 
-__all__ = ["FAR", "Situation", "Work", "begin", "improve", "place_all", "value"]
+__all__ = ["FAR", "DeferrableSearchState", "Work", "begin", "improve", "place_all", "value"]
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -59,8 +59,8 @@ EXCESS = np.array(
 """By how much a standard normal number is exceeded on average, by what lies so many steps above its mean."""
 
 
-class Situation(NamedTuple):
-    """What is planned; most names are those of :class:`desim.agents.deferrable.program.Instance`.
+class DeferrableSearchState(NamedTuple):
+    """What is planned; most names are those of :class:`desim.agents.deferrable.program.PlanningInstance`.
 
     Attributes
     ----------
@@ -117,7 +117,7 @@ class Work(NamedTuple):
 
 
 @_compiled
-def value(situation: Situation, work: Work) -> float:
+def value(situation: DeferrableSearchState, work: Work) -> float:
     """Return what the plan brings, less what all violations cost."""
     total = 0.0
     for job in range(len(work.starts)):
@@ -130,7 +130,7 @@ def value(situation: Situation, work: Work) -> float:
 
 
 @_compiled
-def place_all(order: Integers, situation: Situation, work: Work) -> float:
+def place_all(order: Integers, situation: DeferrableSearchState, work: Work) -> float:
     """Put jobs where each brings most beside those before it, and return what that brings altogether."""
     total = 0.0
     for job in order:
@@ -140,7 +140,7 @@ def place_all(order: Integers, situation: Situation, work: Work) -> float:
 
 
 @_compiled
-def begin(orders: Integers, situation: Situation, work: Work) -> None:
+def begin(orders: Integers, situation: DeferrableSearchState, work: Work) -> None:
     """Plan by each of some orders, a row each, which end with a number below 0, and keep the plan that brings most."""
     best = -np.inf
     for row in range(len(orders)):
@@ -178,14 +178,14 @@ def _keep(work: Work) -> None:
 
 
 @_compiled
-def improve(moves: int, situation: Situation, work: Work) -> float:
+def improve(moves: int, situation: DeferrableSearchState, work: Work) -> float:
     """Take jobs out of the plan and others in, again and again; keep what brings no less.
 
     Parameters
     ----------
     moves : int
         How many times.
-    situation : Situation
+    situation : DeferrableSearchState
         What is planned.
     work : Work
         Its plan is changed.
@@ -232,7 +232,7 @@ def improve(moves: int, situation: Situation, work: Work) -> float:
 
 
 @_compiled
-def _restore(situation: Situation, work: Work) -> None:
+def _restore(situation: DeferrableSearchState, work: Work) -> None:
     """Make the plan what it was before the move."""
     for job in range(len(work.starts)):
         if work.starts[job] != work.kept[job] and work.starts[job] >= 0:
@@ -243,7 +243,7 @@ def _restore(situation: Situation, work: Work) -> None:
 
 
 @_compiled
-def _place_best(job: int, situation: Situation, work: Work) -> float:
+def _place_best(job: int, situation: DeferrableSearchState, work: Work) -> float:
     """Put a job where it brings most, the earliest such slot, or nowhere; return what that brings."""
     best, where = LITTLE, -1
     for start in range(situation.first[job], situation.last[job] + 1):
@@ -260,7 +260,7 @@ def _place_best(job: int, situation: Situation, work: Work) -> float:
 
 
 @_compiled
-def _cost(job: int, start: int, limit: float, situation: Situation, work: Work) -> float:
+def _cost(job: int, start: int, limit: float, situation: DeferrableSearchState, work: Work) -> float:
     """Return what a job's violations would cost, infinite if it must not start there or if that is above the limit."""
     cost = 0.0
     for slot in range(start, min(start + situation.duration[job], len(work.used))):
@@ -280,7 +280,7 @@ def _cost(job: int, start: int, limit: float, situation: Situation, work: Work) 
 
 
 @_compiled
-def _worth(job: int, start: int, situation: Situation) -> float:
+def _worth(job: int, start: int, situation: DeferrableSearchState) -> float:
     """Return what a job brings if it starts in a slot, less what its cores are worth to others."""
     end = min(start + situation.duration[job], len(situation.rent) - 1)
     rent = situation.requests[job, 0] * (situation.rent[end] - situation.rent[start])
@@ -288,7 +288,7 @@ def _worth(job: int, start: int, situation: Situation) -> float:
 
 
 @_compiled
-def _violation(situation: Situation, slot: int, resource: int, held: float) -> float:
+def _violation(situation: DeferrableSearchState, slot: int, resource: int, held: float) -> float:
     """Return by how much the capacity is exceeded; on average, if it is normally distributed."""
     deviation = situation.deviation[slot, resource]
     over = float(held - situation.capacity[slot, resource])
@@ -304,7 +304,7 @@ def _violation(situation: Situation, slot: int, resource: int, held: float) -> f
 
 
 @_compiled
-def _place(job: int, start: int, situation: Situation, work: Work) -> None:
+def _place(job: int, start: int, situation: DeferrableSearchState, work: Work) -> None:
     """Put a job into the plan."""
     work.starts[job] = start
     for resource in range(work.used.shape[1]):
@@ -316,7 +316,7 @@ def _place(job: int, start: int, situation: Situation, work: Work) -> None:
 
 
 @_compiled
-def _remove(job: int, situation: Situation, work: Work) -> float:
+def _remove(job: int, situation: DeferrableSearchState, work: Work) -> float:
     """Take a job out of the plan, and return what that brings."""
     start = work.starts[job]
     work.starts[job] = -1

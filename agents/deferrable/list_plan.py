@@ -1,7 +1,7 @@
 """Plans made by placing one job after another, where it fits first: what a job would get if the most urgent came first.
 
 A plan takes the capacity as it is for all slots to come. It costs a hundredth of what a rolling horizon takes, and it
-reserves room for a large job, as back-filling does, where a rule that looks at one slot lets smaller ones by. Several
+reserves room for a large job, as backfilling does, where a rule that looks at one slot lets smaller ones by. Several
 plans, of which the best counts, come close to what a rolling horizon plans.
 """
 
@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from desim.exceptions import InvalidConfiguration
 from desim.problems.deferrable import DeferrableObservation
-from desim.problems.deferrable.observation import HORIZON, LATER, Placing
-from desim.reprs import Named
+from desim.problems.deferrable.observation import HORIZON, LATER, EarliestFitPlan
+from desim.reprs import NamedRepr
 
 __all__ = ["ORDERS", "ListPlan", "PlanOrder", "PlannedWaits", "planned_starts"]
 
@@ -29,7 +29,7 @@ most of five: of these two, and of those that place the largest, the earliest, o
 ORDERS: tuple[PlanOrder, ...] = get_args(PlanOrder)
 
 
-class _Planner(Placing):
+class _Planner(EarliestFitPlan):
     """The known jobs and the room for them, from which plans are made."""
 
     def plan(self, key: Floats) -> Ints:
@@ -91,7 +91,7 @@ def _check(order: str, horizon: int) -> None:
         raise InvalidConfiguration(f"horizon is {horizon!r}, want at least 1")
 
 
-class ListPlan(Named):
+class ListPlan(NamedRepr):
     """Starts what a plan starts now that places one job after another.
 
     Parameters

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from desim.agents.deferrable.forecasts import Forecast, LastValue, Seasonal
-from desim.agents.deferrable.learned_forecast import Learned
+from desim.agents.deferrable.forecasts import Forecast, Persistence, Seasonal
+from desim.agents.deferrable.learned_forecast import LearnedForecast
 from desim.agents.deferrable.list_plan import ListPlan
 from desim.agents.deferrable.orders import (
     FIFO,
@@ -54,7 +54,7 @@ def forecast_named(name: str) -> Forecast:
     Parameters
     ----------
     name : str
-        ``"last-value"``, ``"seasonal"`` or ``"learned"``; behind the latter two there may be the slots of a day, such
+        ``"persistence"``, ``"seasonal"`` or ``"learned"``; behind the latter two there may be the slots of a day, such
         as ``"learned:48"``.
 
     Returns
@@ -73,15 +73,15 @@ def forecast_named(name: str) -> Forecast:
     Seasonal(period=12, carry=0.0, num_periods=1)
     """
     kind, _, period = name.partition(":")
-    if name == "last-value":
-        return LastValue()
+    if name == "persistence":
+        return Persistence()
     if period.isdecimal() or kind == name:
         slots = int(period) if period else DAY
         if kind == "seasonal":
             return Seasonal(slots)
         if kind == "learned":
-            return Learned(slots)
-    raise InvalidConfiguration(f"no forecast {name!r}; there are last-value, seasonal:PERIOD and learned:PERIOD")
+            return LearnedForecast(slots)
+    raise InvalidConfiguration(f"no forecast {name!r}; there are persistence, seasonal:PERIOD and learned:PERIOD")
 
 
 def _rolling_horizon(forecast: str) -> Agent:
@@ -119,7 +119,7 @@ _REGISTRY: Registry = Registry(
             files=partial(made_of, agent="score"),
         ),
         "rolling-horizon:FORECAST": Family(
-            "The same on a forecast: last-value, seasonal:PERIOD, learned:PERIOD, in slots.", _rolling_horizon
+            "The same on a forecast: persistence, seasonal:PERIOD, learned:PERIOD, in slots.", _rolling_horizon
         ),
         "search:deferrable:OBJECTIVE:BUDGET": Family(
             "Takes jobs out of a plan and others in, and starts what the plan starts now; needs numba.",

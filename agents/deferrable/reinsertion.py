@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.agents.deferrable.program import Instance, usage
+from desim.agents.deferrable.program import PlanningInstance, usage
 
 __all__ = ["improved"]
 
@@ -16,7 +16,7 @@ Ints = NDArray[np.int64]
 MOST_PASSES = 10
 
 
-def improved(instance: Instance, starts: Ints | None = None) -> Ints:
+def improved(instance: PlanningInstance, starts: Ints | None = None) -> Ints:
     """Return a schedule that is no worse, and to which nothing can be added.
 
     Of starts that bring the same the earliest is taken. A start that is not allowed, because the job does not fit, is
@@ -24,7 +24,7 @@ def improved(instance: Instance, starts: Ints | None = None) -> Ints:
 
     Parameters
     ----------
-    instance : Instance
+    instance : PlanningInstance
         What is to be planned.
     starts : numpy.ndarray of int64, shape (num_jobs,), optional
         A schedule to begin with; if left out, jobs are put into an empty one, those that bring most first.
@@ -60,11 +60,11 @@ class _Timetable:
 
     Parameters
     ----------
-    instance : Instance
+    instance : PlanningInstance
         What is to be planned.
     """
 
-    def __init__(self, instance: Instance) -> None:
+    def __init__(self, instance: PlanningInstance) -> None:
         self.instance = instance
         self.limit = instance.limit
         self.used = instance.held.copy()

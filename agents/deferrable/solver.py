@@ -90,7 +90,7 @@ class Answer(NamedTuple):
     bound: float
 
 
-class Kept(threading.local):
+class SolverCache(threading.local):
     """The solvers of a thread, each made when it is first needed: for small programs, and for others."""
 
     def __init__(self) -> None:
@@ -103,7 +103,7 @@ class Kept(threading.local):
         return self._solvers[is_small]
 
 
-_kept = Kept()
+_kept = SolverCache()
 
 
 def _new_solver(options: Mapping[str, bool | float]) -> highspy.Highs:

@@ -18,11 +18,11 @@ from torch import Tensor
 from desim.agents.learning.experience import Arrays, Experience
 from desim.agents.learning.learner import Learner, Samples, between
 from desim.agents.learning.policy import Distribution, one_thread, to_tensors
-from desim.core import Agent, introduce
-from desim.envs.base import SchedulingEnv, Translator
+from desim.core import Agent, prepare_agent
+from desim.envs.base import SchedulingEnv, InvertibleEncoder
 from desim.exceptions import InvalidConfiguration
 
-__all__ = ["EXPERT", "Advised", "Expert", "advice", "clone", "imitate"]
+__all__ = ["EXPERT", "ExpertLabelledEnv", "Expert", "advice", "clone", "imitate"]
 
 EXPERT = "expert"
 """Part of an observation: what an expert would do about it."""
@@ -34,7 +34,7 @@ Expert = Callable[[Arrays], NDArray[Any]]
 """Returns the action for each of a batch of encoded observations."""
 
 
-class Advised(gymnasium.Wrapper[Arrays, Any, Arrays, Any]):
+class ExpertLabelledEnv(gymnasium.Wrapper[Arrays, Any, Arrays, Any]):
     """An environment whose observations tell what an agent would do, as an action under :data:`EXPERT`.
 
     The agent sees what agents see, not what is encoded. It is asked at every decision, whatever was done at the last
@@ -43,7 +43,7 @@ class Advised(gymnasium.Wrapper[Arrays, Any, Arrays, Any]):
     Parameters
     ----------
     env : SchedulingEnv
-        With an encoder that is a :class:`~desim.envs.base.Translator`.
+        With an encoder that is a :class:`~desim.envs.base.InvertibleEncoder`.
     agent : Agent
         The expert.
 
@@ -56,7 +56,7 @@ class Advised(gymnasium.Wrapper[Arrays, Any, Arrays, Any]):
     def __init__(self, env: SchedulingEnv, agent: Agent) -> None:
         super().__init__(env)
         name = getattr(agent, "name", type(agent).__name__)
-        if not hasattr(env.encoder, "action_of"):
+        if not hasattr(env.encoder, "encode_action"):
             raise InvalidConfiguration(f"{type(env.encoder).__name__} cannot tell an answer of {name} as an action")
         self._base, self._agent = env, agent
         env.forks = hasattr(agent, "attach")
@@ -66,7 +66,7 @@ class Advised(gymnasium.Wrapper[Arrays, Any, Arrays, Any]):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Arrays, dict[str, Any]]:
         """Begin an episode, of the agent too."""
         encoded, info = self._base.reset(seed=seed, options=options)
-        introduce(self._agent, self._base.simulation)
+        prepare_agent(self._agent, self._base.simulation)
         return self._with_advice(encoded), info
 
     def step(self, action: Any) -> tuple[Arrays, float, bool, bool, dict[str, Any]]:
@@ -78,13 +78,13 @@ class Advised(gymnasium.Wrapper[Arrays, Any, Arrays, Any]):
         decision, action = self._base.decision, None
         if decision is not None:
             seen = decision.observation
-            action = cast(Translator, self._base.encoder).action_of(seen, self._agent.act(seen))
+            action = cast(InvertibleEncoder, self._base.encoder).encode_action(seen, self._agent.act(seen))
         told = self._unknown if action is None else np.asarray(action, self._unknown.dtype)
         return encoded | {EXPERT: told}
 
 
 def advice(shown: Arrays) -> NDArray[Any]:
-    """Return what the agent of :class:`Advised` would do: the expert of such environments."""
+    """Return what the agent of :class:`ExpertLabelledEnv` would do: the expert of such environments."""
     return shown[EXPERT]
 
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from desim.agents.learning.experience import Experience
 from desim.agents.learning.policy import Policy, to_tensors
-from desim.checks import finite, whole
+from desim.checks import check_float, check_int
 from desim.exceptions import InvalidConfiguration
 
 __all__ = ["Algorithm", "Learner", "LearningConfig", "RunningMoments", "Samples", "between"]
@@ -35,7 +35,7 @@ class LearningConfig:
     Parameters
     ----------
     algorithm : str
-        "ppo": proximal policy optimization; "actor_critic": the synchronous one; "reinforce"; "q_actor_critic": that of
+        "ppo": proximal policy optimization; "a2c": the synchronous one; "reinforce"; "q_actor_critic": that of
         LACHESIS; or ``module:Name``, an :class:`Algorithm` of your own.
     learning_rate : float
         Of Adam at the beginning.
@@ -43,16 +43,16 @@ class LearningConfig:
         Part of the learning rate that is left at the end, to which it falls evenly; with 1 it stays.
     discount : float
         Weight of what comes one decision, or one unit of time, later: gamma.
-    decay : float
+    gae_lambda : float
         The lambda of generalized advantage estimation, for one decision or unit of time; of PPO and the actor-critic.
     time_unit : float
-        In seconds or slots: discount and decay then hold for so much simulated time, and decisions at the same instant
+        In seconds or slots: discount and lambda then hold for so much simulated time, and decisions at the same instant
         are not discounted at all (semi-Markov decision process). With 0 they hold for one decision.
-    entropy : float
+    entropy_coef : float
         Weight of the entropy at the beginning; it falls to 0.
-    value_weight : float
+    value_coef : float
         Weight of the critic's loss; of PPO and the actor-critic.
-    clip : float
+    clip_range : float
         Of PPO: how far the ratio of probabilities may go from 1.
     epochs : int
         Of PPO and LACHESIS' algorithm: how often each sample is used.
@@ -70,11 +70,11 @@ class LearningConfig:
     learning_rate: float = 3e-4
     last_rate: float = 0.1
     discount: float = 0.99
-    decay: float = 0.95
+    gae_lambda: float = 0.95
     time_unit: float = 0.0
-    entropy: float = 0.01
-    value_weight: float = 0.5
-    clip: float = 0.2
+    entropy_coef: float = 0.01
+    value_coef: float = 0.5
+    clip_range: float = 0.2
     epochs: int = 4
     minibatch_size: int = 1024
     target_kl: float = 0.02
@@ -83,21 +83,21 @@ class LearningConfig:
 
     def __post_init__(self) -> None:
         """Refuse what is out of range."""
-        for name in ("learning_rate", "clip"):
-            finite(name, getattr(self, name), above=0)
-        for name in ("time_unit", "entropy", "value_weight", "target_kl"):
-            finite(name, getattr(self, name), least=0)
-        for name in ("last_rate", "discount", "decay", "target_rate"):
-            finite(name, getattr(self, name), least=0, most=1)
+        for name in ("learning_rate", "clip_range"):
+            check_float(name, getattr(self, name), above=0)
+        for name in ("time_unit", "entropy_coef", "value_coef", "target_kl"):
+            check_float(name, getattr(self, name), least=0)
+        for name in ("last_rate", "discount", "gae_lambda", "target_rate"):
+            check_float(name, getattr(self, name), least=0, most=1)
         for name in ("epochs", "minibatch_size"):
-            whole(name, getattr(self, name), least=1)
+            check_int(name, getattr(self, name), least=1)
 
     def weights(self, elapsed: Floats) -> tuple[Floats, Floats]:
-        """Return discount and decay of each step, by the time that elapsed with it in seconds or slots."""
+        """Return discount and lambda of each step, by the time that elapsed with it in seconds or slots."""
         if not self.time_unit:
-            return np.full_like(elapsed, self.discount), np.full_like(elapsed, self.decay)
+            return np.full_like(elapsed, self.discount), np.full_like(elapsed, self.gae_lambda)
         units = elapsed / self.time_unit
-        return self.discount**units, self.decay**units
+        return self.discount**units, self.gae_lambda**units
 
 
 class RunningMoments:
@@ -339,7 +339,7 @@ class Learner(ABC):
         rate = between(first, self.config.last_rate * first, progress)
         for group, known in zip(self.optimizer.param_groups, self._groups, strict=True):
             group["lr"] = rate * known.scale
-        return between(self.config.entropy, 0.0, progress)
+        return between(self.config.entropy_coef, 0.0, progress)
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the weights and the state of the optimizer, by name."""

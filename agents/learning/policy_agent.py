@@ -18,15 +18,15 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.checks import shown
+from desim.checks import short_repr
 from desim.envs.base import ACTION_MASK, Arrays, Encoder
 from desim.exceptions import InfeasibleAction, InvalidConfiguration
-from desim.reprs import Named
+from desim.reprs import NamedRepr
 
 __all__ = ["PolicyAgent"]
 
 
-class PolicyAgent(Named):
+class PolicyAgent(NamedRepr):
     """An agent that does what a policy says about encoded observations.
 
     Where actions are numbered, impossible ones have no chance wherever the policy tells scores, or takes masks. If it
@@ -38,7 +38,7 @@ class PolicyAgent(Named):
         What the policy has seen in its training: the ``encoder`` of the environment.
     policy : object
         * a model or policy of Stable-Baselines3 or sb3-contrib, or anything that has their ``predict``; masks are given
-          to those that take ``action_masks``. A model that was trained behind :class:`~desim.envs.FlatArrays` or
+          to those that take ``action_masks``. A model that was trained behind :class:`~desim.envs.FlattenArrays` or
           Gymnasium's ``FlattenObservation`` is shown vectors. Other wrappers are not known here.
         * a ``torch.nn.Module``, called with a batch of one observation, a dict of tensors by name: it returns a score
           of each action, unnormalized logarithms of probabilities, or, where actions are a Box, the action; of a
@@ -84,7 +84,7 @@ class PolicyAgent(Named):
         given: Any = encoder
         if isinstance(given, type) or not all(hasattr(given, part) for part in ("encode", "decode", "action_space")):
             hint = ", such as gym_env.unwrapped.encoder" if isinstance(given, gymnasium.Env) else ""
-            raise InvalidConfiguration(f"encoder is {shown(given)}, want the encoder of an environment{hint}")
+            raise InvalidConfiguration(f"encoder is {short_repr(given)}, want the encoder of an environment{hint}")
         self.encoder = encoder
         self.deterministic = deterministic
         self.skip_forced = skip_forced
@@ -133,7 +133,7 @@ class PolicyAgent(Named):
         """
         if self._rng is None and not self.deterministic:
             raise InvalidConfiguration(f"{self.name} draws actions: call reset(info, rng) before it acts")
-        if self.skip_forced and self.encoder.forced(observation):
+        if self.skip_forced and self.encoder.is_forced(observation):
             return None
         action = self._ask(self.encoder.encode(observation), self._rng)
         return self.encoder.decode(observation, action)[0]
@@ -166,7 +166,7 @@ class _Asked:
         try:
             values = np.asarray(answer, np.float64)
         except (TypeError, ValueError):
-            raise InfeasibleAction(f"the policy answers {shown(answer)}, want {self._wanted()}") from None
+            raise InfeasibleAction(f"the policy answers {short_repr(answer)}, want {self._wanted()}") from None
         if not self.is_discrete:
             if values.size != np.prod(self.space.shape or ()):
                 raise InfeasibleAction(f"the policy answers an array of shape {values.shape}, want {self._wanted()}")
@@ -176,7 +176,7 @@ class _Asked:
             return _best_of(values.ravel(), possible.nonzero()[0], rng)
         if values.size == 1 and float(values.item()).is_integer():
             return int(values.item())
-        answered = shown(answer) if values.size == 1 else f"an array of shape {values.shape}"
+        answered = short_repr(answer) if values.size == 1 else f"an array of shape {values.shape}"
         raise InfeasibleAction(f"the policy answers {answered}, want {self._wanted()}")
 
     def _wanted(self) -> str:
@@ -313,7 +313,7 @@ def _asked(policy: Any, encoder: Encoder) -> _Asked:
         if callable(policy):
             return _Asked(policy, encoder)
     raise InvalidConfiguration(
-        f"policy is {shown(policy)}, want a model of Stable-Baselines3, a torch module, or a callable that takes an "
+        f"policy is {short_repr(policy)}, want a model of Stable-Baselines3, a torch module, or a callable that takes an "
         "observation"
     )
 

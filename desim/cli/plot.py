@@ -21,7 +21,7 @@ from desim.result import Result
 
 __all__ = ["Plot", "load_named"]
 
-#: Units of a window.
+#: Units of a time range.
 SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
 
 
@@ -33,7 +33,7 @@ class Plot:
 
         desim plot easy
         desim plot easy sjf fcfs --out figures --kind gantt,waiting --format pdf
-        desim plot easy fcfs --kind gantt --window 2d:3d --style paper --format pdf
+        desim plot easy fcfs --kind gantt --time-range 2d:3d --style paper --format pdf
     """
 
     directories: Annotated[Positional[tuple[Path, ...]], arg(metavar="DIR")]
@@ -45,7 +45,7 @@ class Plot:
     gantt, capacity, work; multiserver: allocation, reward, parts, resources."""
     format: FigureFormat = "png"
     """Kind of file."""
-    window: Annotated[str | None, arg(metavar="A:B", help_behavior_hint="(default: the whole runs)")] = None
+    time_range: Annotated[str | None, arg(metavar="A:B", help_behavior_hint="(default: the whole runs)")] = None
     """From when to when figures over time go: seconds, or with m, h or d behind a number; slots in deferrable and
     multiserver."""
     style: Style = "screen"
@@ -60,26 +60,26 @@ class Plot:
             raise InvalidConfiguration(f"desim has no figures of problem {kind.name!r}")
         out = self.directories[0] / "figures" if self.out is None else self.out
         asked = None if self.kind is None else kinds
-        window = None if self.window is None else _window(self.window)
+        time_range = None if self.time_range is None else _time_range(self.time_range)
         end = max(float(result.info.get("end_time", math.inf)) for result in results.values())
-        if window is not None and window[0] >= end:
-            raise InvalidConfiguration(f"--window is {self.window!r}, and all is over at {end:,.10g} {kind.time_unit}")
+        if time_range is not None and time_range[0] >= end:
+            raise InvalidConfiguration(f"--time-range is {self.time_range!r}, and all is over at {end:,.10g} {kind.time_unit}")
         for path in draw_figures(
-            results, out, kind, kinds=asked, file_format=self.format, window=window, style=self.style
+            results, out, kind, kinds=asked, file_format=self.format, window=time_range, style=self.style
         ):
             print_text(str(path))
         return 0
 
 
-def _window(text: str) -> tuple[float, float]:
+def _time_range(text: str) -> tuple[float, float]:
     """Read a span of time such as ``2d:3.5d``."""
     found = re.fullmatch(r"(\d+\.?\d*)([smhd]?):(\d+\.?\d*)([smhd]?)", text.strip())
     if found is None:
-        raise InvalidConfiguration(f"--window is {text!r}, want two times such as 3600:7200 or 2d:3.5d")
-    window = float(found[1]) * SECONDS[found[2]], float(found[3]) * SECONDS[found[4]]
-    if window[0] >= window[1]:
-        raise InvalidConfiguration(f"--window is {text!r}, which does not end after it begins")
-    return window
+        raise InvalidConfiguration(f"--time-range is {text!r}, want two times such as 3600:7200 or 2d:3.5d")
+    time_range = float(found[1]) * SECONDS[found[2]], float(found[3]) * SECONDS[found[4]]
+    if time_range[0] >= time_range[1]:
+        raise InvalidConfiguration(f"--time-range is {text!r}, which does not end after it begins")
+    return time_range
 
 
 def load_named(directories: Sequence[Path]) -> dict[str, Result]:

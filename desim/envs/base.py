@@ -31,17 +31,17 @@ __all__ = [
     "ACTION_MASK",
     "LARGEST",
     "Arrays",
-    "DrawnEpisodes",
+    "SampledEpisodes",
     "Encoder",
     "Episodes",
-    "FlatArrays",
+    "FlattenArrays",
     "Reward",
     "SchedulingEnv",
     "SlotReward",
     "Transition",
-    "Translator",
+    "InvertibleEncoder",
     "bounded",
-    "compressed",
+    "log_scaled",
     "encode_all",
     "episodes_of",
 ]
@@ -86,14 +86,14 @@ class Encoder(Protocol):
             Of the action space.
         """
 
-    def forced(self, observation: Any) -> bool:
+    def is_forced(self, observation: Any) -> bool:
         """Tell whether there is no choice but to answer None: to wait."""
 
 
-class Translator(Encoder, Protocol):
+class InvertibleEncoder(Encoder, Protocol):
     """An encoder that knows the way back, from what any agent answers to an action: so agents can be imitated."""
 
-    def action_of(self, observation: Any, answer: Any) -> Any:
+    def encode_action(self, observation: Any, answer: Any) -> Any:
         """Return the action that comes next to what an agent answers.
 
         Parameters
@@ -116,10 +116,10 @@ class Reward(Protocol):
     def reset(self, simulation: Simulation) -> None:
         """Learn that an episode begins."""
 
-    def answered(self, answer: Any) -> None:
+    def on_decision(self, answer: Any) -> None:
         """Learn that a decision was answered; the clock has not moved since."""
 
-    def collect(self) -> float:
+    def pop_reward(self) -> float:
         """Return what was earned since the last call; the clock stands at the next decision, or at the end.
 
         There may have been several answers since, where decisions without a choice are skipped.
@@ -277,7 +277,7 @@ class SchedulingEnv(Summarized, gymnasium.Env[Arrays, Any]):
                 break
         else:
             raise DesimError("ten episodes in a row without a decision: their workloads are empty")
-        self.reward.collect()
+        self.reward.pop_reward()
         self._num_decisions = 0
         self._went_on_to_its_end = False
         self._time = float(simulation.env.now)
@@ -302,13 +302,13 @@ class SchedulingEnv(Summarized, gymnasium.Env[Arrays, Any]):
         DesimError
             If the episode is over.
         """
-        gone = self.go_on(action)
+        gone = self.advance(action)
         info: dict[str, Any] = {"time": self._time, "elapsed": gone.elapsed, "invalid": not gone.possible}
         if gone.terminated or gone.truncated:
             info["decisions"] = self._num_decisions
         return self.observe(), gone.reward, gone.terminated, gone.truncated, info
 
-    def go_on(self, action: Any) -> Transition:
+    def advance(self, action: Any) -> Transition:
         """Do what :meth:`step` does, without looking at what is there then; :meth:`observe` tells.
 
         Parameters
@@ -331,9 +331,9 @@ class SchedulingEnv(Summarized, gymnasium.Env[Arrays, Any]):
             raise DesimError("no decision is due: the episode is over or has not begun, call reset()")
         answer, possible = self.encoder.decode(self._observation, action)
         decision.answer(answer)
-        self.reward.answered(answer)
+        self.reward.on_decision(answer)
         self._decision = decision = self._advance(simulation)
-        reward = self.reward.collect()
+        reward = self.reward.pop_reward()
         now = float(simulation.env.now if decision is not None else simulation.end_time)  # slots may be int
         elapsed, self._time = now - self._time, now
         self._num_decisions += 1
@@ -351,9 +351,9 @@ class SchedulingEnv(Summarized, gymnasium.Env[Arrays, Any]):
         """Run to the next decision that is shown."""
         decision = simulation.advance()
         if self.skip_forced:
-            while decision is not None and self.encoder.forced(decision.observation):
+            while decision is not None and self.encoder.is_forced(decision.observation):
                 decision.answer(None)
-                self.reward.answered(None)
+                self.reward.on_decision(None)
                 decision = simulation.advance()
         return decision
 
@@ -433,7 +433,7 @@ def _is_cut_short(simulation: Simulation) -> bool:
 Part = TypeVar("Part")
 
 
-class DrawnEpisodes:
+class SampledEpisodes:
     """Episodes that are taken from some problems, each equally likely.
 
     Parameters
@@ -475,12 +475,12 @@ def episodes_of(workload: Sequence[Problem] | Episodes) -> Episodes:
     Raises
     ------
     InvalidConfiguration
-        As for :class:`DrawnEpisodes`.
+        As for :class:`SampledEpisodes`.
     """
-    return workload if callable(workload) else DrawnEpisodes(workload)
+    return workload if callable(workload) else SampledEpisodes(workload)
 
 
-class FlatArrays(gymnasium.ObservationWrapper[Arrays, Any, Arrays], gymnasium.utils.RecordConstructorArgs):
+class FlattenArrays(gymnasium.ObservationWrapper[Arrays, Any, Arrays], gymnasium.utils.RecordConstructorArgs):
     """An environment whose observations hold the same arrays, each as a vector.
 
     Stable-Baselines3's networks do this by themselves; its checker recommends it to all others.
@@ -538,7 +538,7 @@ _MOST = 1e9
 """What is larger counts as this: more than 30 years, if it is seconds."""
 
 
-def compressed(values: ArrayLike) -> NDArray[np.float64]:
+def log_scaled(values: ArrayLike) -> NDArray[np.float64]:
     """Return a quarter of the logarithm of 1 + values.
 
     Parameters
@@ -598,7 +598,7 @@ class SlotReward:
         self._earned = 0.0
         simulation.problem.on("slot", self._count)
 
-    def answered(self, answer: Any) -> None:
+    def on_decision(self, answer: Any) -> None:
         """Do nothing: the problem tells of its slots."""
 
     def _count(self, time: float, outcome: Any) -> None:
@@ -614,7 +614,7 @@ class SlotReward:
         """
         raise NotImplementedError
 
-    def collect(self) -> float:
+    def pop_reward(self) -> float:
         """Return what was earned since the last call."""
         earned, self._earned = self._earned, 0.0
         return earned / self.scale

@@ -1,6 +1,6 @@
 """What an interactive page shows of a run, as arrays: rectangles in rows, curves over time, maps; no figure is made.
 
-The view of a problem stands in its wing, as a function that takes a :class:`desim.plotting.runs.Run` and returns a
+The view of a problem stands in its subpackage, as a function that takes a :class:`desim.plotting.runs.Run` and returns a
 :class:`View`; its kind names it. Problems without one have :func:`plain_view`.
 """
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["LOOKS", "Arrows", "Curve", "Lanes", "Map", "View", "free_rows", "joined", "lanes_of", "plain_view"]
 
 #: What a rectangle can stand for; those from "down" on belong to no job or lie behind the others.
-LOOKS = ("runs", "cut", "duplicate", "critical", "down", "waiting", "window", "expired", "notice")
+LOOKS = ("runs", "cut", "duplicate", "critical", "down", "waiting", "window", "expired", "lead_time")
 
 #: Columns that every table of jobs shares with few readers.
 HIDDEN = ("success", "arrival_number", "stretch", "allocated_resources")

@@ -1,32 +1,32 @@
 """Sweeps: many runs, here or on a cluster, each performed once, and stored at once.
 
-``desim compare``, the experiments and studies of your own use this. :func:`perform_tasks` is what lies below: tasks of
+``desim compare``, the experiments and studies of your own use this. :func:`run_tasks` is what lies below: tasks of
 any kind, without a store.
 """
 
 from __future__ import annotations
 
 from desim.sweep.files import StorageError
-from desim.sweep.runner import Outcomes, Perform, Run, SweepFailed, SweepInterrupted, perform_all, settings_of
-from desim.sweep.store import Kept, Store, SweepStatus
-from desim.sweep.workers import Backend, Failed, Finished, WorkerDied, Workers, perform_tasks
+from desim.sweep.runner import Outcomes, RunFunction, Run, SweepFailed, SweepInterrupted, run_all, settings_of
+from desim.sweep.store import StoredOutcome, Store, SweepStatus
+from desim.sweep.workers import Backend, Failed, Finished, WorkerCrashed, Workers, run_tasks
 
 __all__ = [
     "Backend",
     "Failed",
     "Finished",
-    "Kept",
+    "StoredOutcome",
     "Outcomes",
-    "Perform",
+    "RunFunction",
     "Run",
     "StorageError",
     "Store",
     "SweepFailed",
     "SweepInterrupted",
     "SweepStatus",
-    "WorkerDied",
+    "WorkerCrashed",
     "Workers",
-    "perform_all",
-    "perform_tasks",
+    "run_all",
+    "run_tasks",
     "settings_of",
 ]

@@ -13,21 +13,21 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from desim import own_code, plugins
+from desim import user_code, plugins
 from desim.cli.output import plain
 from desim.core import Agent
 from desim.exceptions import DesimError, InvalidConfiguration, RecordError
 from desim.problem import Problem, kind_of
-from desim.scenario import Instance, OwnSystem, Scenario, measure, replay, system_of, workload_digest
+from desim.scenario import ProblemInstance, CustomProblem, Scenario, measure, replay, system_of, workload_digest
 from desim.sweep.digest import agent_digest, file_digest, source_digest
 from desim.sweep.runner import Run
 
 __all__ = [
-    "Given",
-    "GivenOptions",
-    "GivenSystem",
-    "Named",
-    "System",
+    "AgentByObject",
+    "ObjectOptions",
+    "ProblemByObject",
+    "AgentByName",
+    "ProblemSetting",
     "new_mark",
     "shared_instance",
     "simulate_run",
@@ -35,7 +35,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, eq=False)
-class GivenOptions:
+class ObjectOptions:
     """What a function that makes problems is called with.
 
     Attributes
@@ -54,7 +54,7 @@ class GivenOptions:
 
 
 @dataclass(frozen=True, eq=False)
-class GivenSystem(OwnSystem):
+class ProblemByObject(CustomProblem):
     """A problem that a program has, or a function of it that makes one, such as ``FUNCTION(rng, **settings)``.
 
     Attributes
@@ -64,13 +64,13 @@ class GivenSystem(OwnSystem):
     """
 
     source: Problem | Callable[..., Any]
-    options: ClassVar[type[Any]] = GivenOptions
+    options: ClassVar[type[Any]] = ObjectOptions
 
     def __str__(self) -> str:
         """Name it in messages."""
         return self.name
 
-    def settings(self, options: GivenOptions) -> dict[str, Any]:
+    def settings(self, options: ObjectOptions) -> dict[str, Any]:
         """Return what the function is called with, by name."""
         return dict(options.settings)
 
@@ -80,9 +80,9 @@ class GivenSystem(OwnSystem):
             if settings:
                 raise InvalidConfiguration(f"{', '.join(settings)}: a problem that is made has no options any more")
             return self.source
-        return own_code.own_function(self.name, self.source, rng, **settings)()
+        return user_code.load_problem_factory(self.name, self.source, rng, **settings)()
 
-    def identity(self, options: GivenOptions) -> dict[str, Any]:
+    def identity(self, options: ObjectOptions) -> dict[str, Any]:
         """Return what tells runs apart, as far as that is plain values."""
         return {"seed": options.seed, "until": options.until}
 
@@ -93,12 +93,12 @@ def new_mark() -> str:
 
 
 @dataclass(frozen=True)
-class System:
+class ProblemSetting:
     """A problem with its options: the setting of a run.
 
     Attributes
     ----------
-    problem : str or GivenSystem
+    problem : str or ProblemByObject
         By name, or what a program has.
     kind : str
         Whose agents there are.
@@ -108,7 +108,7 @@ class System:
         The same in all runs of a comparison, see :func:`new_mark`.
     """
 
-    problem: str | GivenSystem
+    problem: str | ProblemByObject
     kind: str
     options: Any
     mark: str = field(default_factory=new_mark, compare=False, repr=False)
@@ -133,7 +133,7 @@ class System:
 
 
 @dataclass(frozen=True)
-class Named:
+class AgentByName:
     """An agent by its name.
 
     Attributes
@@ -165,7 +165,7 @@ class Named:
 
 
 @dataclass(frozen=True, eq=False)
-class Given:
+class AgentByObject:
     """An agent that a program has.
 
     Attributes
@@ -191,17 +191,17 @@ class Given:
         return {"policy": self.policy, "mark": self.mark}
 
 
-def shared_instance(setting: System) -> Instance:
+def shared_instance(setting: ProblemSetting) -> ProblemInstance:
     """Make what several runs of a comparison simulate.
 
     Parameters
     ----------
-    setting : System
+    setting : ProblemSetting
         The problem with its options.
 
     Returns
     -------
-    Instance
+    ProblemInstance
         The same object as in the call before, if that was of the same comparison, with the same options, and if the
         files that these name have the same content.
     """
@@ -213,7 +213,7 @@ def shared_instance(setting: System) -> Instance:
 
 
 @lru_cache(maxsize=1)
-def _instance(problem: str | GivenSystem, options: Any, mark: str, content: str) -> Instance:
+def _instance(problem: str | ProblemByObject, options: Any, mark: str, content: str) -> ProblemInstance:
     return system_of(problem).instance(options)
 
 
@@ -223,7 +223,7 @@ def simulate_run(run: Run, out: Path | None) -> dict[str, Any]:
     Parameters
     ----------
     run : Run
-        Of a :class:`System` and an agent, which is :class:`Named` or :class:`Given`.
+        Of a :class:`ProblemSetting` and an agent, which is :class:`AgentByName` or :class:`AgentByObject`.
     out : Path or None
         Where its records are written to.
 

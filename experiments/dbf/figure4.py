@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from desim.experiments.blocks import Block, Drawing, Paragraph
+from desim.experiments.report_blocks import Block, Drawing, Paragraph
 from desim.experiments.dbf.simulate import Setting
 from desim.experiments.dbf.study import ONLINE, RULES, Study, dbf_rows, named, trained, window_rules
 from desim.experiments.drawing import draw_rows
@@ -21,11 +21,11 @@ SEQUENCES = {f"{num_jobs} jobs": Setting(arrivals="closed", num_jobs=num_jobs, e
 """Sequences that end: as SchedInspector is trained, and as its program tests it by default."""
 KEPT, ANEW, OF_DESIM = "SJF by cores, keeps its place", "SJF by cores, picks anew", "SJF by cores, keeps, EASY"
 SEQUENCE_RULES = {
-    KEPT: Choice("schedinspector-sjf-cores"),
-    OF_DESIM: Choice("inspector-sjf-cores"),
-    ANEW: Choice("backfilling-sjf-cores"),
+    KEPT: Choice("schedinspector-smallest-first"),
+    OF_DESIM: Choice("inspector-smallest-first"),
+    ANEW: Choice("backfilling-smallest-first"),
 }
-"""Readings of SJF with back-filling: in SchedInspector's program a chosen job that does not fit keeps its place."""
+"""Readings of SJF with backfilling: in SchedInspector's program a chosen job that does not fit keeps its place."""
 RELEASED, OURS = "SchedInspector, SJF", "desim's inspector, SJF by cores"
 PAPER = (
     "The paper: windows of 32, 64 and 128 slots have the best waiting times and queue lengths of all; the "
@@ -44,7 +44,7 @@ SLOWDOWNS = (
 
 def inspectors() -> dict[str, Choice]:
     """Return SchedInspector as released, and what desim makes of it."""
-    return {RELEASED: trained("schedinspector:schedinspector-sjf"), OURS: trained("inspector:desim-sjf-cores")}
+    return {RELEASED: trained("schedinspector:schedinspector-sjf"), OURS: trained("inspector:desim-smallest-first")}
 
 
 def of_desim() -> dict[str, Choice]:

@@ -42,7 +42,7 @@ ONLINE = Setting()
 RULES = {
     "FCFS": Choice("backfilling-fcfs"),
     "LCFS": Choice("backfilling-lcfs"),
-    "SJF by cores": Choice("backfilling-sjf-cores"),
+    "SJF by cores": Choice("backfilling-smallest-first"),
     "SJF": Choice("backfilling-sjf"),
     "FCFS, EASY": Choice("easy-fcfs"),
 }

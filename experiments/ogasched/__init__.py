@@ -5,7 +5,7 @@ Every figure and table of section 4 is a module, and ``python -m desim.experimen
 ours. What the paper does not state, machines and units among it, is in ``register.toml``.
 """
 
-from desim.experiments.family import Family
+from desim.experiments.paper import Family
 
 __all__ = ["FAMILY"]
 

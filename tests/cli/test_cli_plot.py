@@ -59,7 +59,7 @@ def test_a_window_and_a_width_for_papers(
         return path
 
     monkeypatch.setattr("desim.cli.figures.save_figure", _save)
-    options = ["--window", "1m:0.5h", "--style", "paper"]
+    options = ["--time-range", "1m:0.5h", "--style", "paper"]
     assert desim("plot", stored, "--out", tmp_path / "out", *options).status == 0
     whole = drawn.pop()  # of waiting times, which are not over time
     assert [limits for limits, _ in drawn] == [(60.0, 1_800.0)] * 3 and "cores" in whole[1]
@@ -68,9 +68,9 @@ def test_a_window_and_a_width_for_papers(
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (["--window", "1:2:3"], "--window is '1:2:3'"),
-        (["--window", "2d:1d"], "does not end after it begins"),
-        (["--window", "900d:901d"], "--window is '900d:901d', and all is over at"),
+        (["--time-range", "1:2:3"], "--time-range is '1:2:3'"),
+        (["--time-range", "2d:1d"], "does not end after it begins"),
+        (["--time-range", "900d:901d"], "--time-range is '900d:901d', and all is over at"),
         (["--style", "poster"], "poster"),
         (["--kind", "pie"], "--kind is 'pie'"),
         (["--kind", ","], "--kind"),

@@ -12,8 +12,8 @@ from desim import Result
 from desim.plotting.reports import report
 
 SMALL = ("--jobs", 60, "--cores", 32)
-WINDOWS = "0:3600:8+86400:90000:32"
-QUALITIES = "urgent:priority=10:preempts=standby:by=user:of=1+standby:mode=suspend:by=queue:of=0|2"
+RESERVATIONS = "0:3600:8+86400:90000:32"
+QOS = "urgent:priority=10:preempts=standby:scope=user:members=1+standby:mode=suspend:scope=queue:members=0|2"
 LIMITS = "user:running_jobs=2:running_cores=20+queue=3|4:job_time=90000"
 
 
@@ -32,7 +32,7 @@ def log(tmp_path: Path) -> Path:
 
 def test_all_that_is_in_force_is_told_and_valid(desim: Desim, log: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    site = ("--windows", WINDOWS, "--limits", LIMITS, "--grace", 60, "--checkpoint-interval", 600)
+    site = ("--reservations", RESERVATIONS, "--limits", LIMITS, "--over-time-limit", 60, "--checkpoint-interval", 600)
     outcome = desim("run", "batch", "--trace", log, *site, "--dependencies", "keep", "--out", out)
     assert outcome.status == 0, outcome.err
     for sentence in (
@@ -44,7 +44,7 @@ def test_all_that_is_in_force_is_told_and_valid(desim: Desim, log: Path, tmp_pat
     ):
         assert sentence in " ".join(outcome.out.split())
     result = Result.load(out)
-    assert result.info["windows"] == 2 and result.info["limits"] == 2
+    assert result.info["reservations"] == 2 and result.info["limits"] == 2
     assert result.table("dependencies")["think_time"].unique().to_list() == [7.0]
     page = tmp_path / "page.html"
     report(result, page)
@@ -54,36 +54,36 @@ def test_all_that_is_in_force_is_told_and_valid(desim: Desim, log: Path, tmp_pat
 
 
 def test_files_say_the_same_as_the_notation(desim: Desim, log: Path, tmp_path: Path) -> None:
-    windows, limits = tmp_path / "windows.csv", tmp_path / "limits.yaml"
-    windows.write_text("start, end, cores\n0,3600,8\n86400,90000,32\n")
+    reservations, limits = tmp_path / "reservations.csv", tmp_path / "limits.yaml"
+    reservations.write_text("start, end, cores\n0,3600,8\n86400,90000,32\n")
     limits.write_text(
-        "limits:\n- {by: user, running_jobs: 2, running_cores: 20}\n- {by: queue, of: [3, 4], job_time: 90000}\n"
+        "limits:\n- {scope: user, running_jobs: 2, running_cores: 20}\n- {scope: queue, members: [3, 4], job_time: 90000}\n"
     )
-    of_files = desim("run", "batch", "--trace", log, "--windows", windows, "--limits", limits)
-    of_text = desim("run", "batch", "--trace", log, "--windows", WINDOWS, "--limits", LIMITS)
+    of_files = desim("run", "batch", "--trace", log, "--reservations", reservations, "--limits", limits)
+    of_text = desim("run", "batch", "--trace", log, "--reservations", RESERVATIONS, "--limits", LIMITS)
     assert of_files.status == 0, of_files.err
     assert of_files.out.splitlines()[1:] == of_text.out.splitlines()[1:]
 
 
-def test_windows_of_nodes(desim: Desim, tmp_path: Path) -> None:
+def test_reservations_of_nodes(desim: Desim, tmp_path: Path) -> None:
     """In the notation and in files, told, swept, and for users by name."""
-    jobs, csv, yaml = (tmp_path / name for name in ("jobs.csv", "windows.csv", "windows.yaml"))
+    jobs, csv, yaml = (tmp_path / name for name in ("jobs.csv", "reservations.csv", "reservations.yaml"))
     rows = [f"{n},{n},4,100,{('ann', 'bob')[n % 2]}" for n in range(12)]
     jobs.write_text("job_id,submission_time,cores,run_time,user\n" + "\n".join(rows) + "\n")
     text = "50:500:nodes=n0|1+500:700:nodes=all:users=ann+900:950:nodes=n2:users=ann|bob"
     csv.write_text("start,end,nodes,users\n50,500,n0|n1,\n500,700,all,ann\n900,950,2,ann bob\n")
     entries = ["50, end: 500, nodes: [n0, 1]", "500, end: 700, nodes: all, users: ann"]
     entries.append("900, end: 950, nodes: [n2], users: [ann, bob]")
-    yaml.write_text("windows:\n" + "".join(f"- {{start: {entry}}}\n" for entry in entries))
-    arguments = ("run", "batch", "--trace", jobs, "--nodes", "3x8", "--agent", "easy", "--windows")
-    outcomes = [desim(*arguments, windows) for windows in (text, csv, yaml)]
+    yaml.write_text("reservations:\n" + "".join(f"- {{start: {entry}}}\n" for entry in entries))
+    arguments = ("run", "batch", "--trace", jobs, "--nodes", "3x8", "--agent", "easy", "--reservations")
+    outcomes = [desim(*arguments, reservations) for reservations in (text, csv, yaml)]
     assert [outcome.status for outcome in outcomes] == [0, 0, 0], outcomes[0].err
     assert len({outcome.out.partition("\n")[2] for outcome in outcomes}) == 1
     told = (
         "Not for jobs: nodes n0, n1 from 50 to 500 s; all nodes from 500 to 700 s but for user 0; node n2 from 900 to"
     )
     assert told in " ".join(outcomes[0].out.split())
-    compared = ("compare", *arguments[1:6], "--agents", "easy,conservative", "--workers", 1, "--json", "--windows")
+    compared = ("compare", *arguments[1:6], "--agents", "easy,conservative", "--workers", 1, "--json", "--reservations")
     swept = json.loads(desim(*compared, "50:500:nodes=n0,50:500:nodes=all").out)
     waits = [point["means"]["easy-fcfs"]["waiting_time_mean"]["mean"] for point in swept]
     assert waits[0] < waits[1]
@@ -99,52 +99,52 @@ def test_what_a_site_does_is_swept_on_one_workload(desim: Desim, log: Path) -> N
     assert waits[0] > waits[1]
     closed = desim("compare", "batch", "--trace", log, *arguments, "--cores", 6, "--dependencies", "keep")
     assert closed.status == 0 and closed.err == ""
-    molded = desim("compare", "batch", *SMALL, *arguments[2:], "--agents", "easy,easy-molding", "--moldable", 1)
+    molded = desim("compare", "batch", *SMALL, *arguments[2:], "--agents", "easy,easy-moldable", "--moldable", 1)
     assert molded.status == 0 and molded.err == ""
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--windows", "0:10"), "--windows is 0:10, want a file, or START:END:CORES"),
-        (("--windows", "9:3:4"), "--windows is 9:3:4, but windows: the end of a window is 3.0"),
-        (("--windows", "0:9:64"), "windows take 64 cores, the cluster has 32"),
-        (("--windows", "none.csv"), "none.csv: cannot be read"),
-        (("--windows", "0:9:3:4"), "--windows is 0:9:3:4, want a file, or START:END:CORES"),
-        (("--windows", "0:9:node=n1"), "there is no 'node' (did you mean 'nodes'?)"),
-        (("--windows", "0:9:3:nodes=n1"), "a window takes cores, nodes or a partition"),
-        (("--windows", "0:9:nodes=n1"), "names nodes, but the cluster has none: say how many cores it takes"),
-        (("--windows", "0:9:4", "--nodes", "2x16"), "takes counted cores, but the cluster has nodes: say which"),
-        (("--windows", "0:9:nodes=n0|n7", "--nodes", "2x16"), "a window is of node 'n7'"),
-        (("--windows", "0:9:nodes=5", "--nodes", "2x16"), "a window is of node 5; they are numbered 0 to 1"),
-        (("--windows", "0:9:partition=gpu", "--nodes", "2x16"), "a window is of partition 'gpu'; there are none"),
-        (("--windows", "0:9:nodes=0:users=ann", "--nodes", "2x16"), "users is 'ann', want a number"),
-        (("--windows", "0:9:nodes=all+5:6:nodes=1", "--nodes", "2x16"), "at 5.0 s node 'n1' belongs to two windows"),
-        (("--limits", "usr:running_jobs=4"), "by is 'usr' (did you mean 'user'?)"),
+        (("--reservations", "0:10"), "--reservations is 0:10, want a file, or START:END:CORES"),
+        (("--reservations", "9:3:4"), "--reservations is 9:3:4, but reservations: the end of a reservation is 3.0"),
+        (("--reservations", "0:9:64"), "reservations take 64 cores, the cluster has 32"),
+        (("--reservations", "none.csv"), "none.csv: cannot be read"),
+        (("--reservations", "0:9:3:4"), "--reservations is 0:9:3:4, want a file, or START:END:CORES"),
+        (("--reservations", "0:9:node=n1"), "there is no 'node' (did you mean 'nodes'?)"),
+        (("--reservations", "0:9:3:nodes=n1"), "a reservation takes cores, nodes or a partition"),
+        (("--reservations", "0:9:nodes=n1"), "names nodes, but the cluster has none: say how many cores it takes"),
+        (("--reservations", "0:9:4", "--nodes", "2x16"), "takes counted cores, but the cluster has nodes: say which"),
+        (("--reservations", "0:9:nodes=n0|n7", "--nodes", "2x16"), "a reservation is of node 'n7'"),
+        (("--reservations", "0:9:nodes=5", "--nodes", "2x16"), "a reservation is of node 5; they are numbered 0 to 1"),
+        (("--reservations", "0:9:partition=gpu", "--nodes", "2x16"), "a reservation is of partition 'gpu'; there are none"),
+        (("--reservations", "0:9:nodes=0:users=ann", "--nodes", "2x16"), "users is 'ann', want a number"),
+        (("--reservations", "0:9:nodes=all+5:6:nodes=1", "--nodes", "2x16"), "at 5.0 s node 'n1' belongs to two reservations"),
+        (("--limits", "usr:running_jobs=4"), "scope is 'usr' (did you mean 'user'?)"),
         (("--limits", "user:running=4"), "there is no 'running'"),
         (("--limits", "user:running_jobs=0"), "running_jobs is 0"),
         (("--limits", "user"), "--limits is user, want a file, or such as user:running_jobs=4"),
         (("--limits", "queue:running_jobs=4"), "nothing tells the queue of any job"),
         (
-            ("--qualities", "urgent:preempts"),
-            "--qualities is urgent:preempts, want a file, or such as urgent:preempts=",
+            ("--qos", "urgent:preempts"),
+            "--qos is urgent:preempts, want a file, or such as urgent:preempts=",
         ),
-        (("--qualities", "a:prio=1"), "there is no 'prio' (did you mean 'priority'?)"),
-        (("--qualities", "a:priority=x"), "qualities: priority is 'x', want a number"),
-        (("--qualities", "a:mode=stop:by=user"), "the mode of quality 'a' is 'stop'"),
-        (("--qualities", "a:preempts=a:by=user"), "quality 'a' preempts itself"),
-        (("--qualities", "a:preempts=b:by=user", "--users", 2), "quality 'a' preempts 'b'; there are a"),
+        (("--qos", "a:prio=1"), "there is no 'prio' (did you mean 'priority'?)"),
+        (("--qos", "a:priority=x"), "qos: priority is 'x', want a number"),
+        (("--qos", "a:mode=stop:scope=user"), "the mode of quality 'a' is 'stop'"),
+        (("--qos", "a:preempts=a:scope=user"), "quality 'a' preempts itself"),
+        (("--qos", "a:preempts=b:scope=user", "--users", 2), "quality 'a' preempts 'b'; there are a"),
         (
-            ("--qualities", "a:preempts=b:by=user+b:preempts=a", "--users", 2),
+            ("--qos", "a:preempts=b:scope=user+b:preempts=a", "--users", 2),
             "qualities preempt each other: a preempts b preempts a",
         ),
-        (("--qualities", "a:by=usr"), "by is 'usr' (did you mean 'user'?), want one of user, partition, queue"),
-        (("--qualities", "a:by=queue"), "by is 'queue', but nothing tells the queue of any job"),
-        (("--qualities", "a:by=user"), "by is 'user', but nothing tells the user of any job"),
-        (("--qualities", "a:by=user", "--stream"), "by is 'user', but of a stream nobody knows who will come"),
-        (("--qualities", "a:priority=2"), "there are qualities of service (a), but nothing tells which jobs have one"),
-        (("--limits", "quality:running_jobs=4"), "limits are by quality, but nothing tells the quality of any job"),
-        (("--grace", -1), "--grace is -1"),
+        (("--qos", "a:scope=usr"), "scope is 'usr' (did you mean 'user'?), want one of user, partition, queue"),
+        (("--qos", "a:scope=queue"), "scope is 'queue', but nothing tells the queue of any job"),
+        (("--qos", "a:scope=user"), "scope is 'user', but nothing tells the user of any job"),
+        (("--qos", "a:scope=user", "--stream"), "scope is 'user', but of a stream nobody knows who will come"),
+        (("--qos", "a:priority=2"), "there are qualities of service (a), but nothing tells which jobs have one"),
+        (("--limits", "qos:running_jobs=4"), "limits are by qos, but nothing tells the qos of any job"),
+        (("--over-time-limit", -1), "--over-time-limit is -1"),
         (("--checkpoint-interval", 0), "--checkpoint-interval is 0"),
         (("--dependencies", "keep"), "--dependencies is keep, but a generated workload says nothing"),
         (("--dependencies", "users"), "the user of no job is known"),
@@ -166,15 +166,15 @@ def test_files_that_make_no_sense_are_named_with_line_and_column(desim: Desim, t
     for name, text, message in (
         ("w.csv", "start,end,cores\n0,9,4\n5,x,4\n", "w.csv: line 3: end is 'x', want a number"),
         ("w.csv", "start,end,core\n0,9,4\n", "w.csv: line 2: unknown 'core' (did you mean 'cores'?)"),
-        ("w.csv", "start,end,cores\n", "w.csv: holds no windows"),
-        ("w.yaml", "- {start: 0, end: 9, cores: 1.5}\n", "w.yaml: entry 1: the cores of a window is 1.5"),
-        ("w.yaml", "start: 0\n", "w.yaml: want a list of windows"),
+        ("w.csv", "start,end,cores\n", "w.csv: holds no reservations"),
+        ("w.yaml", "- {start: 0, end: 9, cores: 1.5}\n", "w.yaml: entry 1: the cores of a reservation is 1.5"),
+        ("w.yaml", "start: 0\n", "w.yaml: want a list of reservations"),
         ("w.yaml", "- 7\n", "w.yaml: entry 1 is 7, want names and values"),
         ("w.yaml", "{\n", "w.yaml: is no YAML file"),
     ):
         path = tmp_path / name
         path.write_text(text)
-        outcome = desim("run", "batch", *SMALL, "--windows", path)
+        outcome = desim("run", "batch", *SMALL, "--reservations", path)
         assert outcome.status == 2
         assert message in " ".join(outcome.err.split()), outcome.err
 
@@ -211,10 +211,10 @@ def test_users_who_wait_for_their_jobs(desim: Desim, log: Path, tmp_path: Path) 
 
 def test_qualities_are_told_valid_and_the_same_in_files(desim: Desim, log: Path, tmp_path: Path) -> None:
     out, table = tmp_path / "out", tmp_path / "qualities.csv"
-    table.write_text("name,priority,preempts,mode,by,of\nurgent,10,standby,,user,1\nstandby,,,suspend,queue,0|2\n")
-    arguments = ("run", "batch", "--trace", log, "--cores", 10, "--agent", "preempting-easy")
-    limits = "quality=standby:running_jobs=2"
-    outcome = desim(*arguments, "--qualities", QUALITIES, "--limits", limits, "--out", out)
+    table.write_text("name,priority,preempts,mode,scope,members\nurgent,10,standby,,user,1\nstandby,,,suspend,queue,0|2\n")
+    arguments = ("run", "batch", "--trace", log, "--cores", 10, "--agent", "preemptive-easy")
+    limits = "qos=standby:running_jobs=2"
+    outcome = desim(*arguments, "--qos", QOS, "--limits", limits, "--out", out)
     assert outcome.status == 0, outcome.err
     for sentence in (
         "Qualities of service: urgent of priority 10, preempts standby, requeued when preempted; standby of priority "
@@ -225,29 +225,29 @@ def test_qualities_are_told_valid_and_the_same_in_files(desim: Desim, log: Path,
     result = Result.load(out)
     assert set(result.table("preemptions")["mode"]) == {"suspend"}
     assert result.metrics()["preemptions"] == result.table("preemptions").height > 0
-    again = [desim(*arguments, "--qualities", text) for text in (QUALITIES, table)]
+    again = [desim(*arguments, "--qos", text) for text in (QOS, table)]
     assert again[0].out.splitlines()[1:] == again[1].out.splitlines()[1:]
 
 
 def test_qualities_are_swept(desim: Desim, log: Path) -> None:
-    modes = [QUALITIES, QUALITIES.replace("suspend", "requeue")]
-    arguments = ("--cores", 10, "--agents", "easy,preempting-easy", "--workers", 1, "--json")
-    swept = json.loads(desim("compare", "batch", "--trace", log, *arguments, "--qualities", ",".join(modes)).out)
-    assert [point["values"]["qualities"] for point in swept] == modes
+    modes = [QOS, QOS.replace("suspend", "requeue")]
+    arguments = ("--cores", 10, "--agents", "easy,preemptive-easy", "--workers", 1, "--json")
+    swept = json.loads(desim("compare", "batch", "--trace", log, *arguments, "--qos", ",".join(modes)).out)
+    assert [point["values"]["qos"] for point in swept] == modes
     means = [point["means"] for point in swept]
     assert means[0]["easy-fcfs"] == means[1]["easy-fcfs"]
-    assert means[0]["preempting-easy-fcfs"] != means[1]["preempting-easy-fcfs"]
+    assert means[0]["preemptive-easy-fcfs"] != means[1]["preemptive-easy-fcfs"]
 
 
 def test_the_column_of_a_job_table_tells_qualities(desim: Desim, tmp_path: Path) -> None:
     path = tmp_path / "jobs.csv"
-    path.write_text("job_id,submission_time,cores,run_time,quality\n1,0,4,100,standby\n2,0,4,50,\n3,10,4,10,urgent\n")
-    qualities = "urgent:priority=1:preempts=standby+standby:mode=suspend"
-    arguments = ("run", "batch", "--trace", path, "--cores", 8, "--agent", "preempting-easy")
-    for more, makespan in (((), 100.0), (("--qualities", qualities), 110.0)):  # job 3 waits for job 2, or for nobody
+    path.write_text("job_id,submission_time,cores,run_time,qos\n1,0,4,100,standby\n2,0,4,50,\n3,10,4,10,urgent\n")
+    qos = "urgent:priority=1:preempts=standby+standby:mode=suspend"
+    arguments = ("run", "batch", "--trace", path, "--cores", 8, "--agent", "preemptive-easy")
+    for more, makespan in (((), 100.0), (("--qos", qos), 110.0)):  # job 3 waits for job 2, or for nobody
         outcome = desim(*arguments, *more)
         assert outcome.status == 0, outcome.err
         assert f"complete at {makespan:g} s" in outcome.out
-    outcome = desim(*arguments, "--qualities", "urgent:priority=1")
+    outcome = desim(*arguments, "--qos", "urgent:priority=1")
     assert outcome.status == 2
     assert "job 1 has the quality of service 'standby'; there are urgent" in outcome.err

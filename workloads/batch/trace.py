@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.problems.batch.dependencies import After
+from desim.problems.batch.dependencies import Dependency
 from desim.problems.batch.job import Job
 from desim.problems.batch.nodes import Node
 from desim.reprs import Summarized
@@ -176,10 +176,10 @@ class Trace(Summarized):
         The partition, in the same way.
     queue_name, partition_name, user_name : list of str, optional
         What the queue, partition and user of each job are called, where the file has names instead of numbers.
-    quality_name : list of str, optional
+    qos_name : list of str, optional
         The quality of service of each job, where the file tells; empty if it has none.
-    after : mapping of int to After
-        What jobs come after, by job number, where the reader knows: for ``BatchCluster(jobs, after=...)``.
+    dependencies : mapping of int to Dependency
+        What jobs come after, by job number, where the reader knows: for ``BatchCluster(jobs, dependencies=...)``.
     nodes : tuple of Node
         Those of the machine, where the file tells.
     recorded_nodes : mapping of int to sequence of (str, int), optional
@@ -196,8 +196,8 @@ class Trace(Summarized):
     partition: NDArray[np.int64] | None = field(default=None, compare=False, repr=False)
     partition_name: list[str] | None = field(default=None, compare=False, repr=False)
     user_name: list[str] | None = field(default=None, compare=False, repr=False)
-    quality_name: list[str] | None = field(default=None, compare=False, repr=False)
-    after: Mapping[int, After] = field(default_factory=dict, compare=False, repr=False)
+    qos_name: list[str] | None = field(default=None, compare=False, repr=False)
+    dependencies: Mapping[int, Dependency] = field(default_factory=dict, compare=False, repr=False)
     nodes: tuple[Node, ...] = field(default=(), compare=False, repr=False)
     recorded_nodes: Mapping[int, Sequence[tuple[str, int]]] | None = field(default=None, compare=False, repr=False)
 
@@ -220,7 +220,7 @@ class Trace(Summarized):
         """
         named = {"queue": (self.queue_name, self.queue), "partition": (self.partition_name, self.partition)}
         groups: dict[str, dict[int, str]] = {}
-        alone = {"user": (self.user_name, None), "quality": (self.quality_name, None)}
+        alone = {"user": (self.user_name, None), "qos": (self.qos_name, None)}
         for by, (names, numbers) in (named | alone).items():
             if names is None and numbers is not None:
                 names = ["" if number < 0 else str(number) for number in numbers.tolist()]  # noqa: PLW2901

@@ -22,11 +22,11 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 from xml.parsers import expat
 
-from desim.checks import finite
+from desim.checks import check_float
 from desim.exceptions import WorkloadError
 from desim.problems.dag.job import Job
 from desim.workloads.dag._workflow import Pair, Task, build
-from desim.workloads.documents import LARGEST, shown
+from desim.workloads.json_fields import LARGEST, short_repr
 from desim.workloads.files import Pathish, read_bytes
 
 __all__ = ["read"]
@@ -73,16 +73,16 @@ def read(
     InvalidConfiguration
         If an option is out of range.
     """
-    speed = finite("reference_speed", reference_speed, above=0)
-    run_time = None if default_run_time is None else finite("default_run_time", default_run_time, least=0)
-    size = None if default_size is None else finite("default_size", default_size, least=0)
+    speed = check_float("reference_speed", reference_speed, above=0)
+    run_time = None if default_run_time is None else check_float("default_run_time", default_run_time, least=0)
+    size = None if default_size is None else check_float("default_size", default_size, least=0)
     source = str(path)
     root = _parse_xml(source, read_bytes(path))
     if root.tag != "adag":
         raise WorkloadError(f"{source}: line {root.line}: the root is <{root.tag:.40}>, want <adag>")
     version = root.attributes.get("version", "2.1")
     if version.partition(".")[0] not in ("2", "3"):
-        raise WorkloadError(f"{source}: line {root.line}: version is {shown(version)}, want 2.x or 3.x")
+        raise WorkloadError(f"{source}: line {root.line}: version is {short_repr(version)}, want 2.x or 3.x")
     tasks = _tasks(source, root, speed, run_time, size)
     label, edges = root.attributes.get("name", ""), _edges(source, root, tasks)
     return build(source, label, list(tasks.values()), edges, allow_disconnected=allow_disconnected)
@@ -118,7 +118,7 @@ def _files(
         where = f"{source}: line {element.line}"
         link = _attribute(where, element, "link")
         if link not in _LINKS:
-            raise WorkloadError(f"{where}: link is {shown(link)}, want one of {', '.join(_LINKS)}")
+            raise WorkloadError(f"{where}: link is {short_repr(link)}, want one of {', '.join(_LINKS)}")
         file = element.attributes.get("file") or _attribute(where, element, "name")
         for part in ("namespace", "version"):
             if part in element.attributes:
@@ -150,7 +150,7 @@ def _reference(source: str, element: _Element, tasks: Mapping[str, Task]) -> str
     where = f"{source}: line {element.line}"
     name = _attribute(where, element, "ref")
     if name not in tasks:
-        raise WorkloadError(f"{where}: <{element.tag}> names the unknown job {shown(name)}")
+        raise WorkloadError(f"{where}: <{element.tag}> names the unknown job {short_repr(name)}")
     return name
 
 
@@ -179,7 +179,7 @@ def _stated(where: str, element: _Element, key: str, default: float | None) -> f
     except ValueError:
         value = math.nan
     if not 0 <= value <= LARGEST or "_" in text:
-        raise WorkloadError(f"{where}: {key} is {shown(text)}, want a number between 0 and 1e15")
+        raise WorkloadError(f"{where}: {key} is {short_repr(text)}, want a number between 0 and 1e15")
     return value
 
 

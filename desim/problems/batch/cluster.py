@@ -17,20 +17,20 @@ from typing import Any, ClassVar, Literal, Self
 
 import simpy
 
-from desim.checks import finite, items, one_of, python_scalar, whole
+from desim.checks import check_float, items, check_choice, python_scalar, check_int
 from desim.core import Decision, Phase, at, reschedule
 from desim.exceptions import InfeasibleAction, InvalidConfiguration, WorkloadError
 from desim.problem import Problem, Process
 from desim.problems.batch.cores import core_set, lowest_cores, to_core_ids
-from desim.problems.batch.dependencies import After, Dependencies, Followers
-from desim.problems.batch.job import Job, Start, WaitFor, WaitUntil, check_job
+from desim.problems.batch.dependencies import Dependency, Dependencies, Followers
+from desim.problems.batch.job import Job, Start, WaitForCores, WaitUntil, check_job
 from desim.problems.batch.limits import Admission, Limit
-from desim.problems.batch.moldable import MoldableJob, StartAs
+from desim.problems.batch.moldable import MoldableJob, StartWithSize
 from desim.problems.batch.nodes import Node, NodeTable
 from desim.problems.batch.observation import BatchObservation, BatchState, Execution, Resumed, Suspended, corrected_end
 from desim.problems.batch.placement import PlacementPolicy
-from desim.problems.batch.preemption import Preempt, Qualities, QualityOfService
-from desim.problems.batch.windows import Window, windows_of
+from desim.problems.batch.preemption import StartPreempting, QOSTable, QualityOfService
+from desim.problems.batch.reservations import AdvanceReservation, reservations_of
 from desim.processes.arrivals import Arrivals
 from desim.processes.outages import FailingCluster, FailureCounts
 from desim.tables import Table
@@ -46,9 +46,9 @@ class BatchCluster(FailingCluster, Problem):
     have one cycle each, so that each is once at the tail of the queue; completions, outages and
     repairs of the same instant come before and share the first of these cycles, or have one of
     their own. Within a cycle the agent is asked again and again: a job id, or a :class:`Start`,
-    starts that job and the cycle goes on, :class:`StartAs` does so in one of the sizes of a
-    :class:`MoldableJob`, :class:`Preempt` where others make room for it; None, a :class:`WaitUntil` or a
-    :class:`WaitFor` ends it.
+    starts that job and the cycle goes on, :class:`StartWithSize` does so in one of the sizes of a
+    :class:`MoldableJob`, :class:`StartPreempting` where others make room for it; None, a :class:`WaitUntil` or a
+    :class:`WaitForCores` ends it.
     A list of such actions is carried out in order and ends the cycle, which spares an agent that
     knows them all at once the questions in between.
 
@@ -67,9 +67,9 @@ class BatchCluster(FailingCluster, Problem):
         Nodes with memory, GPUs and further resources; the cluster is then a :class:`NodeCluster`.
     placement : str or PlacementPolicy, optional
         Which nodes jobs get where an agent names none, see :class:`NodeCluster`.
-    kill_at_request : bool
+    enforce_time_limit : bool
         End a job that reaches its requested time, as real systems do.
-    grace : float
+    over_time_limit : float
         Seconds that a job may run beyond its requested time before it is ended.
     checkpoint_interval : float, optional
         Seconds of work after which a job saves what it has done, again and again, so that it goes on from there if an
@@ -85,17 +85,17 @@ class BatchCluster(FailingCluster, Problem):
         starts afresh, or it is lost.
     ask_when_empty : bool
         Ask for a decision even if no job is queued; the only feasible answer is then to wait.
-    after : mapping of int to After, optional
+    dependencies : mapping of int to Dependency, optional
         Jobs that come after others, by id: they are submitted when these have ended and their user has thought about
         it, and not before their time in the workload. The workload is then read at once, and its ids must differ.
     limits : iterable of Limit
         What jobs may request, and what users, partitions or queues may have at once. Jobs that ask for too much are
         treated as those that are too wide; others are held back, out of the queue, for as long as need be.
-    windows : iterable of Window
+    reservations : iterable of AdvanceReservation
         When some cores or nodes are announced not to be for jobs: maintenance, or reservations of others.
-    qualities : iterable of QualityOfService
+    qos : iterable of QualityOfService
         The qualities of service that there are: whose jobs an agent may let preempt others.
-    quality_of : mapping of int to str, optional
+    qos_of : mapping of int to str, optional
         The quality of jobs, by id; the others have none.
     processes : iterable of callables
         Extra SimPy processes, such as those of :mod:`desim.processes.outages`. Each is called with
@@ -111,7 +111,7 @@ class BatchCluster(FailingCluster, Problem):
 
     name: ClassVar[str] = "batch"
     sources: ClassVar[tuple[str, ...]] = ("jobs",)
-    constants: ClassVar[tuple[type, ...]] = (Job, MoldableJob, Dependencies, Limit, Window, Qualities)
+    constants: ClassVar[tuple[type, ...]] = (Job, MoldableJob, Dependencies, Limit, AdvanceReservation, QOSTable)
     work_tables: ClassVar[tuple[str, ...]] = ("jobs", "interruptions")
     events: ClassVar[tuple[str, ...]] = (
         "arrival",
@@ -134,18 +134,18 @@ class BatchCluster(FailingCluster, Problem):
         *,
         nodes: Iterable[Node] | NodeTable | None = None,
         placement: str | PlacementPolicy | None = None,
-        kill_at_request: bool = True,
-        grace: float = 0.0,
+        enforce_time_limit: bool = True,
+        over_time_limit: float = 0.0,
         checkpoint_interval: float | None = None,
         infeasible: Literal["raise", "forward"] = "raise",
         too_wide: Literal["error", "reject"] = "error",
         on_outage: Literal["requeue", "lose"] = "requeue",
         ask_when_empty: bool = False,
-        after: Mapping[int, After] | None = None,
+        dependencies: Mapping[int, Dependency] | None = None,
         limits: Iterable[Limit] = (),
-        windows: Iterable[Window] = (),
-        qualities: Iterable[QualityOfService] = (),
-        quality_of: Mapping[int, str] | None = None,
+        reservations: Iterable[AdvanceReservation] = (),
+        qos: Iterable[QualityOfService] = (),
+        qos_of: Mapping[int, str] | None = None,
         processes: Iterable[Process] = (),
     ) -> None:
         super().__init__(processes=processes)
@@ -154,27 +154,27 @@ class BatchCluster(FailingCluster, Problem):
                 f"nodes come from within {type(self).__name__}.__init__: derive the class from NodeCluster"
             )
         jobs = items("jobs", jobs, "jobs", "submission_time")
-        self.jobs = list(jobs) if after else jobs
-        self.dependencies = Dependencies(self.jobs, after) if after else None  # type: ignore[arg-type]  # a list here
+        self.jobs = list(jobs) if dependencies else jobs
+        self.dependencies = Dependencies(self.jobs, dependencies) if dependencies else None  # type: ignore[arg-type]  # a list here
         self.limits = tuple(limits)
         if wrong := [limit for limit in self.limits if not isinstance(limit, Limit)]:
             raise InvalidConfiguration(f"limits holds {wrong[0]!r}, want Limits")
-        known = Qualities(qualities, quality_of or {})
-        self.qualities = known if known.by_name else None
+        known = QOSTable(qos, qos_of or {})
+        self.qos = known if known.by_name else None
         if num_cores is None:
             raise InvalidConfiguration("a batch cluster needs num_cores or nodes")
         if placement is not None:
             raise InvalidConfiguration("placement says which nodes jobs get: give nodes, too")
-        self.num_cores = whole("num_cores", num_cores, least=1)
-        self.windows = windows_of(windows, self.num_cores)
-        self.kill_at_request = kill_at_request
-        self.grace = finite("grace", grace, least=0)
+        self.num_cores = check_int("num_cores", num_cores, least=1)
+        self.reservations = reservations_of(reservations, self.num_cores)
+        self.enforce_time_limit = enforce_time_limit
+        self.over_time_limit = check_float("over_time_limit", over_time_limit, least=0)
         self.checkpoint_interval = (
-            None if checkpoint_interval is None else finite("checkpoint_interval", checkpoint_interval, above=0)
+            None if checkpoint_interval is None else check_float("checkpoint_interval", checkpoint_interval, above=0)
         )
-        self.infeasible = one_of("infeasible", infeasible, ("raise", "forward"))
-        self.too_wide = one_of("too_wide", too_wide, ("error", "reject"))
-        self.on_outage = one_of("on_outage", on_outage, ("requeue", "lose"))
+        self.infeasible = check_choice("infeasible", infeasible, ("raise", "forward"))
+        self.too_wide = check_choice("too_wide", too_wide, ("error", "reject"))
+        self.on_outage = check_choice("on_outage", on_outage, ("requeue", "lose"))
         self.ask_when_empty = ask_when_empty
 
     def describe(self) -> dict[str, Any]:
@@ -182,24 +182,24 @@ class BatchCluster(FailingCluster, Problem):
         description = {
             "problem": self.name,
             "num_cores": self.num_cores,
-            "kill_at_request": self.kill_at_request,
+            "enforce_time_limit": self.enforce_time_limit,
             "infeasible": self.infeasible,
             "too_wide": self.too_wide,
             "on_outage": self.on_outage,
             "ask_when_empty": self.ask_when_empty,
         }
-        if self.grace:
-            description["grace"] = self.grace
+        if self.over_time_limit:
+            description["over_time_limit"] = self.over_time_limit
         if self.checkpoint_interval is not None:
             description["checkpoint_interval"] = self.checkpoint_interval
         if self.dependencies is not None:
-            description["dependencies"] = len(self.dependencies.after)
+            description["dependencies"] = len(self.dependencies.of_job)
         if self.limits:
             description["limits"] = len(self.limits)
-        if self.windows:
-            description["windows"] = len(self.windows)
-        if self.qualities is not None:
-            description["qualities"] = len(self.qualities.by_name)
+        if self.reservations:
+            description["reservations"] = len(self.reservations)
+        if self.qos is not None:
+            description["qos"] = len(self.qos.by_name)
         return description
 
     # -- dynamics of one simulation, on the bound copy ------------------------------------------
@@ -236,17 +236,17 @@ class BatchCluster(FailingCluster, Problem):
             self._record_group = tables["limited_jobs"].append
             for number, limit in enumerate(self.limits):
                 tables["limits"].append((number, limit))
-        self._state.windows = self.windows
-        self._taken: dict[int, int] = {}  # the cores of windows that have begun, by the numbers of these
-        for number, window in enumerate(self.windows):  # first the ends, which make room for what begins just then
-            at(self.env, window.end, Phase.CAPACITY, number).callbacks.append(self._close_window)
-        for number, window in enumerate(self.windows):
-            at(self.env, window.start, Phase.CAPACITY, number).callbacks.append(self._open_window)
-            tables["windows"].append((number, window.start, window.end, self._cores_of(window)))
-        self._state.qualities = self.qualities
-        if self.qualities is not None:
-            for row in self.qualities.rows():
-                tables["qualities"].append(row)
+        self._state.reservations = self.reservations
+        self._taken: dict[int, int] = {}  # the cores of reservations that have begun, by the numbers of these
+        for number, reservation in enumerate(self.reservations):  # first the ends, which make room for what begins just then
+            at(self.env, reservation.end, Phase.CAPACITY, number).callbacks.append(self._close_reservation)
+        for number, reservation in enumerate(self.reservations):
+            at(self.env, reservation.start, Phase.CAPACITY, number).callbacks.append(self._open_reservation)
+            tables["reservations"].append((number, reservation.start, reservation.end, self._cores_of(reservation)))
+        self._state.qos = self.qos
+        if self.qos is not None:
+            for row in self.qos.rows():
+                tables["qos"].append(row)
         if self._followers is not None or self._admission is not None:
             self._on_completion = self._complete_for_others
         self.keep_running(Arrivals(self.env, self.jobs, _submission_time, deliver))
@@ -259,7 +259,7 @@ class BatchCluster(FailingCluster, Problem):
     def is_idle(self) -> bool:
         """Tell whether no job runs, and neither the agent nor a user who thinks waits for a time."""
         thinks = self._followers is not None and self._followers.is_thinking()
-        return not (self._state.running or self._state.windows or thinks) and self._next_wake == math.inf
+        return not (self._state.running or self._state.reservations or thinks) and self._next_wake == math.inf
 
     def tables(self) -> dict[str, Table]:
         """Return the tables ``jobs``, ``interruptions`` and ``outages``; those of large clusters in smaller chunks."""
@@ -300,8 +300,8 @@ class BatchCluster(FailingCluster, Problem):
             check_job(job)
         number = self._arrived
         self._arrived = number + 1
-        if self.qualities is not None and (quality := self.qualities.of(job_id)) is not None:
-            self.simulation.records.tables["job_qualities"].append((job_id, quality.name, number))
+        if self.qos is not None and (job_qos := self.qos.of(job_id)) is not None:
+            self.simulation.records.tables["job_qos"].append((job_id, job_qos.name, number))
         if requested_cores > self.num_cores:
             self._turn_away(job, f"requests {requested_cores} cores, the cluster has {self.num_cores}")
             return
@@ -454,7 +454,7 @@ class BatchCluster(FailingCluster, Problem):
 
     def _wait(self, action: Any) -> bool:
         """Note what to wait for; return whether the action says that, and what may happen."""
-        if type(action) is WaitFor and action.cores <= self.num_cores:
+        if type(action) is WaitForCores and action.cores <= self.num_cores:
             if action.cores > self._state.num_free:
                 self._awaited_cores, self._hears_arrivals = action.cores, action.arrivals
             return True
@@ -477,14 +477,14 @@ class BatchCluster(FailingCluster, Problem):
 
     def _mold(self, action: Any) -> bool:
         """Start a job in the size that the action names; return whether it does, and may."""
-        if type(action) is not StartAs or (size := self._size(action)) is None or not self._has_room(size):
+        if type(action) is not StartWithSize or (size := self._size(action)) is None or not self._has_room(size):
             return False
         if self._admission is not None and self._admission.resize(size):
             return False
         self._state.queued[size.job_id] = size
         return self._carry_out(size.job_id)
 
-    def _size(self, action: StartAs) -> Job | None:
+    def _size(self, action: StartWithSize) -> Job | None:
         """Return the job of the size that an action names; None if there is none."""
         sizes = getattr(self._state.queued.get(action.job_id), "sizes", ())
         return sizes[action.size] if action.size in range(len(sizes)) else None
@@ -500,9 +500,9 @@ class BatchCluster(FailingCluster, Problem):
 
     def _explain(self, action: Any) -> str:
         """Return why an action cannot be carried out."""
-        if isinstance(action, StartAs) and action.job_id in self._state.queued:
+        if isinstance(action, StartWithSize) and action.job_id in self._state.queued:
             return self._explain_size(action)
-        if isinstance(action, Preempt) and action.job_id in self._state.queued:
+        if isinstance(action, StartPreempting) and action.job_id in self._state.queued:
             return f"job {action.job_id} cannot start: {self._fault(action)[0]}"
         return self._explain_hold(action) or _explain(self._state, action)
 
@@ -513,7 +513,7 @@ class BatchCluster(FailingCluster, Problem):
             return ""
         return f"job {job_id} is held back: {self._admission.explain(job_id)}"
 
-    def _explain_size(self, action: StartAs) -> str:
+    def _explain_size(self, action: StartWithSize) -> str:
         size = self._size(action)
         if size is not None and self._has_room(size) and self._admission is not None:
             return f"job {action.job_id} cannot start in size {action.size}: {self._admission.refuses(size)}"
@@ -531,8 +531,8 @@ class BatchCluster(FailingCluster, Problem):
 
     def _start(self, job: Job, cores: int) -> None:
         duration = job.run_time - self._saved.get(job.job_id, 0.0) if self._saved else job.run_time
-        if duration > job.requested_time and self.kill_at_request:
-            duration = min(duration, job.requested_time + self.grace)
+        if duration > job.requested_time and self.enforce_time_limit:
+            duration = min(duration, job.requested_time + self.over_time_limit)
         execution = Execution(self.env, job, duration, cores, self._on_completion)
         if duration > job.requested_time:
             self._expire_later(execution)
@@ -592,7 +592,7 @@ class BatchCluster(FailingCluster, Problem):
 
     # cores fail and come back
 
-    def take_down(self, units: int, fresh: list[int]) -> None:
+    def on_failure(self, units: int, fresh: list[int]) -> None:
         """Interrupt what runs on cores that fail."""
         state, cores = self._state, core_set(fresh)
         hit = [execution for execution in state.running.values() if execution.cores & cores]
@@ -605,7 +605,7 @@ class BatchCluster(FailingCluster, Problem):
         self._change("down", cores)
         self.emit("outage", units)
 
-    def bring_up(self, units: int, fresh: list[int]) -> None:
+    def on_repair(self, units: int, fresh: list[int]) -> None:
         """Let cores be used again."""
         cores = core_set(fresh)
         self._state.change_cores(self._state.down & ~cores)
@@ -626,34 +626,34 @@ class BatchCluster(FailingCluster, Problem):
             self._saved[job.job_id] = saved
         self.simulation.records.tables["checkpoints"].append((job.job_id, now, saved, self._numbers[job.job_id]))
 
-    def _cores_of(self, window: Window) -> int:
-        """Return how many cores a window takes."""
-        return window.cores
+    def _cores_of(self, reservation: AdvanceReservation) -> int:
+        """Return how many cores a reservation takes."""
+        return reservation.cores
 
-    def _open_window(self, event: simpy.Event) -> None:
-        """Take the cores of a window down: the highest that are free, and others only if there are too few.
+    def _open_reservation(self, event: simpy.Event) -> None:
+        """Take the cores of a reservation down: the highest that are free, and others only if there are too few.
 
         Cores that have failed are the last choice: they stay away, however soon they are repaired.
         """
         number: Any = event.value
-        window = self.windows[number]
+        reservation = self.reservations[number]
         free, up = to_core_ids(self._state.free).tolist(), to_core_ids(self._up()).tolist()
         busy = sorted(set(up).difference(free))
         failed = to_core_ids(self._state.down & ~reduce(or_, self._taken.values(), 0)).tolist()
-        cores = core_set([*failed, *busy, *free][-window.cores :])
+        cores = core_set([*failed, *busy, *free][-reservation.cores :])
         self._taken[number] = cores
         self.fail(cores)
 
-    def _close_window(self, event: simpy.Event) -> None:
-        """Bring the cores of a window back."""
+    def _close_reservation(self, event: simpy.Event) -> None:
+        """Bring the cores of a reservation back."""
         number: Any = event.value
-        window = self.windows[number]
-        self._forget_window(window)
+        reservation = self.reservations[number]
+        self._forget_reservation(reservation)
         self.repair(self._taken.pop(number))
 
-    def _forget_window(self, window: Window) -> None:
-        """Let agents see no more of a window that is over."""
-        self._state.windows = tuple(other for other in self._state.windows if other is not window)
+    def _forget_reservation(self, reservation: AdvanceReservation) -> None:
+        """Let agents see no more of a reservation that is over."""
+        self._state.reservations = tuple(other for other in self._state.reservations if other is not reservation)
 
     def _up(self) -> int:
         """Return the cores that are up, as a bit set."""
@@ -680,7 +680,7 @@ class BatchCluster(FailingCluster, Problem):
                 self._save(job, now, worked // self.checkpoint_interval * self.checkpoint_interval)
             left = self._as_submitted(job)  # in the size in which it ran
             self._state.requeue(left.sizes[0] if isinstance(left, MoldableJob) else left)
-        if self._state.lent:
+        if self._state.borrowed:
             self._look_at_suspended()
         self.emit("interruption", execution)
         self.stop_if_done()
@@ -701,7 +701,7 @@ class BatchCluster(FailingCluster, Problem):
 
     def _preempt(self, action: Any) -> bool:
         """Start a job where others are taken off; return whether the action says so, and may."""
-        if type(action) is not Preempt or action.job_id not in self._state.queued:
+        if type(action) is not StartPreempting or action.job_id not in self._state.queued:
             return False
         fault, place = self._fault(action)
         if fault:
@@ -714,18 +714,18 @@ class BatchCluster(FailingCluster, Problem):
         self._tell_lent()
         return True
 
-    def _fault(self, action: Preempt) -> tuple[str, Any]:
+    def _fault(self, action: StartPreempting) -> tuple[str, Any]:
         """Return why a queued job cannot preempt those that an action names, empty if it can, and where it starts."""
         job_id, victims = action.job_id, action.victims
-        if self.qualities is None:
+        if self.qos is None:
             return "it preempts others, but there are no qualities of service", None
         if not isinstance(victims, tuple) or len(set(victims)) < len(victims):
             return f"the jobs that it preempts are {victims!r}, want a tuple of ids that differ", None
         for victim in victims:
             if victim not in self._state.running:
                 return f"job {victim}, which it is to preempt, is not running", None
-            if not self.qualities.allows(job_id, victim):
-                mine, other = self._quality_named(job_id), self._quality_named(victim)
+            if not self.qos.allows(job_id, victim):
+                mine, other = self._qos_named(job_id), self._qos_named(victim)
                 return f"its quality of service is {mine}, which does not preempt {other}, that of job {victim}", None
         job = self._state.queued[job_id]
         place = self._place_without(job, victims)
@@ -733,18 +733,18 @@ class BatchCluster(FailingCluster, Problem):
             return f"it requests {job.requested_cores} cores, and there is no room for it even without {victims}", None
         return "", place
 
-    def _quality_named(self, job_id: int) -> str:
-        quality = self.observation.quality_of(job_id)
-        return "none" if quality is None else repr(quality.name)
+    def _qos_named(self, job_id: int) -> str:
+        job_qos = self.observation.qos_of(job_id)
+        return "none" if job_qos is None else repr(job_qos.name)
 
     def _place_without(self, job: Job, victims: Sequence[int]) -> Any:
         """Return where a queued job starts once others have been taken off; None if there is no room."""
-        assert self.qualities is not None
-        free, lent = self.qualities.open_to(self._state, job.job_id, victims)
+        assert self.qos is not None
+        free, borrowed = self.qos.open_to(self._state, job.job_id, victims)
         missing = job.requested_cores - free.bit_count()
-        if missing > lent.bit_count():
+        if missing > borrowed.bit_count():
             return None
-        return lowest_cores(free, job.requested_cores) if missing <= 0 else free | lowest_cores(lent, missing)
+        return lowest_cores(free, job.requested_cores) if missing <= 0 else free | lowest_cores(borrowed, missing)
 
     def _start_preempting(self, job: Job, place: Any) -> None:
         """Start a job where :meth:`_place_without` has found room."""
@@ -752,9 +752,9 @@ class BatchCluster(FailingCluster, Problem):
 
     def _take_off(self, execution: Execution, by: Job) -> None:
         """Let a job make room for another one."""
-        assert self.qualities is not None
+        assert self.qos is not None
         job_id = execution.job.job_id
-        suspends = self.qualities.suspends(job_id)
+        suspends = self.qos.suspends(job_id)
         numbers = self._numbers[job_id], self._numbers[by.job_id]
         mode = "suspend" if suspends else "requeue"
         self.simulation.records.tables["preemptions"].append(
@@ -813,21 +813,21 @@ class BatchCluster(FailingCluster, Problem):
     def _resumed(self, one: Suspended, work: float) -> Resumed:
         """Return the execution of a job that goes on and would end by itself after some work."""
         job, duration = one.job, work
-        if work > job.requested_time - one.done and self.kill_at_request:
-            duration = min(work, max(job.requested_time + self.grace - one.done, 0.0))
+        if work > job.requested_time - one.done and self.enforce_time_limit:
+            duration = min(work, max(job.requested_time + self.over_time_limit - one.done, 0.0))
         execution = Resumed(self.env, job, duration, one.cores, self._on_completion, done=one.done, work=work)
         self._expire_later(execution)
         return execution
 
     # forks
 
-    def forget_future(self) -> None:
+    def drop_future(self) -> None:
         """Go on as far as an agent can know at the decision that is due: in forks without foresight.
 
         Queued and running jobs run for as long as they request, whatever they have saved, and a job that has been
-        running for longer, which takes ``kill_at_request=False`` or some grace, ends now. Nothing else arrives,
+        running for longer, which takes ``enforce_time_limit=False`` or some grace, ends now. Nothing else arrives,
         not even what has arrived at this instant and is not in the queue yet; cores that are down stay down, but
-        for those of windows; processes end. The wake-ups that agents have asked for remain, and so do windows.
+        for those of reservations; processes end. The wake-ups that agents have asked for remain, and so do reservations.
         """
         self.forget_sources()
         self._inbox.clear()
@@ -840,7 +840,7 @@ class BatchCluster(FailingCluster, Problem):
                 waiting[job_id] = job.known()
         for job_id, one in self._state.suspended.items():
             self._state.suspended[job_id] = one._replace(job=one.job.known())
-        now, known = self.env.now, {self._wake_up, self._open_window, self._close_window}
+        now, known = self.env.now, {self._wake_up, self._open_reservation, self._close_reservation}
 
         def time_of(event: simpy.Event, time: float) -> float | None:
             """Return when what is scheduled for a time will happen, if it will."""
@@ -860,9 +860,9 @@ def _explain(state: BatchState, action: Any) -> str:
     """Return why an action cannot be carried out, as a sentence that names the job."""
     if isinstance(action, WaitUntil):
         return f"{action!r} does not lie in the future"
-    if isinstance(action, WaitFor):
+    if isinstance(action, WaitForCores):
         return f"{action!r} asks for more cores than the {state.num_cores} that there are"
-    job_id = action.job_id if isinstance(action, Start | StartAs) else action
+    job_id = action.job_id if isinstance(action, Start | StartWithSize) else action
     try:
         job, running = state.queued.get(job_id), job_id in state.running
     except TypeError:
@@ -879,7 +879,7 @@ def _explain(state: BatchState, action: Any) -> str:
 
 
 _submission_time = attrgetter("submission_time")
-_WAITS = (WaitFor, WaitUntil)
+_WAITS = (WaitForCores, WaitUntil)
 _NUMBERS = struct.Struct("qdqddq")  # what a Job must be made of: whole numbers and times
 
 

@@ -1,7 +1,7 @@
 """The split window, and its jobs as arrays: what a learner sees of a queue, and what its actions mean.
 
 Source: Wang, Harwood and Rodriguez, "Deep Back-Filling", HPCC 2022, sections II-B and III-B. A reservation for the
-oldest queued job keeps a learned agent from starving anybody: as in EASY back-filling (Lifka, "The ANL/IBM SP
+oldest queued job keeps a learned agent from starving anybody: as in EASY backfilling (Lifka, "The ANL/IBM SP
 scheduling system", JSSPP 1995), others may then start only where they do not delay that job, by requested times.
 """
 
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from desim.envs.base import ACTION_MASK, Arrays
 from desim.exceptions import InvalidConfiguration
-from desim.problems.batch import BatchObservation, NodeObservation, Start, WaitFor, WaitUntil
+from desim.problems.batch import BatchObservation, NodeObservation, Start, WaitForCores, WaitUntil
 from desim.problems.batch.features import CLUSTER_FEATURES, JOB_FEATURES, NEVER, SCALE, Windows, scaled_log
 
 __all__ = [
@@ -223,7 +223,7 @@ class WindowEncoder:
         """Return an observation as new arrays, with the mask of the actions that are possible."""
         raise NotImplementedError
 
-    def forced(self, observation: BatchObservation) -> bool:
+    def is_forced(self, observation: BatchObservation) -> bool:
         """Tell whether no job in the window fits, so that there is no choice but to wait.
 
         Parameters
@@ -339,7 +339,7 @@ class WindowEncoder:
                 return None, False
         return job_id, True
 
-    def action_of(self, observation: BatchObservation, answer: Any) -> int | None:
+    def encode_action(self, observation: BatchObservation, answer: Any) -> int | None:
         """Return the action that comes next to what an agent answers.
 
         Parameters
@@ -359,7 +359,7 @@ class WindowEncoder:
         starts = [
             one.job_id if isinstance(one, Start) else one
             for one in (answer if isinstance(answer, list) else [answer])
-            if not (one is None or isinstance(one, WaitFor | WaitUntil))
+            if not (one is None or isinstance(one, WaitForCores | WaitUntil))
         ]
         if not starts:
             return self.slots
@@ -372,7 +372,7 @@ class FeatureEncoder(WindowEncoder):
 
     A network that scores every job with the same weights can use them for windows and clusters of any
     size. "Reserved" is the shortest job in the window that does not fit: a longer job delays it if it would still
-    run, on cores that it needs, when it could start (as in EASY back-filling over the shortest first).
+    run, on cores that it needs, when it could start (as in EASY backfilling over the shortest first).
 
     Parameters
     ----------

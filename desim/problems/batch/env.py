@@ -14,12 +14,12 @@ from typing import Any, Literal, cast
 import numpy as np
 
 from desim import plugins
-from desim.checks import one_of
+from desim.checks import check_choice
 from desim.core import Decision, Simulation
 from desim.envs.base import Encoder, Episodes, Reward, SchedulingEnv
 from desim.exceptions import InvalidConfiguration
 from desim.problem import Problem
-from desim.problems.batch import BatchCluster, Job, Node, NodeCluster, NodeTable, PlacementPolicy, WaitFor
+from desim.problems.batch import BatchCluster, Job, Node, NodeCluster, NodeTable, PlacementPolicy, WaitForCores
 from desim.problems.batch.encoders import FeatureEncoder, FlatEncoder, SplitWindow, WindowEncoder
 from desim.problems.batch.node_encoder import NodeFeatureEncoder
 from desim.processes import stop_after
@@ -205,7 +205,7 @@ class PaperReward:
         self._earned = 0.0
         self._longest = self._largest = 0.0
 
-    def answered(self, answer: Any) -> None:
+    def on_decision(self, answer: Any) -> None:
         """Earn what the end of a cycle is worth, if the answer was to wait."""
         if answer is None:
             seen = self._observation
@@ -223,7 +223,7 @@ class PaperReward:
             cost += wait * waiting / self._largest
         return cost
 
-    def collect(self) -> float:
+    def pop_reward(self) -> float:
         """Return what was earned since the last call."""
         earned, self._earned = self._earned, 0.0
         return earned
@@ -314,7 +314,7 @@ class WaitingCost:
         if self.power > 1:
             self._submissions = np.append(self._submissions, job.submission_time)
 
-    def answered(self, answer: Any) -> None:
+    def on_decision(self, answer: Any) -> None:
         """Note how many jobs wait from now on."""
         self._count(self._simulation.env.now)
         self._length = len(self._queue)
@@ -329,7 +329,7 @@ class WaitingCost:
             self._cost += float((after**self.power - before**self.power).sum())
         self._time = time
 
-    def collect(self) -> float:
+    def pop_reward(self) -> float:
         """Return what was earned since the last call."""
         self._count(self._simulation.end_time)
         cost, self._cost = self._cost, 0.0
@@ -496,17 +496,17 @@ class BatchEnv(SchedulingEnv):
         if not self._spares:
             return super()._advance(simulation)
         encoder = cast(WindowEncoder, self.encoder)
-        answer: WaitFor | None
+        answer: WaitForCores | None
         while (decision := simulation.advance()) is not None:
             seen = decision.observation
             if cores := encoder.awaited_cores(seen):
-                answer = WaitFor(cores)
-            elif (encoder.reserve_after == math.inf and len(seen.queue)) or not encoder.forced(seen):
+                answer = WaitForCores(cores)
+            elif (encoder.reserve_after == math.inf and len(seen.queue)) or not encoder.is_forced(seen):
                 return decision
             else:  # nothing is queued, or nothing may start beside the oldest job
                 answer = None
             decision.answer(answer)
-            self.reward.answered(answer)
+            self.reward.on_decision(answer)
         return None
 
     def _episode(self, rng: np.random.Generator) -> Problem:
@@ -572,7 +572,7 @@ def make_encoder(
     if nodes is not None:
         if reserve_after < math.inf:
             raise InvalidConfiguration(f"reserve_after is {reserve_after!r}, but reservations are of counted cores")
-        rows = _ROWS[one_of("observation", observation, tuple(_ROWS))]
+        rows = _ROWS[check_choice("observation", observation, tuple(_ROWS))]
         return NodeFeatureEncoder(window, nodes, slots, rows=rows, action=action)
     if observation == "features":
         return FeatureEncoder(window, slots, reserve_after=reserve_after)

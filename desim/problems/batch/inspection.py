@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 import gymnasium
 import numpy as np
 
-from desim.checks import whole
+from desim.checks import check_int
 from desim.core import Decision, Simulation, simulate
 from desim.envs.base import ACTION_MASK, Arrays, Episodes, SchedulingEnv
 from desim.exceptions import DesimError, InvalidConfiguration
@@ -83,7 +83,7 @@ class Inspection:
 
     When a scheduling cycle opens, the base policy chooses a job, and a question is asked. *Accepted*, the job
     starts if it fits, and the next choice is asked about. If it does not fit, it waits for its cores, with a
-    reservation beside which others are back-filled at every arrival and completion; these are not asked about, nor is
+    reservation beside which others are backfilled at every arrival and completion; these are not asked about, nor is
     anything else until it has started. *Rejected*, nothing starts before the next arrival or completion (or outage or
     repair), and a question is asked again after ``interval`` at the latest. A job that was rejected ``max_rejections``
     times is accepted without a question. What has started and is queued again, after an outage, is counted anew.
@@ -99,7 +99,7 @@ class Inspection:
     keeps_accepted : bool
         Whether an accepted job that does not fit stays the chosen one until it has started, as with the paper's
         SchedInspector. Otherwise the base policy chooses anew at each arrival and completion, so that accepting
-        everything is EASY back-filling over the base policy; a job is still asked about no more once it was accepted.
+        everything is EASY backfilling over the base policy; a job is still asked about no more once it was accepted.
 
     Raises
     ------
@@ -116,7 +116,7 @@ class Inspection:
         keeps_accepted: bool = True,
     ) -> None:
         if max_rejections is not None:
-            whole("max_rejections", max_rejections, least=1)
+            check_int("max_rejections", max_rejections, least=1)
         if not 0 < interval < math.inf:
             raise InvalidConfiguration(f"the interval is {interval!r}, want a finite time above 0")
         self.base = base
@@ -194,7 +194,7 @@ class Inspection:
         return self._wait()
 
     def _accept(self, observation: BatchObservation, position: int) -> Answer:
-        """Start a job, or let it wait for its cores while others are back-filled."""
+        """Start a job, or let it wait for its cores while others are backfilled."""
         queue = observation.queue
         job_id = int(queue.job_id[position])
         if queue.requested_cores[position] <= observation.free_cores:
@@ -356,7 +356,7 @@ class InspectionEncoder:
             raise InvalidConfiguration(f"action {action!r} is none of 0 and 1")
         return self.inspection.decide(observation, accept=bool(int(action))), True
 
-    def forced(self, observation: BatchObservation) -> bool:
+    def is_forced(self, observation: BatchObservation) -> bool:
         """Return False: where a question is asked, there is a choice."""
         return False
 
@@ -437,7 +437,7 @@ class Improvement:
         self.own = self.base = None
         self._earned = 0.0
 
-    def answered(self, answer: Any) -> None:
+    def on_decision(self, answer: Any) -> None:
         """Learn that a decision was answered, which earns nothing by itself."""
 
     def ended(self, simulation: Simulation, problem: Problem) -> None:
@@ -456,7 +456,7 @@ class Improvement:
         own, base = (metrics[OBJECTIVES[self.objective]] for metrics in self.metrics)
         self._earned = max((base - own) / max(base, own if self.by_larger else 1.0, 1.0), self.floor)
 
-    def collect(self) -> float:
+    def pop_reward(self) -> float:
         """Return what was earned since the last call."""
         earned, self._earned = self._earned, 0.0
         return earned
@@ -465,12 +465,12 @@ class Improvement:
 class InspectorEnv(SchedulingEnv):
     """Sequences of jobs in which a learner accepts or rejects what a base policy chooses.
 
-    A step is a question. All that needs no question (a job that waits for its cores, back-filling) is done in between.
+    A step is a question. All that needs no question (a job that waits for its cores, backfilling) is done in between.
 
     Parameters
     ----------
     base : BasePolicy
-        Chooses, and back-fills; for example :class:`desim.agents.batch.inspector.BackfilledPriority`.
+        Chooses, and backfills; for example :class:`desim.agents.batch.inspector.BackfilledPriority`.
     jobs : sequence of Job, or callable
         A trace that sequences are cut from, or what makes the problem of a sequence from a random generator. Its jobs
         must not be an iterator, because the base policy faces the same.
@@ -528,7 +528,7 @@ class InspectorEnv(SchedulingEnv):
             if isinstance(found, Question):
                 return decision
             decision.answer(found)
-            self.reward.answered(found)
+            self.reward.on_decision(found)
         self.inspection.question = None
         self.improvement.ended(simulation, self._problem)
         return None

@@ -9,7 +9,7 @@ from typing import NamedTuple, Self
 
 from desim.exceptions import WorkloadError
 
-__all__ = ["Job", "Start", "WaitFor", "WaitUntil", "check_job"]
+__all__ = ["Job", "Start", "WaitForCores", "WaitUntil", "check_job"]
 
 
 class Job(NamedTuple):
@@ -63,7 +63,7 @@ class Start(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)  # no tuple, which numpy would take for numbers where job ids are compared
-class WaitFor:
+class WaitForCores:
     """The action that ends a scheduling cycle and spares the questions whose answer is known: to go on waiting.
 
     The next cycle opens as soon as so many cores are free, or at what else may change the answer: an outage, a repair,

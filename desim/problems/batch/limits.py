@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from desim.checks import finite, one_of, whole
+from desim.checks import check_float, check_choice, check_int
 from desim.exceptions import InvalidConfiguration
 from desim.problems.batch.job import Job
 
@@ -29,10 +29,10 @@ class Limit:
 
     Attributes
     ----------
-    by : {"user", "partition"} or mapping of int to str
+    scope : {"user", "partition"} or mapping of int to str
         Jobs of one user are a group, or those that request one partition, or those to which a mapping by job id gives
         one name, such as that of a queue. Jobs without user, partition or name are not limited.
-    of : collection of str, optional
+    members : collection of str, optional
         The groups that are limited, by default all: names, or users; kept as text.
     job_cores : int, optional
         Cores that one job may request, at most.
@@ -47,8 +47,8 @@ class Limit:
         If a value is out of range, or nothing is limited.
     """
 
-    by: Literal["user", "partition"] | Mapping[int, str] = "user"
-    of: Collection[str] | None = None
+    scope: Literal["user", "partition"] | Mapping[int, str] = "user"
+    members: Collection[str] | None = None
     job_cores: int | None = None
     job_time: float | None = None
     running_jobs: int | None = None
@@ -56,17 +56,17 @@ class Limit:
 
     def __post_init__(self) -> None:
         """Check the values."""
-        if not isinstance(self.by, Mapping):
-            one_of("by", self.by, ("user", "partition"))
-        if isinstance(self.of, str):
-            raise InvalidConfiguration(f"of is {self.of!r}, want a collection of names such as ({self.of!r},)")
-        if self.of is not None:
-            object.__setattr__(self, "of", tuple(map(str, self.of)))  # groups are text, whatever names them here
+        if not isinstance(self.scope, Mapping):
+            check_choice("scope", self.scope, ("user", "partition"))
+        if isinstance(self.members, str):
+            raise InvalidConfiguration(f"members is {self.members!r}, want a collection of names such as ({self.members!r},)")
+        if self.members is not None:
+            object.__setattr__(self, "members", tuple(map(str, self.members)))  # groups are text, whatever names them here
         for name in ("job_cores", "running_jobs", "running_cores"):
             if getattr(self, name) is not None:
-                whole(name, getattr(self, name), least=1)
+                check_int(name, getattr(self, name), least=1)
         if self.job_time is not None:
-            finite("job_time", self.job_time, least=0)
+            check_float("job_time", self.job_time, least=0)
         if (self.job_cores, self.job_time, self.running_jobs, self.running_cores) == (None,) * 4:
             raise InvalidConfiguration(
                 "a Limit limits nothing: give job_cores, job_time, running_jobs or running_cores"
@@ -74,18 +74,18 @@ class Limit:
 
     def group_of(self, job: Job) -> str | None:
         """Return the group of a job; None if it is not limited."""
-        if isinstance(self.by, Mapping):
-            found = self.by.get(job.job_id)
+        if isinstance(self.scope, Mapping):
+            found = self.scope.get(job.job_id)
             group = None if found is None else str(found)
-        elif self.by == "user":
+        elif self.scope == "user":
             group = str(job.user_id) if job.user_id >= 0 else None
         else:
             group = getattr(getattr(job, "request", None), "partition", "") or None
-        return group if self.of is None or group in self.of else None
+        return group if self.members is None or group in self.members else None
 
     def named(self, group: str) -> str:
         """Return what a group is called in errors."""
-        return f"group {group!r}" if isinstance(self.by, Mapping) else f"{self.by} {group}"
+        return f"group {group!r}" if isinstance(self.scope, Mapping) else f"{self.scope} {group}"
 
     def fault(self, job: Job, group: str) -> str:
         """Return why a job of a group can never run; empty if it can."""

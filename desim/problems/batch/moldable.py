@@ -8,13 +8,13 @@ from typing import Any, NamedTuple, Self
 from desim.exceptions import WorkloadError
 from desim.problems.batch.job import Job, check_job
 
-__all__ = ["MoldableJob", "StartAs"]
+__all__ = ["MoldableJob", "StartWithSize"]
 
 
 class MoldableJob(Job):
     """A job in several sizes; its own fields are those of the first, in which it runs if nobody chooses.
 
-    Who does not know of sizes takes it for the rigid :class:`Job` of its first size. What an answer :class:`StartAs`
+    Who does not know of sizes takes it for the rigid :class:`Job` of its first size. What an answer :class:`StartWithSize`
     starts is the job of the chosen size, and it keeps that size, also if an outage sends it back to the queue; records
     tell of that size alone.
 
@@ -89,7 +89,7 @@ class MoldableJob(Job):
     __hash__ = Job.__hash__
 
 
-class StartAs(NamedTuple):
+class StartWithSize(NamedTuple):
     """The action that starts a queued moldable job in one of its sizes, on the cores or nodes that the cluster finds.
 
     Attributes

@@ -16,12 +16,12 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.checks import finite
+from desim.checks import check_float
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch.job import Job
-from desim.problems.batch.windows import Window, windows_on_nodes
+from desim.problems.batch.reservations import AdvanceReservation, reservations_on_nodes
 
-__all__ = ["GPU", "Held", "Node", "NodeJob", "NodeTable", "Request", "Shape", "run_time_on"]
+__all__ = ["GPU", "NodeAllocation", "Node", "NodeJob", "NodeTable", "Request", "CompiledRequest", "run_time_on"]
 
 GPU = 1000
 """Parts of a GPU: shares are counted in thousandths."""
@@ -30,7 +30,7 @@ CORES, MEMORY = "cores", "memory"
 """The resources that every node has, in the order of columns; those that users name come after them."""
 
 Mask = NDArray[np.bool_]
-Whole = NDArray[np.int64]
+IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Node:
         least |= {name: (amount, 0) for name, amount in self.resources.items()}
         if fault := _fault(least):
             raise InvalidConfiguration(f"node {self.name!r}: {fault}")
-        finite(f"speed of node {self.name!r}", self.speed, above=0)
+        check_float(f"speed of node {self.name!r}", self.speed, above=0)
 
     @classmethod
     def several(cls, count: int, cores: int, *, name: str = "n", **options: Any) -> list[Self]:
@@ -141,7 +141,7 @@ class Request:
     resources: tuple[tuple[str, int], ...] = ()
     partition: str = ""
     features: tuple[str, ...] = ()
-    without: tuple[str, ...] = ()
+    excluded_features: tuple[str, ...] = ()
     exclusive: bool = False
     tasks_per_node: int | None = None
 
@@ -279,7 +279,7 @@ def run_time_on(job: Job, nodes: Iterable[Node]) -> float:
     return max(times.get(node.gpu_model if node.gpus else "", job.run_time) / node.speed for node in nodes)
 
 
-class Shape:
+class CompiledRequest:
     """A request as arrays of a cluster; made once for all jobs that request the same.
 
     Parameters
@@ -289,7 +289,7 @@ class Shape:
     table : NodeTable
         The nodes.
     passes : tuple of int
-        Numbers of the windows that admit its user.
+        Numbers of the reservations that admit its user.
 
     Attributes
     ----------
@@ -330,7 +330,7 @@ class Shape:
         self.exclusive = request.exclusive
 
 
-class Held(NamedTuple):
+class NodeAllocation(NamedTuple):
     """What a job holds of one node.
 
     Attributes
@@ -358,14 +358,14 @@ class NodeTable:
     ----------
     nodes : sequence of Node
         At least one; their names differ.
-    windows : iterable of Window
+    reservations : iterable of AdvanceReservation
         When some of them are not for jobs, or for those of some users only.
 
     Attributes
     ----------
     nodes : tuple of Node
         In order; N of them.
-    windows : tuple of Window
+    reservations : tuple of AdvanceReservation
         By their starts; their nodes are numbers.
     resources : tuple of str
         Cores, memory, and those that some node names, R of them.
@@ -383,10 +383,10 @@ class NodeTable:
     Raises
     ------
     InvalidConfiguration
-        If there is none, or two have one name, or a window makes no sense.
+        If there is none, or two have one name, or a reservation makes no sense.
     """
 
-    def __init__(self, nodes: Iterable[Node], windows: Iterable[Window] = ()) -> None:
+    def __init__(self, nodes: Iterable[Node], reservations: Iterable[AdvanceReservation] = ()) -> None:
         self.nodes = tuple(nodes)
         if not self.nodes:
             raise InvalidConfiguration("a cluster needs at least one node")
@@ -402,20 +402,20 @@ class NodeTable:
             raise InvalidConfiguration(f"{taken.pop()!r} is no name for a further resource, nodes have it as it is")
         self.resources = (CORES, MEMORY, *further)
         rows = [[node.cores, node.memory, *(node.resources.get(name, 0) for name in further)] for node in self.nodes]
-        self.capacity: Whole = np.array(rows, np.int64)
+        self.capacity: IntArray = np.array(rows, np.int64)
         counts = np.array([node.gpus for node in self.nodes])
-        self.gpus: Whole = GPU * (np.arange(max(1, int(counts.max()))) < counts[:, None]).astype(np.int64)
+        self.gpus: IntArray = GPU * (np.arange(max(1, int(counts.max()))) < counts[:, None]).astype(np.int64)
         self.first_core: list[int] = [0, *self.capacity[:, 0].cumsum().tolist()][:-1]
         self.partitions = tuple(sorted({node.partition for node in self.nodes if node.partition}))
         self.gpu_models = tuple(sorted({node.gpu_model for node in self.nodes if node.gpus and node.gpu_model}))
         self.has_speeds = any(node.speed != 1 for node in self.nodes)
-        self._shapes: dict[object, Shape] = {}  # by request, and by windows that admit the user if there are any
-        self.windows = windows_on_nodes(windows, [node.name for node in self.nodes], self._of_partitions())
-        self._outside = np.ones((len(self.windows), len(self.nodes)), np.bool_)
+        self._shapes: dict[object, CompiledRequest] = {}  # by request, and by reservations that admit the user if there are any
+        self.reservations = reservations_on_nodes(reservations, [node.name for node in self.nodes], self._of_partitions())
+        self._outside = np.ones((len(self.reservations), len(self.nodes)), np.bool_)
         passes: dict[int, list[int]] = {}
-        for number, window in enumerate(self.windows):
-            self._outside[number, [int(node) for node in window.nodes]] = False
-            for user in window.users:
+        for number, reservation in enumerate(self.reservations):
+            self._outside[number, [int(node) for node in reservation.nodes]] = False
+            for user in reservation.users:
                 passes.setdefault(user, []).append(number)
         self._passes = {user: tuple(numbers) for user, numbers in passes.items()}
 
@@ -448,33 +448,33 @@ class NodeTable:
                 (not request.partition or node.partition == request.partition)
                 and (not request.gpu_models or node.gpu_model in request.gpu_models)
                 and node.features.issuperset(request.features)
-                and node.features.isdisjoint(request.without)
+                and node.features.isdisjoint(request.excluded_features)
                 for node in self.nodes
             ],
             np.bool_,
         )
 
     def closed_between(self, start: float, end: float) -> tuple[int, ...]:
-        """Return the numbers of the windows that are there at some time from ``start`` to ``end``, in seconds."""
+        """Return the numbers of the reservations that are there at some time from ``start`` to ``end``, in seconds."""
         return tuple(
             number
-            for number, window in enumerate(self.windows)
-            if window.start <= start < window.end or start < window.start < end
+            for number, reservation in enumerate(self.reservations)
+            if reservation.start <= start < reservation.end or start < reservation.start < end
         )
 
-    def nodes_of(self, window: int) -> list[int]:
-        """Return the nodes of a window of a number, ascending."""
-        return (~self._outside[window]).nonzero()[0].tolist()  # type: ignore[no-any-return]
+    def nodes_of(self, reservation: int) -> list[int]:
+        """Return the nodes of a reservation of a number, ascending."""
+        return (~self._outside[reservation]).nonzero()[0].tolist()  # type: ignore[no-any-return]
 
-    def open_to(self, shape: Shape, closed: Iterable[int]) -> Mask:
-        """Return the nodes that belong to none of some windows, or only to those that admit a user, shape (N,)."""
+    def open_to(self, shape: CompiledRequest, closed: Iterable[int]) -> Mask:
+        """Return the nodes that belong to none of some reservations, or only to those that admit a user, shape (N,)."""
         return self.outside(number for number in closed if number not in shape.passes)
 
-    def outside(self, windows: Iterable[int]) -> Mask:
-        """Return the nodes that belong to none of some windows, shape (N,)."""
-        return np.asarray(self._outside[list(windows)].all(axis=0))
+    def outside(self, reservations: Iterable[int]) -> Mask:
+        """Return the nodes that belong to none of some reservations, shape (N,)."""
+        return np.asarray(self._outside[list(reservations)].all(axis=0))
 
-    def shape(self, request: Request, passes: tuple[int, ...] = ()) -> Shape:
+    def compile(self, request: Request, passes: tuple[int, ...] = ()) -> CompiledRequest:
         """Return the arrays of a request.
 
         Parameters
@@ -482,11 +482,11 @@ class NodeTable:
         request : Request
             Of a job.
         passes : tuple of int
-            Numbers of the windows that admit its user.
+            Numbers of the reservations that admit its user.
 
         Returns
         -------
-        Shape
+        CompiledRequest
             The same object for equal requests.
 
         Raises
@@ -497,10 +497,10 @@ class NodeTable:
         key = (request, passes) if passes else request
         shape = self._shapes.get(key)
         if shape is None:
-            shape = self._shapes[key] = Shape(request, self, passes)
+            shape = self._shapes[key] = CompiledRequest(request, self, passes)
         return shape
 
-    def shape_of(self, job: Job) -> Shape:
+    def compiled_request(self, job: Job) -> CompiledRequest:
         """Return what a job requests, as arrays.
 
         Parameters
@@ -510,7 +510,7 @@ class NodeTable:
 
         Returns
         -------
-        Shape
+        CompiledRequest
             The same object for equal requests.
 
         Raises
@@ -519,7 +519,7 @@ class NodeTable:
             If no node has a resource that it names.
         """
         request = getattr(job, "request", None) or Request(tasks=job.requested_cores)
-        return self.shape(request, self._passes.get(job.user_id, ()) if self._passes else ())
+        return self.compile(request, self._passes.get(job.user_id, ()) if self._passes else ())
 
     def core_ids(self, nodes: Sequence[int]) -> list[int]:
         """Return the cores of some nodes, ascending within each."""

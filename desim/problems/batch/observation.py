@@ -20,9 +20,9 @@ from desim.core import Phase
 from desim.problems.batch.cores import to_core_ids
 from desim.problems.batch.job import Job
 from desim.problems.batch.limits import Admission
-from desim.problems.batch.preemption import Qualities, QualityOfService
+from desim.problems.batch.preemption import QOSTable, QualityOfService
 from desim.problems.batch.usage import Usage
-from desim.problems.batch.windows import Window
+from desim.problems.batch.reservations import AdvanceReservation
 
 __all__ = ["BatchObservation", "BatchState", "Execution", "Queue", "Resumed", "Running", "Suspended", "corrected_end"]
 
@@ -443,9 +443,9 @@ class BatchState:
         The cores that are up and idle, and those that are down, as bit sets.
     num_free : int
         How many are up and idle.
-    windows : tuple of Window
+    reservations : tuple of AdvanceReservation
         Those that are not over, by their starts.
-    qualities : Qualities or None
+    qos : QOSTable or None
         The qualities of service, if there are any.
     admission : Admission or None
         What the limits of the site let into the queue, if there are any.
@@ -453,7 +453,7 @@ class BatchState:
         The suspended jobs by id, first to last.
     closed : int
         The cores that are nobody's when a job leaves them: those that are down, and those of suspended jobs.
-    lent : dict of int to (int, float)
+    borrowed : dict of int to (int, float)
         Of each suspended job, and of each that runs on its cores, the cores that are free when it ends, and when that
         is expected.
     preemptions : int
@@ -466,18 +466,18 @@ class BatchState:
         "down",
         "env",
         "free",
-        "lent",
+        "borrowed",
         "num_cores",
         "num_free",
         "preemptions",
-        "qualities",
+        "qos",
         "queue_table",
         "queued",
         "running",
         "running_table",
         "suspended",
         "usages",
-        "windows",
+        "reservations",
     )
 
     def __init__(self, env: simpy.Environment, num_cores: int) -> None:
@@ -491,11 +491,11 @@ class BatchState:
         self.free = (1 << num_cores) - 1
         self.num_free = num_cores
         self.down = self.closed = 0
-        self.windows: tuple[Window, ...] = ()
-        self.qualities: Qualities | None = None
+        self.reservations: tuple[AdvanceReservation, ...] = ()
+        self.qos: QOSTable | None = None
         self.admission: Admission | None = None
         self.suspended: dict[int, Suspended] = {}
-        self.lent: dict[int, tuple[int, float]] = {}
+        self.borrowed: dict[int, tuple[int, float]] = {}
         self.preemptions = 0
 
     def enqueue(self, job: Job) -> None:
@@ -589,22 +589,22 @@ class BatchState:
         A core counts for the job that has had it longest: for the suspended one at the bottom, if there is one. That
         goes on when the last job on its cores is expected to end.
         """
-        lent: dict[int, tuple[int, float]] = {}
+        borrowed: dict[int, tuple[int, float]] = {}
         below = 0
         for job_id, one in self.suspended.items():
-            lent[job_id] = one.cores & ~below, 0.0
+            borrowed[job_id] = one.cores & ~below, 0.0
             below |= one.cores
         above = [(one.cores, one.expected_end) for one in self.running.values() if one.cores & below]
         for job_id, one in reversed(self.suspended.items()):  # those that were suspended last lie on top
             ends = [end for cores, end in above if cores & one.cores]
             end = max(ends, default=self.env.now) + one.left
-            lent[job_id] = lent[job_id][0], end
+            borrowed[job_id] = borrowed[job_id][0], end
             above.append((one.cores, end))
         for job_id, execution in self.running.items():
             if execution.cores & below:
-                lent[job_id] = execution.cores & ~below, execution.expected_end
-        if lent != self.lent:
-            self.lent = lent
+                borrowed[job_id] = execution.cores & ~below, execution.expected_end
+        if borrowed != self.borrowed:
+            self.borrowed = borrowed
             self.preemptions += 1
             if self.running_table is not None:
                 self.running_table._fill(self.rows())
@@ -612,10 +612,10 @@ class BatchState:
     def rows(self) -> Iterator[tuple[int, int, float, float]]:
         """Yield id, cores, expected end and start of the jobs that run, then of those that are suspended."""
         for job_id, execution in self.running.items():
-            cores = self.lent[job_id][0].bit_count() if job_id in self.lent else execution.job.requested_cores
+            cores = self.borrowed[job_id][0].bit_count() if job_id in self.borrowed else execution.job.requested_cores
             yield job_id, cores, execution.expected_end, execution.starting_time
         for job_id, one in self.suspended.items():
-            cores, end = self.lent[job_id]
+            cores, end = self.borrowed[job_id]
             yield job_id, cores.bit_count(), end, one.starting_time
 
     def change_cores(self, down: int) -> None:
@@ -696,9 +696,9 @@ class BatchObservation:
         return self._state.down.bit_count()
 
     @property
-    def windows(self) -> tuple[Window, ...]:
+    def reservations(self) -> tuple[AdvanceReservation, ...]:
         """When cores are announced to be away, now or later, by their starts."""
-        return self._state.windows
+        return self._state.reservations
 
     @property
     def queue(self) -> Queue:
@@ -762,17 +762,17 @@ class BatchObservation:
         return request.partition if request is not None else ""
 
     @property
-    def qualities(self) -> Mapping[str, QualityOfService]:
+    def qos(self) -> Mapping[str, QualityOfService]:
         """The qualities of service by name; none if the site has none."""
-        return self._state.qualities.by_name if self._state.qualities is not None else {}
+        return self._state.qos.by_name if self._state.qos is not None else {}
 
-    def quality_of(self, job_id: int) -> QualityOfService | None:
+    def qos_of(self, job_id: int) -> QualityOfService | None:
         """Return the quality of service of a job; None if it has none."""
-        return self._state.qualities.of(job_id) if self._state.qualities is not None else None
+        return self._state.qos.of(job_id) if self._state.qos is not None else None
 
-    def quality_factor(self, job_id: int) -> float:
+    def qos_factor(self, job_id: int) -> float:
         """Return the priority of a job's quality of service as a share of the largest one, from 0 to 1."""
-        return self._state.qualities.factor(job_id) if self._state.qualities is not None else 0.0
+        return self._state.qos.factor(job_id) if self._state.qos is not None else 0.0
 
     @property
     def preemptions(self) -> int:
@@ -795,11 +795,11 @@ class BatchObservation:
         job_id : int
             The queued job.
         """
-        qualities = self._state.qualities
-        if qualities is None:
+        qos = self._state.qos
+        if qos is None:
             return []
         running = self._state.running.items()
-        return [(each, one.starting_time) for each, one in running if qualities.allows(job_id, each)]
+        return [(each, one.starting_time) for each, one in running if qos.allows(job_id, each)]
 
     def has_room_without(self, job_id: int, victims: Collection[int]) -> bool:
         """Tell whether a queued job could start if jobs that it may preempt were taken off.
@@ -811,16 +811,16 @@ class BatchObservation:
         victims : collection of int
             The running jobs that are taken off.
         """
-        job, qualities = self._state.queued[job_id], self._state.qualities
-        if qualities is None:
+        job, qos = self._state.queued[job_id], self._state.qos
+        if qos is None:
             return job.requested_cores <= self._state.num_free
-        free, lent = qualities.open_to(self._state, job_id, victims)
-        return job.requested_cores <= (free | lent).bit_count()
+        free, borrowed = qos.open_to(self._state, job_id, victims)
+        return job.requested_cores <= (free | borrowed).bit_count()
 
     def core_set_of(self, job_id: int) -> int:
         """Return the cores that are free when a running job ends, as a bit set."""
-        lent = self._state.lent
-        return lent[job_id][0] if job_id in lent else self._state.running[job_id].cores
+        borrowed = self._state.borrowed
+        return borrowed[job_id][0] if job_id in borrowed else self._state.running[job_id].cores
 
     def remaining_times(self) -> NDArray[np.float64]:
         """Return the time until each core is expected to be free, in seconds, shape (num_cores,).
@@ -831,7 +831,7 @@ class BatchObservation:
         for job in self._state.running.values():
             remaining[to_core_ids(job.cores)] = max(job.expected_end - self.time, 0.0)
         for job_id in self._state.suspended:
-            cores, end = self._state.lent[job_id]
+            cores, end = self._state.borrowed[job_id]
             remaining[to_core_ids(cores)] = max(end - self.time, 0.0)
         remaining[to_core_ids(self._state.down)] = np.inf
         return remaining

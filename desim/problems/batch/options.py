@@ -15,8 +15,8 @@ from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
 from desim.problems.batch import BatchCluster
 from desim.problems.batch.kind import KIND
-from desim.problems.batch.site_rules import limits_of_text, qualities_of_text, windows_of_text
-from desim.scenario import Instance, SeededSystem, Steps, failures
+from desim.problems.batch.site_rules import limits_of_text, qos_of_text, reservations_of_text
+from desim.scenario import ProblemInstance, SeededProblemSpec, Steps, failures
 
 __all__ = [
     "SYSTEM",
@@ -61,7 +61,7 @@ class SystemOptions:
     """End the run at this time, in seconds."""
     too_wide: Literal["error", "reject"] = "error"
     """What to do with a job that requests more cores than there are."""
-    kill_at_request: Annotated[bool, arg(help_behavior_hint="(default: they are killed)")] = True
+    enforce_time_limit: Annotated[bool, arg(help_behavior_hint="(default: they are killed)")] = True
     """Let jobs run on beyond their requested time instead of killing them."""
     on_outage: Literal["requeue", "lose"] = "requeue"
     """What becomes of a job whose core fails."""
@@ -79,18 +79,18 @@ class SystemOptions:
 class SiteOptions:
     """What the site and its users do."""
 
-    windows: Annotated[str | None, arg(metavar="FILE|START:END:WHAT+...", help_behavior_hint="(default: none)")] = None
+    reservations: Annotated[str | None, arg(metavar="FILE|START:END:WHAT+...", help_behavior_hint="(default: none)")] = None
     """Announced times, in seconds, in which so many cores are not for jobs; on nodes nodes=n1|n2, nodes=all or
     partition=gpu, with :users=3|4 but for their jobs."""
     limits: Annotated[str | None, arg(metavar="FILE|GROUPS:WHAT=NUMBER+...", help_behavior_hint="(default: none)")] = (
         None
     )
     """What jobs, users, queues may have: user:running_jobs=4:running_cores=64+queue=debug:job_time=600."""
-    qualities: Annotated[str | None, arg(metavar="FILE|NAME:WHAT=VALUE+...", help_behavior_hint="(default: none)")] = (
+    qos: Annotated[str | None, arg(metavar="FILE|NAME:WHAT=VALUE+...", help_behavior_hint="(default: none)")] = (
         None
     )
-    """Qualities of service, for agents preempting-...: urgent:preempts=standby:by=user:of=1+standby:mode=suspend."""
-    grace: Annotated[float, arg(metavar="S")] = 0.0
+    """Qualities of service, for agents preemptive-...: urgent:preempts=standby:scope=user:members=1+standby:mode=suspend."""
+    over_time_limit: Annotated[float, arg(metavar="S")] = 0.0
     """Jobs may run for so long beyond their requested time before they are killed, in seconds."""
     checkpoint_interval: Annotated[float | None, arg(metavar="S", help_behavior_hint="(default: none)")] = None
     """Jobs that are cut go on from what they have saved every S seconds of work."""
@@ -130,7 +130,7 @@ class BatchOptions:
     """Take the jobs one by one from the file or generator, and keep records in files: for millions of jobs."""
 
 
-class BatchSystem(SeededSystem):
+class BatchSystem(SeededProblemSpec):
     """The jobs come from a log (--trace FILE), or are drawn from the Lublin-Feitelson model for each seed."""
 
     name = "batch"
@@ -138,7 +138,7 @@ class BatchSystem(SeededSystem):
     default_agent = "easy-fcfs"
     options = BatchOptions
 
-    def instance(self, options: BatchOptions) -> Instance:
+    def instance(self, options: BatchOptions) -> ProblemInstance:
         """Return what is simulated."""
         workload = load_workload(options.workload, options.site, stream=options.stream)
         cluster(workload, options.system, options.site)  # so that unusable options are found here
@@ -149,7 +149,7 @@ class BatchSystem(SeededSystem):
         jobs = "its jobs" if workload.num_jobs is None else f"{workload.num_jobs:,} jobs"
         nodes = getattr(workload, "nodes", ())
         place = f"{len(nodes):,} nodes, {workload.num_cores:,} cores" if nodes else f"{workload.num_cores:,} cores"
-        return Instance(
+        return ProblemInstance(
             name=workload.name,
             size=f"{jobs} on {place}",
             place=place,
@@ -195,7 +195,7 @@ class BatchSystem(SeededSystem):
         return {"workload": workload, "system": system} | ({"site": site} if site else {})
 
 
-_FILES = ("windows", "limits", "qualities")
+_FILES = ("reservations", "limits", "qos")
 """Options of the site that may name a file."""
 
 SYSTEM = BatchSystem()
@@ -281,19 +281,19 @@ def cluster(workload: plugins.Workload, options: SystemOptions, site: SiteOption
         )
     groups: dict[str, dict[int, str]] = dict(getattr(workload, "groups", {}))
     service: dict[str, Any] = {}
-    if site.qualities is not None:
-        qualities, groups["quality"] = qualities_of_text(site.qualities, groups, workload.jobs)
-        service = {"qualities": qualities, "quality_of": groups["quality"]}
+    if site.qos is not None:
+        qos, groups["qos"] = qos_of_text(site.qos, groups, workload.jobs)
+        service = {"qos": qos, "qos_of": groups["qos"]}
     return BatchCluster(
         workload.jobs,
         None if nodes else workload.num_cores,
         **({"nodes": nodes, "placement": options.placement} if nodes else {}),
-        kill_at_request=options.kill_at_request,
-        grace=site.grace,
+        enforce_time_limit=options.enforce_time_limit,
+        over_time_limit=site.over_time_limit,
         checkpoint_interval=site.checkpoint_interval,
-        after=getattr(workload, "after", None),
+        dependencies=getattr(workload, "dependencies", None),
         limits=() if site.limits is None else limits_of_text(site.limits, groups),
-        windows=() if site.windows is None else windows_of_text(site.windows, _user_ids(workload)),
+        reservations=() if site.reservations is None else reservations_of_text(site.reservations, _user_ids(workload)),
         **service,
         too_wide=options.too_wide,
         on_outage=options.on_outage,
@@ -313,6 +313,6 @@ def _made(workload: plugins.Workload, options: SystemOptions, site: SiteOptions,
 
 def _decided(workload: plugins.Workload, site: SiteOptions) -> tuple[str, ...]:
     """Return what of the jobs depends on who decides: when some are submitted, in which size others run."""
-    times = ("submission_time",) if getattr(workload, "after", None) else ()
+    times = ("submission_time",) if getattr(workload, "dependencies", None) else ()
     sizes = ("requested_number_of_resources", "requested_time", "run_time") if site.moldable is not None else ()
     return times + sizes

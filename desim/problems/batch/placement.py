@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.checks import one_of
-from desim.problems.batch.nodes import GPU, Shape
+from desim.checks import check_choice
+from desim.problems.batch.nodes import GPU, CompiledRequest
 
 if TYPE_CHECKING:
-    from desim.problems.batch.room import Room
+    from desim.problems.batch.node_availability import NodeAvailability
 
 __all__ = [
     "PLACEMENTS",
@@ -33,7 +33,7 @@ __all__ = [
     "placement_of",
 ]
 
-Whole = NDArray[np.int64]
+IntArray = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
@@ -42,14 +42,14 @@ class PlacementPolicy:
 
     name: ClassVar[str] = "first-fit"
 
-    def scores(self, room: Room, shape: Shape, nodes: Whole) -> Floats | Whole | None:
+    def scores(self, room: NodeAvailability, shape: CompiledRequest, nodes: IntArray) -> Floats | IntArray | None:
         """Return a score for each of some nodes; the greatest comes first. None if their numbers decide.
 
         Parameters
         ----------
-        room : Room
+        room : NodeAvailability
             What is free.
-        shape : Shape
+        shape : CompiledRequest
             What is requested.
         nodes : array of int, shape (n,)
             Those that have room for a task, ascending.
@@ -61,7 +61,7 @@ class PlacementPolicy:
         """
         return None
 
-    def order(self, room: Room, shape: Shape, nodes: Whole) -> Iterator[int]:
+    def order(self, room: NodeAvailability, shape: CompiledRequest, nodes: IntArray) -> Iterator[int]:
         """Return the nodes from the first choice on."""
         scores = self.scores(room, shape, nodes)
         if scores is None:
@@ -70,14 +70,14 @@ class PlacementPolicy:
             return iter([int(nodes[scores.argmax()])])
         return iter(nodes[(-scores).argsort(kind="stable")].tolist())
 
-    def device(self, room: Room, shape: Shape, node: int, free: Whole) -> int:
+    def device(self, room: NodeAvailability, shape: CompiledRequest, node: int, free: IntArray) -> int:
         """Return which GPU of a node a task shares: by default the fullest one that has room.
 
         Parameters
         ----------
-        room : Room
+        room : NodeAvailability
             What is free.
-        shape : Shape
+        shape : CompiledRequest
             Requests a share.
         node : int
             Which node.
@@ -97,7 +97,7 @@ class FirstFit(PlacementPolicy):
     """The first nodes that have room."""
 
 
-def _shares(room: Room, shape: Shape, nodes: Whole) -> tuple[Floats, Floats]:
+def _shares(room: NodeAvailability, shape: CompiledRequest, nodes: IntArray) -> tuple[Floats, Floats]:
     """Return what is free and what a task requests, as parts of the most that any node has.
 
     Shapes (n, R + 1) and (R + 1,); the last column stands for the GPUs.
@@ -114,7 +114,7 @@ class BestFit(PlacementPolicy):
 
     name = "best-fit"
 
-    def scores(self, room: Room, shape: Shape, nodes: Whole) -> Floats:
+    def scores(self, room: NodeAvailability, shape: CompiledRequest, nodes: IntArray) -> Floats:
         """Return minus the mean part that would be left."""
         free, requested = _shares(room, shape, nodes)
         return -np.asarray((free - requested).mean(axis=1))
@@ -125,7 +125,7 @@ class WorstFit(PlacementPolicy):
 
     name = "worst-fit"
 
-    def scores(self, room: Room, shape: Shape, nodes: Whole) -> Floats:
+    def scores(self, room: NodeAvailability, shape: CompiledRequest, nodes: IntArray) -> Floats:
         """Return the mean part that would be left."""
         free, requested = _shares(room, shape, nodes)
         return np.asarray((free - requested).mean(axis=1))
@@ -136,7 +136,7 @@ class DotProduct(PlacementPolicy):
 
     name = "dot-product"
 
-    def scores(self, room: Room, shape: Shape, nodes: Whole) -> Floats:
+    def scores(self, room: NodeAvailability, shape: CompiledRequest, nodes: IntArray) -> Floats:
         """Return the dot product of free and requested parts."""
         free, requested = _shares(room, shape, nodes)
         return np.asarray(free @ requested)
@@ -147,7 +147,7 @@ class GPUPacking(PlacementPolicy):
 
     name = "gpu-packing"
 
-    def scores(self, room: Room, shape: Shape, nodes: Whole) -> Floats | None:
+    def scores(self, room: NodeAvailability, shape: CompiledRequest, nodes: IntArray) -> Floats | None:
         """Return scores: shares of used GPUs come before free GPUs of used nodes, and those before empty nodes."""
         if not (shape.gpus or shape.share):
             return None
@@ -176,7 +176,7 @@ class NodeFirst(PlacementPolicy):
         self.policy = policy
         self.node = node
 
-    def order(self, room: Room, shape: Shape, nodes: Whole) -> Iterator[int]:
+    def order(self, room: NodeAvailability, shape: CompiledRequest, nodes: IntArray) -> Iterator[int]:
         """Return the nodes from the first choice on; those that have no room are left out, the chosen one as well."""
         others = self.policy.order(room, shape, nodes)  # asked for one task, too: policies may look at the room here
         if self.node not in nodes:
@@ -185,7 +185,7 @@ class NodeFirst(PlacementPolicy):
             return iter([self.node])
         return chain([self.node], (node for node in others if node != self.node))
 
-    def device(self, room: Room, shape: Shape, node: int, free: Whole) -> int:
+    def device(self, room: NodeAvailability, shape: CompiledRequest, node: int, free: IntArray) -> int:
         """Return the GPU that the other policy takes."""
         return self.policy.device(room, shape, node, free)
 
@@ -216,4 +216,4 @@ def placement_of(policy: str | PlacementPolicy) -> PlacementPolicy:
     """
     if isinstance(policy, PlacementPolicy):
         return policy
-    return PLACEMENTS[one_of("placement", policy, tuple(PLACEMENTS))]()
+    return PLACEMENTS[check_choice("placement", policy, tuple(PLACEMENTS))]()

@@ -1,7 +1,7 @@
 """Quality of service: which queued jobs may take running jobs off, and what becomes of these.
 
 A job belongs to at most one quality of service, which says whose jobs it preempts. Preempting is up to the agent: its
-answer is a :class:`Preempt`. A job that is preempted goes back to the queue, as one that an outage has cut, or it is
+answer is a :class:`StartPreempting`. A job that is preempted goes back to the queue, as one that an outage has cut, or it is
 suspended. What is suspended keeps what it has done, and lends its cores and nothing else to the job that preempts it:
 memory, GPUs and further resources stay with it, and so do the cores that are not needed, for no other job but those
 that may preempt it, too. Once all of its cores are back it resumes on them, after the decisions of that instant.
@@ -18,13 +18,13 @@ from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from desim.checks import did_you_mean, finite, one_of
+from desim.checks import did_you_mean, check_float, check_choice
 from desim.exceptions import InvalidConfiguration
 
 if TYPE_CHECKING:
     from desim.problems.batch.observation import BatchState
 
-__all__ = ["Preempt", "Qualities", "QualityOfService"]
+__all__ = ["StartPreempting", "QOSTable", "QualityOfService"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +57,8 @@ class QualityOfService:
         """Check the values."""
         if not isinstance(self.name, str) or not self.name:
             raise InvalidConfiguration(f"a quality of service is named {self.name!r}, want a text that is not empty")
-        finite(f"the priority of quality {self.name!r}", self.priority, least=0)
-        one_of(f"the mode of quality {self.name!r}", self.mode, ("requeue", "suspend"))
+        check_float(f"the priority of quality {self.name!r}", self.priority, least=0)
+        check_choice(f"the mode of quality {self.name!r}", self.mode, ("requeue", "suspend"))
         if isinstance(self.preempts, str):
             raise InvalidConfiguration(
                 f"quality {self.name!r} preempts {self.preempts!r}, want a tuple of names such as ({self.preempts!r},)"
@@ -68,7 +68,7 @@ class QualityOfService:
             raise InvalidConfiguration(f"quality {self.name!r} preempts itself")
 
 
-class Preempt(NamedTuple):
+class StartPreempting(NamedTuple):
     """The action that starts a queued job where others are taken off, on the cores or nodes that the cluster finds.
 
     Attributes
@@ -83,14 +83,14 @@ class Preempt(NamedTuple):
     victims: tuple[int, ...] = ()
 
 
-class Qualities:
+class QOSTable:
     """The qualities of service of a site, and which of them jobs have; no run changes them.
 
     Parameters
     ----------
-    qualities : iterable of QualityOfService
+    qos : iterable of QualityOfService
         Those that exist; their names differ.
-    quality_of : mapping of int to str
+    qos_of : mapping of int to str
         The quality of jobs, by id; others have none, preempt nobody and are not preempted.
 
     Attributes
@@ -104,11 +104,11 @@ class Qualities:
         If a quality is none, is named twice, or is not known; or if qualities preempt each other in a circle.
     """
 
-    def __init__(self, qualities: Iterable[QualityOfService], quality_of: Mapping[int, str]) -> None:
+    def __init__(self, qos: Iterable[QualityOfService], qos_of: Mapping[int, str]) -> None:
         self.by_name: dict[str, QualityOfService] = {}
-        for one in qualities:
+        for one in qos:
             if not isinstance(one, QualityOfService):
-                raise InvalidConfiguration(f"qualities holds {one!r}, want QualityOfService objects")
+                raise InvalidConfiguration(f"qos holds {one!r}, want QualityOfService objects")
             if one.name in self.by_name:
                 raise InvalidConfiguration(f"two qualities of service are named {one.name!r}")
             self.by_name[one.name] = one
@@ -118,10 +118,10 @@ class Qualities:
                     raise InvalidConfiguration(f"quality {one.name!r} preempts {self._unknown(other)}")
         if circle := self._circle():
             raise InvalidConfiguration(f"qualities preempt each other: {' preempts '.join(circle)}")
-        for job_id, name in quality_of.items():
+        for job_id, name in qos_of.items():
             if name not in self.by_name:
                 raise InvalidConfiguration(f"job {job_id} has the quality of service {self._unknown(name)}")
-        self._of = {job_id: self.by_name[name] for job_id, name in quality_of.items()}
+        self._of = {job_id: self.by_name[name] for job_id, name in qos_of.items()}
         self._most = max((one.priority for one in self.by_name.values()), default=0.0)
 
     def _unknown(self, name: str) -> str:
@@ -149,8 +149,8 @@ class Qualities:
 
     def factor(self, job_id: int) -> float:
         """Return the priority of a job's quality as a share of the largest one, from 0 to 1."""
-        quality = self._of.get(job_id)
-        return quality.priority / self._most if quality is not None and self._most else 0.0
+        job_qos = self._of.get(job_id)
+        return job_qos.priority / self._most if job_qos is not None and self._most else 0.0
 
     def allows(self, job_id: int, victim: int) -> bool:
         """Tell whether a job may take another one off."""
@@ -159,8 +159,8 @@ class Qualities:
 
     def suspends(self, job_id: int) -> bool:
         """Tell whether a job is suspended when it is preempted."""
-        quality = self._of.get(job_id)
-        return quality is not None and quality.mode == "suspend"
+        job_qos = self._of.get(job_id)
+        return job_qos is not None and job_qos.mode == "suspend"
 
     def open_to(self, state: BatchState, job_id: int, victims: Collection[int]) -> tuple[int, int]:
         """Return which cores a queued job could have if others were taken off.
@@ -182,10 +182,10 @@ class Qualities:
         suspended = state.suspended
         running = (one.cores for each, one in state.running.items() if each not in victims)
         closed = _union(running) | _union(one.cores for each, one in suspended.items() if not self.allows(job_id, each))
-        lent = _union(one.cores for one in suspended.values())
-        lent |= _union(state.running[each].cores for each in victims if self.suspends(each))
+        borrowed = _union(one.cores for one in suspended.values())
+        borrowed |= _union(state.running[each].cores for each in victims if self.suspends(each))
         usable = ((1 << state.num_cores) - 1) & ~state.down & ~closed
-        return usable & ~lent, usable & lent
+        return usable & ~borrowed, usable & borrowed
 
     def rows(self) -> Iterator[tuple[Any, ...]]:
         """Yield what is recorded of each quality."""

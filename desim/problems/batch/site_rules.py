@@ -1,6 +1,6 @@
 """What a site does as text: a small file, a short notation for the command line, sentences of reports.
 
-Windows are ``START:END:CORES``, in seconds, and several have ``+`` between them: ``0:3600:16+86400:90000:256``. On
+Reservations are ``START:END:CORES``, in seconds, and several have ``+`` between them: ``0:3600:16+86400:90000:256``. On
 nodes there stands which they take, and perhaps whose jobs may run there: ``0:3600:nodes=n1|n7``, ``9:99:nodes=all``,
 ``0:60:partition=gpu:users=3|4``. A CSV file has the columns ``start``, ``end`` and some of ``cores``, ``nodes``,
 ``partition`` and ``users``; a YAML file a list of entries with these names.
@@ -8,10 +8,10 @@ nodes there stands which they take, and perhaps whose jobs may run there: ``0:36
 Limits are ``GROUPS:WHAT=NUMBER``, several with ``+`` between them: ``user:running_jobs=4:running_cores=64`` or
 ``queue=debug|short:job_time=600+partition=gpu:running_cores=128``. Groups are those of ``user``, ``partition`` or
 ``queue``, all of them or those that are named; what is limited has the names of :class:`Limit`: ``job_cores``,
-``job_time``, ``running_jobs`` and ``running_cores``. A file has ``by``, ``of`` and these.
+``job_time``, ``running_jobs`` and ``running_cores``. A file has ``scope``, ``members`` and these.
 
 Qualities of service are ``NAME:WHAT=VALUE``, several with ``+`` between them, with ``priority``, ``preempts`` and
-``mode`` of a :class:`QualityOfService`, and ``by`` and ``of`` for the groups whose jobs have it, if the jobs do not
+``mode`` of a :class:`QualityOfService`, and ``scope`` and ``members`` for the groups whose jobs have it, if the jobs do not
 tell: ``urgent:priority=10:preempts=standby+standby:mode=suspend:by=user:of=3|4``. A file has ``name`` and these.
 """
 
@@ -28,15 +28,15 @@ from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch.job import Job
 from desim.problems.batch.limits import Limit
 from desim.problems.batch.preemption import QualityOfService
-from desim.problems.batch.windows import Window
+from desim.problems.batch.reservations import AdvanceReservation
 
 if TYPE_CHECKING:
     from desim.result import Result
 
-__all__ = ["in_force", "limits_of_text", "qualities_of_text", "windows_of_text"]
+__all__ = ["in_force", "limits_of_text", "qos_of_text", "reservations_of_text"]
 
-_OF_WINDOWS = ("start", "end", "cores", "nodes", "partition", "users")
-_GROUPS = ("user", "partition", "queue", "quality")
+_OF_RESERVATIONS = ("start", "end", "cores", "nodes", "partition", "users")
+_GROUPS = ("user", "partition", "queue", "qos")
 _FILES = (".csv", ".yaml", ".yml")
 _UNITS = {
     "job_cores": "cores a job",
@@ -44,21 +44,21 @@ _UNITS = {
     "running_jobs": "jobs at once",
     "running_cores": "cores at once",
 }
-_MOST_WINDOWS, _MOST_NODES = 5, 5  # that are told one by one
-_OF_LIMITS = ("by", "of", *_UNITS)
-_OF_QUALITIES = ("name", "priority", "preempts", "mode", "by", "of")
-_WANT_WINDOWS = (
+_MOST_RESERVATIONS, _MOST_NODES = 5, 5  # that are told one by one
+_OF_LIMITS = ("scope", "members", *_UNITS)
+_OF_QOS = ("name", "priority", "preempts", "mode", "scope", "members")
+_WANT_RESERVATIONS = (
     "want a file, or START:END:CORES, on nodes START:END:nodes=NAME|NAME, nodes=all or partition=NAME, several with + "
     "between them"
 )
 _WANT_LIMITS = "want a file, or such as user:running_jobs=4 and queue=debug:job_time=600, with + between them"
-_WANT_QUALITIES = (
-    "want a file, or such as urgent:preempts=standby and standby:mode=suspend:by=user:of=3, with + between"
+_WANT_QOS = (
+    "want a file, or such as urgent:preempts=standby and standby:mode=suspend:scope=user:members=3, with + between"
 )
 
 
-def windows_of_text(text: str, users: Mapping[str, int] | None = None) -> list[Window]:
-    """Return windows.
+def reservations_of_text(text: str, users: Mapping[str, int] | None = None) -> list[AdvanceReservation]:
+    """Return reservations.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def windows_of_text(text: str, users: Mapping[str, int] | None = None) -> list[W
 
     Returns
     -------
-    list of Window
+    list of AdvanceReservation
         At least one.
 
     Raises
@@ -81,28 +81,28 @@ def windows_of_text(text: str, users: Mapping[str, int] | None = None) -> list[W
 
     Examples
     --------
-    >>> windows_of_text("0:3600:16+7200:9000:4")[1]
-    Window(start=7200.0, end=9000.0, cores=4)
-    >>> windows_of_text("0:3600:nodes=n1|n7:users=3")
-    [Window(start=0.0, end=3600.0, nodes=('n1', 'n7'), users=(3,))]
+    >>> reservations_of_text("0:3600:16+7200:9000:4")[1]
+    Reservation(start=7200.0, end=9000.0, cores=4)
+    >>> reservations_of_text("0:3600:nodes=n1|n7:users=3")
+    [Reservation(start=0.0, end=3600.0, nodes=('n1', 'n7'), users=(3,))]
     """
     if _is_file(text):
-        return [_window(where, entry, users or {}) for where, entry in _entries(text, "windows", _OF_WINDOWS)]
-    windows = []
+        return [_reservation(where, entry, users or {}) for where, entry in _entries(text, "reservations", _OF_RESERVATIONS)]
+    reservations = []
     for part in text.split("+"):
         start, end, *what = (*(value.strip() for value in part.split(":")), "", "")
         pairs = [value.partition("=")[::2] if "=" in value else ("cores", value) for value in what if value]
         if not pairs or len(dict(pairs)) < len(pairs):
-            raise InvalidConfiguration(f"windows is {text!r}, {_WANT_WINDOWS}")
+            raise InvalidConfiguration(f"reservations is {text!r}, {_WANT_RESERVATIONS}")
         try:
             for name, _ in pairs:
-                if name not in _OF_WINDOWS[2:]:
-                    choices = _OF_WINDOWS[2:]
+                if name not in _OF_RESERVATIONS[2:]:
+                    choices = _OF_RESERVATIONS[2:]
                     raise WorkloadError(f"there is no {name!r}{did_you_mean(name, choices)}: {', '.join(choices)}")
-            windows.append(_window("windows", {"start": start, "end": end} | dict(pairs), users or {}))
+            reservations.append(_reservation("reservations", {"start": start, "end": end} | dict(pairs), users or {}))
         except WorkloadError as error:
-            raise InvalidConfiguration(f"windows is {text!r}, but {error}") from error
-    return windows
+            raise InvalidConfiguration(f"reservations is {text!r}, but {error}") from error
+    return reservations
 
 
 def limits_of_text(text: str, groups: Mapping[str, Mapping[int, str]]) -> list[Limit]:
@@ -113,7 +113,7 @@ def limits_of_text(text: str, groups: Mapping[str, Mapping[int, str]]) -> list[L
     text : str
         A CSV or YAML file, or the notation.
     groups : mapping of str to mapping of int to str
-        The ``queue`` and ``quality`` of each job by its id, and its ``partition`` and ``user`` where these have names
+        The ``queue`` and ``job_qos`` of each job by its id, and its ``partition`` and ``user`` where these have names
         beside the jobs.
 
     Returns
@@ -142,7 +142,7 @@ def limits_of_text(text: str, groups: Mapping[str, Mapping[int, str]]) -> list[L
         pairs = [value.partition("=") for value in values]
         if not pairs or not all(middle for _, middle, _ in pairs):
             raise InvalidConfiguration(f"limits is {text!r}, {_WANT_LIMITS}")
-        entry = {"by": by, "of": of} | {name.strip(): number for name, _, number in pairs}
+        entry = {"scope": by, "members": of} | {name.strip(): number for name, _, number in pairs}
         try:
             if unknown := set(entry).difference(_OF_LIMITS):
                 name = min(unknown)
@@ -153,7 +153,7 @@ def limits_of_text(text: str, groups: Mapping[str, Mapping[int, str]]) -> list[L
     return limits
 
 
-def qualities_of_text(
+def qos_of_text(
     text: str, groups: Mapping[str, Mapping[int, str]], jobs: Iterable[Job]
 ) -> tuple[list[QualityOfService], dict[int, str]]:
     """Return qualities of service, and those of jobs.
@@ -184,38 +184,38 @@ def qualities_of_text(
     Examples
     --------
     >>> jobs = [Job(1, 0.0, 1, 9.0, 9.0, user_id=8)]
-    >>> qualities, quality_of = qualities_of_text("urgent:preempts=standby+standby:by=user:of=8", {}, jobs)
-    >>> qualities[0].preempts, quality_of
+    >>> qos, qos_of = qos_of_text("urgent:preempts=standby+standby:scope=user:members=8", {}, jobs)
+    >>> qos[0].preempts, qos_of
     (('standby',), {1: 'standby'})
     """
     if _is_file(text):
-        entries = list(_entries(text, "qualities", _OF_QUALITIES))
+        entries = list(_entries(text, "qos", _OF_QOS))
     else:
         entries = []
         for part in text.split("+"):
             name, *values = (word.strip() for word in part.split(":"))
             pairs = [value.partition("=") for value in values]
             if not name or not all(middle for _, middle, _ in pairs):
-                raise InvalidConfiguration(f"qualities is {text!r}, {_WANT_QUALITIES}")
+                raise InvalidConfiguration(f"qos is {text!r}, {_WANT_QOS}")
             entry = {"name": name} | {key.strip(): value for key, _, value in pairs}
-            if unknown := sorted(set(entry).difference(_OF_QUALITIES)):
-                near = did_you_mean(unknown[0], _OF_QUALITIES)
+            if unknown := sorted(set(entry).difference(_OF_QOS)):
+                near = did_you_mean(unknown[0], _OF_QOS)
                 raise InvalidConfiguration(
-                    f"qualities is {text!r}, but there is no {unknown[0]!r}{near}: {', '.join(_OF_QUALITIES[1:])}"
+                    f"qos is {text!r}, but there is no {unknown[0]!r}{near}: {', '.join(_OF_QOS[1:])}"
                 )
-            entries.append(("qualities", entry))
-    qualities = [_quality(where, entry) for where, entry in entries]
-    names = {quality.name for quality in qualities}
-    quality_of = {job_id: name for job_id, name in groups.get("quality", {}).items() if name}
+            entries.append(("qos", entry))
+    qos = [_quality(where, entry) for where, entry in entries]
+    names = {job_qos.name for job_qos in qos}
+    qos_of = {job_id: name for job_id, name in groups.get("qos", {}).items() if name}
     for where, entry in entries:
-        if entry.get("by"):
-            quality_of |= dict.fromkeys(_members(where, entry, groups, jobs), str(entry["name"]).strip())
-    if not quality_of:
+        if entry.get("scope"):
+            qos_of |= dict.fromkeys(_members(where, entry, groups, jobs), str(entry["name"]).strip())
+    if not qos_of:
         raise InvalidConfiguration(
             f"there are qualities of service ({', '.join(sorted(names))}), but nothing tells which jobs have one: give "
-            "by and of, such as by=user:of=3"
+            "scope and members, such as scope=user:members=3"
         )
-    return qualities, quality_of
+    return qos, qos_of
 
 
 def in_force(result: Result) -> list[str]:
@@ -229,24 +229,24 @@ def in_force(result: Result) -> list[str]:
     Returns
     -------
     list of str
-        On limits, windows, grace, checkpoints and dependencies; empty if there were none.
+        On limits, reservations, grace, checkpoints and dependencies; empty if there were none.
     """
     info, sentences = result.info, []
     if "limits" in info:
         sentences.append(f"Limits: {'; '.join(_words(limit, result) for limit in result.table('limits').to_dicts())}.")
-    if "qualities" in info:
-        told = "; ".join(_words_of_quality(quality) for quality in result.table("qualities").to_dicts())
+    if "qos" in info:
+        told = "; ".join(_words_of_qos(job_qos) for job_qos in result.table("qos").to_dicts())
         sentences.append(f"Qualities of service: {told}.")
-    if "windows" in info:
-        columns = result.table("windows").select("window", "cores", "start", "end").rows()
+    if "reservations" in info:
+        columns = result.table("reservations").select("reservation", "cores", "start", "end").rows()
         shown = [
-            f"{_taken(window, cores, result)} from {start:,.10g} to {end:,.10g} s{_but(window, result)}"
-            for window, cores, start, end in columns
+            f"{_taken(reservation, cores, result)} from {start:,.10g} to {end:,.10g} s{_but(reservation, result)}"
+            for reservation, cores, start, end in columns
         ]
-        more = [f"{len(shown) - _MOST_WINDOWS:,} more"] if len(shown) > _MOST_WINDOWS else []
-        sentences.append(f"Not for jobs: {'; '.join(shown[:_MOST_WINDOWS] + more)}.")
-    if "grace" in info:
-        sentences.append(f"Jobs may run for {info['grace']:,.10g} s beyond their requested time.")
+        more = [f"{len(shown) - _MOST_RESERVATIONS:,} more"] if len(shown) > _MOST_RESERVATIONS else []
+        sentences.append(f"Not for jobs: {'; '.join(shown[:_MOST_RESERVATIONS] + more)}.")
+    if "over_time_limit" in info:
+        sentences.append(f"Jobs may run for {info['over_time_limit']:,.10g} s beyond their requested time.")
     if "checkpoint_interval" in info:
         sentences.append(f"Jobs save what they have done every {info['checkpoint_interval']:,.10g} s.")
     if "dependencies" in info:
@@ -254,11 +254,11 @@ def in_force(result: Result) -> list[str]:
     return sentences
 
 
-def _taken(window: int, cores: int, result: Result) -> str:
-    """Return what a window takes."""
-    if "node_windows" not in result.info:
+def _taken(reservation: int, cores: int, result: Result) -> str:
+    """Return what a reservation takes."""
+    if "node_reservations" not in result.info:
         return f"{cores:,} cores"
-    nodes = result.table("nodes").join(result.table("window_nodes").filter(window=window), on="node", how="semi")
+    nodes = result.table("nodes").join(result.table("reservation_nodes").filter(reservation=reservation), on="node", how="semi")
     if len(nodes) == 1:
         return f"node {nodes['name'].item()}"
     if len(nodes) == result.info["num_nodes"]:
@@ -266,40 +266,40 @@ def _taken(window: int, cores: int, result: Result) -> str:
     return f"{len(nodes):,} nodes" if len(nodes) > _MOST_NODES else f"nodes {', '.join(nodes['name'])}"
 
 
-def _but(window: int, result: Result) -> str:
-    """Return whom a window admits."""
-    if "reservations" not in result.info:
+def _but(reservation: int, result: Result) -> str:
+    """Return whom a reservation admits."""
+    if "user_reservations" not in result.info:
         return ""
-    users = result.table("window_users").filter(window=window)["user_id"].to_list()
+    users = result.table("reservation_users").filter(reservation=reservation)["user_id"].to_list()
     return f" but for user{'s' * (len(users) > 1)} {', '.join(map(str, users))}" if users else ""
 
 
 def _words(limit: Mapping[str, Any], result: Result) -> str:
     """Return what a row of the table of limits says."""
     most = [f"{limit[name]:,g} {unit}" for name, unit in _UNITS.items() if limit[name] is not None]
-    groups = limit["of"]
-    if limit["by"] == "jobs" and not groups:  # of a mapping by job, such as of queues: those that there are
+    groups = limit["members"]
+    if limit["scope"] == "jobs" and not groups:  # of a mapping by job, such as of queues: those that there are
         of = result.table("limited_jobs")
         groups = sorted(set(of["group"].filter(of["limit"] == limit["limit"]).to_list()))
-    whose = f"each {limit['by']}" if not groups else ", ".join(groups)
-    if groups and limit["by"] != "jobs":
-        whose = f"{limit['by']} {whose}"
+    whose = f"each {limit['scope']}" if not groups else ", ".join(groups)
+    if groups and limit["scope"] != "jobs":
+        whose = f"{limit['scope']} {whose}"
     return f"{whose}: at most {', '.join(most)}"
 
 
-def _words_of_quality(quality: Mapping[str, Any]) -> str:
+def _words_of_qos(job_qos: Mapping[str, Any]) -> str:
     """Return what a row of the table of qualities says."""
-    preempts = f", preempts {', '.join(quality['preempts'])}" if quality["preempts"] else ""
-    mode = "suspended" if quality["mode"] == "suspend" else "requeued"
-    return f"{quality['quality']} of priority {quality['priority']:g}{preempts}, {mode} when preempted"
+    preempts = f", preempts {', '.join(job_qos['preempts'])}" if job_qos["preempts"] else ""
+    mode = "suspended" if job_qos["mode"] == "suspend" else "requeued"
+    return f"{job_qos['qos']} of priority {job_qos['priority']:g}{preempts}, {mode} when preempted"
 
 
 def _is_file(text: str) -> bool:
     return text.lower().endswith(_FILES) or Path(text).is_file()
 
 
-def _window(where: str, entry: Mapping[str, Any], users: Mapping[str, int]) -> Window:
-    """Return the window of an entry."""
+def _reservation(where: str, entry: Mapping[str, Any], users: Mapping[str, int]) -> AdvanceReservation:
+    """Return the reservation of an entry."""
     start, end = (_number(where, name, entry.get(name, "")) for name in ("start", "end"))
     admitted = []
     for user in _names(entry.get("users")):
@@ -309,7 +309,7 @@ def _window(where: str, entry: Mapping[str, Any], users: Mapping[str, int]) -> W
     nodes = _names(entry.get("nodes"))
     partition = str(entry.get("partition") or "").strip()
     try:
-        return Window(start, end, cores, "all" if nodes == ["all"] else tuple(nodes), partition, tuple(admitted))
+        return AdvanceReservation(start, end, cores, "all" if nodes == ["all"] else tuple(nodes), partition, tuple(admitted))
     except InvalidConfiguration as error:
         raise WorkloadError(f"{where}: {error}") from error
 
@@ -323,19 +323,19 @@ def _names(words: Any) -> list[str]:
 
 def _limit(where: str, entry: Mapping[str, Any], groups: Mapping[str, Mapping[int, str]]) -> Limit:
     """Return the limit of an entry."""
-    by = str(entry.get("by", "")).strip()
+    by = str(entry.get("scope", "")).strip()
     if by not in _GROUPS:
-        raise WorkloadError(f"{where}: by is {by!r}{did_you_mean(by, _GROUPS)}, want one of {', '.join(_GROUPS)}")
+        raise WorkloadError(f"{where}: scope is {by!r}{did_you_mean(by, _GROUPS)}, want one of {', '.join(_GROUPS)}")
     known = groups.get(by) or None
-    if by in ("queue", "quality") and known is None:
+    if by in ("queue", "qos") and known is None:
         raise InvalidConfiguration(f"{where}: limits are by {by}, but nothing tells the {by} of any job")
-    of = _names(entry.get("of"))
+    of = _names(entry.get("members"))
     values: dict[str, Any] = {
         name: _number(where, name, entry[name]) for name in _UNITS if entry.get(name) not in ("", None)
     }
     whole = {name: value if name == "job_time" else _whole(value) for name, value in values.items()}
     try:
-        return Limit(by=by if known is None else known, of=tuple(of) or None, **whole)  # type: ignore[arg-type]
+        return Limit(scope=by if known is None else known, members=tuple(of) or None, **whole)  # type: ignore[arg-type]
     except InvalidConfiguration as error:
         raise WorkloadError(f"{where}: {error}") from error
 
@@ -358,19 +358,19 @@ def _members(
     where: str, entry: Mapping[str, Any], groups: Mapping[str, Mapping[int, str]], jobs: Iterable[Job]
 ) -> list[int]:
     """Return the jobs of the groups that an entry names."""
-    by, of = str(entry["by"]).strip(), _names(entry.get("of", ""))
+    by, of = str(entry["scope"]).strip(), _names(entry.get("members", ""))
     kinds = _GROUPS[:-1]
     if by not in kinds:
-        raise WorkloadError(f"{where}: by is {by!r}{did_you_mean(by, kinds)}, want one of {', '.join(kinds)}")
+        raise WorkloadError(f"{where}: scope is {by!r}{did_you_mean(by, kinds)}, want one of {', '.join(kinds)}")
     group_of = groups.get(by)
     if group_of is None:
         if not isinstance(jobs, Sequence):
-            raise InvalidConfiguration(f"{where}: by is {by!r}, but of a stream nobody knows who will come")
-        limit = Limit(by="user" if by == "user" else "partition", job_cores=1)
+            raise InvalidConfiguration(f"{where}: scope is {by!r}, but of a stream nobody knows who will come")
+        limit = Limit(scope="user" if by == "user" else "partition", job_cores=1)
         named = {job.job_id: limit.group_of(job) for job in jobs} if by != "queue" else {}
         group_of = {job_id: name for job_id, name in named.items() if name is not None}
     if not group_of:
-        raise InvalidConfiguration(f"{where}: by is {by!r}, but nothing tells the {by} of any job")
+        raise InvalidConfiguration(f"{where}: scope is {by!r}, but nothing tells the {by} of any job")
     return [job_id for job_id, name in group_of.items() if not of or name in of]
 
 

@@ -21,10 +21,10 @@ __all__ = [
     "OUTAGES",
     "PLACEMENTS",
     "PREEMPTIONS",
-    "QUALITIES",
+    "QOS",
     "REQUESTS",
     "TABLES",
-    "WINDOWS",
+    "RESERVATIONS",
 ]
 
 STARTED = ("completed", "killed", "lost", "running")
@@ -32,8 +32,8 @@ ENDED = ("completed", "killed", "lost")
 
 INFO = (
     Column("num_cores", "integer", "cores of the cluster", unit="cores", least=1),
-    Column("kill_at_request", "boolean", "whether a job that reaches its requested time is ended"),
-    Column("grace", "float", "time beyond its request before a job is ended", unit="s", least=0, optional=True),
+    Column("enforce_time_limit", "boolean", "whether a job that reaches its requested time is ended"),
+    Column("over_time_limit", "float", "time beyond its request before a job is ended", unit="s", least=0, optional=True),
     Column("checkpoint_interval", "float", "work between checkpoints, if there are any", unit="s", optional=True),
     Column("infeasible", "text", "what an action that cannot be carried out means", values=("raise", "forward")),
     Column("too_wide", "text", "what is done with a job wider than the cluster", values=("error", "reject")),
@@ -41,10 +41,10 @@ INFO = (
     Column("ask_when_empty", "boolean", "whether an agent is asked although no job is queued"),
     Column("dependencies", "integer", "jobs that come after others, if any may", least=0, optional=True),
     Column("limits", "integer", "limits of jobs, users or queues, if there are any", least=1, optional=True),
-    Column("windows", "integer", "windows in which cores are not for jobs, if there are any", least=1, optional=True),
-    Column("qualities", "integer", "qualities of service, if there are any", least=1, optional=True),
-    Column("node_windows", "integer", "those of nodes, if there are any", least=1, optional=True),
-    Column("reservations", "integer", "those that admit users, if there are any", least=1, optional=True),
+    Column("reservations", "integer", "reservations in which cores are not for jobs, if there are any", least=1, optional=True),
+    Column("qos", "integer", "qualities of service, if there are any", least=1, optional=True),
+    Column("node_reservations", "integer", "those of nodes, if there are any", least=1, optional=True),
+    Column("user_reservations", "integer", "those that admit users, if there are any", least=1, optional=True),
     Column("num_nodes", "integer", "nodes of the cluster, if its cores belong to nodes", least=1, optional=True),
     Column("placement", "text", "which nodes jobs get, if an agent names none", optional=True),
 )
@@ -175,7 +175,7 @@ def _pack_requests(rows: list[tuple[Any, ...]], info: Mapping[str, Any]) -> dict
     columns: dict[str, Any] = {"arrival_number": numbers, "job_id": ids}
     for name in ("tasks", "cores", "memory", "gpus", "partition", "exclusive", "tasks_per_node"):
         columns[name] = [getattr(request, name) for request in requests]
-    for name in ("gpu_models", "features", "without"):
+    for name in ("gpu_models", "features", "excluded_features"):
         columns[name] = [list(getattr(request, name)) for request in requests]
     return columns | {"resources": [_amounts(request.resources) for request in requests]}
 
@@ -243,7 +243,7 @@ REQUESTS = Table(
         Column("resources", "text", 'further resources of each task, such as "licenses=1"'),
         Column("partition", "text", "the partition that will do; empty if all will"),
         Column("features", "texts", "what its nodes must have"),
-        Column("without", "texts", "what its nodes must not have"),
+        Column("excluded_features", "texts", "what its nodes must not have"),
         Column("exclusive", "boolean", "whether no other job may be on its nodes"),
         Column("tasks_per_node", "integer", "at most so many tasks on a node", null="without a limit", least=1),
         arrival_number("of the job"),
@@ -275,12 +275,12 @@ DEPENDENCIES = Table(
     "a job whose time has come and that comes after others",
     (
         Column("job_id", "integer", "the job's identifier"),
-        Column("planned_time", "float", "its submission time in the workload", unit="s", least=0),
+        Column("trace_submission_time", "float", "its submission time in the workload", unit="s", least=0),
         Column("after", "text", 'the identifiers of the jobs that it comes after, such as "3 7"'),
         Column("think_time", "float", "from the last of their ends to its submission", unit="s", least=0),
         Column("submission_time", "float", "when it was submitted", unit="s", null="if it still waits at the end"),
     ),
-    sort_by=("planned_time", "job_id"),
+    sort_by=("trace_submission_time", "job_id"),
     only_with="dependencies",
 )
 
@@ -289,8 +289,8 @@ def _pack_limits(rows: list[tuple[Any, ...]], info: Mapping[str, Any]) -> dict[s
     """Take rows (number, limit) apart."""
     numbers, limits = columns_of(rows, 2)
     columns: dict[str, Any] = {"limit": numbers}
-    columns["by"] = ["jobs" if isinstance(limit.by, Mapping) else limit.by for limit in limits]
-    columns["of"] = [sorted(limit.of or ()) for limit in limits]
+    columns["scope"] = ["jobs" if isinstance(limit.scope, Mapping) else limit.scope for limit in limits]
+    columns["members"] = [sorted(limit.members or ()) for limit in limits]
     return columns | {name: [getattr(limit, name) for limit in limits] for name in _LIMITED}
 
 
@@ -301,8 +301,8 @@ LIMITS = Table(
     "a limit of the site",
     (
         Column("limit", "integer", "its number", least=0),
-        Column("by", "text", "what groups of jobs it is for", values=("user", "partition", "jobs")),
-        Column("of", "texts", "the groups; none if it is for all"),
+        Column("scope", "text", "what groups of jobs it is for", values=("user", "partition", "jobs")),
+        Column("members", "texts", "the groups; none if it is for all"),
         Column("job_cores", "integer", "cores that a job may request", unit="cores", null="without a limit", least=1),
         Column("job_time", "float", "time that a job may request", unit="s", null="without a limit", least=0),
         Column("running_jobs", "integer", "jobs of a group that may run at once", null="without a limit", least=1),
@@ -326,39 +326,39 @@ LIMITED_JOBS = Table(
     only_with="limits",
 )
 
-WINDOWS = Table(
-    "windows",
+RESERVATIONS = Table(
+    "reservations",
     "an announced time in which some cores are not for jobs",
     (
-        Column("window", "integer", "its number", least=0),
+        Column("reservation", "integer", "its number", least=0),
         Column("start", "float", "when it begins", unit="s", least=0),
         Column("end", "float", "when it ends", unit="s", least=0),
         Column("cores", "integer", "how many cores it takes", unit="cores", least=1),
     ),
-    sort_by=("window",),
-    only_with="windows",
+    sort_by=("reservation",),
+    only_with="reservations",
 )
 
-WINDOW_NODES = Table(
-    "window_nodes",
-    "a node of a window",
+RESERVATION_NODES = Table(
+    "reservation_nodes",
+    "a node of a reservation",
     (
-        Column("window", "integer", "the number of the window", least=0),
+        Column("reservation", "integer", "the number of the reservation", least=0),
         Column("node", "integer", "the number of the node", least=0),
     ),
-    sort_by=("window", "node"),
-    only_with="node_windows",
+    sort_by=("reservation", "node"),
+    only_with="node_reservations",
 )
 
-WINDOW_USERS = Table(
-    "window_users",
-    "a user whose jobs may run on the nodes of a window",
+RESERVATION_USERS = Table(
+    "reservation_users",
+    "a user whose jobs may run on the nodes of a reservation",
     (
-        Column("window", "integer", "the number of the window", least=0),
+        Column("reservation", "integer", "the number of the reservation", least=0),
         Column("user_id", "integer", "the user", least=0),
     ),
-    sort_by=("window", "user_id"),
-    only_with="reservations",
+    sort_by=("reservation", "user_id"),
+    only_with="user_reservations",
 )
 
 CHECKPOINTS = Table(
@@ -374,28 +374,28 @@ CHECKPOINTS = Table(
     only_with="checkpoint_interval",
 )
 
-QUALITIES = Table(
-    "qualities",
+QOS = Table(
+    "qos",
     "a quality of service",
     (
-        Column("quality", "text", "its name"),
+        Column("qos", "text", "its name"),
         Column("priority", "float", "the larger, the more important", least=0),
         Column("preempts", "texts", "the qualities whose jobs its jobs may take off"),
         Column("mode", "text", "what becomes of its own jobs then", values=("requeue", "suspend")),
     ),
-    only_with="qualities",
+    only_with="qos",
 )
 
 JOB_QUALITIES = Table(
-    "job_qualities",
+    "job_qos",
     "a job that has a quality of service",
     (
         Column("job_id", "integer", "the job's identifier"),
-        Column("quality", "text", "the name of its quality of service"),
+        Column("qos", "text", "the name of its quality of service"),
         arrival_number("of the job"),
     ),
     sort_by=("arrival_number",),
-    only_with="qualities",
+    only_with="qos",
 )
 
 PREEMPTIONS = Table(
@@ -410,9 +410,9 @@ PREEMPTIONS = Table(
         Column("number_preempted_by", "integer", "the arrival number of the job that started", least=0),
     ),
     sort_by=("time", "arrival_number"),
-    only_with="qualities",
+    only_with="qos",
 )
 
-OF_WINDOWS = (WINDOWS, WINDOW_NODES, WINDOW_USERS)
-OF_SITES = (DEPENDENCIES, LIMITS, LIMITED_JOBS, *OF_WINDOWS, CHECKPOINTS, QUALITIES, JOB_QUALITIES, PREEMPTIONS)
+OF_RESERVATIONS = (RESERVATIONS, RESERVATION_NODES, RESERVATION_USERS)
+OF_SITES = (DEPENDENCIES, LIMITS, LIMITED_JOBS, *OF_RESERVATIONS, CHECKPOINTS, QOS, JOB_QUALITIES, PREEMPTIONS)
 TABLES = (JOBS, INTERRUPTIONS, OUTAGES, NODES, REQUESTS, PLACEMENTS, *OF_SITES)

@@ -13,7 +13,7 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
-from desim.checks import items, one_of
+from desim.checks import items, check_choice
 from desim.core import Decision
 from desim.exceptions import InfeasibleAction, InvalidConfiguration, WorkloadError
 from desim.problem import Problem, Process
@@ -21,7 +21,7 @@ from desim.problems.dag.execution import Execution, Plan
 from desim.problems.dag.executors import Executors, SharedLinks
 from desim.problems.dag.job import Job, TaskTimes
 from desim.problems.dag.observation import Assign, DagObservation, explain
-from desim.problems.dag.state import Copy, Delivery, JobState, Setting
+from desim.problems.dag.state import Copy, InputTransfer, JobState, Setting
 from desim.processes.arrivals import Arrivals
 from desim.processes.outages import FailingCluster, FailureCounts
 
@@ -32,9 +32,9 @@ class DagCluster(FailingCluster, Problem):
     """Executors that run the nodes of DAG jobs, each node whole on one executor and without interruption.
 
     A node can start on an executor once the data of some copy of each of its parents have arrived there. A decision is
-    due when a job arrives, a node finishes or an executor changes between up and down, as long as there are executable
+    due when a job arrives, a node finishes or an executor changes between up and down, as long as there are ready
     nodes: those whose parents have all finished or, with ``plan_ahead``, are all assigned. The answer is an
-    :class:`Assign`, a list of them, or None for nothing until the next event; after an action that leaves executable
+    :class:`Assign`, a list of them, or None for nothing until the next event; after an action that leaves ready
     nodes the agent is asked again.
 
     Events for listeners: ``arrival`` (the subject is the Job), ``assignment``, ``start``, ``completion`` and
@@ -53,7 +53,7 @@ class DagCluster(FailingCluster, Problem):
         on their way that were sent before it was assigned; or not before the node is assigned.
     outages_lose_data : bool
         An executor that goes down loses the results that it holds; what is still needed of them and held nowhere else
-        has to be run again. What runs and waits on it is lost in any case, and its nodes become executable again.
+        has to be run again. What runs and waits on it is lost in any case, and its nodes become ready again.
     links : SharedLinks, optional
         Links that transfers share, which may then arrive later than they would alone; it takes
         ``transfers="when_assigned"``. Expected times leave out what else is under way.
@@ -82,7 +82,7 @@ class DagCluster(FailingCluster, Problem):
 
     name: ClassVar[str] = "dag"
     sources: ClassVar[tuple[str, ...]] = ("jobs",)
-    constants: ClassVar[tuple[type, ...]] = (Job, TaskTimes, Executors, SharedLinks, Delivery)
+    constants: ClassVar[tuple[type, ...]] = (Job, TaskTimes, Executors, SharedLinks, InputTransfer)
     granularity: ClassVar[str] = "node"
     events: ClassVar[tuple[str, ...]] = (
         "arrival",
@@ -107,7 +107,7 @@ class DagCluster(FailingCluster, Problem):
         processes: Iterable[Process] = (),
     ) -> None:
         super().__init__(processes=processes)
-        one_of("transfers", transfers, ("when_finished", "when_assigned"))
+        check_choice("transfers", transfers, ("when_finished", "when_assigned"))
         if links is not None and transfers != "when_assigned":
             raise InvalidConfiguration(
                 f"transfers is {transfers!r}, want 'when_assigned' with links: a copy that is not assigned has no route"
@@ -148,7 +148,7 @@ class DagCluster(FailingCluster, Problem):
         self._back_since: NDArray[np.float64] | None = None
         self.observation = DagObservation(self.executors, self._plan)
         self._jobs = self.observation.jobs
-        self._executable = self.observation.executable
+        self._ready = self.observation.ready
         self._num_arrived = 0
         self._cycling = False
         self._decision = Decision(self.simulation, self.observation)
@@ -184,7 +184,7 @@ class DagCluster(FailingCluster, Problem):
             if not goes_on:
                 break
             self._carry_out(single)
-        if goes_on and self._executable:
+        if goes_on and self._ready:
             self._decision.request()
         else:
             self._cycling = False
@@ -192,7 +192,7 @@ class DagCluster(FailingCluster, Problem):
     def _open_cycle(self) -> None:
         """Ask for a decision, unless a cycle is open already or there is nothing to assign."""
         self.observation.time = self.env.now
-        if not self._cycling and self._executable:
+        if not self._cycling and self._ready:
             self._cycling = True
             self._decision.request()
 
@@ -202,7 +202,7 @@ class DagCluster(FailingCluster, Problem):
 
     def is_idle(self) -> bool:
         """Tell whether no copy runs or waits on any executor."""
-        return not any(table.running or table.waiting for table in self._plan.timetables.values())
+        return not any(table.running or table.waiting for table in self._plan.executor_queues.values())
 
     def submit(self, job: Job) -> None:
         """Take a job now, as the arrival process does; a process of your own may call it, too.
@@ -237,18 +237,18 @@ class DagCluster(FailingCluster, Problem):
         self._open_cycle()
 
     def _reveal(self, state: JobState, node: int) -> None:
-        """Make a node executable."""
+        """Make a node ready."""
         observation = self.observation
         ticket = observation.num_revealed
         observation.num_revealed = ticket + 1
-        self._executable[ticket] = (state, node)
+        self._ready[ticket] = (state, node)
         state.tickets[node] = ticket
 
     def _hide(self, state: JobState, node: int) -> None:
-        """Make a node executable no more, if it was."""
+        """Make a node ready no more, if it was."""
         ticket = state.tickets[node]
         if ticket is not None:
-            del self._executable[ticket]
+            del self._ready[ticket]
             state.tickets[node] = None
 
     # -- assignments ----------------------------------------------------------------------------------
@@ -272,7 +272,7 @@ class DagCluster(FailingCluster, Problem):
                 return False
             if self._execution.is_down(executor):
                 return False
-            if position is not None and not 0 <= position <= len(self._plan.timetables[executor].waiting):
+            if position is not None and not 0 <= position <= len(self._plan.executor_queues[executor].waiting):
                 return False
             if not duplicates and state.tickets[node] is not None:
                 return True
@@ -339,7 +339,7 @@ class DagCluster(FailingCluster, Problem):
             times = state.started_at if started else None, None
             self._record["jobs"]((state.job, state.arrival_number, *times, "running" if started else "queued"))
 
-    def forget_future(self) -> None:
+    def drop_future(self) -> None:
         """Go on as far as an agent can know at the decision that is due: in forks without foresight.
 
         Nothing else arrives, executors that are down stay down, processes end. Nodes take as long as agents see that
@@ -354,11 +354,11 @@ class DagCluster(FailingCluster, Problem):
         """Tell whether an executor is down."""
         return self._execution.is_down(executor)
 
-    def take_down(self, units: int, fresh: list[int]) -> None:
+    def on_failure(self, units: int, fresh: list[int]) -> None:
         """Let executors go down, with what runs and waits on them and perhaps with the results that they hold."""
         if not fresh:
             return
-        waiting = self._execution.take_down(fresh)
+        waiting = self._execution.on_failure(fresh)
         for state in list(self._jobs.values()):
             if self.outages_lose_data:
                 state.lose_results(fresh)
@@ -367,7 +367,7 @@ class DagCluster(FailingCluster, Problem):
                 self._execution.withdraw(copy)
             state.recount()
             self._offer_anew(state)
-        others = [executor for executor in self._plan.timetables if executor not in fresh]
+        others = [executor for executor in self._plan.executor_queues if executor not in fresh]
         for executor in others:
             self._plan.mark(executor)
         self._execution.look_again(others)
@@ -378,16 +378,16 @@ class DagCluster(FailingCluster, Problem):
 
     def _offer_anew(self, state: JobState) -> None:
         """Withdraw or offer nodes, now that some have to run again."""
-        for node, executable in enumerate(state.executable(plan_ahead=self.plan_ahead)):
-            if not executable:
+        for node, ready in enumerate(state.ready(plan_ahead=self.plan_ahead)):
+            if not ready:
                 self._hide(state, node)
             elif state.tickets[node] is None:
                 self._reveal(state, node)
 
-    def bring_up(self, units: int, fresh: list[int]) -> None:
+    def on_repair(self, units: int, fresh: list[int]) -> None:
         """Let executors work again; data that they had received before have to be sent to them again."""
         for executor in fresh:
-            self._execution.bring_up(executor)
+            self._execution.on_repair(executor)
             self._record["outages"]((self.env.now, executor, "up"))
             self.emit("repair", executor)
             if self.outages_lose_data:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desim import plugins
-from desim.checks import finite, named
+from desim.checks import check_float, named
 from desim.core import Simulation
 from desim.envs.base import (
     ACTION_MASK,
@@ -23,7 +23,7 @@ from desim.envs.base import (
     Reward,
     SchedulingEnv,
     bounded,
-    compressed,
+    log_scaled,
     episodes_of,
 )
 from desim.exceptions import InvalidConfiguration
@@ -49,7 +49,7 @@ __all__ = [
 Floats = NDArray[np.float64]
 
 Allocate = Callable[[DagObservation, JobState, int], Assign | None]
-"""Chooses the executor of an executable node, given the observation, the job and the node; None if there is none."""
+"""Chooses the executor of a ready node, given the observation, the job and the node; None if there is none."""
 
 NODE_FEATURES = (
     "present",
@@ -65,7 +65,7 @@ NODE_FEATURES = (
 EXECUTOR_FEATURES = ("up", "speed", "time_until_idle", "waiting_copies")
 """The columns of ``executors``; the speed is a share of the largest, time and count are compressed."""
 
-SYSTEM_FEATURES = ("jobs", "executable_nodes", "invisible_nodes", "executors_up", "time_until_first_idle")
+SYSTEM_FEATURES = ("jobs", "ready_nodes", "invisible_nodes", "executors_up", "time_until_first_idle")
 """The entries of ``system``: counts and a time, compressed, and the share of the executors that are up."""
 
 _FIXED = slice(1, 1 + len(FIXED_FEATURES))
@@ -74,9 +74,9 @@ _NUMBERS = 4
 
 
 class NodeEncoder:
-    """The first executable nodes, in the observation's order, and all executors.
+    """The first ready nodes, in the observation's order, and all executors.
 
-    An action is a pair: action ``i * num_executors + k`` assigns the i-th executable node to executor k. With an
+    An action is a pair: action ``i * num_executors + k`` assigns the i-th ready node to executor k. With an
     allocation an action is a node alone, as in LACHESIS (Luo et al., section IV), and the allocation chooses the
     executor. There is no action to wait, but one that is not possible means waiting until something happens. Where
     nothing is possible, because all executors are down, action 0 means waiting, too, and counts as possible.
@@ -86,7 +86,7 @@ class NodeEncoder:
     num_executors : int
         Executors of the cluster, N.
     max_nodes : int
-        How many executable nodes are seen, P; others are counted.
+        How many ready nodes are seen, P; others are counted.
     allocation : callable, optional
         Called with the observation, the job and the node, such as ``desim.agents.dag.DEFT().allocate``.
 
@@ -146,7 +146,7 @@ class NodeEncoder:
             raise InvalidConfiguration(
                 f"the cluster has {observation.executors.num_executors} executors, the encoder {self.num_executors}"
             )
-        nodes = list(islice(observation.executable.values(), self.max_nodes))
+        nodes = list(islice(observation.ready.values(), self.max_nodes))
         count, wide = len(nodes), self.num_executors
         available = observation.available_times
         up = available < np.inf
@@ -178,12 +178,12 @@ class NodeEncoder:
     ) -> Floats:
         """Return all numbers that are compressed, in one array: of executors, of the system, and of each node."""
         time, wide, first = observation.time, self.num_executors, self._first
-        tables, executable = observation.timetables, len(observation.executable)
+        tables, ready = observation.executor_queues, len(observation.ready)
         numbers = np.empty(first + len(nodes) * (wide + _NUMBERS))
         np.subtract(available, time, out=numbers[:wide])
         waiting = [len(tables[executor].waiting) for executor in range(wide)]
-        invisible = max(executable - self.max_nodes, 0)
-        numbers[wide:first] = [*waiting, len(observation.jobs), executable, invisible]
+        invisible = max(ready - self.max_nodes, 0)
+        numbers[wide:first] = [*waiting, len(observation.jobs), ready, invisible]
         of_nodes = numbers[first:].reshape(len(nodes), wide + _NUMBERS)
         of_job: dict[JobState, tuple[float, float, float]] = {}
         for row, (state, node), graph in zip(of_nodes, nodes, graphs, strict=True):
@@ -196,7 +196,7 @@ class NodeEncoder:
             tasks = state.unassigned_tasks[node] if isinstance(state, TaskState) else 1
             row[wide:] = *of_job[state], tasks
         of_nodes[:, :wide] -= time
-        return compressed(numbers)
+        return log_scaled(numbers)
 
     def _relative_speeds(self, executors: Executors) -> Floats:
         """Return speeds as shares of the largest one, computed once for all that an encoder sees of one cluster."""
@@ -213,7 +213,7 @@ class NodeEncoder:
             mask[0] = 1
         return mask
 
-    def forced(self, observation: DagObservation) -> bool:
+    def is_forced(self, observation: DagObservation) -> bool:
         """Tell whether all executors are down, so that there is no choice but to wait.
 
         Parameters
@@ -250,7 +250,7 @@ class NodeEncoder:
         if available.min() == np.inf:
             return None, number == 0
         place, executor = (number, 0) if self.allocation is not None else divmod(number, self.num_executors)
-        found = next(islice(observation.executable.values(), place, None), None)
+        found = next(islice(observation.ready.values(), place, None), None)
         if found is None:
             return None, False
         state, node = found
@@ -260,7 +260,7 @@ class NodeEncoder:
             return None, False
         return Assign(state.job.job_id, node, executor), True
 
-    def action_of(self, observation: DagObservation, answer: Any) -> int | None:
+    def encode_action(self, observation: DagObservation, answer: Any) -> int | None:
         """Return the action that comes next to what an agent answers.
 
         Parameters
@@ -276,7 +276,7 @@ class NodeEncoder:
         int or None
             None if the agent waits, or only assigns nodes that are not seen.
         """
-        seen = islice(observation.executable.values(), self.max_nodes)
+        seen = islice(observation.ready.values(), self.max_nodes)
         places = {(state.job.job_id, node): at for at, (state, node) in enumerate(seen)}
         for one in assignments_of(answer):
             place = places.get((one.job_id, one.node))
@@ -303,17 +303,17 @@ class MakespanReward:
     """
 
     def __init__(self, scale: float = 1_000.0) -> None:
-        self.scale = finite("scale", scale, above=0)
+        self.scale = check_float("scale", scale, above=0)
 
     def reset(self, simulation: Simulation) -> None:
         """Learn that an episode begins."""
         self._simulation = simulation
         self._time = 0.0
 
-    def answered(self, answer: Any) -> None:
+    def on_decision(self, answer: Any) -> None:
         """Do nothing: only time counts, and the problem tells of jobs that arrive and leave."""
 
-    def collect(self) -> float:
+    def pop_reward(self) -> float:
         """Return what was earned since the last call."""
         before, self._time = self._time, self._simulation.end_time
         return (before - self._time) / self.scale
@@ -347,7 +347,7 @@ class CompletionTimeReward(MakespanReward):
         self._time = time
         self._num_jobs += change
 
-    def collect(self) -> float:
+    def pop_reward(self) -> float:
         """Return what was earned since the last call."""
         self._count(self._simulation.end_time)
         spent, self._spent = self._spent, 0.0
@@ -359,7 +359,7 @@ REWARDS: dict[str, Callable[[], Reward]] = {"makespan": MakespanReward, "complet
 
 
 class DagEnv(SchedulingEnv):
-    """``desim/Dag-v0``: which executable node is assigned next, and to which executor.
+    """``desim/Dag-v0``: which ready node is assigned next, and to which executor.
 
     The action space is Discrete(max_nodes x num_executors), see :class:`NodeEncoder`; with an allocation it is
     Discrete(max_nodes).
@@ -373,7 +373,7 @@ class DagEnv(SchedulingEnv):
     num_executors : int
         Executors of every cluster.
     max_nodes : int
-        How many executable nodes are seen.
+        How many ready nodes are seen.
     allocation : callable, optional
         Chooses the executor of a node, given the observation, the job and the node, such as
         ``desim.agents.dag.DEFT().allocate``; an action is then a node alone.

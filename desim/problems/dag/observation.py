@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.problems.dag.execution import Plan, Timetable
+from desim.problems.dag.execution import Plan, ExecutorQueue
 from desim.problems.dag.executors import Executors
 from desim.problems.dag.state import JobState
 
@@ -63,11 +63,11 @@ class DagObservation:
         Their speeds and channels.
     jobs : dict of int to JobState
         The jobs in the system, in order of arrival, by identifier.
-    executable : dict of int to (JobState, int)
+    ready : dict of int to (JobState, int)
         The nodes that may be assigned: a job and a node of it, by a running number that tells when it became
-        executable. A node that is withdrawn from an executor that fails gets a new number.
+        ready. A node that is withdrawn from an executor that fails gets a new number.
     num_revealed : int
-        How many running numbers have been given. An agent that remembers it finds in ``executable`` what is new by
+        How many running numbers have been given. An agent that remembers it finds in ``ready`` what is new by
         looking up the numbers since.
     """
 
@@ -75,7 +75,7 @@ class DagObservation:
         self.time = 0.0
         self.executors = executors
         self.jobs: dict[int, JobState] = {}
-        self.executable: dict[int, tuple[JobState, int]] = {}
+        self.ready: dict[int, tuple[JobState, int]] = {}
         self.num_revealed = 0
         self._plan = plan
 
@@ -96,10 +96,10 @@ class DagObservation:
         return self._plan.last_gap_ends
 
     @property
-    def timetables(self) -> Mapping[int, Timetable]:
+    def executor_queues(self) -> Mapping[int, ExecutorQueue]:
         """What waits on each executor, with the times at which it is expected to start and to finish."""
         self._plan.refresh()
-        return self._plan.timetables
+        return self._plan.executor_queues
 
 
 def explain(observation: DagObservation, action: Any) -> str:
@@ -163,7 +163,7 @@ def _not_ready(state: JobState, action: Assign, refused: str) -> str:
 
 def _no_place(observation: DagObservation, action: Assign, refused: str) -> str:
     """Say what is wrong with the position."""
-    waiting = len(observation.timetables[int(action.executor)].waiting)
+    waiting = len(observation.executor_queues[int(action.executor)].waiting)
     position = action.position
     if position is not None and (not isinstance(position, int | np.integer) or not 0 <= position <= waiting):
         return f"{refused} at position {position!r}: {waiting} copies wait on executor {action.executor}"

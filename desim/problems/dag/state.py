@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 from desim.problems.dag.executors import Executors
 from desim.problems.dag.job import Job
 
-__all__ = ["Copy", "Delivery", "JobState", "Setting"]
+__all__ = ["Copy", "InputTransfer", "JobState", "Setting"]
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
-Whole = NDArray[np.int64]
+IntArray = NDArray[np.int64]
 
 
-class Delivery(NamedTuple):
+class InputTransfer(NamedTuple):
     """How the data of one parent came to a copy.
 
     Attributes
@@ -69,7 +69,7 @@ class Copy:
         do not know it.
     has_started, has_finished : bool
         What has happened.
-    inputs : dict of int to Delivery
+    inputs : dict of int to InputTransfer
         Where its inputs came from, by parent; complete once it has started.
     """
 
@@ -86,7 +86,7 @@ class Copy:
     due: float = float("nan")
     has_started: bool = False
     has_finished: bool = False
-    inputs: dict[int, Delivery] = field(default_factory=dict)
+    inputs: dict[int, InputTransfer] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         """Say what it is."""
@@ -145,7 +145,7 @@ class JobState:
     started_at : float
         When the first of its copies started, in seconds; NaN before.
     tickets : list of int or None
-        For each node the number under which it is executable; None if it is not.
+        For each node the number under which it is ready; None if it is not.
     waiting_executors : dict of int to list of int
         By node the executors whose next copy needs its data and cannot tell yet when they will be there.
     may_duplicate : bool
@@ -225,7 +225,7 @@ class JobState:
             self._last_arrivals = node, rows
         return rows
 
-    def _arrivals_from(self, sources: list[int] | Whole, sizes: Floats, finishes: Floats) -> Floats:
+    def _arrivals_from(self, sources: list[int] | IntArray, sizes: Floats, finishes: Floats) -> Floats:
         """Return when data arrive at each executor (columns) that executors have since some times (rows)."""
         rows = self._seconds[sources]
         rows *= sizes[:, None]
@@ -407,7 +407,7 @@ class JobState:
         for parent, size, arrival, source, _ in self._missing(copy):
             if source is not None and arrival <= until:
                 begin = self.sending_time(source, copy.executor, copy.assigned)
-                copy.inputs[parent] = Delivery(parent, source.executor, begin, arrival, size)
+                copy.inputs[parent] = InputTransfer(parent, source.executor, begin, arrival, size)
 
     def expected_at(self, copy: Copy) -> float:
         """Return when all inputs of a waiting copy are expected to be there, in seconds."""
@@ -479,7 +479,7 @@ class JobState:
         self.num_unfinished = int(must_run.sum())
         self.assigned[:] = self.finished | [bool(copies) for copies in self.copies]
 
-    def executable(self, *, plan_ahead: bool) -> list[bool]:
+    def ready(self, *, plan_ahead: bool) -> list[bool]:
         """Count anew what each node waits for, and tell which nodes can be assigned."""
         for node, parents in enumerate(self._parents):
             self._unassigned_parents[node] = sum(not self.assigned[parent] for parent, _ in parents)

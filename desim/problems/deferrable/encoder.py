@@ -10,10 +10,10 @@ import gymnasium
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from desim.envs.base import ACTION_MASK, Arrays, bounded, compressed
+from desim.envs.base import ACTION_MASK, Arrays, bounded, log_scaled
 from desim.exceptions import InvalidConfiguration
 from desim.problems.deferrable.job import JobSet
-from desim.problems.deferrable.observation import DeferrableObservation, Placing, limit_of
+from desim.problems.deferrable.observation import DeferrableObservation, EarliestFitPlan, limit_of
 
 __all__ = [
     "CURRENT_FEATURES",
@@ -36,7 +36,7 @@ CURRENT_FEATURES = (
     "duration",
     "slots_left",
     "delay",
-    "notice",
+    "lead_time",
     "evictions",
     "few_slots",
     "few_slots_left",
@@ -185,7 +185,7 @@ class ScoreEncoder:
     rule : {"stop", "skip", "reserve"}
         Whether the first job that does not fit ends the slot, as in the paper, or is passed over; or keeps its place:
         then all known jobs have scores, those whose window is to open behind the others, and are given the first slots
-        in which they fit, as :class:`~desim.problems.deferrable.Placing` does; those that are given this one start.
+        in which they fit, as :class:`~desim.problems.deferrable.EarliestFitPlan` does; those that are given this one start.
     scale : float or sequence of float
         Amounts are divided by it: one number, or one for each resource.
     advice : Advice, optional
@@ -303,15 +303,15 @@ class ScoreEncoder:
         count = self._describe_history(tables["history"], observation)
         sheet.bound()
         for part in counts:
-            part[:] = compressed(part)
+            part[:] = log_scaled(part)
         arrays = sheet.rounded()
         arrays["system"] = arrays["system"][0]
         past = arrays["history"][-count:, 1 : len(HISTORY_FEATURES)]
-        past[:] = compressed(past)
+        past[:] = log_scaled(past)
         arrays[ACTION_MASK] = mask
         return arrays
 
-    def forced(self, observation: DeferrableObservation) -> bool:
+    def is_forced(self, observation: DeferrableObservation) -> bool:
         """Tell whether there is no job to be started.
 
         Parameters
@@ -364,7 +364,7 @@ class ScoreEncoder:
         return [position for position in order if scores[position] > self.threshold] if self.threshold > -1 else order
 
     def reserving(
-        self, observation: DeferrableObservation, action: Any, placing: Placing | None = None
+        self, observation: DeferrableObservation, action: Any, placing: EarliestFitPlan | None = None
     ) -> list[int] | None:
         """Return the positions of the jobs that start now if every job keeps its place, as the rule "reserve" has it.
 
@@ -374,7 +374,7 @@ class ScoreEncoder:
             What was encoded.
         action : array_like of shape (max_jobs + max_future_jobs,)
             Scores.
-        placing : Placing, optional
+        placing : EarliestFitPlan, optional
             The room that there is; by default, as much as there would be with the capacity as it is.
 
         Returns
@@ -392,7 +392,7 @@ class ScoreEncoder:
         order = np.argsort(-given, kind="stable")
         if self.threshold > -1:
             order = order[given[order] > self.threshold]
-        placing = Placing(observation) if placing is None else placing
+        placing = EarliestFitPlan(observation) if placing is None else placing
         return np.flatnonzero(placing.starts(places[order].tolist())[:number] == 0).tolist()
 
     def _fitting(self, observation: DeferrableObservation, order: list[int]) -> list[int]:
@@ -428,7 +428,7 @@ class ScoreEncoder:
                 break
         return chosen
 
-    def action_of(self, observation: DeferrableObservation, answer: Any) -> NDArray[np.float32] | None:
+    def encode_action(self, observation: DeferrableObservation, answer: Any) -> NDArray[np.float32] | None:
         """Return scores with which the same jobs start as those that an agent answers.
 
         The jobs that are to start have scores of at least a quarter, in order; all others minus a quarter, or what

@@ -13,7 +13,7 @@ from desim import plugins
 from desim.core import Agent
 from desim.problems.deferrable import DeferrableCluster
 from desim.problems.deferrable.kind import KIND
-from desim.scenario import Instance, Seed, SeededSystem, Steps, Until, generator, settings_of
+from desim.scenario import ProblemInstance, Seed, SeededProblemSpec, Steps, Until, generator, settings_of
 
 __all__ = ["SYSTEM", "DeferrableOptions", "DeferrableSystem"]
 
@@ -48,7 +48,7 @@ class DeferrableOptions:
     """End the run at this slot."""
 
 
-class DeferrableSystem(SeededSystem):
+class DeferrableSystem(SeededProblemSpec):
     """Each seed draws jobs and capacity."""
 
     name = "deferrable"
@@ -56,7 +56,7 @@ class DeferrableSystem(SeededSystem):
     default_agent = "earliest-deadline"
     options = DeferrableOptions
 
-    def instance(self, options: DeferrableOptions) -> Instance:
+    def instance(self, options: DeferrableOptions) -> ProblemInstance:
         """Return what is simulated."""
         changes = {"num_slots": options.slots, "arrival_rate": options.arrival_rate, "capacity_mean": options.capacity}
         changes = {name: value for name, value in changes.items() if value is not None} | settings_of(options.set)
@@ -64,7 +64,7 @@ class DeferrableSystem(SeededSystem):
         scenario = make(generator(options.seed), settings=options.workload, **changes)
         _made(scenario, options, None)  # so that unusable options are found here
         place = f"{scenario.num_slots:,} slots"
-        return Instance(
+        return ProblemInstance(
             name=options.workload,
             size=place,
             place=place,

@@ -23,11 +23,11 @@ from desim.envs.base import (
     SchedulingEnv,
     SlotReward,
     bounded,
-    compressed,
+    log_scaled,
     episodes_of,
 )
 from desim.exceptions import InvalidConfiguration
-from desim.problems.multiserver.cluster import HoldingCluster, MultiServerCluster
+from desim.problems.multiserver.cluster import MultiSlotCluster, MultiServerCluster
 from desim.problems.multiserver.graph import BipartiteGraph
 from desim.problems.multiserver.job import SlotOutcome
 from desim.problems.multiserver.observation import MultiServerObservation
@@ -102,7 +102,7 @@ class AllocationEncoder:
             self._take(observation)
         if observation.capacity is not self._capacity:  # it stays the same where nothing is held
             self._capacity = observation.capacity
-            self._free = compressed(self._capacity).astype(np.float32)
+            self._free = log_scaled(self._capacity).astype(np.float32)
         mask = np.empty(self.shape, np.int8)
         mask[:] = observation.channel_arrived[:, None]
         return {
@@ -124,10 +124,10 @@ class AllocationEncoder:
                 f"allocations of shape {self.shape}"
             )
         self._graph = graph
-        self._requests = compressed(graph.requests).astype(np.float32)
+        self._requests = log_scaled(graph.requests).astype(np.float32)
         self._channels = np.stack((graph.channel_port, graph.channel_node), axis=1)
 
-    def forced(self, observation: MultiServerObservation) -> bool:
+    def is_forced(self, observation: MultiServerObservation) -> bool:
         """Tell whether no port has a job.
 
         Parameters
@@ -175,7 +175,7 @@ class AllocationEncoder:
             allocation *= factor.take(graph.channel_node, axis=0)
         return allocation, True
 
-    def action_of(self, observation: MultiServerObservation, answer: Any) -> NDArray[np.float32] | None:
+    def encode_action(self, observation: MultiServerObservation, answer: Any) -> NDArray[np.float32] | None:
         """Return the shares of requests that an agent's allocation gives.
 
         Parameters
@@ -216,8 +216,8 @@ class PaperReward(SlotReward):
 
     def reset(self, simulation: Simulation) -> None:
         """Learn that an episode begins; in a cluster whose jobs hold resources a slot has no reward of its own."""
-        if isinstance(simulation.problem, HoldingCluster):
-            raise InvalidConfiguration("the reward 'paper' is for jobs that last one slot, not for a HoldingCluster")
+        if isinstance(simulation.problem, MultiSlotCluster):
+            raise InvalidConfiguration("the reward 'paper' is for jobs that last one slot, not for a MultiSlotCluster")
         super().reset(simulation)
 
     def value(self, outcome: SlotOutcome) -> float:

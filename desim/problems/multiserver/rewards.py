@@ -24,7 +24,7 @@ from desim.exceptions import InvalidConfiguration
 from desim.problems.multiserver.graph import BipartiteGraph
 from desim.problems.multiserver.utilities import Utility, utility
 
-__all__ = ["NEGLIGIBLE", "Earnings", "Gang", "GangRewards", "Layout", "RewardModel", "Rewards"]
+__all__ = ["NEGLIGIBLE", "RewardTerms", "Gang", "GangRewards", "Layout", "RewardModel", "Rewards"]
 
 Booleans = NDArray[np.bool_]
 Floats = NDArray[np.float64]
@@ -34,7 +34,7 @@ NEGLIGIBLE = 1e-9
 """Amounts up to this are rounding, and serve no component."""
 
 
-class Earnings(NamedTuple):
+class RewardTerms(NamedTuple):
     """What each job gets and earns; a job's reward is its gain less its overhead.
 
     Attributes
@@ -68,7 +68,7 @@ class Rewards(Protocol):
     def slopes_at_zero(self) -> Floats:
         """The largest slopes of the utilities, by node and resource."""
 
-    def evaluate(self, allocation: Floats, arrived: Booleans) -> Earnings:
+    def evaluate(self, allocation: Floats, arrived: Booleans) -> RewardTerms:
         """Return what each job gets and earns."""
 
     def gradient(self, allocation: Floats, arrived: Booleans | Floats, smoothing: float = 0.0) -> Floats:
@@ -207,7 +207,7 @@ class RewardModel:
             result[at] = utility(name).slope(np.zeros(at.sum()), self.weights[at])
         return result
 
-    def evaluate(self, allocation: Floats, arrived: Booleans) -> Earnings:
+    def evaluate(self, allocation: Floats, arrived: Booleans) -> RewardTerms:
         """Return what the jobs that have arrived get and earn.
 
         Parameters
@@ -219,7 +219,7 @@ class RewardModel:
 
         Returns
         -------
-        Earnings
+        RewardTerms
             Zero for ports without a job.
         """
         present = arrived[:, None]
@@ -227,7 +227,7 @@ class RewardModel:
         held = np.where(present, self.graph.port_sums(allocation), 0.0)
         overheads = held * self.overhead
         dominant = overheads.argmax(axis=1)
-        return Earnings(np.where(arrived, gain, 0.0), overheads.max(axis=1), dominant, held)
+        return RewardTerms(np.where(arrived, gain, 0.0), overheads.max(axis=1), dominant, held)
 
     def total_reward(self, allocation: Floats, arrived: Booleans) -> float:
         """Return the reward of a slot, equation (8); the arguments are those of :meth:`evaluate`."""
@@ -468,7 +468,7 @@ class GangRewards:
         counts: Indices = np.add.reduceat(served.astype(np.int64), self._first)
         return counts
 
-    def evaluate(self, allocation: Floats, arrived: Booleans) -> Earnings:
+    def evaluate(self, allocation: Floats, arrived: Booleans) -> RewardTerms:
         """Return what each job gets and earns; the arguments are those of components, see :class:`RewardModel`."""
         return self.jobs.evaluate(self.of_jobs(allocation), self.jobs_arrived(arrived))
 
@@ -482,8 +482,8 @@ class GangRewards:
 class Layout:
     """From types of jobs to the ports of the graph that agents see, and back.
 
-    A *seat* is a place for one job in one slot: every type of job has ``copies`` of them, side by side.
-    A *port* of the graph that agents see is a seat, or one component of a seat's job.
+    A *job position* is a place for one job in one slot: every type of job has ``copies`` of them, side by side.
+    A *port* of the graph that agents see is a job position, or one component of a job position's job.
 
     Parameters
     ----------
@@ -502,9 +502,9 @@ class Layout:
         The graph that agents see.
     rewards : RewardModel or GangRewards
         On that graph.
-    type_of : numpy.ndarray of shape (num_seats,)
-        Job type of each seat.
-    seat_of, component_of : numpy.ndarray of shape (graph.num_ports,)
+    type_of : numpy.ndarray of shape (num_job_positions,)
+        Job type of each job position.
+    position_of, component_of : numpy.ndarray of shape (graph.num_ports,)
         Seat of each port, and which component of its job it is, from 0.
     seat_of_channel : numpy.ndarray of shape (graph.num_channels,)
         Seat of each channel's port.
@@ -513,33 +513,33 @@ class Layout:
     def __init__(self, rewards: RewardModel, copies: int, gang: Gang | None) -> None:
         self.types: BipartiteGraph = rewards.graph
         self.copies = copies
-        seats = self.types.repeat_ports(copies)
-        self.jobs = rewards if copies == 1 else rewards.for_graph(seats)
+        job_positions = self.types.repeat_ports(copies)
+        self.jobs = rewards if copies == 1 else rewards.for_graph(job_positions)
         self.gang = None if gang is None else gang.repeat_ports(copies)
         self.type_of: Indices = np.repeat(np.arange(self.types.num_ports), copies)
         if self.gang is None:
             self.rewards: RewardModel | GangRewards = self.jobs
-            self.seat_of: Indices = np.arange(seats.num_ports)
-            self.component_of: Indices = np.zeros(seats.num_ports, dtype=np.int64)
+            self.position_of: Indices = np.arange(job_positions.num_ports)
+            self.component_of: Indices = np.zeros(job_positions.num_ports, dtype=np.int64)
         else:
-            if any(requests.shape[1] != seats.num_resources for requests in self.gang.components):
-                raise InvalidConfiguration(f"a component does not request {seats.num_resources} resources")
+            if any(requests.shape[1] != job_positions.num_resources for requests in self.gang.components):
+                raise InvalidConfiguration(f"a component does not request {job_positions.num_resources} resources")
             self.rewards = GangRewards(self.jobs, self.gang)
-            self.seat_of = self.rewards.job_of
+            self.position_of = self.rewards.job_of
             first = np.cumsum(self.gang.counts) - self.gang.counts
-            self.component_of = np.arange(len(self.seat_of)) - first[self.seat_of]
+            self.component_of = np.arange(len(self.position_of)) - first[self.position_of]
         self.graph: BipartiteGraph = self.rewards.graph
-        self.seat_of_channel: Indices = self.seat_of[self.graph.channel_port]
+        self.seat_of_channel: Indices = self.position_of[self.graph.channel_port]
 
-    def seats(self, counts: Indices) -> Booleans:
-        """Return the seats that are taken when there are so many jobs of each type."""
+    def job_positions(self, counts: Indices) -> Booleans:
+        """Return the job positions that are taken when there are so many jobs of each type."""
         if self.copies == 1:
             return counts > 0
         return (counts[:, None] > np.arange(self.copies)).ravel()
 
-    def ports(self, seats: Booleans) -> Booleans:
-        """Return the ports of the seats that are taken."""
-        return seats if self.gang is None else seats[self.seat_of]
+    def ports(self, job_positions: Booleans) -> Booleans:
+        """Return the ports of the job positions that are taken."""
+        return job_positions if self.gang is None else job_positions[self.position_of]
 
 
 def _texts(utilities: ArrayLike) -> NDArray[np.str_]:

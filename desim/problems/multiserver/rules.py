@@ -24,13 +24,13 @@ import polars as pl
 from numpy.typing import NDArray
 
 from desim.exceptions import WorkloadError
-from desim.validation import Bounds, Check, Recorded, Rule, misstated, rounding, sums_at, sums_from, told
+from desim.validation import Bounds, Check, Recorded, Rule, check_totals, rounding, sums_at, sums_from, single_row
 
 __all__ = ["RULES"]
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
-Whole = NDArray[np.int64]
+IntArray = NDArray[np.int64]
 
 RELATIVE = 1e-6
 """Difference of two amounts or rewards, relative to the larger one, that is taken for rounding."""
@@ -118,9 +118,9 @@ def _graph(run: Recorded) -> _Graph:
     )
 
 
-def _places(column: pl.Series, names: Sequence[str]) -> Whole:
+def _places(column: pl.Series, names: Sequence[str]) -> IntArray:
     """Return the place of each text of a column among names, each of which stands there once."""
-    places: Whole = column.cast(pl.Enum(list(names))).to_physical().cast(pl.Int64).to_numpy()
+    places: IntArray = column.cast(pl.Enum(list(names))).to_physical().cast(pl.Int64).to_numpy()
     return places
 
 
@@ -131,7 +131,7 @@ def _listed(kind: str) -> tuple[Check, ...]:
 
     def miscounted(run: Recorded) -> pl.DataFrame:
         count = run[table][kind].n_unique()
-        return told(count != run.info[f"num_{table}"], count=count)
+        return single_row(count != run.info[f"num_{table}"], count=count)
 
     def lacking(run: Recorded) -> pl.DataFrame:
         names = run[table].select(pl.col(kind).cast(pl.String)).unique(maintain_order=True)
@@ -251,7 +251,7 @@ def _number_of_slots(run: Recorded) -> pl.DataFrame:
     """Return a row if the slots are not as many as have begun; a run that broke off in a slot may have served it."""
     count, end = _num_slots(run), run.end_time
     most = math.ceil(end) if run.info["status"] == "complete" else math.floor(end) + 1
-    return told(not math.ceil(end) <= count <= most, count=count)
+    return single_row(not math.ceil(end) <= count <= most, count=count)
 
 
 def _not_arrived_then(run: Recorded) -> pl.Expr:
@@ -442,7 +442,7 @@ def _with_overheads(run: Recorded) -> pl.DataFrame:
 # -- the workload --------------------------------------------------------------------------------
 
 
-def _arrivals(run: Recorded) -> tuple[Whole, Whole]:
+def _arrivals(run: Recorded) -> tuple[IntArray, IntArray]:
     """Return how many jobs arrive for each slot and port by the workload, and how many are recorded."""
     ports = run.once(_graph).ports
     given: Iterable[Any] = () if run.workload is None else run.workload
@@ -460,7 +460,7 @@ def _between_slots(count: int) -> pl.Expr:
     return (submission != submission.floor()) | (submission < 0) | (submission >= count)
 
 
-def _row(slot: int, row: Any, num_ports: int) -> Whole:
+def _row(slot: int, row: Any, num_ports: int) -> IntArray:
     counts = np.asarray(row)
     if counts.shape != (num_ports,) or counts.dtype.kind not in "bui":
         raise WorkloadError(f"slot {slot}: the arrivals are {row!r}, want {num_ports} whole numbers, one a port")
@@ -502,7 +502,7 @@ RULES = (
         Check("nodes", _totals, "total_capacity of {resource} is {said}, the nodes have {found}"),
         Check(
             "channels",
-            lambda run: told(run["channels"].height != run.info["num_channels"], count=run["channels"].height),
+            lambda run: single_row(run["channels"].height != run.info["num_channels"], count=run["channels"].height),
             "table channels has {count} rows, the description says {run.info[num_channels]}",
         ),
         Check(
@@ -626,7 +626,7 @@ RULES = (
         "arrivals",
         "the jobs of a slot are as many as it says, and were submitted since the slot before it began",
         Check(
-            "slots", misstated(_expected, "arrived"), "slot {slot}: {said} jobs arrive, {found} are in the job table"
+            "slots", check_totals(_expected, "arrived"), "slot {slot}: {said} jobs arrive, {found} are in the job table"
         ),
         Check(
             _jobs,
@@ -639,7 +639,7 @@ RULES = (
         "the jobs that run and wait when a slot has begun are as many as it says",
         Check(
             "slots",
-            misstated(_expected, "running", "queued"),
+            check_totals(_expected, "running", "queued"),
             "slot {slot}: {said} jobs are {name}, {found} by the job table",
         ),
     ),
@@ -648,7 +648,7 @@ RULES = (
         "gain, overhead and reward of a slot are its time averages of the sums over the jobs that run",
         Check(
             "slots",
-            misstated(_expected, "gain", "overhead", "reward"),
+            check_totals(_expected, "gain", "overhead", "reward"),
             "slot {slot}: {name} is {said}, that of its jobs is {found}",
         ),
     ),
@@ -657,12 +657,12 @@ RULES = (
         "what a slot has allocated is what its jobs hold on average, at most what is reserved, at most the capacity",
         Check(
             "slots",
-            misstated(_expected, "allocated_"),
+            check_totals(_expected, "allocated_"),
             "slot {slot}: {name} is {said}, the allocations that are recorded add up to {found}",
         ),
         Check(
             "slots",
-            misstated(_expected, "reserved_"),
+            check_totals(_expected, "reserved_"),
             "slot {slot}: {name} is {said}, want at least what is allocated, {found}, and at most the capacity, {high}",
         ),
     ),

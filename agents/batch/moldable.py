@@ -1,4 +1,4 @@
-"""EASY back-filling that chooses the sizes of moldable jobs, when they start.
+"""EASY backfilling that chooses the sizes of moldable jobs, when they start.
 
 A size of a job is good if the job ends early, and if it takes few core-seconds, each of which keeps the jobs that wait
 waiting: on C cores by 1/C s for each of them. So the cost of a size is its expected end plus the number of other queued
@@ -17,11 +17,11 @@ import numpy as np
 
 from desim.agents.batch.node_backfilling import refuse_nodes
 from desim.agents.batch.priorities import Priority, as_priority
-from desim.agents.batch.profile import upcoming_releases
-from desim.problems.batch import BatchObservation, StartAs
-from desim.reprs import Named
+from desim.agents.batch.profile import iter_releases
+from desim.problems.batch import BatchObservation, StartWithSize
+from desim.reprs import NamedRepr
 
-__all__ = ["MoldingBackfilling"]
+__all__ = ["MoldableBackfilling"]
 
 
 class _Room(NamedTuple):
@@ -42,8 +42,8 @@ class _Choice(NamedTuple):
     end: float
 
 
-class MoldingBackfilling(Named):
-    """EASY back-filling in which each job has the best of its sizes; rigid jobs have one.
+class MoldableBackfilling(NamedRepr):
+    """EASY backfilling in which each job has the best of its sizes; rigid jobs have one.
 
     Jobs start in order of priority for as long as the best size of the next one can start now. If that has to wait, it
     gets a reservation, and later jobs start in the best of the sizes that do not delay it. Where the site has limits,
@@ -57,13 +57,13 @@ class MoldingBackfilling(Named):
 
     def __init__(self, order: str | Priority | type[Priority] = "fcfs") -> None:
         self.priority = as_priority(order)
-        self.name = f"easy-molding-{self.priority.name}"
+        self.name = f"easy-moldable-{self.priority.name}"
 
     def reset(self, simulation_info: dict[str, Any], rng: np.random.Generator | None) -> None:
         """Begin a run; on nodes it is an InvalidConfiguration."""
         refuse_nodes(simulation_info, self.name, f"easy-{self.priority.name}")
 
-    def act(self, observation: BatchObservation) -> Sequence[int | StartAs] | int | StartAs | None:
+    def act(self, observation: BatchObservation) -> Sequence[int | StartWithSize] | int | StartWithSize | None:
         """Return the jobs to start, and in which size; one by one under limits, which starts change."""
         self.priority.look(observation)
         queue, time = observation.queue, observation.time
@@ -71,8 +71,8 @@ class MoldingBackfilling(Named):
         if not len(queue) or not room.free:
             return None
         weight = (len(queue) - 1) / observation.num_cores
-        releases = [(end, cores) for end, cores, _ in upcoming_releases(observation)]
-        started: list[int | StartAs] = []
+        releases = [(end, cores) for end, cores, _ in iter_releases(observation)]
+        started: list[int | StartWithSize] = []
         blocked = False
         for position in self.priority.order(queue, time).tolist():
             job_id = int(queue.job_id[position])
@@ -87,7 +87,7 @@ class MoldingBackfilling(Named):
                     continue
             if choice is None:
                 continue
-            started.append(StartAs(job_id, choice.size) if len(every) > 1 else job_id)
+            started.append(StartWithSize(job_id, choice.size) if len(every) > 1 else job_id)
             if observation.has_limits:
                 return started[0]
             room = room._replace(

@@ -6,16 +6,16 @@ import inspect
 from functools import cache
 from typing import Any
 
-from desim.checks import shown
+from desim.checks import short_repr
 from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
 from desim.plugins import create_agent
 from desim.problem import Problem, kinds
 
-__all__ = ["agent_for"]
+__all__ = ["resolve_agent"]
 
 
-def agent_for(problem: Any, agent: Any) -> Agent:
+def resolve_agent(problem: Any, agent: Any) -> Agent:
     """Return the agent of a run, made if it is given by its name.
 
     Parameters
@@ -53,12 +53,12 @@ def agent_for(problem: Any, agent: Any) -> Agent:
 def _no_problem(problem: Any, agent: Any) -> str:
     """Say what stands where a problem should."""
     if isinstance(agent, Problem):
-        return f"the problem comes first: simulate(problem, agent), not simulate({shown(problem)}, problem)"
+        return f"the problem comes first: simulate(problem, agent), not simulate({short_repr(problem)}, problem)"
     if isinstance(problem, type):
         return f"the problem is the class {problem.__name__}, want an object: {problem.__name__}(...)"
     if isinstance(problem, str):
         return f"the problem is the name {problem!r}, want an object; names are for `desim run {problem}`"
-    return f"the problem is {shown(problem)}, want a desim.Problem, such as BatchCluster(jobs, num_cores)"
+    return f"the problem is {short_repr(problem)}, want a desim.Problem, such as BatchCluster(jobs, num_cores)"
 
 
 def _no_agent(agent: Any) -> str:
@@ -66,10 +66,10 @@ def _no_agent(agent: Any) -> str:
     if isinstance(agent, type):
         return f"the agent is the class {agent.__name__}, want an object: {agent.__name__}({_arguments(agent)})"
     if callable(agent):
-        return f"the agent is the function {shown(agent)}, want an object with a method act(observation)"
+        return f"the agent is the function {short_repr(agent)}, want an object with a method act(observation)"
     if isinstance(agent, Problem):
         return "the agent is a problem, want simulate(problem, agent)"
-    return f"the agent is {shown(agent)}, want a name such as 'fcfs', or an object with a method act(observation)"
+    return f"the agent is {short_repr(agent)}, want a name such as 'fcfs', or an object with a method act(observation)"
 
 
 def _arguments(agent: type) -> str:

@@ -1,7 +1,7 @@
-"""Orders and back-filling where cores are announced to be away: in windows of maintenance, or for somebody else.
+"""Orders and backfilling where cores are announced to be away: in reservations of maintenance, or for somebody else.
 
-A job starts only where it leaves the windows alone if it runs for as long as it requests. Everything is decided on a
-profile of free cores in which running jobs and windows have their places.
+A job starts only where it leaves the reservations alone if it runs for as long as it requests. Everything is decided on a
+profile of free cores in which running jobs and reservations have their places.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.agents.batch.profile import AvailabilityProfile, Slot
+from desim.agents.batch.profile import AvailabilityProfile, Reservation
 from desim.problems.batch import BatchObservation
 
-__all__ = ["fits_now", "start_around_windows"]
+__all__ = ["fits_now", "start_around_reservations"]
 
 
-def start_around_windows(
+def start_around_reservations(
     observation: BatchObservation, order: NDArray[np.int64], blocked: Literal["stops", "reserves", "waits"]
 ) -> list[int] | None:
-    """Return the jobs that start now and end before windows take their cores, by requested times.
+    """Return the jobs that start now and end before reservations take their cores, by requested times.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def start_around_windows(
     for position in order.tolist():
         job_id, cores, requested = queue.job_at(position)
         if cores <= free and fits_now(profile, cores, time + requested):
-            profile.take(Slot(time, time + requested, cores, 0))
+            profile.take(Reservation(time, time + requested, cores, 0))
             free -= cores
             started.append(job_id)
             continue

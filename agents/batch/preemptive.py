@@ -1,4 +1,4 @@
-"""Preemption by quality of service around any order or back-filling: who takes whom off, and when.
+"""Preemption by quality of service around any order or backfilling: who takes whom off, and when.
 
 The job that comes first is that of the quality with the largest priority, and among its jobs the first one in the order
 of the agent that is wrapped. If it cannot start and its quality preempts others, it starts where some of their jobs are
@@ -15,18 +15,18 @@ from typing import Any
 import numpy as np
 
 from desim.agents.batch.priorities import Priority
-from desim.agents.batch.profile import AvailabilityProfile, Slot, upcoming_releases
-from desim.agents.batch.windows import fits_now
+from desim.agents.batch.profile import AvailabilityProfile, Reservation, iter_releases
+from desim.agents.batch.reservations import fits_now
 from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
-from desim.problems.batch import BatchObservation, NodeObservation, Preempt, WaitFor, WaitUntil
-from desim.reprs import Named
+from desim.problems.batch import BatchObservation, NodeObservation, StartPreempting, WaitForCores, WaitUntil
+from desim.reprs import NamedRepr
 
-__all__ = ["Preempting"]
+__all__ = ["PreemptiveAgent"]
 
 
-class Preempting(Named):
-    """An order or a back-filling whose first job may preempt others, by quality of service.
+class PreemptiveAgent(NamedRepr):
+    """An order or a backfilling whose first job may preempt others, by quality of service.
 
     Where the site has no qualities of service, it is the agent that it wraps.
 
@@ -44,9 +44,9 @@ class Preempting(Named):
     def __init__(self, agent: Agent) -> None:
         priority = agent if isinstance(agent, Priority) else getattr(agent, "priority", None)
         if not isinstance(priority, Priority):
-            raise InvalidConfiguration(f"{agent!r} follows no order: want one such as FCFS(), or a back-filling")
+            raise InvalidConfiguration(f"{agent!r} follows no order: want one such as FCFS(), or a backfilling")
         self.agent, self.priority = agent, priority
-        self.name = f"preempting-{getattr(agent, 'name', type(agent).__name__)}"
+        self.name = f"preemptive-{getattr(agent, 'name', type(agent).__name__)}"
         self._planned: list[Any] = []  # what is left to be done of an answer of the agent that is wrapped
         self._planned_at = 0.0
 
@@ -58,7 +58,7 @@ class Preempting(Named):
 
     def act(self, observation: BatchObservation) -> Any:
         """Return that the first job preempts others, or else the next thing that the agent that is wrapped does."""
-        if not observation.qualities:
+        if not observation.qos:
             return self.agent.act(observation)
         if not (self._planned and self._planned_at == observation.time):
             action = self._preempt(observation)
@@ -66,7 +66,7 @@ class Preempting(Named):
                 return action
         return self._planned.pop(0) if self._planned else None  # one by one, so that the cycle goes on
 
-    def _preempt(self, observation: BatchObservation) -> Preempt | None:
+    def _preempt(self, observation: BatchObservation) -> StartPreempting | None:
         """Return how the first job starts if it preempts others; otherwise plan what is done without that."""
         self._planned = []
         first = self._first(observation)
@@ -84,9 +84,9 @@ class Preempting(Named):
             return None
         return self._instead(job_id, victims)
 
-    def _instead(self, job_id: int, victims: Sequence[int]) -> Preempt:
+    def _instead(self, job_id: int, victims: Sequence[int]) -> StartPreempting:
         self._planned = []
-        return Preempt(job_id, tuple(victims))
+        return StartPreempting(job_id, tuple(victims))
 
     def _plan(self, observation: BatchObservation) -> None:
         """Note what the agent that is wrapped does, but for what it waits for: jobs that arrive may preempt.
@@ -95,7 +95,7 @@ class Preempting(Named):
         """
         answer = self.agent.act(observation)
         actions = [one for one in (answer if isinstance(answer, list) else [answer]) if one is not None]
-        starts = [one for one in actions if not isinstance(one, WaitFor | WaitUntil)]
+        starts = [one for one in actions if not isinstance(one, WaitForCores | WaitUntil)]
         self._planned = starts or [one for one in actions if isinstance(one, WaitUntil)]
         self._planned_at = observation.time
 
@@ -107,19 +107,19 @@ class Preempting(Named):
         self.priority.look(observation)
         order = queue.job_id[self.priority.order(queue, observation.time)].tolist()
         first = min(order, key=lambda job_id: -_priority_of(observation, job_id))  # the first of equals
-        quality = observation.quality_of(first)
-        return None if quality is None or not quality.preempts else (first, first == order[0])
+        job_qos = observation.qos_of(first)
+        return None if job_qos is None or not job_qos.preempts else (first, first == order[0])
 
 
 def _priority_of(observation: BatchObservation, job_id: int) -> float:
-    quality = observation.quality_of(job_id)
-    return 0.0 if quality is None else quality.priority
+    job_qos = observation.qos_of(job_id)
+    return 0.0 if job_qos is None else job_qos.priority
 
 
 def _has_room(observation: BatchObservation, job_id: int) -> bool:
     """Tell whether a queued job could start without preempting, and without cores that suspended jobs lend."""
     if isinstance(observation, NodeObservation):
-        return observation.room.fits(observation.shape_of(job_id))
+        return observation.room.fits(observation.compiled_request(job_id))
     queue = observation.queue
     return bool(queue.requested_cores[(queue.job_id == job_id).argmax()] <= observation.free_cores)
 
@@ -145,26 +145,26 @@ def _victims(observation: BatchObservation, job_id: int) -> list[int] | None:
 
 
 def _ends_in_time(observation: BatchObservation, job_id: int, victims: Sequence[int]) -> bool:
-    """Tell whether a job that starts without some others leaves windows alone if it runs for as long as it requests."""
-    if not observation.windows:
+    """Tell whether a job that starts without some others leaves reservations alone if it runs for as long as it requests."""
+    if not observation.reservations:
         return True
     if isinstance(observation, NodeObservation):
-        return _meets_no_window(observation, job_id)
+        return _meets_no_reservation(observation, job_id)
     profile, queue, time = AvailabilityProfile.of_running(observation), observation.queue, observation.time
     _, cores, requested = queue.job_at(int((queue.job_id == job_id).argmax()))
-    for end, released, each in upcoming_releases(observation):
+    for end, released, each in iter_releases(observation):
         if each in victims:
-            profile.give(Slot(time, end, released, 0))
-    lent = max(cores - profile.free[0], 0)  # by jobs that are suspended already
-    return fits_now(profile, cores - lent, time + requested)
+            profile.give(Reservation(time, end, released, 0))
+    borrowed = max(cores - profile.free[0], 0)  # by jobs that are suspended already
+    return fits_now(profile, cores - borrowed, time + requested)
 
 
-def _meets_no_window(observation: NodeObservation, job_id: int) -> bool:
-    """Tell whether no node that will do for a job has a window until it is expected to end.
+def _meets_no_reservation(observation: NodeObservation, job_id: int) -> bool:
+    """Tell whether no node that will do for a job has a reservation until it is expected to end.
 
-    That is more than need be; but who preempts names no nodes. Around windows, the agent that is wrapped starts jobs.
+    That is more than need be; but who preempts names no nodes. Around reservations, the agent that is wrapped starts jobs.
     """
-    queue, shape = observation.queue, observation.shape_of(job_id)
+    queue, shape = observation.queue, observation.compiled_request(job_id)
     _, _, requested = queue.job_at(int((queue.job_id == job_id).argmax()))
     closed = observation.table.closed_between(observation.time, observation.time + requested)
     return bool(observation.table.open_to(shape, closed)[shape.eligible].all())

@@ -13,16 +13,16 @@ import numpy as np
 from desim import plugins
 from desim.agents.batch.node_backfilling import NodeRoom
 from desim.exceptions import InvalidConfiguration
-from desim.problems.batch import BatchObservation, NodeObservation, Place, WaitUntil
-from desim.reprs import Named
+from desim.problems.batch import BatchObservation, NodeObservation, StartOnNodes, WaitUntil
+from desim.reprs import NamedRepr
 
-__all__ = ["Recorded"]
+__all__ = ["TraceReplay"]
 
 #: Seconds by which a recorded start may lie before the submission: times that were moved are rounded.
 _ROUNDING = 1e-3
 
 
-class Recorded(Named):
+class TraceReplay(NamedRepr):
     """Starts every job when a log says that it started, or, if its cores are taken then, as soon as they are free.
 
     Who is late comes first, in the order of the recorded starts, but blocks nobody. A job of which no start is known
@@ -35,7 +35,7 @@ class Recorded(Named):
         When each job started, in seconds of the workload's clock, by its number, such as ``recorded_starts()`` of a
         :class:`desim.workloads.batch.trace.Trace`.
     name : str
-        What the agent is called; ``recorded:FILE`` makes it again.
+        What the agent is called; ``replay:FILE`` makes it again.
     nodes : mapping of int to sequence of (str, int), optional
         On which nodes by name, with how many tasks on each, if the log says so. Jobs on a cluster that has them wait
         for their own; otherwise the cluster chooses.
@@ -68,7 +68,7 @@ class Recorded(Named):
         self.reset({}, np.random.default_rng(0))
 
     @classmethod
-    def named(cls, source: str) -> Recorded:
+    def named(cls, source: str) -> TraceReplay:
         """Return the agent of a log.
 
         Parameters
@@ -78,7 +78,7 @@ class Recorded(Named):
 
         Returns
         -------
-        Recorded
+        TraceReplay
             Its name leads back to the file.
 
         Raises
@@ -92,7 +92,7 @@ class Recorded(Named):
         knows = getattr(provider, "tells_nodes", None)  # readers of others need not have it
         trace = provider.load(source, **({"nodes": "log"} if knows and knows(source) else {})).trace
         nodes = getattr(trace, "recorded_nodes", None)
-        return cls({} if trace is None else trace.recorded_starts(), name=f"recorded:{source}", nodes=nodes)
+        return cls({} if trace is None else trace.recorded_starts(), name=f"replay:{source}", nodes=nodes)
 
     def reset(self, simulation_info: dict[str, Any], rng: np.random.Generator) -> None:
         """Forget the run before."""
@@ -142,13 +142,13 @@ class Recorded(Named):
             actions.append(WaitUntil(self._due[0][0]))
         return actions or None
 
-    def _placed(self, room: NodeRoom, observation: NodeObservation, job_id: int) -> Place | None:
+    def _placed(self, room: NodeRoom, observation: NodeObservation, job_id: int) -> StartOnNodes | None:
         """Return where a job starts now, None if it has no room there."""
         if self._numbers is None:
             self._numbers = {node.name: number for number, node in enumerate(observation.table.nodes)}
         where = [(self._numbers.get(name, -1), tasks) for name, tasks in self._nodes.get(job_id, ())]
         is_known = bool(where) and all(number >= 0 for number, _ in where)
-        shape = observation.shape_of(job_id)
+        shape = observation.compiled_request(job_id)
         return room.starts[-1] if room.start(job_id, shape, 0.0, where if is_known else None) else None
 
     def remarks(self) -> str:

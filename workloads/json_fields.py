@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 from desim.exceptions import WorkloadError
 from desim.workloads.files import Pathish, read_bytes
 
-__all__ = ["LARGEST", "Entries", "has", "listed", "number", "object_of", "read_object", "shown", "text"]
+__all__ = ["LARGEST", "Entries", "has", "listed", "number", "object_of", "read_object", "short_repr", "text"]
 
 #: Larger numbers are refused: they stand for nothing in a workload, and whole ones up to here are exact as floats.
 LARGEST = 1e15
@@ -51,7 +51,7 @@ def read_object(path: Pathish) -> Entries:
     except ValueError as error:
         raise WorkloadError(f"{path}: is not JSON: {error}") from error
     if not isinstance(document, dict):
-        raise WorkloadError(f"{path}: is {'null' if document is None else shown(document)}, want a JSON object")
+        raise WorkloadError(f"{path}: is {'null' if document is None else short_repr(document)}, want a JSON object")
     return document
 
 
@@ -64,7 +64,7 @@ def object_of(where: str, entries: Entries, key: str) -> Entries:
     """Return an entry that is an object; an error says where, and what there is instead."""
     value = entries.get(key)
     if not isinstance(value, dict):
-        raise WorkloadError(f"{where}: {key} is {shown(value)}, want a JSON object")
+        raise WorkloadError(f"{where}: {key} is {short_repr(value)}, want a JSON object")
     return value
 
 
@@ -72,11 +72,11 @@ def listed(where: str, entries: Entries, key: str, kind: type[Any] = object) -> 
     """Return an entry that is a list, of strings or objects if the kind is str or dict."""
     value = entries.get(key)
     if not isinstance(value, list):
-        raise WorkloadError(f"{where}: {key} is {shown(value)}, want a JSON list")
+        raise WorkloadError(f"{where}: {key} is {short_repr(value)}, want a JSON list")
     for at, item in enumerate(value):
         if not isinstance(item, kind):
             wanted = "a string" if kind is str else "a JSON object"
-            raise WorkloadError(f"{where}: {key}[{at}] is {shown(item)}, want {wanted}")
+            raise WorkloadError(f"{where}: {key}[{at}] is {short_repr(item)}, want {wanted}")
     return value
 
 
@@ -84,7 +84,7 @@ def text(where: str, entries: Entries, key: str) -> str:
     """Return an entry that is a string with something in it."""
     value = entries.get(key)
     if not isinstance(value, str) or not value:
-        raise WorkloadError(f"{where}: {key} is {shown(value)}, want a string")
+        raise WorkloadError(f"{where}: {key} is {short_repr(value)}, want a string")
     return value
 
 
@@ -126,11 +126,11 @@ def number(
     """
     value = entries[key] if has(entries, key) else otherwise
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise WorkloadError(f"{where}: {key} is {shown(value)}, want a number")
+        raise WorkloadError(f"{where}: {key} is {short_repr(value)}, want a number")
     if not least <= value <= LARGEST:
-        raise WorkloadError(f"{where}: {key} is {shown(value)}, want a number between {_plain(least)} and 1e15")
+        raise WorkloadError(f"{where}: {key} is {short_repr(value)}, want a number between {_plain(least)} and 1e15")
     if whole and value % 1:
-        raise WorkloadError(f"{where}: {key} is {shown(value)}, want a whole number")
+        raise WorkloadError(f"{where}: {key} is {short_repr(value)}, want a whole number")
     return float(value)
 
 
@@ -138,7 +138,7 @@ def _plain(bound: float) -> str:
     return f"{bound:g}".replace("e+", "e")
 
 
-def shown(value: Any) -> str:
+def short_repr(value: Any) -> str:
     """Return a short text for a value of a document."""
     if isinstance(value, dict | list):
         return f"a JSON {'object' if isinstance(value, dict) else 'list'}"

@@ -18,13 +18,13 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from desim import own_code
+from desim import user_code
 from desim.agents.learning.policy import Policy
 from desim.core import Simulation
 from desim.envs.base import Reward
 from desim.exceptions import InvalidConfiguration
 
-__all__ = ["SoFar", "check_known", "digests", "own_network", "own_reward", "warn_of_changes"]
+__all__ = ["SoFar", "check_known", "digests", "custom_network", "custom_reward", "warn_of_changes"]
 
 FIELDS = ("network", "reward", "algorithm")
 """Settings that may hold a reference."""
@@ -50,16 +50,16 @@ def check_known(what: str, given: str, known: Iterable[str]) -> None:
     names = list(known)
     if given in names:
         return
-    if not own_code.is_reference(given):
+    if not user_code.is_reference(given):
         there = ", ".join(map(repr, names))
         raise InvalidConfiguration(f"{what} is {given!r}, want one of {there}, or module:Name of your own")
     try:
-        own_code.load(given)
+        user_code.load(given)
     except InvalidConfiguration as error:
         raise InvalidConfiguration(f"{what} of your own: {error}") from error
 
 
-def own_network(reference: str, encoder: Any, rng: np.random.Generator) -> Policy:
+def custom_network(reference: str, encoder: Any, rng: np.random.Generator) -> Policy:
     """Return a new network of one's own.
 
     Parameters
@@ -82,9 +82,9 @@ def own_network(reference: str, encoder: Any, rng: np.random.Generator) -> Polic
     InvalidConfiguration
         If it leads to something else.
     """
-    found = own_code.load(reference)
+    found = user_code.load(reference)
     spaces: tuple[gymnasium.Space[Any], ...] = (encoder.observation_space, encoder.action_space)
-    made = own_code.own_function(reference, found, *spaces, rng)()
+    made = user_code.load_problem_factory(reference, found, *spaces, rng)()
     if not isinstance(made, Policy):
         raise InvalidConfiguration(f"{reference}: {type(made).__name__} is no desim.agents.learning.policy.Policy")
     return made
@@ -107,17 +107,17 @@ class SoFar:
         self._simulation = simulation
         self._before = float(self.function(simulation))
 
-    def answered(self, answer: Any) -> None:
+    def on_decision(self, answer: Any) -> None:
         """Do nothing: the function sees what came of it."""
 
-    def collect(self) -> float:
+    def pop_reward(self) -> float:
         """Return what was earned since the last call."""
         now = float(self.function(self._simulation))
         earned, self._before = now - self._before, now
         return earned
 
 
-def own_reward(given: str, known: Iterable[str]) -> str | Reward:
+def custom_reward(given: str, known: Iterable[str]) -> str | Reward:
     """Return a reward of one's own; a name that is known is returned as it is.
 
     Parameters
@@ -135,13 +135,13 @@ def own_reward(given: str, known: Iterable[str]) -> str | Reward:
     """
     if given in known:
         return given
-    found = own_code.load(given)
+    found = user_code.load(given)
     if isinstance(found, type):
-        found = own_code.own_function(given, found)()
+        found = user_code.load_problem_factory(given, found)()
     elif inspect.isroutine(found):
-        own_code.own_function(given, found, None)  # takes one argument, the simulation
+        user_code.load_problem_factory(given, found, None)  # takes one argument, the simulation
         return SoFar(found)
-    missing = [name for name in ("reset", "answered", "collect") if not callable(getattr(found, name, None))]
+    missing = [name for name in ("reset", "on_decision", "pop_reward") if not callable(getattr(found, name, None))]
     if missing:
         raise InvalidConfiguration(f"{given}: {type(found).__name__} has no method {missing[0]}, as rewards have")
     reward: Reward = copy.deepcopy(found)  # what one episode leaves in it must not reach another environment
@@ -169,12 +169,12 @@ def _references(settings: Any) -> Iterator[str]:
         value = getattr(settings, one.name)
         if is_dataclass(value):
             yield from _references(value)
-        elif one.name in FIELDS and own_code.is_reference(value):
+        elif one.name in FIELDS and user_code.is_reference(value):
             yield value
 
 
 def _digest(reference: str) -> str:
-    path = getattr(own_code.own_module(reference), "__file__", None)
+    path = getattr(user_code.user_module(reference), "__file__", None)
     return hashlib.sha256(Path(path).read_bytes() if path else b"").hexdigest()
 
 
@@ -192,5 +192,5 @@ def warn_of_changes(source: str, settings: Any, known: Mapping[str, str]) -> Non
     """
     for reference, found in digests(settings).items():
         if known.get(reference, found) != found:
-            path = own_code.own_module(reference).__file__
+            path = user_code.user_module(reference).__file__
             warnings.warn(f"{source} was trained with {reference}, whose file {path} has changed", stacklevel=3)

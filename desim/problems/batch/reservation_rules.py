@@ -1,0 +1,111 @@
+"""Rules of reservations, in which cores or nodes are not for jobs, checked on the tables of a batch run."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from desim.validation import Check, Recorded, Rule
+
+__all__ = ["RESERVATION_RULES", "cut_by_reservations"]
+
+start, finish = pl.col("starting_time"), pl.col("finish_time")
+
+
+def _open_for_jobs(run: Recorded) -> pl.DataFrame:
+    """Return when more cores were up than reservations leave; those that admit users leave all."""
+    reservations, outages = run["reservations"], run["outages"]
+    if "user_reservations" in run.info:
+        reservations = reservations.join(run["reservation_users"], on="reservation", how="anti")
+    begins, ends, sizes = (reservations[name].to_numpy() for name in ("start", "end", "cores"))
+    moments = np.unique(np.concatenate((begins, outages["time"].to_numpy())))
+    moments = moments[moments < run.end_time]
+    covers = (begins <= moments[:, None]) & (moments[:, None] < ends)
+    least = run.info["num_cores"] - (covers * sizes).sum(axis=1)
+    ups = np.concatenate(([run.info["num_cores"]], outages["cores_up"].to_numpy()))
+    up = ups[outages["time"].to_numpy().searchsorted(moments, "right")]
+    return pl.DataFrame({"time": moments, "up": up, "most": least}).filter(pl.col("up") > pl.col("most"))
+
+
+def _closed(run: Recorded) -> pl.DataFrame:
+    """Return the placements on nodes that have reservations which do not admit the job's user, with each of these."""
+    users = run["jobs"].select("arrival_number", "user_id").unique("arrival_number")
+    rows = run["placements"].join(run["reservation_nodes"], on="node", maintain_order="left")
+    rows = rows.join(run["reservations"], on="reservation", maintain_order="left")
+    rows = rows.join(users, on="arrival_number", how="left", maintain_order="left")
+    if "user_reservations" in run.info:
+        rows = rows.join(run["reservation_users"], on=["reservation", "user_id"], how="anti", maintain_order="left")
+    return rows.join(run["nodes"].select("node", "name"), on="node", how="left", maintain_order="left")
+
+
+def _in_reservations(run: Recorded) -> pl.DataFrame:
+    """Return the executions that are on a node during a reservation that is not for them."""
+    end = finish.fill_null(run.end_time)
+    return run.once(_closed).filter((start < end) & (start < pl.col("end")) & (pl.col("start") < end))
+
+
+def _miscounted(run: Recorded) -> pl.DataFrame:
+    """Return the reservations whose nodes are not there, are named twice, or have other cores than it says."""
+    nodes = run["nodes"].unique("node").select("node", of_node="cores")
+    of_reservations = run["reservation_nodes"].join(nodes, on="node", how="left", maintain_order="left")
+    odd = pl.col("of_node").is_null() | pl.struct("reservation", "node").is_duplicated()
+    sums = of_reservations.with_columns(odd=odd).group_by("reservation").agg(pl.col("odd").any(), want=pl.col("of_node").sum())
+    both = run["reservations"].join(sums, on="reservation", how="full", coalesce=True, maintain_order="left_right")
+    wrong = pl.col("odd") | (pl.col("want") != pl.col("cores"))
+    return both.filter(wrong.fill_null(True))
+
+
+def cut_by_reservations(run: Recorded) -> pl.DataFrame:
+    """Return the executions that may have been cut since a reservation of one of their nodes began.
+
+    Parameters
+    ----------
+    run : Recorded
+        On nodes or cores.
+
+    Returns
+    -------
+    polars.DataFrame
+        Columns ``arrival_number``, ``starting_time`` and ``finish_time``.
+    """
+    columns = ["arrival_number", "starting_time", "finish_time"]
+    if "user_reservations" not in run.info:
+        return run["interruptions"].select(columns).clear()
+    began = run.once(_closed).filter(finish == pl.col("start"))
+    return began.join(run["reservation_users"], on="reservation", how="semi").select(columns)
+
+
+RESERVATION_RULES = (
+    Rule(
+        "reservations",
+        "no more cores are up than reservations leave",
+        (
+            Check(
+                "outages",
+                _open_for_jobs,
+                "at {time} s {up} cores are up, reservations leave {most}",
+                when=lambda run: "reservations" in run.info,
+            ),
+        ),
+    ),
+    Rule(
+        "reservation_nodes",
+        "no job is on a node during a reservation, unless that admits its user",
+        (
+            Check(
+                "reservations",
+                _miscounted,
+                "reservation {reservation} takes {cores} cores, its nodes have {want}, or one of them is none or named twice",
+                when=lambda run: "node_reservations" in run.info,
+            ),
+            Check(
+                "placements",
+                _in_reservations,
+                "job {job_id} of user {user_id} is on node {name!r} in [{starting_time}, {finish_time}) s, which "
+                "has a reservation in [{start}, {end}) s",
+                when=lambda run: "node_reservations" in run.info,
+            ),
+        ),
+    ),
+)
+"""What holds of reservations."""
