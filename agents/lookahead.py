@@ -20,10 +20,10 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from desim.checks import one_of
+from desim.checks import check_choice
 from desim.core import Agent, Simulation
 from desim.exceptions import InfeasibleAction, InvalidConfiguration
-from desim.reprs import Named
+from desim.reprs import NamedRepr
 
 __all__ = ["Lookahead", "Score", "Tally"]
 
@@ -73,7 +73,7 @@ class Tally(Protocol):
         """Return the score of a fork that has ended or can stop."""
 
 
-class Lookahead(Named, ABC):
+class Lookahead(NamedRepr, ABC):
     """Base class of rollout agents; subclasses define the candidates and objectives of a problem.
 
     Parameters
@@ -104,7 +104,7 @@ class Lookahead(Named, ABC):
 
     def __init__(self, base: Agent, objective: str, objectives: Sequence[str]) -> None:
         self.base = base
-        self.objective = one_of("objective", objective, objectives)
+        self.objective = check_choice("objective", objective, objectives)
         kind = "rollout" if objective == objectives[0] else f"rollout-{objective}"
         self.name = f"{kind}:{getattr(base, 'name', type(base).__name__)}"
         if hasattr(base, "attach"):
@@ -190,7 +190,7 @@ class Lookahead(Named, ABC):
         """Return the score of an action (the base agent's if ``best`` is None); None if it is infeasible."""
         if self._fork is None or self._blank is None:
             raise InvalidConfiguration(
-                f"{self.name}: got no forks before the first decision; try desim.simulate, or desim.core.introduce"
+                f"{self.name}: got no forks before the first decision; try desim.simulate, or desim.core.prepare_agent"
             )
         self.num_forks += 1
         simulation = self._fork()

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, TypeVar, cast
 
-from desim.checks import finite, one_of, whole
+from desim.checks import check_float, check_choice, check_int
 from desim.exceptions import InvalidConfiguration, MissingDependency
 
 __all__ = ["Budget", "SearchName", "compiled", "decoders"]
@@ -47,9 +47,9 @@ class Budget:
         if self.moves is None and self.seconds is None:
             raise InvalidConfiguration("budget: got neither moves nor seconds, expected at least one of them")
         if self.moves is not None:
-            whole("moves", self.moves, least=0)
+            check_int("moves", self.moves, least=0)
         if self.seconds is not None:
-            finite("seconds", self.seconds, above=0)
+            check_float("seconds", self.seconds, above=0)
 
     @classmethod
     def parse(cls, text: str) -> Budget:
@@ -143,7 +143,7 @@ class SearchName:
             raise InvalidConfiguration(
                 f"unknown {problem} agent 'search:{rest}'; try for example search:{problem}:{objectives[0]}:{budget}"
             )
-        objective = one_of("objective", parts[0] if parts else objectives[0], objectives)
+        objective = check_choice("objective", parts[0] if parts else objectives[0], objectives)
         return cls(problem, objective, Budget.parse(parts[1]) if len(parts) > 1 else budget, "".join(parts[2:]))
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""DAG jobs: HEFT and rank_up-DEFT through the kernel with records, beside HEFT without simulation, and their growth."""
+"""DAG jobs: HEFT and rank-up-DEFT through the kernel with records, beside HEFT without simulation, and their growth."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def growth() -> None:
             for agent, plan_ahead in agents
         ]
         rows.append([f"{count:,}", *(f"{time:.3f}" for time in seconds), *(f"{1e6 * s / count:.0f}" for s in seconds)])
-    head = ["nodes", "HEFT s", "rank_up-DEFT s", "HEFT us a node", "rank_up-DEFT us a node"]
+    head = ["nodes", "HEFT s", "rank-up-DEFT s", "HEFT us a node", "rank-up-DEFT us a node"]
     print_table("Growth with the number of nodes", head, rows)
 
 

@@ -95,7 +95,7 @@ def main() -> None:
             rows.append([num_jobs, name, f"{middle:.2f}", f"{high:.2f}", *(f"{ratio:.1f}" for ratio in ratios)])
     print_table(
         "Decisions with at least half of the jobs in the system, 50 executors",
-        ["jobs", "agent", "median, ms", "98th percentile, ms", "times rank_up-DEFT, idle", "torch takes, times"],
+        ["jobs", "agent", "median, ms", "98th percentile, ms", "times rank-up-DEFT, idle", "torch takes, times"],
         rows,
     )
 

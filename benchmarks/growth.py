@@ -38,7 +38,7 @@ def running(count: int) -> Callable[[], object]:
 
 
 def dag(num_nodes: int, num_executors: int) -> Callable[[], object]:
-    """Return a run of rank_up-DEFT over one job."""
+    """Return a run of rank-up-DEFT over one job."""
     job, machines = random_dags.generate(num_nodes, mean_work=25.0, seed=0), executors.heterogeneous(num_executors)
     return lambda: simulate(DagCluster([job], machines), ListScheduler(RankUp()))
 

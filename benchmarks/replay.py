@@ -59,7 +59,7 @@ def where_time_goes(jobs: Sequence[Job]) -> dict[str, float]:
     profiler.enable()
     replay(jobs)
     profiler.disable()
-    rooms = {
+    packages = {
         "simpy/": "SimPy: event queue, processes",
         "heapq": "SimPy: event queue, processes",
         "desim/core": "kernel: advance, answer, the loop",
@@ -78,7 +78,7 @@ def where_time_goes(jobs: Sequence[Job]) -> dict[str, float]:
     for (path, _, name), (_, _, seconds, _, _) in pstats.Stats(profiler).stats.items():  # type: ignore[attr-defined]
         total += seconds
         part = next(
-            (part for key, part in rooms.items() if key in path or key in name), "built-in functions, numpy, polars"
+            (part for key, part in packages.items() if key in path or key in name), "built-in functions, numpy, polars"
         )
         shares[part] = shares.get(part, 0.0) + seconds
     return {part: seconds / total for part, seconds in sorted(shares.items(), key=lambda item: -item[1])}

@@ -77,7 +77,7 @@ def batch_rows(overestimate: float, kind: str) -> list[Row]:
 def dag_rows(gap: float, kind: str) -> list[Row]:
     """Return the rows of the DAG cluster."""
     rows: list[Row] = []
-    for base in ("fifo-deft", "rank_up-deft", "heft"):
+    for base in ("fifo-deft", "rank-up-deft", "heft"):
 
         def make(seed: int, base: str = base) -> DagCluster:
             return queries(seed, gap, plan_ahead=base == "heft")

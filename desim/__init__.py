@@ -13,7 +13,7 @@ from desim.exceptions import (
     RecordError,
     WorkloadError,
 )
-from desim.problem import Extension, Figure, Kind, Metric, Metrics, Problem
+from desim.problem import Extension, Figure, ProblemDescriptor, Metric, Metrics, Problem
 from desim.result import Result
 from desim.tables import Column, Table
 
@@ -28,7 +28,7 @@ __all__ = [
     "Figure",
     "InfeasibleAction",
     "InvalidConfiguration",
-    "Kind",
+    "ProblemDescriptor",
     "Metric",
     "Metrics",
     "MissingDependency",

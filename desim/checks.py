@@ -17,23 +17,23 @@ from desim.exceptions import DesimError, InvalidConfiguration
 
 __all__ = [
     "did_you_mean",
-    "finite",
+    "check_float",
     "items",
     "named",
     "names_of",
     "numbers",
-    "one_of",
+    "check_choice",
     "places_of",
     "python_scalar",
-    "shown",
-    "whole",
+    "short_repr",
+    "check_int",
 ]
 
 Choice = TypeVar("Choice")
 Part = TypeVar("Part")
 
 
-def shown(value: Any) -> str:
+def short_repr(value: Any) -> str:
     """Return the representation of a value for a message, shortened if it is long.
 
     Parameters
@@ -48,7 +48,7 @@ def shown(value: Any) -> str:
 
     Examples
     --------
-    >>> shown("4"), shown(list(range(1_000)))
+    >>> short_repr("4"), short_repr(list(range(1_000)))
     ("'4'", '[0, 1, 2, 3, 4, 5, ...]')
     """
     text = " ".join(_SHORT.repr(value).split())
@@ -134,11 +134,11 @@ def items(name: str, values: Any, what: str, attribute: str) -> Any:
         If the value is not iterable, is a string, or is a single element.
     """
     if isinstance(values, str | bytes) or not isinstance(values, Iterable) or hasattr(values, attribute):
-        raise InvalidConfiguration(f"{name}: got {shown(values)}, expected a list or another iterable of {what}")
+        raise InvalidConfiguration(f"{name}: got {short_repr(values)}, expected a list or another iterable of {what}")
     return values
 
 
-def whole(name: str, value: Any, *, least: int | None = None, most: int | None = None) -> int:
+def check_int(name: str, value: Any, *, least: int | None = None, most: int | None = None) -> int:
     """Return a value as an integer within bounds.
 
     Parameters
@@ -162,11 +162,11 @@ def whole(name: str, value: Any, *, least: int | None = None, most: int | None =
     """
     is_whole = _is_number(value) and value == math.floor(value)
     if not is_whole or not _within(value, least, most):
-        raise InvalidConfiguration(f"{name}: got {shown(value)}, expected an integer{_bounds(least, most)}")
+        raise InvalidConfiguration(f"{name}: got {short_repr(value)}, expected an integer{_bounds(least, most)}")
     return int(value)
 
 
-def finite(
+def check_float(
     name: str,
     value: Any,
     *,
@@ -204,10 +204,10 @@ def finite(
     parts = [_bounds(least, most)] if least is not None or most is not None else []
     parts += [f" > {above}"] if above is not None else []
     parts += [f" < {below}"] if below is not None else []
-    raise InvalidConfiguration(f"{name}: got {shown(value)}, expected a finite number{' and'.join(parts)}")
+    raise InvalidConfiguration(f"{name}: got {short_repr(value)}, expected a finite number{' and'.join(parts)}")
 
 
-def one_of(name: str, value: Choice, choices: Iterable[Choice]) -> Choice:
+def check_choice(name: str, value: Choice, choices: Iterable[Choice]) -> Choice:
     """Return a value if it is one of the choices.
 
     Parameters
@@ -232,7 +232,7 @@ def one_of(name: str, value: Choice, choices: Iterable[Choice]) -> Choice:
     known = tuple(choices)
     if value not in known:
         near = did_you_mean(value, known)
-        raise InvalidConfiguration(f"{name}: got {shown(value)}{near}, expected one of {', '.join(map(repr, known))}")
+        raise InvalidConfiguration(f"{name}: got {short_repr(value)}{near}, expected one of {', '.join(map(repr, known))}")
     return value
 
 

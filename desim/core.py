@@ -53,8 +53,8 @@ __all__ = [
     "SimulationInterrupted",
     "at",
     "deferred_interrupts",
-    "end_of",
-    "introduce",
+    "run_to_end",
+    "prepare_agent",
     "reschedule",
     "schedule_at",
     "simulate",
@@ -143,7 +143,7 @@ def schedule_at(event: simpy.Event, time: float, phase: EventPriority = Phase.CO
 
 
 def reschedule(env: simpy.Environment, time_of: Callable[[simpy.Event, float], float | None]) -> None:
-    """Change the times of scheduled events, or cancel events, for :meth:`Problem.forget_future`.
+    """Change the times of scheduled events, or cancel events, for :meth:`Problem.drop_future`.
 
     Parameters
     ----------
@@ -264,7 +264,7 @@ class Agent(Protocol):
 
     * ``attach(fork)``, for agents that look ahead. While a decision is due, ``fork()`` returns a simulation in the
       observed state, with that decision due, which the agent may drive at will. The fork contains only what the agent
-      can know, without future arrivals and failures, see :meth:`Problem.forget_future`. This requires a workload that
+      can know, without future arrivals and failures, see :meth:`Problem.drop_future`. This requires a workload that
       can be read again and a problem that has this method. The agent never gets access to the simulation itself.
     * ``reset(info, rng)``, for agents that keep state or draw random numbers: the problem's ``describe()`` and the
       agent's own random stream, see ``desim.agents.base``.
@@ -502,7 +502,7 @@ class Simulation(Summarized):
             additional outage or job. The past counts as the same if decisions are due at the same times.
         foresight : bool
             Whether the copy has the future of this simulation. If False, it continues as its agent
-            would expect now, see :meth:`Problem.forget_future`, and has no ``until``.
+            would expect now, see :meth:`Problem.drop_future`, and has no ``until``.
 
         Returns
         -------
@@ -612,14 +612,14 @@ def simulate(
     [0.0, 9.0]
     """
     # Imported by name, because agent resolution knows problems, and problems know the kernel.
-    decider: Agent = resolve_name("desim.meeting:agent_for")(problem, agent)
+    decider: Agent = resolve_name("desim.agent_resolution:resolve_agent")(problem, agent)
     attaches = hasattr(decider, "attach")
     if attaches:
         problem.check_replayable()
     simulation = Simulation(problem, seed=seed, until=until, out=out, log_actions=attaches)
     name = getattr(decider, "name", type(decider).__name__)
     try:
-        introduce(decider, simulation)
+        prepare_agent(decider, simulation)
         act = decider.act
         with deferred_interrupts() as interrupted:
             decision = simulation.advance()
@@ -645,7 +645,7 @@ def simulate(
     return result
 
 
-def end_of(problem: Problem, agent: Agent) -> Simulation:
+def run_to_end(problem: Problem, agent: Agent) -> Simulation:
     """Simulate a problem with an agent to the end of the run, without closing the records.
 
     Closing the records takes longer than simulating a few jobs. To run many small simulations, listen to events
@@ -667,13 +667,13 @@ def end_of(problem: Problem, agent: Agent) -> Simulation:
     if attaches:
         problem.check_replayable()
     simulation = Simulation(problem, log_actions=attaches)
-    introduce(agent, simulation)
+    prepare_agent(agent, simulation)
     while (decision := simulation.advance()) is not None:
         decision.answer(agent.act(decision.observation))
     return simulation
 
 
-def introduce(agent: Agent, simulation: Simulation) -> None:
+def prepare_agent(agent: Agent, simulation: Simulation) -> None:
     """Call an agent's optional methods ``attach`` and ``reset`` before its first decision.
 
     Parameters

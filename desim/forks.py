@@ -224,7 +224,7 @@ def _replay(original: Simulation, other: Simulation) -> None:
 def _forget_future(simulation: Simulation) -> None:
     """Drop the future that the agent of a copy cannot know at the current decision."""
     assert simulation.actions is not None
-    simulation.problem.forget_future()
+    simulation.problem.drop_future()
     simulation.until = math.inf
     simulation._forgotten = (*simulation._forgotten, len(simulation.actions))
 

@@ -2,7 +2,7 @@
 
 A module of agents has the functions ``create(name)`` and ``descriptions()``. A module of workloads has
 ``descriptions()``; for ``batch`` also ``load(source, ...)``, ``read(path)`` and ``write(path, jobs, ...)``, for ``dag``
-also ``read(path)``. The kinds of problems list these modules, see :class:`desim.problem.Kind`; any installed package
+also ``read(path)``. The kinds of problems list these modules, see :class:`desim.problem.ProblemDescriptor`; any installed package
 can add modules with a :class:`desim.problem.Extension` in the entry point group ``desim.problems``. The experiments
 of a paper, an :class:`ExperimentFamily`, are found through the group ``desim.experiments``.
 """
@@ -14,7 +14,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Protocol
 
-from desim import own_code
+from desim import user_code
 from desim.core import Agent
 from desim.exceptions import InvalidConfiguration, MissingDependency
 from desim.problem import kinds, reference
@@ -115,7 +115,7 @@ def create_agent(problem: str, name: str) -> Agent:
         Name of the problem, such as ``"batch"``.
     name : str
         Name that :func:`describe_agents` lists, or ``module:Name`` of your own class, function or agent, see
-        :func:`desim.own_code.own_agent`.
+        :func:`desim.user_code.load_agent`.
 
     Returns
     -------
@@ -129,7 +129,7 @@ def create_agent(problem: str, name: str) -> Agent:
     MissingDependency
         If no package offers agents for the problem, or one cannot be imported.
     """
-    refusals, is_own = [], own_code.is_reference(name)
+    refusals, is_own = [], user_code.is_reference(name)
     for provider in _modules(problem, "agents", needed=not is_own):
         try:
             agent: Agent = provider.create(name)
@@ -140,7 +140,7 @@ def create_agent(problem: str, name: str) -> Agent:
     if not is_own:
         raise InvalidConfiguration("; ".join(map(str, refusals)))
     try:
-        return own_code.own_agent(name)
+        return user_code.load_agent(name)
     except InvalidConfiguration as error:
         prefixes = {known.partition(":")[0] for known in describe_agents(problem) if ":" in known} if refusals else ()
         if name.partition(":")[0] in prefixes:
@@ -164,7 +164,7 @@ def agent_files(problem: str, name: str) -> tuple[Path, ...] | None:
         Files such as weights with their model card; the same name and file contents mean the same agent. None if that
         is uncertain, because the agent or part of it may be code of another package or of a user.
     """
-    if own_code.is_there(name):
+    if user_code.is_there(name):
         return None
     for provider in _modules(problem, "agents", needed=False):
         if not is_ours(provider.__name__):

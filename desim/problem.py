@@ -1,6 +1,6 @@
 """Base class of problems, and the description of a kind of problem.
 
-`Problem` is the base class of all systems. `Kind` describes a kind of problem in one place: its tables, metrics, rules,
+`Problem` is the base class of all systems. `ProblemDescriptor` describes a kind of problem in one place: its tables, metrics, rules,
 figures, environment, command-line options, and the sources of its agents and workloads. Kinds are found through the
 entry point group ``desim.problems``. A user's own problem names its kind in a class attribute and is treated alike.
 """
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from desim.plotting.runs import Run
     from desim.plotting.views import View
     from desim.result import Result
-    from desim.scenario import System
+    from desim.scenario import ProblemSpec
     from desim.tables import Column, Table
     from desim.validation import Rule
 
@@ -38,12 +38,12 @@ __all__ = [
     "Better",
     "Extension",
     "Figure",
-    "Kind",
+    "ProblemDescriptor",
     "Metric",
     "Metrics",
     "Problem",
     "Process",
-    "ReportWords",
+    "ReportText",
     "kind_of",
     "kinds",
     "reference",
@@ -162,7 +162,7 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class ReportWords:
+class ReportText:
     """Texts and numbers that reports show for the runs of a problem.
 
     Attributes
@@ -216,7 +216,7 @@ class Extension:
 
 
 @dataclass(frozen=True)
-class Kind(Extension):
+class ProblemDescriptor(Extension):
     """Description of a kind of problem.
 
     Anything slow to import may be given as text, ``module:name``, and is imported on first use.
@@ -241,13 +241,13 @@ class Kind(Extension):
         Rules for the tables of a valid run, besides those that follow from the descriptions of the tables.
     figures_from : mapping of str to Figure, or str
         Figures by name.
-    words_from : ReportWords or str
+    words_from : ReportText or str
         Texts of reports.
     view_from : callable or str
         Takes a :class:`desim.plotting.runs.Run` and returns what an interactive page shows for it.
     environment : str
         Gymnasium environment.
-    system_from : System or str
+    system_from : ProblemSpec or str
         How the command line creates a problem from options; without it, users provide a function that creates one.
     workload : str
         Attribute of a problem that holds the workload to validate a run against; empty if there is none.
@@ -257,7 +257,7 @@ class Kind(Extension):
     progress : tuple of str
         Event that counts as a step of progress, and the name of a step in the plural.
     instances_from : str
-        Small instances for the search for worst cases, see :class:`desim.sweep.adversary.Instance`.
+        Small instances for the search for worst cases, see :class:`desim.sweep.adversary.AdversarialInstance`.
     """
 
     name: str = ""
@@ -269,10 +269,10 @@ class Kind(Extension):
     metrics_from: Metrics | str = Metrics((), lambda result: {})
     rules_from: tuple[Rule, ...] | str = ()
     figures_from: Mapping[str, Figure] | str = field(default_factory=dict)
-    words_from: ReportWords | str = field(default_factory=ReportWords)
+    words_from: ReportText | str = field(default_factory=ReportText)
     view_from: Callable[[Run], View] | str = "desim.plotting.views:plain_view"
     environment: str = ""
-    system_from: System | str | None = None
+    system_from: ProblemSpec | str | None = None
     workload: str = ""
     same_workload: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     progress: tuple[str, str] | None = None
@@ -294,7 +294,7 @@ class Kind(Extension):
         return _loaded(self.figures_from)
 
     @property
-    def words(self) -> ReportWords:
+    def words(self) -> ReportText:
         """Texts of reports."""
         return _loaded(self.words_from)
 
@@ -304,7 +304,7 @@ class Kind(Extension):
         return _loaded(self.view_from)
 
     @property
-    def system(self) -> System | None:
+    def system(self) -> ProblemSpec | None:
         """How the command line creates a problem from options; None if it cannot."""
         return _loaded(self.system_from)
 
@@ -339,7 +339,7 @@ class Kind(Extension):
             tables[name] = table.select(chosen).collect()
         return tables
 
-    def extended(self, by: Extension) -> Kind:
+    def extended(self, by: Extension) -> ProblemDescriptor:
         """Return this kind with the additions of a package."""
         return replace(
             self,
@@ -370,7 +370,7 @@ class Problem(Summarized):
     ----------
     name : str
         Name of the kind of problem, used to find metrics, rules and figures.
-    kind : Kind or None
+    kind : ProblemDescriptor or None
         Description of a user's own kind of problem; kinds of installed packages are found by name.
     events : tuple of str
         Names of the events that listeners can subscribe to.
@@ -387,7 +387,7 @@ class Problem(Summarized):
     """
 
     name: ClassVar[str] = "problem"
-    kind: ClassVar[Kind | None] = None
+    kind: ClassVar[ProblemDescriptor | None] = None
     events: ClassVar[tuple[str, ...]] = ()
     sources: ClassVar[tuple[str, ...]] = ()
     constants: ClassVar[tuple[type, ...]] = ()
@@ -518,7 +518,7 @@ class Problem(Summarized):
                     f"{name}: got an iterator, which can be read only once; pass a list to be able to fork"
                 )
 
-    def forget_future(self) -> None:
+    def drop_future(self) -> None:
         """Drop the future that an agent cannot know at the current decision, for forks without foresight.
 
         A problem that supports such forks calls `forget_sources`, lets running work take as long as agents expect,
@@ -531,7 +531,7 @@ class Problem(Summarized):
         """
         raise InvalidConfiguration(
             f"problem {self.name!r} does not support forks without foresight: it does not define what its agents know "
-            "(Problem.forget_future)"
+            "(Problem.drop_future)"
         )
 
     def forget_sources(self) -> None:
@@ -555,7 +555,7 @@ def reference(text: str) -> Any:
     Parameters
     ----------
     text : str
-        Reference from an entry of a `Kind`.
+        Reference from an entry of a `ProblemDescriptor`.
 
     Returns
     -------
@@ -583,12 +583,12 @@ def _loaded(part: Loaded | str) -> Loaded:
 
 
 @cache
-def kinds() -> dict[str, Kind]:
+def kinds() -> dict[str, ProblemDescriptor]:
     """Return all kinds of problems that installed packages describe.
 
     Returns
     -------
-    dict of str to Kind
+    dict of str to ProblemDescriptor
         Kinds by name, sorted; the descriptions of several packages are merged.
 
     Raises
@@ -596,23 +596,23 @@ def kinds() -> dict[str, Kind]:
     MissingDependency
         If a package describes a kind that cannot be imported.
     """
-    found: dict[str, Kind] = {}
+    found: dict[str, ProblemDescriptor] = {}
     extensions: list[tuple[str, Extension]] = []
     for point in sorted(entry_points(group=GROUP), key=lambda point: (point.name, point.value)):
         try:
             part = point.load()
         except (ImportError, AttributeError) as error:
             raise MissingDependency(f"entry point {point.value} of {GROUP}: {error}") from error
-        if isinstance(part, Kind):
+        if isinstance(part, ProblemDescriptor):
             found.setdefault(point.name, part)
         elif (point.name, part) not in extensions:
             extensions.append((point.name, part))
     for name, extension in extensions:
-        found[name] = found.get(name, Kind(name=name)).extended(extension)
+        found[name] = found.get(name, ProblemDescriptor(name=name)).extended(extension)
     return dict(sorted(found.items()))
 
 
-def kind_of(problem: str | Result) -> Kind:
+def kind_of(problem: str | Result) -> ProblemDescriptor:
     """Return the kind of a problem, or of the problem of a run.
 
     Parameters
@@ -622,7 +622,7 @@ def kind_of(problem: str | Result) -> Kind:
 
     Returns
     -------
-    Kind
+    ProblemDescriptor
         Kind; for an unknown problem, one that holds only its name.
 
     Raises
@@ -631,14 +631,14 @@ def kind_of(problem: str | Result) -> Kind:
         If the run is of a user's own problem whose code cannot be found.
     """
     if isinstance(problem, str):
-        return kinds().get(problem) or Kind(name=problem)
+        return kinds().get(problem) or ProblemDescriptor(name=problem)
     if problem.kind is not None:
         return problem.kind
     if "kind" in problem.info:
-        from desim.own_code import load
+        from desim.user_code import load
 
         own = load(str(problem.info["kind"]))
-        if not isinstance(own, Kind):
+        if not isinstance(own, ProblemDescriptor):
             raise InvalidConfiguration(f"{problem.info['kind']}: got {own!r}, expected a desim.Kind")
         return own
     return kind_of(str(problem.info.get("problem")))

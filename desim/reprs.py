@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence, Sized
 from html import escape
 from typing import Any
 
-from desim.checks import shown
+from desim.checks import short_repr
 
-__all__ = ["Named", "Summarized", "arguments_of", "html_rows", "html_table"]
+__all__ = ["NamedRepr", "Summarized", "arguments_of", "html_rows", "html_table"]
 
 
 class Summarized:
@@ -21,14 +21,14 @@ class Summarized:
 
     def __repr__(self) -> str:
         """Return the facts in one line."""
-        return f"{type(self).__name__}({', '.join(f'{name}={shown(value)}' for name, value in self.summary().items())})"
+        return f"{type(self).__name__}({', '.join(f'{name}={short_repr(value)}' for name, value in self.summary().items())})"
 
     def _repr_html_(self) -> str:
         """Return the facts as an HTML table, for notebooks."""
         return html_table(type(self).__name__, self.summary())
 
 
-class Named:
+class NamedRepr:
     """Mixin for agents that show their class and the name that creates them."""
 
     def __repr__(self) -> str:
@@ -155,4 +155,4 @@ def html_rows(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], n
 def _text(value: Any) -> str:
     if isinstance(value, str | bool):
         return str(value)
-    return f"{value:,}" if isinstance(value, int) else shown(value)
+    return f"{value:,}" if isinstance(value, int) else short_repr(value)

@@ -24,7 +24,7 @@ from desim.reprs import html_table
 if TYPE_CHECKING:
     import polars as pl
 
-    from desim.problem import Kind
+    from desim.problem import ProblemDescriptor
 
 __all__ = ["RUN_STATUSES", "Result"]
 
@@ -45,12 +45,12 @@ class Result:
         Tables of records by name.
     info : mapping
         Description: configuration of the problem, agent, seed, status (one of ``RUN_STATUSES``) and end time.
-    kind : Kind, optional
+    kind : ProblemDescriptor, optional
         Kind of a user's own problem; other kinds are found by the problem's name.
     """
 
     def __init__(
-        self, tables: Mapping[str, pl.LazyFrame | Parts], info: Mapping[str, Any], kind: Kind | None = None
+        self, tables: Mapping[str, pl.LazyFrame | Parts], info: Mapping[str, Any], kind: ProblemDescriptor | None = None
     ) -> None:
         self._tables = dict(tables)
         self._frames: dict[str, pl.DataFrame] = {}
@@ -64,7 +64,7 @@ class Result:
 
     def _repr_html_(self) -> str:
         """Return a table for notebooks that identifies the run, with the main metrics if the run has ended."""
-        from desim.plotting.words import format_value
+        from desim.plotting.formatting import format_value
         from desim.problem import kind_of
 
         names = ("problem", "agent", "seed", "status", "stalled", "end_time", "until")

@@ -1,6 +1,6 @@
 """Runs described by plain values: scenario, instance, and the measurements of a run.
 
-A `System` creates an `Instance` from options: a workload, and the problem that runs it. A `Scenario` names problem,
+A `ProblemSpec` creates an `ProblemInstance` from options: a workload, and the problem that runs it. A `Scenario` names problem,
 agent and options. The command line, comparisons and reports are built on these.
 """
 
@@ -22,21 +22,21 @@ from desim import plugins
 from desim.checks import did_you_mean
 from desim.core import Agent, SimulationInterrupted, simulate
 from desim.exceptions import InvalidConfiguration, StalledWarning
-from desim.own_code import is_reference, load, own_function
-from desim.problem import Kind, Problem, Process, kind_of, kinds
+from desim.user_code import is_reference, load, load_problem_factory
+from desim.problem import ProblemDescriptor, Problem, Process, kind_of, kinds
 from desim.processes import random_outages
 from desim.result import Result
 
 __all__ = [
-    "Instance",
-    "Measured",
-    "OwnOptions",
-    "OwnSystem",
+    "ProblemInstance",
+    "CheckedRun",
+    "CustomOptions",
+    "CustomProblem",
     "Scenario",
     "Seed",
-    "SeededSystem",
+    "SeededProblemSpec",
     "Steps",
-    "System",
+    "ProblemSpec",
     "Until",
     "failures",
     "generator",
@@ -74,7 +74,7 @@ class Steps:
 
 
 @dataclass(frozen=True)
-class Instance:
+class ProblemInstance:
     """Workload and system that a seed determines.
 
     Attributes
@@ -87,7 +87,7 @@ class Instance:
         System in words, such as "10 executors".
     options : object
         Options of the problem with defaults filled in, such as the number of cores that a file states.
-    kind : Kind
+    kind : ProblemDescriptor
         Description of the kind of problem.
     make : callable
         Called with an agent, returns the problem to simulate. The workload is the same for all agents.
@@ -113,7 +113,7 @@ class Instance:
     size: str
     place: str
     options: Any
-    kind: Kind
+    kind: ProblemDescriptor
     make: Callable[[Agent], Problem]
     workload: Iterable[Any] | None = None
     is_drawn: bool = True
@@ -125,7 +125,7 @@ class Instance:
     decided: tuple[str, ...] = ()
 
 
-class System(Hashable, Protocol):
+class ProblemSpec(Hashable, Protocol):
     """A problem together with its options."""
 
     @property
@@ -148,7 +148,7 @@ class System(Hashable, Protocol):
     def options(self) -> type[Any]:
         """Frozen dataclass of plain values: the options of workload, system and metrics."""
 
-    def instance(self, options: Any) -> Instance:
+    def instance(self, options: Any) -> ProblemInstance:
         """Return the instance for some options; equal options give equal instances."""
 
     def seed_of(self, options: Any) -> int:
@@ -164,7 +164,7 @@ class System(Hashable, Protocol):
         """Return plain values that identify a run: files by their content, without metric options."""
 
 
-class SeededSystem:
+class SeededProblemSpec:
     """Base class for systems whose options have a seed and no metric options."""
 
     is_own: ClassVar[bool] = False
@@ -296,7 +296,7 @@ def _value(text: str) -> Any:
 
 
 @dataclass(frozen=True)
-class OwnOptions:
+class CustomOptions:
     """Arguments of the function that creates the problem."""
 
     set: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="NAME=VALUE")] = ()
@@ -308,7 +308,7 @@ class OwnOptions:
 
 
 @dataclass(frozen=True)
-class OwnSystem(SeededSystem):
+class CustomProblem(SeededProblemSpec):
     """A problem of your own: FUNCTION(rng, **settings) returns a desim.Problem.
 
     The function is called once per seed with numpy.random.default_rng(seed) and the settings of --set. It must take all
@@ -320,7 +320,7 @@ class OwnSystem(SeededSystem):
     name: str
     is_own: ClassVar[bool] = True
     default_agent: ClassVar[str | None] = None
-    options: ClassVar[type[Any]] = OwnOptions
+    options: ClassVar[type[Any]] = CustomOptions
 
     @property
     def description(self) -> str:
@@ -333,9 +333,9 @@ class OwnSystem(SeededSystem):
 
     def made(self, rng: np.random.Generator, settings: Mapping[str, Any]) -> Any:
         """Call the function and return its result."""
-        return own_function(self.name, load(self.name), rng, **settings)()
+        return load_problem_factory(self.name, load(self.name), rng, **settings)()
 
-    def instance(self, options: Any) -> Instance:
+    def instance(self, options: Any) -> ProblemInstance:
         """Return the instance for some options."""
         settings = self.settings(options)
         problem = self.made(generator(options.seed), settings)
@@ -350,7 +350,7 @@ class OwnSystem(SeededSystem):
         workload = rereadable(getattr(problem, kind.workload, None)) if kind.workload else None
         problem.check_replayable()
         size = ", ".join(f"{name} = {value}" for name, value in settings.items())
-        return Instance(
+        return ProblemInstance(
             name=self.name,
             size=size or f"a problem of the kind {problem.name}",
             place=self.name,
@@ -368,17 +368,17 @@ class OwnSystem(SeededSystem):
         return {"set": self.settings(options), "seed": options.seed, "until": options.until}
 
 
-def system_of(problem: str | System) -> System:
+def system_of(problem: str | ProblemSpec) -> ProblemSpec:
     """Return the system of a problem.
 
     Parameters
     ----------
-    problem : str or System
+    problem : str or ProblemSpec
         Name of a problem, or ``module:name`` of a function that creates one; a system is returned unchanged.
 
     Returns
     -------
-    System
+    ProblemSpec
         One of desim's own systems, or one of a user's own.
 
     Raises
@@ -392,7 +392,7 @@ def system_of(problem: str | System) -> System:
     if problem in known and (system := known[problem].system) is not None:
         return system
     if is_reference(problem):
-        return OwnSystem(problem)
+        return CustomProblem(problem)
     names = [name for name, kind in known.items() if kind.system_from is not None]
     near, there = did_you_mean(problem, names), ", ".join(names)
     raise InvalidConfiguration(f"no problem {problem!r}{near}; there are {there}, and MODULE:FUNCTION for your own")
@@ -404,7 +404,7 @@ class Scenario:
 
     Attributes
     ----------
-    problem : str or System
+    problem : str or ProblemSpec
         Problem, usually by name.
     agent : str
         Name of the agent.
@@ -412,7 +412,7 @@ class Scenario:
         Options of the problem: workload, seed, system, metrics.
     """
 
-    problem: str | System
+    problem: str | ProblemSpec
     agent: str
     options: Any
 
@@ -428,7 +428,7 @@ class Scenario:
 
 
 @dataclass(frozen=True)
-class Measured:
+class CheckedRun:
     """Metrics and validation of a run.
 
     Attributes
@@ -448,7 +448,7 @@ class Measured:
 
 def replay(
     scenario: Scenario,
-    instance: Instance,
+    instance: ProblemInstance,
     *,
     out: Path | None = None,
     listen: Callable[[int], None] | None = None,
@@ -460,7 +460,7 @@ def replay(
     ----------
     scenario : Scenario
         Scenario to simulate.
-    instance : Instance
+    instance : ProblemInstance
         Workload and system of the scenario.
     out : Path, optional
         Directory for the records as Parquet files.
@@ -499,7 +499,7 @@ def _counter(listen: Callable[[int], None]) -> Callable[[float, Any], None]:
     return count
 
 
-def measure(result: Result, scenario: Scenario, instance: Instance) -> Measured:
+def measure(result: Result, scenario: Scenario, instance: ProblemInstance) -> CheckedRun:
     """Validate a run against its workload and compute its metrics.
 
     Parameters
@@ -508,12 +508,12 @@ def measure(result: Result, scenario: Scenario, instance: Instance) -> Measured:
         Result of the run.
     scenario : Scenario
         Simulated scenario, with the options of the metrics.
-    instance : Instance
+    instance : ProblemInstance
         Simulated workload and system.
 
     Returns
     -------
-    Measured
+    CheckedRun
         Metrics and outcome of the check.
 
     Raises
@@ -526,9 +526,9 @@ def measure(result: Result, scenario: Scenario, instance: Instance) -> Measured:
     metrics = metrics_of_run(result, scenario)
     if not (instance.kind.rules or instance.kind.tables or instance.kind.system_from):
         words = f"not checked: there are no rules for problem {instance.kind.name!r}"
-        return Measured(metrics, {"valid": None, "checks": {}, "counts": {}, "violations": []}, words)
+        return CheckedRun(metrics, {"valid": None, "checks": {}, "counts": {}, "violations": []}, words)
     report = validate(result, instance.workload)
-    return Measured(metrics, validation_document(report), str(report))
+    return CheckedRun(metrics, validation_document(report), str(report))
 
 
 def metrics_of_run(result: Result, scenario: Scenario) -> dict[str, float]:
@@ -560,14 +560,14 @@ def metrics_of_run(result: Result, scenario: Scenario) -> dict[str, float]:
     return metrics
 
 
-def workload_digest(result: Result, instance: Instance) -> str:
+def workload_digest(result: Result, instance: ProblemInstance) -> str:
     """Return a digest of the parts of the records that are equal for all agents.
 
     Parameters
     ----------
     result : Result
         Result of the run.
-    instance : Instance
+    instance : ProblemInstance
         Simulated workload and system.
 
     Returns

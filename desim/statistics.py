@@ -26,9 +26,9 @@ __all__ = [
     "Estimate",
     "Interval",
     "PairedTest",
-    "Profile",
+    "PerformanceProfile",
     "Ranking",
-    "area",
+    "time_integral",
     "batch_means",
     "bootstrap_interval",
     "compare",
@@ -39,7 +39,7 @@ __all__ = [
     "paired_tests",
     "performance_profile",
     "rank_agents",
-    "step_area",
+    "step_integral",
     "summarize",
     "summary",
 ]
@@ -515,7 +515,7 @@ def rank_agents(values_by_agent: Mapping[str, ArrayLike], *, better: Better, lev
     return Ranking(mean_ranks, float(statistic), float(p_value), float(apart), count, level)
 
 
-class Profile(NamedTuple):
+class PerformanceProfile(NamedTuple):
     """Performance profile: share of the scenarios in which each agent is within a ratio of the best.
 
     Attributes
@@ -530,7 +530,7 @@ class Profile(NamedTuple):
     shares: dict[str, Floats]
 
 
-def performance_profile(costs_by_agent: Mapping[str, ArrayLike], ratios: ArrayLike | None = None) -> Profile:
+def performance_profile(costs_by_agent: Mapping[str, ArrayLike], ratios: ArrayLike | None = None) -> PerformanceProfile:
     """Return the performance profiles of agents.
 
     Source: Dolan and More, "Benchmarking optimization software with performance profiles", Mathematical Programming 91,
@@ -545,7 +545,7 @@ def performance_profile(costs_by_agent: Mapping[str, ArrayLike], ratios: ArrayLi
 
     Returns
     -------
-    Profile
+    PerformanceProfile
         Profiles; the share at ratio 1 is that of the scenarios in which an agent is the best.
 
     Raises
@@ -561,7 +561,7 @@ def performance_profile(costs_by_agent: Mapping[str, ArrayLike], ratios: ArrayLi
     finite = relative[np.isfinite(relative)]
     points = np.unique(finite) if ratios is None else np.asarray(ratios, dtype=np.float64)
     shares = {name: (relative[:, [place]] <= points).mean(axis=0) for place, name in enumerate(names)}
-    return Profile(points, shares)
+    return PerformanceProfile(points, shares)
 
 
 def _costs(table: Floats, better: Better) -> Floats:
@@ -587,7 +587,7 @@ def _table(values_by_agent: Mapping[str, ArrayLike], *, infinite: bool = False) 
     return names, np.stack(columns, axis=1)
 
 
-def area(begins: Floats, ends: Floats, weights: Floats | float, observed: tuple[float, float]) -> float:
+def time_integral(begins: Floats, ends: Floats, weights: Floats | float, observed: tuple[float, float]) -> float:
     """Return the integral over an observed interval of the total weight of the intervals that cover each moment.
 
     Parameters
@@ -609,7 +609,7 @@ def area(begins: Floats, ends: Floats, weights: Floats | float, observed: tuple[
     return float(np.sum(lengths * weights))
 
 
-def step_area(times: Floats, values: Floats, initial: float, observed: tuple[float, float]) -> float:
+def step_integral(times: Floats, values: Floats, initial: float, observed: tuple[float, float]) -> float:
     """Return the integral of a step function over an observed interval.
 
     Parameters

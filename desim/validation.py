@@ -31,26 +31,26 @@ from desim.result import RUN_STATUSES, Result
 from desim.tables import Column, Table, fault_of
 
 if TYPE_CHECKING:
-    from desim.problem import Kind
+    from desim.problem import ProblemDescriptor
 
 __all__ = [
     "Bounds",
     "Check",
-    "Findings",
+    "ViolationCollector",
     "Recorded",
     "Rule",
     "ValidationReport",
     "Violation",
     "conservation_rule",
     "horizon_rule",
-    "misstated",
-    "repeated",
+    "check_totals",
+    "duplicated",
     "rounding",
     "rules_of",
     "standard_rules",
     "sums_at",
     "sums_from",
-    "told",
+    "single_row",
     "unique_ids_rule",
     "validate",
 ]
@@ -135,7 +135,7 @@ class ValidationReport(Summarized):
         return "\n".join(lines)
 
 
-class Findings:
+class ViolationCollector:
     """Collector of the outcomes of checks.
 
     Parameters
@@ -377,7 +377,7 @@ def validate(result: Result, workload: Iterable[Any] | None = None, *, stop_afte
             f"no rules for problem {result.info.get('problem')!r} (run status {result.info.get('status')!r}): "
             "its tables are not described"
         )
-    findings = Findings(stop_after)
+    findings = ViolationCollector(stop_after)
     findings.note("description", len(RUN) + len(kind.info), _description_faults(result.info, kind))
     if not findings.report().ok:
         return findings.report()
@@ -458,11 +458,11 @@ def standard_rules(tables: Sequence[Table]) -> tuple[Rule, ...]:
 
 def _misnumbered(run: Recorded) -> pl.DataFrame:
     numbers = run.column("jobs", "arrival_number")
-    wrong = (pl.col("arrival_number") >= len(numbers)) | pl.col("arrival_number").is_in(repeated(numbers).implode())
+    wrong = (pl.col("arrival_number") >= len(numbers)) | pl.col("arrival_number").is_in(duplicated(numbers).implode())
     return run.where("jobs", wrong)
 
 
-def repeated(values: pl.Series) -> pl.Series:
+def duplicated(values: pl.Series) -> pl.Series:
     """Return the values that occur more than once.
 
     Parameters
@@ -511,7 +511,7 @@ def rounding(*terms: pl.Expr) -> pl.Expr:
     return largest.map_batches(lambda values: pl.Series(4.0 * np.spacing(values.to_numpy())), pl.Float64)
 
 
-def told(is_wrong: bool, **values: Any) -> pl.DataFrame:
+def single_row(is_wrong: bool, **values: Any) -> pl.DataFrame:
     """Return a frame of one row if a rule is violated, otherwise of none; for rules that do not concern rows.
 
     Parameters
@@ -537,7 +537,7 @@ class Bounds(NamedTuple):
     high: NDArray[Any]
 
 
-def misstated(
+def check_totals(
     expected: Callable[[Recorded], Mapping[str, Bounds]], *columns: str
 ) -> Callable[[Recorded], pl.DataFrame]:
     """Return a function that finds slots in which a column disagrees with the other tables.
@@ -671,7 +671,7 @@ def unique_ids_rule(gone: Callable[[Recorded], pl.Expr], admitted: pl.Expr | Non
     """
 
     def _wrong(run: Recorded) -> pl.DataFrame:
-        several = pl.col("job_id").is_in(repeated(run.column("jobs", "job_id")).implode())  # unique ids need no check
+        several = pl.col("job_id").is_in(duplicated(run.column("jobs", "job_id")).implode())  # unique ids need no check
         jobs = run.where("jobs", several if admitted is None else several & admitted)
         submission = pl.col("submission_time")
         pairs = (
@@ -791,14 +791,14 @@ def conservation_rule(
     )
 
 
-def _description_faults(info: Mapping[str, Any], kind: Kind) -> list[str]:
+def _description_faults(info: Mapping[str, Any], kind: ProblemDescriptor) -> list[str]:
     faults = [text for column in (*RUN, *kind.info) if (text := fault_of(column, info))]
     if not faults and info["until"] is not None and info["end_time"] > info["until"]:
         faults = [f"end_time: got {info['end_time']!r}, expected a time between 0 and until ({info['until']!r})"]
     return faults or (kind.info_faults(info) if kind.info_faults is not None else [])
 
 
-def _check_columns(result: Result, tables: Sequence[Table], findings: Findings) -> None:
+def _check_columns(result: Result, tables: Sequence[Table], findings: ViolationCollector) -> None:
     longest, faults = 0, []
     for table in tables:
         rows, is_faulty = 0, False
@@ -832,7 +832,7 @@ class _Found:
         return pl.concat(self._first) if self._first else pl.DataFrame()
 
 
-def _perform(rules: Sequence[Rule], run: Recorded, findings: Findings, stop_after: int) -> None:
+def _perform(rules: Sequence[Rule], run: Recorded, findings: ViolationCollector, stop_after: int) -> None:
     """Check rules in order; all checks of single rows read each table together."""
     due = [[check for check in rule.checks if check.when is None or check.when(run)] for rule in rules]
     found: dict[int, _Found] = defaultdict(_Found)  # by the id of a check, since expressions cannot be compared

@@ -10,7 +10,7 @@ from importlib.resources import files
 from typing import Any, Literal
 
 from desim.exceptions import InvalidConfiguration
-from desim.experiments.blocks import short, with_interval
+from desim.experiments.report_blocks import short, with_interval
 from desim.plotting.page import Cell, Table
 from desim.statistics import Estimate
 

@@ -17,7 +17,7 @@ from desim.exceptions import RecordError
 from desim.problem import Better
 from desim.records import write_atomically
 from desim.statistics import Estimate, mean_interval, paired_difference
-from desim.sweep import Outcomes, Perform, Run, perform_all
+from desim.sweep import Outcomes, RunFunction, Run, run_all
 
 if TYPE_CHECKING:
     from desim.experiments.study import Study
@@ -93,7 +93,7 @@ class Panel:
                     yield column, row, choice
 
 
-def perform_panels(study: Study, panels: Sequence[Panel], perform: Perform) -> tuple[Frame, Outcomes]:
+def perform_panels(study: Study, panels: Sequence[Panel], perform: RunFunction) -> tuple[Frame, Outcomes]:
     """Perform the runs of panels that are not stored yet, and return all runs as a frame.
 
     Parameters
@@ -118,7 +118,7 @@ def perform_panels(study: Study, panels: Sequence[Panel], perform: Perform) -> t
         for setting in (study.fit(panel.columns[column]),)
         for seed in study.seeds_of(setting)
     }
-    found = perform_all(perform, list(runs.values()), study.runs, workers=study.workers, title=study.name)
+    found = run_all(perform, list(runs.values()), study.runs, workers=study.workers, title=study.name)
     return Frame.of({key: found[run] for key, run in runs.items()}), found
 
 

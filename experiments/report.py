@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from desim.experiments.blocks import (
+from desim.experiments.report_blocks import (
     Block,
     Bullets,
     Drawing,
@@ -31,7 +31,7 @@ from desim.experiments.frame import Frame
 from desim.experiments.study import TRIAL, Account
 from desim.plotting.page import Block as PageBlock
 from desim.plotting.page import Picture, Section, write_page
-from desim.plotting.words import how_many
+from desim.plotting.formatting import how_many
 from desim.records import write_atomically
 
 __all__ = ["Chapter", "Opening", "chapters_of", "documented", "write_documentation", "write_report"]

@@ -17,9 +17,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from desim.cli.output import plain, remark
+from desim.cli.output import plain, print_note
 from desim.exceptions import DesimError, InvalidConfiguration, RecordError
-from desim.experiments.blocks import (
+from desim.experiments.report_blocks import (
     Block,
     Drawing,
     Fault,
@@ -31,7 +31,7 @@ from desim.experiments.blocks import (
 )
 from desim.experiments.frame import Frame, Panel, perform_panels
 from desim.records import is_plain_name, write_atomically
-from desim.sweep import Perform, Store, Workers
+from desim.sweep import RunFunction, Store, Workers
 from desim.sweep.digest import source_digest
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class Study:
     """
 
     paper: ClassVar[str] = "studies"
-    perform: ClassVar[Perform]
+    perform: ClassVar[RunFunction]
     """Function that performs a run, see :func:`desim.experiments.frame.perform_panels`; a ``staticmethod``."""
 
     quick: bool = False
@@ -290,11 +290,11 @@ def carry_out(study: Study) -> int:
             if not isinstance(block, Frame):
                 blocks.append(block)
     except InvalidConfiguration as refusal:
-        remark(f"error: {refusal}")
+        print_note(f"error: {refusal}")
         return 2
     except DesimError as failure:
         error = str(failure)
-        remark(f"error: {error}")
+        print_note(f"error: {error}")
     except Exception as fault:
         # Without this account, a report would show the results of an earlier run
         _leave_account(study, blocks, time.perf_counter() - begin, f"{type(fault).__name__}: {fault}")
@@ -308,7 +308,7 @@ def _leave_account(study: Study, blocks: Sequence[Block], seconds: float, error:
     try:
         Account.of(study, blocks, seconds=seconds, error=error).write(study.directory)
     except DesimError as problem:
-        remark(f"error: {problem}")
+        print_note(f"error: {problem}")
 
 
 def parsed(kind: type[Study], arguments: Sequence[str] | None = None) -> Study:
@@ -338,7 +338,7 @@ def run_as_program(kind: type[Study], arguments: Sequence[str] | None = None) ->
     try:
         return carry_out(parsed(kind, arguments))
     except KeyboardInterrupt as error:
-        remark(f"interrupted: {error}" if str(error) else "interrupted")
+        print_note(f"interrupted: {error}" if str(error) else "interrupted")
         return 1
 
 

@@ -10,8 +10,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from desim.agents.batch.backfilling import ConservativeBackfilling, EASYBackfilling, SimpleBackfilling
-from desim.agents.batch.molding import MoldingBackfilling
-from desim.agents.batch.preempting import Preempting
+from desim.agents.batch.moldable import MoldableBackfilling
+from desim.agents.batch.preemptive import PreemptiveAgent
 from desim.agents.batch.priorities import (
     F1,
     F2,
@@ -28,8 +28,8 @@ from desim.agents.batch.priorities import (
     SmallestFirst,
     as_priority,
 )
-from desim.agents.batch.profile import AvailabilityProfile, CoreProfile, Slot
-from desim.agents.batch.recorded import Recorded
+from desim.agents.batch.profile import AvailabilityProfile, CoreProfile, Reservation
+from desim.agents.batch.trace_replay import TraceReplay
 from desim.agents.batch.registry import create, descriptions
 from desim.agents.batch.rollout import RolloutAgent
 
@@ -57,17 +57,17 @@ __all__ = [
     "DBFAgent",
     "EASYBackfilling",
     "Inspector",
-    "MoldingBackfilling",
+    "MoldableBackfilling",
     "Multifactor",
     "OrderDecoder",
-    "Preempting",
+    "PreemptiveAgent",
     "Priority",
-    "Recorded",
+    "TraceReplay",
     "RolloutAgent",
     "SchedInspector",
     "SearchAgent",
     "SimpleBackfilling",
-    "Slot",
+    "Reservation",
     "SmallestFirst",
     "SplitWindowAgent",
     "WindowRule",

@@ -21,19 +21,19 @@ from numpy.typing import NDArray
 from desim.agents.batch.node_backfilling import easy_on_nodes, refuse_nodes, simple_on_nodes
 from desim.agents.batch.node_profile import FreeNodes, NodeProfile, NodeSlot
 from desim.agents.batch.priorities import FCFS, Priority, as_priority
-from desim.agents.batch.profile import AvailabilityProfile, CoreProfile, Slot, expected_releases, upcoming_releases
-from desim.agents.batch.windows import start_around_windows
+from desim.agents.batch.profile import AvailabilityProfile, CoreProfile, Reservation, expected_releases, iter_releases
+from desim.agents.batch.reservations import start_around_reservations
 from desim.problems.batch import (
     BatchObservation,
     NodeObservation,
-    Place,
+    StartOnNodes,
     Queue,
     Start,
-    WaitFor,
+    WaitForCores,
     WaitUntil,
     lowest_cores,
 )
-from desim.reprs import Named
+from desim.reprs import NamedRepr
 
 __all__ = ["ConservativeBackfilling", "EASYBackfilling", "SimpleBackfilling"]
 
@@ -42,7 +42,7 @@ FEW = 16
 """Up to this number, checking jobs one by one is faster than array operations."""
 
 
-class SimpleBackfilling(Named):
+class SimpleBackfilling(NamedRepr):
     """Start every queued job that fits, in order of priority, without reservations.
 
     The baselines of the DBF paper use this kind of backfilling. A wide job can starve.
@@ -57,23 +57,23 @@ class SimpleBackfilling(Named):
         self.priority = as_priority(order)
         self.name = f"backfilling-{self.priority.name}"
 
-    def act(self, observation: BatchObservation) -> Sequence[int | Place | WaitFor] | None:
+    def act(self, observation: BatchObservation) -> Sequence[int | StartOnNodes | WaitForCores] | None:
         """Return the jobs to start or, if no job fits, the number of free cores to wait for."""
         self.priority.look(observation)
         if isinstance(observation, NodeObservation):
             return simple_on_nodes(observation, self.priority.order(observation.queue, observation.time))
-        if observation.windows:
+        if observation.reservations:
             order = self.priority.order(observation.queue, observation.time)
-            return start_around_windows(observation, order, "waits")
+            return start_around_reservations(observation, order, "waits")
         queue, free = observation.queue, observation.free_cores
         cores = queue.requested_cores
         if not len(cores):
             return None
         fitting = (cores <= free).nonzero()[0]
         if not len(fitting):
-            return [WaitFor(int(cores.min()))]
+            return [WaitForCores(int(cores.min()))]
         positions = _in_order(self.priority, queue, observation.time, fitting)
-        started: list[int | WaitFor] = []
+        started: list[int | WaitForCores] = []
         for job_id, width in zip(queue.job_id[positions].tolist(), cores[positions].tolist(), strict=True):
             if width <= free:
                 started.append(job_id)
@@ -83,7 +83,7 @@ class SimpleBackfilling(Named):
         return started
 
 
-class EASYBackfilling(Named):
+class EASYBackfilling(NamedRepr):
     """EASY backfilling: only the first blocked job has a reservation, renewed at each decision.
 
     Parameters
@@ -104,24 +104,24 @@ class EASYBackfilling(Named):
         if self.specific_cores:
             refuse_nodes(simulation_info, self.name, f"easy-{self.priority.name}")
 
-    def act(self, observation: BatchObservation) -> Sequence[int | Place | Start | WaitFor] | None:
+    def act(self, observation: BatchObservation) -> Sequence[int | StartOnNodes | Start | WaitForCores] | None:
         """Return the jobs to start or, if no job fits, the number of free cores to wait for."""
         self.priority.look(observation)
         if isinstance(observation, NodeObservation):
             return easy_on_nodes(observation, self.priority.order(observation.queue, observation.time))
-        if observation.windows and not self.specific_cores:
+        if observation.reservations and not self.specific_cores:
             order = self.priority.order(observation.queue, observation.time)
-            return start_around_windows(observation, order, "reserves")
+            return start_around_reservations(observation, order, "reserves")
         queue, free, time = observation.queue, observation.free_cores, observation.time
         cores = queue.requested_cores
         if not len(cores):
             return None
         positions = (cores <= free).nonzero()[0]
         if not len(positions):
-            return [WaitFor(int(cores.min()))]
+            return [WaitForCores(int(cores.min()))]
         blocked = self.priority.first(queue, time)
-        actions: list[int | Start | WaitFor] = []
-        slots: list[Slot] = []
+        actions: list[int | Start | WaitForCores] = []
+        slots: list[Reservation] = []
         if cores[blocked] <= free:
             order = self.priority.order(queue, time)
             count = int(cores[order[:free]].cumsum().searchsorted(free, "right"))
@@ -154,7 +154,7 @@ class EASYBackfilling(Named):
             return _CoreRoom(observation.free_core_set, shadow, 0)
         return _Room(observation.free_cores, shadow, observation.free_cores)
 
-    def _room_beside(self, observation: BatchObservation, slots: list[Slot], blocked: int) -> _Room:
+    def _room_beside(self, observation: BatchObservation, slots: list[Reservation], blocked: int) -> _Room:
         """Reserve for the blocked job; return the cores that others may use after the given slots are taken."""
         queue = observation.queue
         reserve = self._reserve_cores if self.specific_cores else self._reserve
@@ -165,13 +165,13 @@ class EASYBackfilling(Named):
             room.remove(slot)
         return room
 
-    def _reserve(self, observation: BatchObservation, slots: list[Slot], cores: int) -> _Room | None:
+    def _reserve(self, observation: BatchObservation, slots: list[Reservation], cores: int) -> _Room | None:
         """Reserve a number of cores for a blocked job at the shadow time; return None if there are never enough.
 
         This needs no profile, because the number of free cores only grows as the running jobs end.
         """
         available = observation.free_cores
-        releases = upcoming_releases(observation)
+        releases = iter_releases(observation)
         if slots:
             available -= sum(slot.cores for slot in slots)
             releases = merge(releases, sorted((slot.end, slot.cores, 0) for slot in slots))
@@ -184,10 +184,10 @@ class EASYBackfilling(Named):
                 shadow = end
         return _Room(observation.free_cores, shadow, available - cores) if shadow < np.inf else None
 
-    def _reserve_cores(self, observation: BatchObservation, slots: list[Slot], cores: int) -> _Room | None:
+    def _reserve_cores(self, observation: BatchObservation, slots: list[Reservation], cores: int) -> _Room | None:
         """Reserve the lowest cores that are free at the shadow time; return None if there are never enough."""
         available = observation.free_core_set
-        releases = ((end, observation.core_set_of(job_id)) for end, _, job_id in upcoming_releases(observation))
+        releases = ((end, observation.core_set_of(job_id)) for end, _, job_id in iter_releases(observation))
         if slots:
             available &= ~sum(slot.core_set for slot in slots)
             releases = merge(releases, sorted((slot.end, slot.core_set) for slot in slots))
@@ -218,15 +218,15 @@ class _Room:
         """Return whether each of n fitting jobs, by cores and expected end in seconds, may start; shape (n,)."""
         return (ends <= self.shadow) | (cores <= self.spare)
 
-    def take(self, cores: int, start: float, end: float) -> Slot:
+    def take(self, cores: int, start: float, end: float) -> Reservation:
         """Take the cores of a job that may start; return its slot."""
-        slot = Slot(start, end, cores, 0)
+        slot = Reservation(start, end, cores, 0)
         self.remove(slot)
         if end > self.shadow:
             self.spare -= cores
         return slot
 
-    def remove(self, slot: Slot) -> None:
+    def remove(self, slot: Reservation) -> None:
         """Subtract cores that are no longer free; the reservation already accounts for them."""
         self.free -= slot.cores
 
@@ -239,14 +239,14 @@ class _CoreRoom(_Room):
         self.free_set = free
         self.reserved = reserved
 
-    def take(self, cores: int, start: float, end: float) -> Slot:
+    def take(self, cores: int, start: float, end: float) -> Reservation:
         """Take the lowest cores that a job may use; return its slot."""
         usable = self.free_set if end <= self.shadow else self.free_set & ~self.reserved
-        slot = Slot(start, end, cores, lowest_cores(usable, cores))
+        slot = Reservation(start, end, cores, lowest_cores(usable, cores))
         self.remove(slot)
         return slot
 
-    def remove(self, slot: Slot) -> None:
+    def remove(self, slot: Reservation) -> None:
         """Subtract cores that are no longer free."""
         self.free -= slot.cores
         self.free_set &= ~slot.core_set
@@ -260,7 +260,7 @@ def _in_order(priority: Priority, queue: Queue, time: float, positions: NDArray[
     return positions[priority.scores(queue, time)[positions].argsort(kind="stable")]
 
 
-def _start(queue: Queue, position: int, slot: Slot) -> int | Start:
+def _start(queue: Queue, position: int, slot: Reservation) -> int | Start:
     """Return the action that starts a queued job, on the slot's cores if it names particular ones."""
     job_id = int(queue.job_id[position])
     return Start(job_id, slot.core_set) if slot.core_set else job_id
@@ -275,7 +275,7 @@ class _FreeCores:
         self.free = observation.free_cores
         self.free_set = observation.free_core_set
 
-    def start(self, job_id: int, slot: Slot) -> int | Start | None:
+    def start(self, job_id: int, slot: Reservation) -> int | Start | None:
         """Return the action that starts a job in its slot; None if the slot's cores are not free."""
         if slot.cores > self.free or slot.core_set & ~self.free_set:
             return None
@@ -289,7 +289,7 @@ def _down(observation: BatchObservation) -> int | bytes:
     return observation.room.down.tobytes() if isinstance(observation, NodeObservation) else observation.down_cores
 
 
-class ConservativeBackfilling(Named):
+class ConservativeBackfilling(NamedRepr):
     """Conservative backfilling with any priority order.
 
     Parameters
@@ -301,7 +301,7 @@ class ConservativeBackfilling(Named):
 
     Attributes
     ----------
-    reservations : dict of int to Slot
+    reservations : dict of int to Reservation
         Reserved slots of the queued jobs, by job id; a job may have none while cores are down.
     """
 
@@ -315,9 +315,9 @@ class ConservativeBackfilling(Named):
         """Discard all reservations."""
         if self.specific_cores:
             refuse_nodes(simulation_info, self.name, f"conservative-{self.priority.name}")
-        self.reservations: dict[int, Slot] = {}
+        self.reservations: dict[int, Reservation] = {}
         self._starts: list[tuple[float, int]] = []  # heap of reserved starts; entries of moved jobs are stale
-        self._running: dict[int, Slot] = {}
+        self._running: dict[int, Reservation] = {}
         self._ends: dict[float, int] = {}  # number of running jobs expected to end at each time
         self._profile: AvailabilityProfile | None = None
         self._changes = 0
@@ -325,7 +325,7 @@ class ConservativeBackfilling(Named):
         self._preemptions = 0
         self._settled = True
 
-    def act(self, observation: BatchObservation) -> list[int | Place | Start | WaitUntil] | None:
+    def act(self, observation: BatchObservation) -> list[int | StartOnNodes | Start | WaitUntil] | None:
         """Return the jobs whose reserved start is due, and the time of the next decision if one must be requested."""
         self.priority.look(observation)
         profile = self._profile
@@ -353,10 +353,10 @@ class ConservativeBackfilling(Named):
         self._running, self._ends = {}, {}
         for end, cores, job_id in zip(*(column.tolist() for column in expected_releases(observation)), strict=True):
             if isinstance(observation, NodeObservation):
-                slot: Any = NodeSlot(observation.time, end, observation.held_by(job_id), None)
+                slot: Any = NodeSlot(observation.time, end, observation.allocation_of(job_id), None)
             else:
                 core_set = observation.core_set_of(job_id) if self.specific_cores else 0
-                slot = Slot(observation.time, end, cores, core_set)
+                slot = Reservation(observation.time, end, cores, core_set)
             self._note_running(job_id, slot)
         self._changes = observation.running.changes
         self.reservations = {}
@@ -364,7 +364,7 @@ class ConservativeBackfilling(Named):
         self._settled = True
         return profile
 
-    def _note_running(self, job_id: int, slot: Slot) -> None:
+    def _note_running(self, job_id: int, slot: Reservation) -> None:
         """Record that a job is running and holds its slot in the profile."""
         self._running[job_id] = slot
         self._ends[slot.end] = self._ends.get(slot.end, 0) + 1
@@ -409,12 +409,12 @@ class ConservativeBackfilling(Named):
         if not isinstance(self.priority, FCFS):
             order = self.priority.order(queue, observation.time)
             job_ids, requested_times = job_ids[order], requested_times[order]
-        profile.begin_round()
+        profile.begin_compression()
         for job_id, requested in zip(job_ids.tolist(), requested_times.tolist(), strict=True):
             slot = self.reservations.get(job_id)
             if slot is None:
                 continue
-            better = profile.fit_again(slot, requested)
+            better = profile.compress(slot, requested)
             if better is not slot:
                 profile.give(slot)
                 self._reserve(profile, job_id, better)
@@ -434,14 +434,14 @@ class ConservativeBackfilling(Named):
             job_id = int(queue.job_id[position])
             if job_id not in self.reservations:
                 if isinstance(observation, NodeObservation):
-                    wanted: Any = observation.shape_of(job_id)
+                    wanted: Any = observation.compiled_request(job_id)
                 else:
                     wanted = int(queue.requested_cores[position])
                 slot = profile.fit(wanted, float(queue.requested_time[position]))
                 if slot is not None:  # otherwise cores are down, and the job waits for their repair
                     self._reserve(profile, job_id, slot)
 
-    def _reserve(self, profile: AvailabilityProfile, job_id: int, slot: Slot) -> None:
+    def _reserve(self, profile: AvailabilityProfile, job_id: int, slot: Reservation) -> None:
         profile.take(slot)
         self.reservations[job_id] = slot
         heappush(self._starts, (slot.start, job_id))
@@ -459,7 +459,7 @@ class ConservativeBackfilling(Named):
             heappop(self._starts)
         return np.inf, -1
 
-    def _pop_due(self, time: float) -> list[tuple[int, Slot]]:
+    def _pop_due(self, time: float) -> list[tuple[int, Reservation]]:
         """Remove and return the reservations that are due."""
         due = []
         start, job_id = self._next_start()
@@ -469,14 +469,14 @@ class ConservativeBackfilling(Named):
         return due
 
     def _start(
-        self, due: list[tuple[int, Slot]], observation: BatchObservation
-    ) -> list[int | Place | Start | WaitUntil] | None:
+        self, due: list[tuple[int, Reservation]], observation: BatchObservation
+    ) -> list[int | StartOnNodes | Start | WaitUntil] | None:
         """Start jobs; ask for a decision at the next reserved start if no running job is expected to end then.
 
         In the profile, jobs with a requested time of 0 may share cores with others. They start one after the other at
         the same instant: when one completes, the next one starts.
         """
-        actions: list[int | Place | Start | WaitUntil] = []
+        actions: list[int | StartOnNodes | Start | WaitUntil] = []
         if due:
             free = FreeNodes(observation) if isinstance(observation, NodeObservation) else _FreeCores(observation)
             for job_id, slot in due:

@@ -105,7 +105,7 @@ class DBFAgent(LearnedAgent):
 
     def act(self, observation: BatchObservation) -> int | None:
         """Return the job in the chosen slot, or None to wait."""
-        if self.encoder.forced(observation):
+        if self.encoder.is_forced(observation):
             return None  # no action could start a job
         scores = self._scores(self.encoder.encode(observation))
         # Gumbel noise: the argmax of scores plus noise is a sample from the softmax of the scores

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from desim.agents.search import Function, compiled
 
-__all__ = ["Situation", "Work", "decode", "improve"]
+__all__ = ["BatchSearchState", "Work", "decode", "improve"]
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -38,7 +38,7 @@ def without_allocation(function: Function) -> Function:
     return compiled(function, allocates=False)
 
 
-class Situation(NamedTuple):  # numba's cache on disk stores these class names and fails if one no longer exists
+class BatchSearchState(NamedTuple):  # numba's cache on disk stores these class names and fails if one no longer exists
     """The known state at a decision. Arrays may be longer than their contents.
 
     Attributes
@@ -112,7 +112,7 @@ class _Progress(NamedTuple):
 
 
 @without_allocation
-def decode(order: Integers, easy: bool, situation: Situation, limit: float, work: Work) -> tuple[float, int]:
+def decode(order: Integers, easy: bool, situation: BatchSearchState, limit: float, work: Work) -> tuple[float, int]:
     """Decode an order.
 
     Parameters
@@ -121,7 +121,7 @@ def decode(order: Integers, easy: bool, situation: Situation, limit: float, work
         Indices of the jobs, first to last.
     easy : bool
         Whether the first job that does not fit gets a reservation; otherwise any job that fits starts.
-    situation : Situation
+    situation : BatchSearchState
         State at the decision.
     limit : float
         Score at which decoding stops because it cannot be an improvement.
@@ -151,7 +151,7 @@ def decode(order: Integers, easy: bool, situation: Situation, limit: float, work
 
 
 @without_allocation
-def _begin(order: Integers, situation: Situation, work: Work) -> _Progress:
+def _begin(order: Integers, situation: BatchSearchState, work: Work) -> _Progress:
     """Return the initial state of a decoding."""
     length, least, waiting = len(order), NEVER, 0.0
     following, cores, weights = work.following, situation.cores, situation.weights
@@ -164,7 +164,7 @@ def _begin(order: Integers, situation: Situation, work: Work) -> _Progress:
 
 
 @without_allocation
-def _next_end(situation: Situation, progress: _Progress, work: Work) -> float:
+def _next_end(situation: BatchSearchState, progress: _Progress, work: Work) -> float:
     """Return when the next job ends, among those running at the decision and those started since."""
     then = np.inf
     if progress.running < situation.num_running:
@@ -175,7 +175,7 @@ def _next_end(situation: Situation, progress: _Progress, work: Work) -> float:
 
 
 @without_allocation
-def _pass(then: float, situation: Situation, progress: _Progress, work: Work) -> _Progress:
+def _pass(then: float, situation: BatchSearchState, progress: _Progress, work: Work) -> _Progress:
     """Advance to the next end; jobs that end together release their cores together."""
     _time, free, running, ended, started, least, waiting = progress
     known, released, num_running = situation.ends, situation.released, situation.num_running
@@ -190,7 +190,7 @@ def _pass(then: float, situation: Situation, progress: _Progress, work: Work) ->
 
 
 @without_allocation
-def _start(order: Integers, easy: bool, situation: Situation, progress: _Progress, work: Work) -> _Progress:
+def _start(order: Integers, easy: bool, situation: BatchSearchState, progress: _Progress, work: Work) -> _Progress:
     """Make one scheduling decision: start the jobs that may start.
 
     The smallest core request is updated only if all waiting jobs were examined; otherwise it remains a lower bound.
@@ -239,7 +239,7 @@ def _occupy(end: float, cores: int, ended: int, started: int, work: Work) -> Non
 
 
 @without_allocation
-def _reserve(cores: int, situation: Situation, progress: _Progress, work: Work) -> tuple[float, int]:
+def _reserve(cores: int, situation: BatchSearchState, progress: _Progress, work: Work) -> tuple[float, int]:
     """Return when enough cores will be free, and how many more than requested there are then."""
     _time, free, running, ended, started, _least, _waiting = progress
     known, released, num_running = situation.ends, situation.released, situation.num_running
@@ -263,7 +263,7 @@ def _reserve(cores: int, situation: Situation, progress: _Progress, work: Work) 
 
 
 @without_allocation
-def improve(order: Integers, easy: bool, situation: Situation, moves: int, work: Work) -> float:
+def improve(order: Integers, easy: bool, situation: BatchSearchState, moves: int, work: Work) -> float:
     """Move one job at a time to another position in an order, and keep the moves that lower the score.
 
     Parameters
@@ -272,7 +272,7 @@ def improve(order: Integers, easy: bool, situation: Situation, moves: int, work:
         Indices of the jobs, as in :func:`decode`; changed in place.
     easy : bool
         Kind of backfilling, as in :func:`decode`.
-    situation : Situation
+    situation : BatchSearchState
         State at the decision.
     moves : int
         Number of moves to try.

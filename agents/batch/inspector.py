@@ -54,7 +54,7 @@ class BackfilledPriority:
     Parameters
     ----------
     order : str, Priority, or class of Priority
-        Priority order of the jobs, for example ``"sjf-cores"`` or ``F1``.
+        Priority order of the jobs, for example ``"smallest-first"`` or ``F1``.
     """
 
     def __init__(self, order: str | Priority | type[Priority]) -> None:
@@ -87,7 +87,7 @@ class BackfilledPriority:
         """
         self._reserving.position = blocked
         answer = self._easy.act(observation) or []
-        return [job_id for job_id in answer if isinstance(job_id, int)] or None  # no WaitFor: inspections go on
+        return [job_id for job_id in answer if isinstance(job_id, int)] or None  # no WaitForCores: inspections go on
 
 
 class _Reserving(Priority):
@@ -174,7 +174,7 @@ class InspectorConfig(AgentConfig[Policy]):
 
     agent_kind: ClassVar[str] = "inspector"
 
-    base: str = "sjf-cores"
+    base: str = "smallest-first"
     hidden: tuple[int, ...] = (32, 16, 8)
     max_rejections: int = 72
     interval: float = 600.0
@@ -204,7 +204,7 @@ class Inspector(LearnedAgent):
     Parameters
     ----------
     base : str, Priority, or class of Priority
-        Base policy, for example ``"sjf-cores"`` or ``F1``.
+        Base policy, for example ``"smallest-first"`` or ``F1``.
     policy : Policy or callable, optional
         Network over the encoded observation, or a rule that returns 1 to accept and 0 to reject. Default: accept
         everything, which is the base policy alone, with backfilling.
@@ -223,9 +223,9 @@ class Inspector(LearnedAgent):
     >>> from desim import simulate
     >>> from desim.problems.batch import BatchCluster, Job
     >>> jobs = [Job(1, 0.0, 1, 10.0, 10.0), Job(2, 20.0, 2, 5.0, 5.0)]
-    >>> simulate(BatchCluster(jobs, num_cores=2), Inspector("sjf-cores")).jobs["starting_time"].to_list()
+    >>> simulate(BatchCluster(jobs, num_cores=2), Inspector("smallest-first")).jobs["starting_time"].to_list()
     [0.0, 20.0]
-    >>> patient = Inspector("sjf-cores", lambda seen: int(seen["features"][0] > 0))  # accept jobs that have waited
+    >>> patient = Inspector("smallest-first", lambda seen: int(seen["features"][0] > 0))  # accept jobs that have waited
     >>> simulate(BatchCluster(jobs, num_cores=2), patient).jobs["starting_time"].to_list()
     [20.0, 30.0]
     """

@@ -14,7 +14,7 @@ import numpy as np
 
 from desim.agents.batch.profile import expected_releases
 from desim.exceptions import InvalidConfiguration
-from desim.problems.batch import Held, NodeObservation, Place, Queue, Room, Shape
+from desim.problems.batch import NodeAllocation, NodeObservation, StartOnNodes, Queue, NodeAvailability, CompiledRequest
 
 __all__ = ["NodeRoom", "easy_on_nodes", "refuse_nodes", "simple_on_nodes", "strict_on_nodes"]
 
@@ -53,30 +53,30 @@ class NodeRoom:
 
     Attributes
     ----------
-    room : Room
+    room : NodeAvailability
         Free resources, without those of the jobs in ``starts``.
-    starts : list of Place
+    starts : list of StartOnNodes
         Jobs to start, with their nodes.
     """
 
     def __init__(self, observation: NodeObservation) -> None:
         self.room = observation.room.copy()
         self.policy = observation.policy
-        self.starts: list[Place] = []
-        self._time, self._windows = observation.time, bool(observation.windows)
+        self.starts: list[StartOnNodes] = []
+        self._time, self._reservations = observation.time, bool(observation.reservations)
         self._failed: set[object] = set()  # requests that did not fit: free resources only shrink
 
     def look(self, requested: float = 0.0) -> None:
         """Close the nodes with an advance reservation within the given time from now, in seconds."""
-        if self._windows:
+        if self._reservations:
             self.room.closed = self.room.table.closed_between(self._time, self._time + requested)
 
     def start(
-        self, job_id: int, shape: Shape, requested: float, where: Sequence[tuple[int, int]] | None = None
-    ) -> tuple[Held, ...] | None:
+        self, job_id: int, shape: CompiledRequest, requested: float, where: Sequence[tuple[int, int]] | None = None
+    ) -> tuple[NodeAllocation, ...] | None:
         """Start a job if it fits for its requested time, on given nodes if any; return its allocation or None."""
         key: object = shape
-        if self._windows:
+        if self._reservations:
             self.look(requested)
             key = shape, self.room.closed
         if key in self._failed:
@@ -87,19 +87,19 @@ class NodeRoom:
                 self._failed.add(key)
         else:
             self.room.take(held)
-            self.starts.append(Place(job_id, held))
+            self.starts.append(StartOnNodes(job_id, held))
         return held
 
 
-def _in_order(observation: NodeObservation, order: np.ndarray) -> list[tuple[int, Shape, float]]:
+def _in_order(observation: NodeObservation, order: np.ndarray) -> list[tuple[int, CompiledRequest, float]]:
     """Return job id, request and requested time of the queued jobs in a given order of positions."""
     queue: Queue = observation.queue
-    shapes = observation.shapes()
+    shapes = observation.compiled_requests()
     job_ids, times = queue.job_id[order].tolist(), queue.requested_time[order].tolist()
     return list(zip(job_ids, map(shapes.__getitem__, order.tolist()), times, strict=True))
 
 
-def _hopeful(now: NodeRoom, waiting: Sequence[tuple[int, Shape, float]]) -> Iterator[tuple[int, Shape, float]]:
+def _hopeful(now: NodeRoom, waiting: Sequence[tuple[int, CompiledRequest, float]]) -> Iterator[tuple[int, CompiledRequest, float]]:
     """Yield the waiting jobs of which at least one task fits on some node; free resources only shrink."""
     shapes = list(dict.fromkeys(map(itemgetter(1), waiting)))
     if not shapes:
@@ -109,7 +109,7 @@ def _hopeful(now: NodeRoom, waiting: Sequence[tuple[int, Shape, float]]) -> Iter
     return (entry for entry in waiting if entry[1] in hopeful)
 
 
-def strict_on_nodes(observation: NodeObservation, order: np.ndarray) -> list[Place]:
+def strict_on_nodes(observation: NodeObservation, order: np.ndarray) -> list[StartOnNodes]:
     """Start jobs in order until one does not fit.
 
     Parameters
@@ -121,19 +121,19 @@ def strict_on_nodes(observation: NodeObservation, order: np.ndarray) -> list[Pla
 
     Returns
     -------
-    list of Place
+    list of StartOnNodes
         The jobs to start.
     """
     room = NodeRoom(observation)
     requested_times = observation.queue.requested_time
     job_ids = observation.queue.job_id[order].tolist()
     for position, job_id in zip(order.tolist(), job_ids, strict=True):  # lazily, since few are examined as a rule
-        if room.start(job_id, observation.shape_of(job_id), float(requested_times[position])) is None:
+        if room.start(job_id, observation.compiled_request(job_id), float(requested_times[position])) is None:
             break
     return room.starts
 
 
-def simple_on_nodes(observation: NodeObservation, order: np.ndarray) -> list[Place]:
+def simple_on_nodes(observation: NodeObservation, order: np.ndarray) -> list[StartOnNodes]:
     """Start every job that fits, in order, without reservations.
 
     Parameters
@@ -145,7 +145,7 @@ def simple_on_nodes(observation: NodeObservation, order: np.ndarray) -> list[Pla
 
     Returns
     -------
-    list of Place
+    list of StartOnNodes
         The jobs to start.
     """
     room = NodeRoom(observation)
@@ -154,7 +154,7 @@ def simple_on_nodes(observation: NodeObservation, order: np.ndarray) -> list[Pla
     return room.starts
 
 
-def easy_on_nodes(observation: NodeObservation, order: np.ndarray) -> list[Place]:
+def easy_on_nodes(observation: NodeObservation, order: np.ndarray) -> list[StartOnNodes]:
     """Start jobs in order while they fit, and later jobs that do not delay the first blocked one.
 
     The first job that does not fit gets a reservation. It begins as soon as enough running jobs have ended, by their
@@ -171,7 +171,7 @@ def easy_on_nodes(observation: NodeObservation, order: np.ndarray) -> list[Place
 
     Returns
     -------
-    list of Place
+    list of StartOnNodes
         The jobs to start.
     """
     now = NodeRoom(observation)
@@ -188,8 +188,8 @@ def easy_on_nodes(observation: NodeObservation, order: np.ndarray) -> list[Place
     if not later:
         return now.starts
     shadow, beyond = _reserve(observation, now.room.copy(), ends, *waiting[blocked][1:])
-    unreserved: Room | None = None
-    too_long: set[tuple[Shape, tuple[int, ...]]] = set()  # requests that do not fit beside the reservation
+    unreserved: NodeAvailability | None = None
+    too_long: set[tuple[CompiledRequest, tuple[int, ...]]] = set()  # requests that do not fit beside the reservation
     for job_id, shape, requested in later:
         if time + requested <= shadow:
             if now.start(job_id, shape, requested) is not None:
@@ -207,27 +207,27 @@ def easy_on_nodes(observation: NodeObservation, order: np.ndarray) -> list[Place
             else:
                 for room in (now.room, beyond, unreserved):
                     room.take(held)
-                now.starts.append(Place(job_id, held))
+                now.starts.append(StartOnNodes(job_id, held))
     return now.starts
 
 
 def _reserve(
     observation: NodeObservation,
-    room: Room,
-    ends: list[tuple[float, tuple[Held, ...]]],
-    blocked: Shape,
+    room: NodeAvailability,
+    ends: list[tuple[float, tuple[NodeAllocation, ...]]],
+    blocked: CompiledRequest,
     requested: float,
-) -> tuple[float, Room]:
+) -> tuple[float, NodeAvailability]:
     """Reserve for a blocked job; return its start and the resources that are free beside it then.
 
     If nodes are down and the job may never start, nothing is reserved and the start is infinite.
     """
     times, _, job_ids = (column.tolist() for column in expected_releases(observation))
-    releases: Iterable[tuple[float, tuple[Held, ...]]] = zip(times, map(observation.held_by, job_ids), strict=True)
-    more = [*ends, *((window.end, ()) for window in observation.windows)]
+    releases: Iterable[tuple[float, tuple[NodeAllocation, ...]]] = zip(times, map(observation.allocation_of, job_ids), strict=True)
+    more = [*ends, *((reservation.end, ()) for reservation in observation.reservations)]
     if more:
         releases = sorted([*releases, *more], key=itemgetter(0))
-    start = room.give_back_until(blocked, releases, requested)
+    start = room.release_until_fits(blocked, releases, requested)
     place = room.place(blocked, observation.policy) if start < np.inf else None
     if place is not None:
         room.take(place)

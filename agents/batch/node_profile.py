@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desim.agents.batch.profile import AvailabilityProfile, expected_releases
-from desim.problems.batch import Held, NodeObservation, Place, Room, Shape
+from desim.problems.batch import NodeAllocation, NodeObservation, StartOnNodes, NodeAvailability, CompiledRequest
 from desim.problems.batch.nodes import GPU
 from desim.problems.batch.placement import PlacementPolicy
 
 __all__ = ["FreeNodes", "NodeProfile", "NodeSlot"]
 
-Whole = NDArray[np.int64]
+IntArray = NDArray[np.int64]
 Stretches = list[tuple[float, float]]
 Line = list[tuple[float, list[int], int, int, int]]
 
@@ -31,16 +31,16 @@ class NodeSlot(NamedTuple):
     ----------
     start, end : float
         Half-open interval, in seconds.
-    held : tuple of Held
+    held : tuple of NodeAllocation
         Allocated resources, per node.
-    shape : Shape or None
+    shape : CompiledRequest or None
         Compiled request of the job; None for a running job.
     """
 
     start: float
     end: float
-    held: tuple[Held, ...]
-    shape: Shape | None
+    held: tuple[NodeAllocation, ...]
+    shape: CompiledRequest | None
 
 
 class NodeProfile(AvailabilityProfile):
@@ -53,26 +53,26 @@ class NodeProfile(AvailabilityProfile):
     ----------
     time : float
         Beginning of the profile in seconds.
-    free : Room
+    free : NodeAvailability
         Free resources at that time; copied.
     policy : PlacementPolicy
         Policy that chooses a job's nodes among those that are free for its whole requested time.
     """
 
-    def __init__(self, time: float, free: Room, policy: PlacementPolicy) -> None:
+    def __init__(self, time: float, free: NodeAvailability, policy: PlacementPolicy) -> None:
         self.times = [time]
         self.table, self.policy, self.down = free.table, policy, free.down.copy()
         self._rows = [0]  # row of each point, in order of time
         self._spare: list[int] = []
-        self._amounts: Whole = free.free.T[:, None, :].copy()  # by resource, row and node
-        self._jobs: Whole = free.jobs[None].copy()
-        self._gpus: Whole = free.gpus[None].copy()
+        self._amounts: IntArray = free.free.T[:, None, :].copy()  # by resource, row and node
+        self._jobs: IntArray = free.jobs[None].copy()
+        self._gpus: IntArray = free.gpus[None].copy()
         self._has_gpus = bool(self.table.num_gpus)
         self._kept: set[float] = set()  # boundaries of advance reservations: points that are never removed
         self._freed: dict[int, float] = {}  # by node: until when resources were freed since the previous round began
         self._freed_later: dict[int, float] = {}  # the same for the next round
         self._lines: dict[int, Line] = {}  # by node: cached since the node last changed
-        self._stretches: dict[int, dict[Shape, Stretches]] = {}  # by node: when a task fits, cached likewise
+        self._stretches: dict[int, dict[CompiledRequest, Stretches]] = {}  # by node: when a task fits, cached likewise
 
     @classmethod
     def of_running(cls, observation: Any) -> Self:
@@ -80,9 +80,9 @@ class NodeProfile(AvailabilityProfile):
         profile = cls(observation.time, observation.room, observation.policy)
         ends, _, job_ids = expected_releases(observation)
         for end, job_id in zip(ends.tolist(), job_ids.tolist(), strict=True):
-            profile._hold(end, np.inf, observation.held_by(job_id), taken=False)
-        for window in observation.windows:
-            for time in (window.start, window.end):
+            profile._hold(end, np.inf, observation.allocation_of(job_id), taken=False)
+        for reservation in observation.reservations:
+            for time in (reservation.start, reservation.end):
                 if time > observation.time:
                     profile._point(time, 0)
                     profile._kept.add(time)
@@ -102,7 +102,7 @@ class NodeProfile(AvailabilityProfile):
 
         Parameters
         ----------
-        wanted : Shape
+        wanted : CompiledRequest
             Compiled request.
         duration : float
             Duration in seconds.
@@ -114,12 +114,12 @@ class NodeProfile(AvailabilityProfile):
         """
         return self._first(wanted, duration, len(self.times))
 
-    def begin_round(self) -> None:
-        """Begin a round of compression, in which :meth:`fit_again` is called once for each job with a slot."""
+    def begin_compression(self) -> None:
+        """Begin a round of compression, in which :meth:`compress` is called once for each job with a slot."""
         self._freed, self._freed_later = self._freed_later, {}
         self._lines, self._stretches = {}, {}
 
-    def fit_again(self, slot: Any, duration: float) -> Any:
+    def compress(self, slot: Any, duration: float) -> Any:
         """Return the earliest slot for a job that has a slot, as if it had none.
 
         The slot was the earliest when it was taken or in the last round. So an earlier one must have a task on a node
@@ -182,7 +182,7 @@ class NodeProfile(AvailabilityProfile):
         fitting = self._fitting(slot.shape, duration, begin, end, limit) if begin < end else []  # type: ignore[arg-type]
         return (self.times[fitting[0][0]], before) if fitting else None
 
-    def _stretches_of(self, node: int, shape: Shape) -> Stretches:
+    def _stretches_of(self, node: int, shape: CompiledRequest) -> Stretches:
         """Return the intervals in which a task fits on a node, ignoring advance reservations."""
         if not shape.eligible[node] or self.down[node]:
             return []
@@ -219,7 +219,7 @@ class NodeProfile(AvailabilityProfile):
         columns = (array[places].tolist() for array in (amounts, jobs, whole, largest))
         return list(zip([self.times[place] for place in places], *columns, strict=True))
 
-    def _counts(self, shape: Shape, begin: int, end: int) -> NDArray[Any]:
+    def _counts(self, shape: CompiledRequest, begin: int, end: int) -> NDArray[Any]:
         """Return how many of its tasks each node could take at each of some points, shape (n, N).
 
         With GPUs, several points together may admit fewer tasks than their minimum, because the free GPUs may differ.
@@ -244,13 +244,13 @@ class NodeProfile(AvailabilityProfile):
             usable = usable & (self._jobs[rows] == 0)
         counts = counts & usable if single else counts * usable
         if self._kept:
-            for number, window in enumerate(self.table.windows):
+            for number, reservation in enumerate(self.table.reservations):
                 if number not in shape.passes:
-                    first, last = (bisect_left(self.times, time, begin, end) for time in (window.start, window.end))
+                    first, last = (bisect_left(self.times, time, begin, end) for time in (reservation.start, reservation.end))
                     counts[first - begin : last - begin, self.table.nodes_of(number)] = 0
         return counts
 
-    def _first(self, shape: Shape, duration: float, stop: int, begin: int = 0) -> NodeSlot | None:
+    def _first(self, shape: CompiledRequest, duration: float, stop: int, begin: int = 0) -> NodeSlot | None:
         """Return the earliest slot that begins at a point from number ``begin`` to ``stop`` - 1; None if there is none.
 
         Points are examined in blocks that double in size.
@@ -264,7 +264,7 @@ class NodeProfile(AvailabilityProfile):
             begin, width = end, 2 * width
         return None
 
-    def _first_of(self, shape: Shape, duration: float, begin: int, end: int) -> NodeSlot | None:
+    def _first_of(self, shape: CompiledRequest, duration: float, begin: int, end: int) -> NodeSlot | None:
         """Return the earliest slot that begins at one of some points; None if there is none."""
         for first, stop in self._fitting(shape, duration, begin, end, len(self.times)):
             slot_end = self.times[first] + duration
@@ -275,7 +275,7 @@ class NodeProfile(AvailabilityProfile):
                 return NodeSlot(self.times[first], slot_end, held, shape)
         return None
 
-    def _fitting(self, shape: Shape, duration: float, begin: int, end: int, limit: int) -> list[tuple[int, int]]:
+    def _fitting(self, shape: CompiledRequest, duration: float, begin: int, end: int, limit: int) -> list[tuple[int, int]]:
         """Return (first, stop) for each of some points at which a job may begin; it spans points first to stop - 1.
 
         Points from ``limit`` on are not taken into account.
@@ -292,12 +292,12 @@ class NodeProfile(AvailabilityProfile):
         fits = least.sum(axis=1, dtype=np.int64) >= shape.tasks
         return [pair for pair, fit in zip(zip(places, stops, strict=True), fits.tolist(), strict=True) if fit]
 
-    def _room(self, begin: int, end: int) -> Room:
+    def _room(self, begin: int, end: int) -> NodeAvailability:
         """Return the resources that are free at all of some points."""
         rows = self._rows[begin:end]
         free = self._amounts[:, rows].min(axis=1).T
         gpus = self._gpus[rows].min(axis=0) if self._has_gpus else self.table.gpus
-        return Room.of(self.table, free, gpus, self._jobs[rows].max(axis=0), self.down)
+        return NodeAvailability.of(self.table, free, gpus, self._jobs[rows].max(axis=0), self.down)
 
     def agrees_with(self, observation: Any, taken: list[Any]) -> bool:
         """Return whether the profile begins with the resources that are free now, apart from slots yet to be filled.
@@ -331,7 +331,7 @@ class NodeProfile(AvailabilityProfile):
             for freed in (self._freed, self._freed_later):
                 freed[held.node] = max(freed.get(held.node, -np.inf), slot.end)
 
-    def _hold(self, start: float, end: float, held: Sequence[Held], *, taken: bool) -> None:
+    def _hold(self, start: float, end: float, held: Sequence[NodeAllocation], *, taken: bool) -> None:
         """Take or release an allocation in an interval, and remove points at which nothing changes."""
         if not start < end:
             return
@@ -387,7 +387,7 @@ class NodeProfile(AvailabilityProfile):
         )
 
 
-def _least_of(counts: NDArray[Any], begins: Whole, ends: Whole) -> NDArray[Any]:
+def _least_of(counts: NDArray[Any], begins: IntArray, ends: IntArray) -> NDArray[Any]:
     """Return the minimum over rows ``begins[i]`` to ``ends[i]`` - 1 for each i, shape (n, N).
 
     Each range is covered by two overlapping ranges whose length is a power of two (a sparse table).
@@ -415,9 +415,9 @@ class FreeNodes:
     def __init__(self, observation: NodeObservation) -> None:
         self.room = observation.room.copy()
 
-    def start(self, job_id: int, slot: Any) -> Place | None:
+    def start(self, job_id: int, slot: Any) -> StartOnNodes | None:
         """Return the action that starts a job in its slot; None if the slot's resources are not free."""
         if self.room.fault(slot.shape, slot.held):
             return None
         self.room.take(slot.held)
-        return Place(job_id, slot.held)
+        return StartOnNodes(job_id, slot.held)

@@ -19,11 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desim.agents.batch.node_backfilling import strict_on_nodes
-from desim.agents.batch.windows import start_around_windows
-from desim.checks import did_you_mean, finite
+from desim.agents.batch.reservations import start_around_reservations
+from desim.checks import did_you_mean, check_float
 from desim.exceptions import InvalidConfiguration
-from desim.problems.batch import BatchObservation, NodeObservation, Place, Queue, WaitFor
-from desim.reprs import Named
+from desim.problems.batch import BatchObservation, NodeObservation, StartOnNodes, Queue, WaitForCores
+from desim.reprs import NamedRepr
 
 __all__ = [
     "F1",
@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 
-class Priority(Named):
+class Priority(NamedRepr):
     """An order of the queue, and the strict agent that starts jobs in this order."""
 
     name: ClassVar[str] = "priority"
@@ -78,13 +78,13 @@ class Priority(Named):
         """Return the positions of all queued jobs from first to last, shape (L,)."""
         return self.scores(queue, time).argsort(kind="stable")
 
-    def act(self, observation: BatchObservation) -> Sequence[int | Place | WaitFor] | None:
+    def act(self, observation: BatchObservation) -> Sequence[int | StartOnNodes | WaitForCores] | None:
         """Start jobs in order until one does not fit."""
         self.look(observation)
         if isinstance(observation, NodeObservation):
             return strict_on_nodes(observation, self.order(observation.queue, observation.time))
-        if observation.windows:
-            return start_around_windows(observation, self.order(observation.queue, observation.time), "stops")
+        if observation.reservations:
+            return start_around_reservations(observation, self.order(observation.queue, observation.time), "stops")
         queue, free = observation.queue, observation.free_cores
         if not len(queue):
             return None
@@ -92,15 +92,15 @@ class Priority(Named):
         first = self.first(queue, observation.time)
         if cores[first] > free:
             if type(self).scores in FIXED_SCORES:  # no job that is already queued can overtake this one
-                return [WaitFor(int(cores[first]))]
+                return [WaitForCores(int(cores[first]))]
             return until_one_fits(cores, free)
         order = self.order(queue, observation.time)[:free]
         count = int(cores[order].cumsum().searchsorted(free, "right"))
-        started: list[int | WaitFor] = queue.job_id[order[:count]].tolist()
+        started: list[int | WaitForCores] = queue.job_id[order[:count]].tolist()
         return started
 
 
-def until_one_fits(cores: NDArray[np.int64], free: int) -> list[int | WaitFor] | None:
+def until_one_fits(cores: NDArray[np.int64], free: int) -> list[int | WaitForCores] | None:
     """Return an empty answer and, if no queued job fits, the number of free cores to wait for.
 
     Parameters
@@ -112,11 +112,11 @@ def until_one_fits(cores: NDArray[np.int64], free: int) -> list[int | WaitFor] |
 
     Returns
     -------
-    list of WaitFor, or None
+    list of WaitForCores, or None
         None if some job fits, because the order may change by the next decision.
     """
     least = int(cores.min())
-    return [WaitFor(least)] if least > free else None
+    return [WaitForCores(least)] if least > free else None
 
 
 class FCFS(Priority):
@@ -132,15 +132,15 @@ class FCFS(Priority):
         """Return all positions in order of arrival."""
         return np.arange(len(queue))
 
-    def act(self, observation: BatchObservation) -> Sequence[int | Place | WaitFor] | None:
+    def act(self, observation: BatchObservation) -> Sequence[int | StartOnNodes | WaitForCores] | None:
         """Start jobs from the head of the queue until one does not fit; then wait for that job's cores."""
-        if isinstance(observation, NodeObservation) or observation.windows:
+        if isinstance(observation, NodeObservation) or observation.reservations:
             return super().act(observation)
         free = observation.free_cores
-        answer: list[int | WaitFor] = []
+        answer: list[int | WaitForCores] = []
         for job_id, cores in observation.heads():
             if cores > free:
-                answer.append(WaitFor(cores, False))
+                answer.append(WaitForCores(cores, False))
                 break
             free -= cores
             answer.append(job_id)
@@ -170,7 +170,7 @@ class SJF(Priority):
 class SmallestFirst(Priority):
     """Smallest job first, by requested cores; the DBF paper calls this shortest job first."""
 
-    name = "sjf-cores"
+    name = "smallest-first"
 
     def scores(self, queue: Queue, time: float) -> NDArray[np.float64]:
         """Return n."""
@@ -266,7 +266,7 @@ class Multifactor(Priority):
 
     Parameters
     ----------
-    age, size, fair_share, partition, quality : float
+    age, size, fair_share, partition, qos : float
         Weights of the factors, at least 0.
     max_age : float
         Waiting time in seconds at which the age factor reaches 1, above 0.
@@ -294,25 +294,25 @@ class Multifactor(Priority):
         size: float = 1_000.0,
         fair_share: float = 10_000.0,
         partition: float = 1_000.0,
-        quality: float = 1_000.0,
+        qos: float = 1_000.0,
         max_age: float = 7 * 86_400.0,
         half_life: float = 7 * 86_400.0,
         narrow_first: bool = False,
         shares: Mapping[int, float] | None = None,
         partitions: Mapping[str, float] | None = None,
     ) -> None:
-        self.age, self.size = finite("age", age, least=0), finite("size", size, least=0)
-        self.fair_share = finite("fair_share", fair_share, least=0)
-        self.partition = finite("partition", partition, least=0)
-        self.quality = finite("quality", quality, least=0)
-        self.max_age, self.half_life = finite("max_age", max_age, above=0), finite("half_life", half_life, above=0)
+        self.age, self.size = check_float("age", age, least=0), check_float("size", size, least=0)
+        self.fair_share = check_float("fair_share", fair_share, least=0)
+        self.partition = check_float("partition", partition, least=0)
+        self.qos = check_float("qos", qos, least=0)
+        self.max_age, self.half_life = check_float("max_age", max_age, above=0), check_float("half_life", half_life, above=0)
         self.narrow_first = narrow_first
         self.shares = {
-            user: finite(f"the share of user {user}", share, above=0) for user, share in (shares or {}).items()
+            user: check_float(f"the share of user {user}", share, above=0) for user, share in (shares or {}).items()
         }
         self.partitions = dict(partitions or {})
         for factor in self.partitions.values():
-            finite("a factor of partitions", factor, least=0, most=1)
+            check_float("a factor of partitions", factor, least=0, most=1)
         self._observation: BatchObservation | None = None
 
     def look(self, observation: BatchObservation) -> None:
@@ -334,8 +334,8 @@ class Multifactor(Priority):
         if self.partition and self.partitions:
             named = [self.partitions.get(seen.partition_of(job_id), 0.0) for job_id in queue.job_id.tolist()]
             priority += self.partition * np.array(named)
-        if self.quality and seen.qualities:
-            priority += self.quality * np.array([seen.quality_factor(job_id) for job_id in queue.job_id.tolist()])
+        if self.qos and seen.qos:
+            priority += self.qos * np.array([seen.qos_factor(job_id) for job_id in queue.job_id.tolist()])
         return -priority
 
     def fair_share_factors(self, users: Iterable[int], used: Mapping[int, float]) -> dict[int, float]:

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from desim.problems.batch import BatchObservation, lowest_cores
 from desim.problems.batch.observation import corrected_end
 
-__all__ = ["AvailabilityProfile", "CoreProfile", "Slot", "expected_releases", "upcoming_releases"]
+__all__ = ["AvailabilityProfile", "CoreProfile", "Reservation", "expected_releases", "iter_releases"]
 
 
-class Slot(NamedTuple):
+class Reservation(NamedTuple):
     """A reservation of cores in a profile, from ``start`` to ``end`` in seconds.
 
     Attributes
@@ -71,7 +71,7 @@ def expected_releases(
     return ends[order], running.requested_cores[order], running.job_id[order]
 
 
-def upcoming_releases(observation: BatchObservation) -> Iterator[tuple[float, int, int]]:
+def iter_releases(observation: BatchObservation) -> Iterator[tuple[float, int, int]]:
     """Yield (end, cores, job_id) of the running jobs in order of expected end; faster if only the first few are needed.
 
     Parameters
@@ -126,11 +126,11 @@ class AvailabilityProfile:
         ends, cores, _ = expected_releases(observation)
         for end, count in zip(ends.tolist(), cores.tolist(), strict=True):
             profile._change(end, np.inf, count)
-        for window in observation.windows:
-            if window.start > observation.time:
-                profile._change(window.start, window.end, -window.cores)
+        for reservation in observation.reservations:
+            if reservation.start > observation.time:
+                profile._change(reservation.start, reservation.end, -reservation.cores)
             else:  # active: its cores are already down
-                profile._change(window.end, np.inf, window.cores)
+                profile._change(reservation.end, np.inf, reservation.cores)
         return profile
 
     def __len__(self) -> int:
@@ -145,7 +145,7 @@ class AvailabilityProfile:
             del times[:past], self.free[:past]
         times[0] = max(times[0], time)
 
-    def fit(self, cores: int, duration: float) -> Slot | None:
+    def fit(self, cores: int, duration: float) -> Reservation | None:
         """Return the earliest slot with enough free cores for a duration.
 
         Parameters
@@ -157,17 +157,17 @@ class AvailabilityProfile:
 
         Returns
         -------
-        Slot or None
+        Reservation or None
             The slot; None if there are never enough cores.
         """
         start = self._earliest(cores, duration, np.inf, np.inf)
-        return Slot(start, start + duration, cores, 0) if start < np.inf else None
+        return Reservation(start, start + duration, cores, 0) if start < np.inf else None
 
-    def begin_round(self) -> None:
-        """Begin a round of compression, in which :meth:`fit_again` is called once for each job with a slot."""
+    def begin_compression(self) -> None:
+        """Begin a round of compression, in which :meth:`compress` is called once for each job with a slot."""
         self._freed_until, self._freed_next = self._freed_next, -np.inf
 
-    def fit_again(self, slot: Slot, duration: float) -> Slot:
+    def compress(self, slot: Reservation, duration: float) -> Reservation:
         """Return the earliest slot for a job that has a slot, as if it had none.
 
         The slot was the earliest when it was taken or in the last round. So an earlier one must use cores that were
@@ -175,20 +175,20 @@ class AvailabilityProfile:
 
         Parameters
         ----------
-        slot : Slot
+        slot : Reservation
             Slot of the job, the earliest at the time it was taken.
         duration : float
             Duration in seconds for which the job requests its cores.
 
         Returns
         -------
-        Slot
+        Reservation
             The same object if there is no earlier slot.
         """
         if slot.start == slot.end:  # an empty slot holds no cores, so others may have been placed over it
             return self.fit(slot.cores, duration) or slot
         start = self._earliest(slot.cores, duration, slot.start, self._freed_until)
-        return Slot(start, start + duration, slot.cores, 0) if start < slot.start else slot
+        return Reservation(start, start + duration, slot.cores, 0) if start < slot.start else slot
 
     def _earliest(self, cores: int, duration: float, before: float, freed_until: float) -> float:
         """Return the earliest time from which enough cores stay free for a duration, or until the time ``before``.
@@ -213,23 +213,23 @@ class AvailabilityProfile:
                 return start
         return before
 
-    def agrees_with(self, observation: BatchObservation, taken: list[Slot]) -> bool:
+    def agrees_with(self, observation: BatchObservation, taken: list[Reservation]) -> bool:
         """Return whether the profile begins with the cores that are free now, apart from slots yet to be filled.
 
         Parameters
         ----------
         observation : BatchObservation
             Observation at the beginning of the profile.
-        taken : list of Slot
+        taken : list of Reservation
             Slots that begin now and are occupied in the profile although their jobs have not started.
         """
         return self.free[0] + sum(slot.cores for slot in taken) == observation.free_cores
 
-    def take(self, slot: Slot) -> None:
+    def take(self, slot: Reservation) -> None:
         """Occupy a slot."""
         self._change(slot.start, slot.end, -slot.cores)
 
-    def give(self, slot: Slot) -> None:
+    def give(self, slot: Reservation) -> None:
         """Free a slot that was occupied before."""
         self._change(slot.start, slot.end, slot.cores)
         self._freed_until = max(self._freed_until, slot.end)
@@ -272,22 +272,22 @@ class CoreProfile(AvailabilityProfile):
             profile._change(end, np.inf, observation.core_set_of(job_id))
         return profile
 
-    def agrees_with(self, observation: BatchObservation, taken: list[Slot]) -> bool:
+    def agrees_with(self, observation: BatchObservation, taken: list[Reservation]) -> bool:
         """Return whether the profile begins with the cores that are free now, apart from slots yet to be filled."""
         free = self.free[0]
         for slot in taken:
             free |= slot.core_set
         return free == observation.free_core_set
 
-    def take(self, slot: Slot) -> None:
+    def take(self, slot: Reservation) -> None:
         """Occupy a slot."""
         self._change(slot.start, slot.end, slot.core_set)
 
-    def give(self, slot: Slot) -> None:
+    def give(self, slot: Reservation) -> None:
         """Free a slot that was occupied before."""
         self._change(slot.start, slot.end, slot.core_set)
 
-    def fit(self, cores: int, duration: float) -> Slot | None:
+    def fit(self, cores: int, duration: float) -> Reservation | None:
         """Return the earliest slot in which enough cores, always the same ones, stay free for a duration."""
         for place, start in enumerate(self.times):
             slot = self._slot(place, start, cores, duration, None)
@@ -295,7 +295,7 @@ class CoreProfile(AvailabilityProfile):
                 return slot
         return None
 
-    def fit_again(self, slot: Slot, duration: float) -> Slot:
+    def compress(self, slot: Reservation, duration: float) -> Reservation:
         """Return the earliest slot for a job as if it had none; it may start as before on lower cores."""
         since, _, cores, _ = slot
         if slot.start == slot.end:
@@ -308,7 +308,7 @@ class CoreProfile(AvailabilityProfile):
         found = self._slot(bisect_right(self.times, since) - 1, since, cores, duration, slot)
         return slot if found is None or found == slot else found
 
-    def _slot(self, place: int, start: float, cores: int, duration: float, held: Slot | None) -> Slot | None:
+    def _slot(self, place: int, start: float, cores: int, duration: float, held: Reservation | None) -> Reservation | None:
         """Return the slot that starts at a given point; None if it does not fit. The job's own cores count as free."""
         times, free = self.times, self.free
         end = start + duration
@@ -317,6 +317,6 @@ class CoreProfile(AvailabilityProfile):
         while common.bit_count() >= cores:
             place += 1
             if place == len(times) or times[place] >= end:
-                return Slot(start, end, cores, lowest_cores(common, cores))
+                return Reservation(start, end, cores, lowest_cores(common, cores))
             common &= free[place] | own if times[place] >= since else free[place]
         return None

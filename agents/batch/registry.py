@@ -9,8 +9,8 @@ from pathlib import Path
 
 from desim import plugins
 from desim.agents.batch.backfilling import ConservativeBackfilling, EASYBackfilling, SimpleBackfilling
-from desim.agents.batch.molding import MoldingBackfilling
-from desim.agents.batch.preempting import Preempting
+from desim.agents.batch.moldable import MoldableBackfilling
+from desim.agents.batch.preemptive import PreemptiveAgent
 from desim.agents.batch.priorities import PRIORITIES
 from desim.agents.batch.rollout import RolloutAgent
 from desim.agents.learning.pretrained import made_of
@@ -86,9 +86,9 @@ def _search(rest: str) -> Agent:
 
 def _recorded(source: str) -> Agent:
     """Return the agent that repeats the starts recorded in a log."""
-    from desim.agents.batch.recorded import Recorded
+    from desim.agents.batch.trace_replay import TraceReplay
 
-    return Recorded.named(source)
+    return TraceReplay.named(source)
 
 
 def _log(source: str) -> tuple[Path, ...] | None:
@@ -106,7 +106,7 @@ _BACKFILLING: dict[str, tuple[str, Callable[[str], Agent]]] = {
     "backfilling": ("any later job that fits may start", SimpleBackfilling),
     "easy": ("the first blocked job has a reservation", EASYBackfilling),
     "easy-specific": ("EASY with reservations of particular cores", partial(EASYBackfilling, specific_cores=True)),
-    "easy-molding": ("EASY with the best size of each moldable job", MoldingBackfilling),
+    "easy-moldable": ("EASY with the best size of each moldable job", MoldableBackfilling),
     "conservative": ("every job has a reservation", ConservativeBackfilling),
     "conservative-specific": (
         "every job has a reservation of particular cores",
@@ -122,9 +122,9 @@ _REGISTRY: Registry = Registry(
             f"{kind}-PRIORITY": Family(f"Backfilling: {text}.", make, "fcfs")
             for kind, (text, make) in _BACKFILLING.items()
         },
-        "preempting-AGENT": Family(
+        "preemptive-AGENT": Family(
             "A priority order or backfilling agent whose first job may preempt others, by QOS.",
-            lambda base: Preempting(_REGISTRY.create(base)),
+            lambda base: PreemptiveAgent(_REGISTRY.create(base)),
             "easy",
             _base_files,
         ),
@@ -178,7 +178,7 @@ _REGISTRY: Registry = Registry(
             _search,
             "waiting_time",
         ),
-        "recorded:FILE": Family(
+        "replay:FILE": Family(
             "Start each job at the time recorded in the log, or as soon as possible after it.", _recorded, files=_log
         ),
     },

@@ -8,10 +8,10 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from desim.agents.lookahead import Lookahead, Score
-from desim.checks import whole
+from desim.checks import check_int
 from desim.core import Agent, Simulation
 from desim.exceptions import InvalidConfiguration
-from desim.problems.batch import BatchObservation, Execution, NodeObservation, Place, Start, WaitFor
+from desim.problems.batch import BatchObservation, Execution, NodeObservation, StartOnNodes, Start, WaitForCores
 
 __all__ = ["RolloutAgent"]
 
@@ -46,7 +46,7 @@ class RolloutAgent(Lookahead):
         self, base: Agent, *, objective: Objective = "bounded_slowdown", width: int = 4, horizon: float = math.inf
     ) -> None:
         super().__init__(base, objective, get_args(Objective))
-        self.width = whole("width", width, least=0)
+        self.width = check_int("width", width, least=0)
         if not horizon > 0:
             raise InvalidConfiguration(f"horizon: got {horizon!r}, expected a time in seconds above 0")
         self.horizon = horizon
@@ -62,12 +62,12 @@ class RolloutAgent(Lookahead):
         Returns
         -------
         object
-            Action without any :class:`~desim.problems.batch.WaitFor`.
+            Action without any :class:`~desim.problems.batch.WaitForCores`.
         """
         action = super().propose(observation)
         if isinstance(action, list):
-            return [one for one in action if not isinstance(one, WaitFor)] or None
-        return None if isinstance(action, WaitFor) else action
+            return [one for one in action if not isinstance(one, WaitForCores)] or None
+        return None if isinstance(action, WaitForCores) else action
 
     def alternatives(self, observation: BatchObservation, action: Any) -> list[Any]:
         """Return the other jobs that fit, shorter lists of starts, and None (to wait).
@@ -85,7 +85,7 @@ class RolloutAgent(Lookahead):
             Alternative actions; empty if there is no choice: nothing fits, or the only queued job is to start.
         """
         starts = action if isinstance(action, list) else [action]
-        names = [each.job_id if isinstance(each, Start | Place) else each for each in starts]
+        names = [each.job_id if isinstance(each, Start | StartOnNodes) else each for each in starts]
         first = names[0] if names and isinstance(names[0], int | np.integer) else None
         queue = observation.queue
         if isinstance(observation, NodeObservation):

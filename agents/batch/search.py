@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 from desim.agents.batch.node_backfilling import refuse_nodes
 from desim.agents.batch.profile import expected_releases
 from desim.agents.search import Budget, SearchName, decoders
-from desim.checks import one_of
+from desim.checks import check_choice
 from desim.problems.batch import BatchObservation, Queue
-from desim.reprs import Named
+from desim.reprs import NamedRepr
 
 __all__ = ["OrderDecoder", "SearchAgent"]
 
@@ -98,7 +98,7 @@ class OrderDecoder:
         self._weights[:count] = weights
         arrays = self._ends, self._released, self._cores, self._times, self._weights
         now = float(observation.time), observation.free_cores, running
-        self._situation = self._compiled.Situation(*now, *arrays)
+        self._situation = self._compiled.BatchSearchState(*now, *arrays)
 
     def decode(self, order: Integers, *, easy: bool, limit: float = math.inf) -> float:
         """Return the score of an order.
@@ -168,7 +168,7 @@ class OrderDecoder:
         )
 
 
-class SearchAgent(Named):
+class SearchAgent(NamedRepr):
     """Agent that starts the jobs that start now in the best plan, found by local search over orders of the queue.
 
     Parameters
@@ -195,7 +195,7 @@ class SearchAgent(Named):
     """
 
     def __init__(self, objective: Objective = "waiting_time", budget: Budget = MOVES) -> None:
-        self.objective = one_of("objective", objective, get_args(Objective))
+        self.objective = check_choice("objective", objective, get_args(Objective))
         self.budget = budget
         self.name = str(SearchName("batch", objective, budget))
         self.reset({}, np.random.default_rng(0))

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from desim.agents.batch.node_backfilling import refuse_nodes
 from desim.agents.learning.learned import AgentConfig, LearnedAgent
-from desim.agents.learning.own import check_known, own_network
+from desim.agents.learning.custom import check_known, custom_network
 from desim.agents.learning.policy import (
     Distribution,
     MaskedCategorical,
@@ -178,7 +178,7 @@ class SplitWindowConfig(AgentConfig[Policy]):
         """Return a new network (actor and critic) with weights from a random generator."""
         if self.network == "scorer":
             return WindowScorer(rng, hidden=self.hidden or (64, 32), masked=self.masked)
-        return own_network(self.network, self.encoder(), rng)
+        return custom_network(self.network, self.encoder(), rng)
 
     @classmethod
     def load(cls, stem: str | Path, changes: Mapping[str, Any] | None = None) -> tuple[Self, Policy]:
@@ -217,7 +217,7 @@ class SplitWindowAgent(LearnedAgent):
 
     def act(self, observation: BatchObservation) -> int | None:
         """Return the job to start, or None to wait."""
-        if self.encoder.forced(observation):
+        if self.encoder.is_forced(observation):
             return None
         encoded = self.encoder.encode(observation)
         action = int(action_for(self.policy, encoded)) if self._choose is None else self._choose(encoded)

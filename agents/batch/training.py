@@ -20,13 +20,13 @@ from desim.agents.batch.inspector import BackfilledPriority, InspectorConfig, Re
 from desim.agents.batch.registry import create
 from desim.agents.batch.split_window import SplitWindowConfig
 from desim.agents.batch.window_rules import EXPERTS
-from desim.agents.learning.imitation import Advised, advice, imitate
+from desim.agents.learning.imitation import ExpertLabelledEnv, advice, imitate
 from desim.agents.learning.learner import LearningConfig
-from desim.agents.learning.own import check_known, own_reward
+from desim.agents.learning.custom import check_known, custom_reward
 from desim.agents.learning.policy import MLPPolicy, Policy
 from desim.agents.learning.settings import TrainingSettings
 from desim.agents.learning.training import Task, Training, TrainingConfig
-from desim.checks import finite, whole
+from desim.checks import check_float, check_int
 from desim.envs.base import Episodes
 from desim.exceptions import InvalidConfiguration
 from desim.problem import Problem
@@ -108,9 +108,9 @@ class EpisodeOptions:
         if not (self.load and self.overestimate):
             raise InvalidConfiguration("load or overestimate: got an empty tuple, expected at least one number")
         for load in self.load:
-            finite("load", load, above=0)
+            check_float("load", load, above=0)
         for cores in self.cluster_sizes:
-            whole("cluster_sizes", cores, least=1)
+            check_int("cluster_sizes", cores, least=1)
 
 
 @lru_cache(maxsize=4)
@@ -196,7 +196,7 @@ class SplitWindowTraining(TrainingSettings[Policy]):
     agent: SplitWindowConfig = field(default_factory=SplitWindowConfig)
     learning: LearningConfig = field(
         default_factory=lambda: LearningConfig(
-            learning_rate=3e-3, epochs=6, minibatch_size=2048, discount=0.98, decay=0.9, time_unit=3600.0
+            learning_rate=3e-3, epochs=6, minibatch_size=2048, discount=0.98, gae_lambda=0.9, time_unit=3600.0
         )
     )
     training: TrainingConfig = field(default_factory=lambda: TrainingConfig(total_steps=3_000_000))
@@ -249,9 +249,9 @@ class SplitWindowTraining(TrainingSettings[Policy]):
             return imitate(learner, collect, advice, rounds=rounds, memory=rounds)[-1]
 
 
-def _advised(settings: SplitWindowTraining) -> Advised:
+def _advised(settings: SplitWindowTraining) -> ExpertLabelledEnv:
     """Return a training environment that labels each decision with the expert's action."""
-    return Advised(make_env(settings), create(settings.expert))
+    return ExpertLabelledEnv(make_env(settings), create(settings.expert))
 
 
 def make_env(settings: SplitWindowTraining, *, validation: bool = False) -> BatchEnv:
@@ -269,7 +269,7 @@ def make_env(settings: SplitWindowTraining, *, validation: bool = False) -> Batc
         trace_episodes(episodes, agent.num_cores, validation=validation),
         agent.num_cores,
         window=WINDOWS if settings.any_window else (agent.head, agent.tail),
-        reward=own_reward(settings.reward, REWARDS),
+        reward=custom_reward(settings.reward, REWARDS),
         num_jobs=episodes.num_jobs,
         skip_forced=True,
         reserve_after=agent.reserve_after_or_never,
@@ -316,11 +316,11 @@ class DBFTraining(TrainingSettings[MLPPolicy]):
     """
 
     trained: ClassVar[str] = "batch-dbf"
-    rules: ClassVar[tuple[str, ...]] = ("easy-fcfs", "backfilling-sjf-cores")
+    rules: ClassVar[tuple[str, ...]] = ("easy-fcfs", "backfilling-smallest-first")
 
     agent: DBFConfig = field(default_factory=DBFConfig)
     learning: LearningConfig = field(
-        default_factory=lambda: LearningConfig(last_rate=1.0, entropy=0.0, minibatch_size=128, target_kl=0.0)
+        default_factory=lambda: LearningConfig(last_rate=1.0, entropy_coef=0.0, minibatch_size=128, target_kl=0.0)
     )
     training: TrainingConfig = field(
         default_factory=lambda: TrainingConfig(
@@ -411,7 +411,7 @@ class InspectorTraining(TrainingSettings[Policy]):
     agent: InspectorConfig = field(default_factory=InspectorConfig)
     learning: LearningConfig = field(
         default_factory=lambda: LearningConfig(
-            learning_rate=1e-3, minibatch_size=2048, entropy=0.03, discount=1.0, decay=1.0
+            learning_rate=1e-3, minibatch_size=2048, entropy_coef=0.03, discount=1.0, gae_lambda=1.0
         )
     )
     training: TrainingConfig = field(
@@ -497,9 +497,9 @@ class SchedInspectorTraining(TrainingSettings[MLPPolicy]):
         default_factory=lambda: LearningConfig(
             last_rate=1.0,
             discount=1.0,
-            decay=0.97,
-            entropy=0.0,
-            value_weight=1.0,
+            gae_lambda=0.97,
+            entropy_coef=0.0,
+            value_coef=1.0,
             epochs=80,
             minibatch_size=10_000_000,
             target_kl=0.01,

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desim.agents.batch.node_backfilling import refuse_nodes
-from desim.checks import one_of
+from desim.checks import check_choice
 from desim.envs import ACTION_MASK
 from desim.exceptions import InvalidConfiguration
 from desim.problems.batch import BatchObservation, NodeObservation
@@ -23,7 +23,7 @@ from desim.problems.batch.encoders import (
     allowed_beside_oldest,
     earliest_start,
 )
-from desim.reprs import Named
+from desim.reprs import NamedRepr
 
 __all__ = ["EXPERTS", "RULES", "WindowRule", "aged", "reserving", "shortest"]
 
@@ -40,7 +40,7 @@ AGE_POWER = 4.0
 """Exponent of the waiting time in the rule "aged"."""
 
 
-class WindowRule(Named):
+class WindowRule(NamedRepr):
     """Agent that starts one fitting job of the window at a time and waits only if none may start.
 
     Parameters
@@ -79,7 +79,7 @@ class WindowRule(Named):
     def __init__(
         self, rule: Rule, head: int, tail: int = 0, *, horizon: float = HORIZON, reserve_after: float = 3000.0
     ) -> None:
-        one_of("rule", rule, RULES)
+        check_choice("rule", rule, RULES)
         if rule == "aged" and head < 1:
             raise InvalidConfiguration("head: got 0, expected at least 1 slot for rule 'aged', which reserves there")
         self.rule = rule

@@ -62,10 +62,10 @@ def insertion_finish_times(
     worth_a_look &= available < np.inf
     positions = {}
     if worth_a_look.any():
-        timetables = observation.timetables
+        executor_queues = observation.executor_queues
         for executor in np.flatnonzero(worth_a_look).tolist():
             duration = run_times.item(executor)
-            gap = timetables[executor].earliest_gap(ready.item(executor), duration)
+            gap = executor_queues[executor].earliest_gap(ready.item(executor), duration)
             if gap is not None:
                 finish[executor] = gap[0] + duration
                 positions[executor] = gap[1]
@@ -90,7 +90,7 @@ def assign_inserted(observation: DagObservation, state: JobState, node: int, exe
         Assignment; at the end of the queue if the node fits in no idle interval.
     """
     ready = max(state.ready_time(node, executor), observation.time)
-    gap = observation.timetables[executor].earliest_gap(ready, state.run_times.item(node, executor))
+    gap = observation.executor_queues[executor].earliest_gap(ready, state.run_times.item(node, executor))
     return Assign(state.job.job_id, node, executor, (), None if gap is None else gap[1])
 
 

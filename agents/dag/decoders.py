@@ -26,7 +26,7 @@ __all__ = ["COPY", "EDGE", "EXECUTOR", "JOB", "NODE", "PLACE", "Patience", "Sche
 __all__ += ["decode", "find_bounds", "find_chain", "improve", "plan_patiently", "roll_back", "value_of"]
 
 Floats = NDArray[np.float64]
-Whole = NDArray[np.int64]
+IntArray = NDArray[np.int64]
 Records = NDArray[Any]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -136,8 +136,8 @@ class Schedule(NamedTuple):
     executors: Records
     jobs: Records
     places: Records
-    children: Whole
-    sizes: Whole
+    children: IntArray
+    sizes: IntArray
     sums: Floats
     makespan_weight: float
     last_end: float
@@ -338,7 +338,7 @@ def _take_off(schedule: Schedule) -> None:
 
 
 @compiled
-def roll_back(schedule: Schedule, order: Whole, place: int) -> None:
+def roll_back(schedule: Schedule, order: IntArray, place: int) -> None:
     """Undo the decoding of an order from a position on."""
     places, sums = schedule.places, schedule.sums
     while schedule.sizes[1] > place:
@@ -351,7 +351,7 @@ def roll_back(schedule: Schedule, order: Whole, place: int) -> None:
 
 
 @compiled
-def decode(schedule: Schedule, order: Whole, own: Whole, end: int, limit: float) -> bool:
+def decode(schedule: Schedule, order: IntArray, own: IntArray, end: int, limit: float) -> bool:
     """Decode an order up to a position, continuing from the decoded part.
 
     Parameters
@@ -418,7 +418,7 @@ def value_of(schedule: Schedule) -> float:
 
 
 @compiled
-def find_bounds(schedule: Schedule, planned: Whole) -> None:
+def find_bounds(schedule: Schedule, planned: IntArray) -> None:
     """Store the tails, and the bounds before any of the planned nodes is decoded."""
     nodes, jobs, executors = schedule.nodes, schedule.jobs, schedule.executors
     shortest = np.full(len(nodes), np.inf)
@@ -474,8 +474,8 @@ class Patience(NamedTuple):
     slack: float
     missing: NDArray[np.bool_]
     ready: Floats
-    found: Whole
-    number: Whole
+    found: IntArray
+    number: IntArray
 
 
 @compiled
@@ -493,7 +493,7 @@ def _have_finished(schedule: Schedule, node: int, time: float) -> bool:
 
 
 @compiled
-def _find_executable(schedule: Schedule, patience: Patience, time: float) -> None:
+def _find_ready(schedule: Schedule, patience: Patience, time: float) -> None:
     """Add the nodes whose parents have finished by a given time to the ready nodes."""
     executors, missing = schedule.executors, patience.missing
     for node in range(len(missing)):
@@ -564,7 +564,7 @@ def _next_end(schedule: Schedule, time: float) -> float:
 
 
 @compiled
-def plan_patiently(schedule: Schedule, patience: Patience, order: Whole, own: Whole) -> int:
+def plan_patiently(schedule: Schedule, patience: Patience, order: IntArray, own: IntArray) -> int:
     """Simulate a patient scheduler with DEFT, store its plan, and restore the schedule.
 
     Parameters
@@ -587,7 +587,7 @@ def plan_patiently(schedule: Schedule, patience: Patience, order: Whole, own: Wh
     before, available = executors["available"].copy(), np.zeros(len(executors))
     first, time, done = schedule.sizes[0], schedule.now, 0
     while done < len(order) and time < np.inf:
-        _find_executable(schedule, patience, time)
+        _find_ready(schedule, patience, time)
         while count[0] > 0:
             number = _choose(schedule, patience, time)
             if number == NONE:
@@ -603,7 +603,7 @@ def plan_patiently(schedule: Schedule, patience: Patience, order: Whole, own: Wh
             for other in range(number, count[0]):
                 found[other] = found[other + 1]
             if finish <= time:  # a run time of 0
-                _find_executable(schedule, patience, time)
+                _find_ready(schedule, patience, time)
         time = _next_end(schedule, time)
     while schedule.sizes[0] > first:
         _take_off(schedule)
@@ -643,16 +643,16 @@ class Search(NamedTuple):
         State of the random generator.
     """
 
-    order: Whole
-    places: Whole
-    own: Whole
-    best_order: Whole
-    best_own: Whole
+    order: IntArray
+    places: IntArray
+    own: IntArray
+    best_order: IntArray
+    best_own: IntArray
     values: Floats
     history: Floats
-    moves: Whole
-    spare: Whole
-    chain: Whole
+    moves: IntArray
+    spare: IntArray
+    chain: IntArray
     state: NDArray[np.uint64]
 
 

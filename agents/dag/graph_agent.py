@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 from desim.agents.dag.allocation import DEFT, Allocation, InsertionDEFT
 from desim.agents.dag.graph_policy import GraphPolicy, Kind, NodeEmbedding
 from desim.agents.learning.learned import AgentConfig, LearnedAgent
-from desim.agents.learning.own import check_known, own_network
+from desim.agents.learning.custom import check_known, custom_network
 from desim.agents.learning.policy import NumpyMLP, Policy, action_for, computes_as
-from desim.checks import one_of
+from desim.checks import check_choice
 from desim.exceptions import InvalidConfiguration
 from desim.problems.dag import Assign, DagObservation, JobState
 from desim.problems.dag.graph_encoder import (
@@ -225,8 +225,8 @@ class GraphConfig(AgentConfig[Policy]):
     def __post_init__(self) -> None:
         """Raise InvalidConfiguration if a value is out of range."""
         check_known("network", self.network, (GRAPH,))
-        one_of("kind", self.kind, get_args(Kind))
-        one_of("mode", self.mode, get_args(Mode))
+        check_choice("kind", self.kind, get_args(Kind))
+        check_choice("mode", self.mode, get_args(Mode))
         if self.width < 1 or not self.hidden or min(self.hidden) < 1:
             raise InvalidConfiguration(
                 f"width and hidden: got {self.width!r} and {self.hidden!r}, expected integers >= 1"
@@ -249,7 +249,7 @@ class GraphConfig(AgentConfig[Policy]):
     def policy(self, rng: Generator) -> Policy:
         """Return a new network (actor and critic) with weights from a random generator."""
         if self.network != GRAPH:
-            return own_network(self.network, self.encoder(), rng)
+            return custom_network(self.network, self.encoder(), rng)
         return GraphPolicy(self.kind, rng, width=self.width, hidden=self.hidden)
 
 
@@ -335,9 +335,9 @@ class GraphAgent(LearnedAgent):
         if not usable.any():
             return None
         self._follow(observation)
-        nodes = list(observation.executable.values())
+        nodes = list(observation.ready.values())
         places = [self._place[state] for state, _ in nodes]
-        ranks = np.array([self._known[state].graph.rank_up[node] for state, node in nodes])
+        ranks = np.array([self._known[state].graph.upward_rank[node] for state, node in nodes])
         work = np.array([self._progress[place].time for place in places])
         candidates = describe_candidates(nodes, ranks, work, available, usable=usable, time=time)
         system = describe_system(observation, available, idle, self._progress, candidates)
@@ -367,7 +367,7 @@ class GraphAgent(LearnedAgent):
         Assign or None
             Assignment of the node by DEFT; None to wait.
         """
-        nodes = list(observation.executable.values())
+        nodes = list(observation.ready.values())
         if action == len(nodes):
             return None
         available = observation.available_times
@@ -430,7 +430,7 @@ class OwnGraphAgent:
     def act(self, observation: DagObservation) -> Assign | None:
         """Return the assignment of the next node; None to wait."""
         self._make_room(observation)
-        if self.encoder.forced(observation):
+        if self.encoder.is_forced(observation):
             return None
         action = int(action_for(self.policy, self.encoder.encode(observation)))
         answer: Assign | None = self.encoder.decode(observation, action)[0]
@@ -443,7 +443,7 @@ class OwnGraphAgent:
             max(len(dags), 1),
             max((job.num_nodes for job in dags), default=1),
             max((job.num_edges for job in dags), default=0),
-            max(len(observation.executable), 1),
+            max(len(observation.ready), 1),
         )
         now = astuple(self.encoder.sizes)
         if any(want > there for want, there in zip(astuple(needed), now, strict=True)):

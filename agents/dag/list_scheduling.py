@@ -16,15 +16,15 @@ from numpy.typing import NDArray
 
 from desim.agents.dag.allocation import DEFT, Allocation, InsertionEFT
 from desim.agents.dag.orders import Order, RankUp
-from desim.checks import finite
+from desim.checks import check_float
 from desim.exceptions import InvalidConfiguration
 from desim.problems.dag import Assign, DagObservation, Job, JobState
-from desim.reprs import Named
+from desim.reprs import NamedRepr
 
 __all__ = ["HEFT", "ListScheduler", "PatientScheduler"]
 
 
-class ListScheduler(Named):
+class ListScheduler(NamedRepr):
     """Assign every ready node at once, in a given order, to the executor that an allocation chooses.
 
     This follows the LACHESIS paper: a node is bound to an executor as soon as it is ready, even if all executors are
@@ -42,7 +42,7 @@ class ListScheduler(Named):
     Attributes
     ----------
     name : str
-        Names of the order and the allocation, such as ``"rank_up-deft"``, with ``"-idle"`` if ``only_idle`` is set.
+        Names of the order and the allocation, such as ``"rank-up-deft"``, with ``"-idle"`` if ``only_idle`` is set.
 
     Examples
     --------
@@ -82,22 +82,22 @@ class ListScheduler(Named):
             self._order_anew(observation)
         self._take_new(observation)
         heap = self._heap
-        while heap[0][3] not in observation.executable:  # withdrawn, or assigned by another agent
+        while heap[0][3] not in observation.ready:  # withdrawn, or assigned by another agent
             heapq.heappop(heap)
         ticket = heap[0][3]
-        state, node = observation.executable[ticket]
+        state, node = observation.ready[ticket]
         return self.allocation.allocate(observation, state, node, available)
 
     def _take_new(self, observation: DagObservation) -> None:
         """Push the nodes that have become ready onto the heap."""
-        executable = observation.executable
+        ready = observation.ready
         first, last = self._read, observation.num_revealed
-        if last - first > len(executable):
-            new = [ticket for ticket in executable if ticket >= first]
+        if last - first > len(ready):
+            new = [ticket for ticket in ready if ticket >= first]
         else:
-            new = [ticket for ticket in range(first, last) if ticket in executable]
+            new = [ticket for ticket in range(first, last) if ticket in ready]
         for ticket in new:
-            state, node = executable[ticket]
+            state, node = ready[ticket]
             number, keys = self._keys_of(observation, state)
             heapq.heappush(self._heap, (keys[node], number, node, ticket))
         self._read = last
@@ -156,7 +156,7 @@ def require_planning(name: str, info: Mapping[str, Any]) -> None:
 Floats = NDArray[np.float64]
 
 
-class PatientScheduler(Named):
+class PatientScheduler(NamedRepr):
     """Assign nodes to idle executors only, and hold a node back while a busy executor would finish it sooner.
 
     At each decision, the ready nodes are examined in order. The first node is assigned that some idle executor finishes
@@ -187,7 +187,7 @@ class PatientScheduler(Named):
     def __init__(self, order: Order | None = None, allocation: Allocation | None = None, *, slack: float = 1.0) -> None:
         self.order = RankUp() if order is None else order
         self.allocation = DEFT() if allocation is None else allocation
-        self.slack = finite("slack", slack, least=1)
+        self.slack = check_float("slack", slack, least=1)
         self.name = f"{self.order.name}-{self.allocation.name}-patient"
         self._keys: dict[JobState, list[float]] = {}
 
@@ -202,7 +202,7 @@ class PatientScheduler(Named):
         idle = available <= time
         if not idle.any():
             return None
-        nodes = list(observation.executable.values())
+        nodes = list(observation.ready.values())
         finish = np.array([state.ready_times(node) for state, node in nodes])
         np.maximum(finish, available, out=finish)
         finish += np.array([state.run_times[node] for state, node in nodes])

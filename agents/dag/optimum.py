@@ -13,8 +13,8 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from desim.agents.dag.planning import Placed, PlanningAgent, Timetables, UnionGraph, serial_plan, union_of
-from desim.checks import finite
+from desim.agents.dag.planning import Placed, PlanningAgent, PartialSchedule, UnionGraph, serial_plan, union_of
+from desim.checks import check_float
 from desim.exceptions import InvalidConfiguration, MissingDependency
 from desim.problems.dag import Executors, Job
 
@@ -115,7 +115,7 @@ class CopyInTicks(NamedTuple):
     executor: int
 
 
-class Instance(NamedTuple):
+class CPInstance(NamedTuple):
     """A scheduling instance with all times in ticks.
 
     Attributes
@@ -163,12 +163,12 @@ class Solution(NamedTuple):
     is_optimal: bool
 
 
-def solve(instance: Instance, *, duplication: bool, time_limit: float) -> Solution:
+def solve(instance: CPInstance, *, duplication: bool, time_limit: float) -> Solution:
     """Build the model and solve it.
 
     Parameters
     ----------
-    instance : Instance
+    instance : CPInstance
         Instance in ticks.
     duplication : bool
         Whether a node may run on several executors.
@@ -221,7 +221,7 @@ class _Model:
     ----------
     cp_model : module
         Module ``cp_model`` of ortools.
-    instance : Instance
+    instance : CPInstance
         Instance in ticks.
     duplication : bool
         Whether a node may run on several executors.
@@ -234,7 +234,7 @@ class _Model:
         For each pair (node, executor): whether there is a copy, and when it starts.
     """
 
-    def __init__(self, cp_model: Any, instance: Instance, duplication: bool) -> None:
+    def __init__(self, cp_model: Any, instance: CPInstance, duplication: bool) -> None:
         self.model = cp_model.CpModel()
         self.present: dict[tuple[int, int], Any] = {}
         self.starts: dict[tuple[int, int], Any] = {}
@@ -392,9 +392,9 @@ class _Options(NamedTuple):
 
     def check(self) -> None:
         """Raise InvalidConfiguration if a value is out of range."""
-        finite("time_limit", self.time_limit, above=0)
+        check_float("time_limit", self.time_limit, above=0)
         if self.resolution is not None:
-            finite("resolution", self.resolution, above=0)
+            check_float("resolution", self.resolution, above=0)
 
 
 def optimal_schedule(
@@ -544,7 +544,7 @@ def _solve(graph: UnionGraph, releases: Floats, options: _Options) -> tuple[Opti
     resolution, is_exact = choose_resolution(list(seconds.values()), options.resolution, on_one)
     latest = np.maximum(seconds["free"], seconds["releases"].max())
     long_time = (latest + graph.run_times.sum(axis=0)).min().item()
-    instance = Instance(
+    instance = CPInstance(
         edges=edges, **{name: in_ticks(array, resolution, long_time) for name, array in seconds.items()}
     )
     solution = solve(instance, duplication=options.duplication, time_limit=options.time_limit)
@@ -572,11 +572,11 @@ def _with_true_times(graph: UnionGraph, releases: Floats, solution: Solution) ->
         order = [(node, executor) for node in np.argsort(releases, kind="stable").tolist()]
     else:
         order = [(copy.node, copy.executor) for copy in sorted(solution.copies)]
-    timetables = Timetables(graph)
+    schedule = PartialSchedule(graph)
     for node, executor in order:
-        timetables.append(node, executor, releases.item(node))
-    timetables.drop_unused()
-    return timetables.in_order()
+        schedule.append(node, executor, releases.item(node))
+    schedule.drop_unused()
+    return schedule.in_order()
 
 
 def _makespan(placed: list[Placed]) -> float:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.random import Generator, default_rng
 from numpy.typing import ArrayLike, NDArray
 
-from desim.checks import one_of
+from desim.checks import check_choice
 from desim.problems.dag import DagObservation, Executors, Job, JobState
 
 __all__ = [
@@ -35,8 +35,8 @@ __all__ = [
     "mean_run_times",
     "mean_transfer_times",
     "path_lengths",
-    "rank_down",
-    "rank_up",
+    "downward_rank",
+    "upward_rank",
     "rounded",
     "static_levels",
 ]
@@ -85,7 +85,7 @@ def mean_transfer_times(job: Job, executors: Executors) -> Floats:
     return times
 
 
-def rank_up(job: Job, executors: Executors, *, transfers: bool = True) -> Floats:
+def upward_rank(job: Job, executors: Executors, *, transfers: bool = True) -> Floats:
     """Return the upward rank of each node: the longest path from it to the end of the job, including the node itself.
 
     Parameters
@@ -134,10 +134,10 @@ def static_levels(job: Job, executors: Executors) -> Floats:
     numpy.ndarray of shape (num_nodes,)
         Levels in seconds, rounded so that equal levels compare equal.
     """
-    return rank_up(job, executors, transfers=False)
+    return upward_rank(job, executors, transfers=False)
 
 
-def rank_down(job: Job, executors: Executors) -> Floats:
+def downward_rank(job: Job, executors: Executors) -> Floats:
     """Return the downward rank of each node: the longest path from the beginning of the job, excluding the node itself.
 
     Parameters
@@ -279,11 +279,11 @@ class SJF(_Static):
 class RankUp(_Static):
     """Highest upward rank first, including transfer times, as in HEFT and HighRankUp-DEFT."""
 
-    name = "rank_up"
+    name = "rank-up"
 
     def keys(self, observation: DagObservation, state: JobState) -> Floats:
         """Return the negative upward ranks in seconds."""
-        return -rank_up(state.job, observation.executors)
+        return -upward_rank(state.job, observation.executors)
 
 
 class CriticalPath(_Static):
@@ -320,7 +320,7 @@ class LeastWork:
 
 
 def _times_and_ranks(state: JobState, executors: Executors) -> tuple[Floats, Floats]:
-    return mean_run_times(state.job, executors), rank_up(state.job, executors)
+    return mean_run_times(state.job, executors), upward_rank(state.job, executors)
 
 
 class HRRN:
@@ -344,7 +344,7 @@ class HRRN:
     changes = True
 
     def __init__(self, of: Literal["job", "node"] = "job") -> None:
-        self.name = "hrrn" if one_of("of", of, ("job", "node")) == "job" else "hrrn-node"
+        self.name = "hrrn" if check_choice("of", of, ("job", "node")) == "job" else "hrrn-node"
         self._times = PerJob(_mean_times_of_job if of == "job" else _mean_times)
 
     def reset(self, rng: Generator) -> None:

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from desim.agents.dag.allocation import EFT
 from desim.agents.dag.list_scheduling import ListScheduler, require_planning
-from desim.agents.dag.orders import RankUp, mean_transfer_times, rank_up
+from desim.agents.dag.orders import RankUp, mean_transfer_times, upward_rank
 from desim.problems.dag import Assign, Copy, DagObservation, Executors, Job, JobState
-from desim.reprs import Named
+from desim.reprs import NamedRepr
 
-__all__ = ["Placed", "PlanningAgent", "Timetables", "UnionGraph", "in_order_of_start", "serial_plan", "union_of"]
+__all__ = ["Placed", "PlanningAgent", "PartialSchedule", "UnionGraph", "in_order_of_start", "serial_plan", "union_of"]
 
 Floats = NDArray[np.float64]
 
@@ -95,7 +95,7 @@ def union_of(jobs: Sequence[Job], executors: Executors, available: Floats) -> Un
         owners=owners,
         run_times=np.concatenate([job.run_times_on(executors)[:, used] for job in jobs]),
         parents=parents,
-        ranks=np.concatenate([rank_up(job, executors) for job in jobs]),
+        ranks=np.concatenate([upward_rank(job, executors) for job in jobs]),
         executors=used.tolist(),
         free=available[used],
         seconds_per_unit=executors.seconds_per_unit[pairs],
@@ -112,7 +112,7 @@ class Placed(NamedTuple):
     executor: int
 
 
-class Timetables:
+class PartialSchedule:
     """A schedule under construction: the copies placed so far.
 
     Parameters
@@ -256,11 +256,11 @@ def serial_plan(graph: UnionGraph) -> list[Placed]:
     list of Placed
         Copies in order of start.
     """
-    timetables = Timetables(graph)
+    schedule = PartialSchedule(graph)
     executor = int((graph.free + graph.run_times.sum(axis=0)).argmin())
     for node in range(graph.num_nodes):
-        timetables.append(node, executor)
-    return timetables.in_order()
+        schedule.append(node, executor)
+    return schedule.in_order()
 
 
 def in_order_of_start(copies: Iterable[Copy]) -> list[Copy]:
@@ -284,7 +284,7 @@ def _finish(placed: Placed) -> float:
     return placed.finish
 
 
-class PlanningAgent(Named):
+class PlanningAgent(NamedRepr):
     """Base class of agents that plan jobs arriving together as one graph.
 
     Nodes that have to run again after an outage are assigned by upward rank and EFT.

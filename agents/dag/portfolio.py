@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from desim.agents.dag.planning import Placed, PlanningAgent, Timetables, UnionGraph, in_order_of_start, serial_plan
-from desim.core import Agent, end_of
+from desim.agents.dag.planning import Placed, PlanningAgent, PartialSchedule, UnionGraph, in_order_of_start, serial_plan
+from desim.core import Agent, run_to_end
 from desim.exceptions import InvalidConfiguration
 from desim.problems.dag import Assign, Copy, DagCluster, DagObservation, Executors, Job, SharedLinks
 
@@ -178,7 +178,7 @@ def _followed(cluster: DagCluster, member: Agent, count: int) -> tuple[float, li
     ends: list[float] = []
     cluster.on("job_completion", lambda time, job: ends.append(time))
     following = _Following(member)
-    end_of(cluster, following)
+    run_to_end(cluster, following)
     return max(ends) if len(ends) == count else np.inf, following.script
 
 
@@ -224,7 +224,7 @@ def _simulated(member: Agent, jobs: Sequence[Job], executors: Executors) -> list
         cluster = DagCluster(jobs, executors, plan_ahead=True)
     started: list[Copy] = []
     cluster.on("start", lambda time, copy: started.append(copy))
-    end_of(cluster, member)
+    run_to_end(cluster, member)
     return [(copy.state.job.job_id, copy.node, copy.executor) for copy in in_order_of_start(started)]
 
 
@@ -241,8 +241,8 @@ def _plans_ahead(member: Agent, cluster: DagCluster) -> bool:
 
 def _behind(graph: UnionGraph, rows: Sequence[tuple[int, int]]) -> list[Placed]:
     """Return nodes on executors, in a given order, as a plan after the current work of the executors."""
-    timetables = Timetables(graph)
+    schedule = PartialSchedule(graph)
     for node, executor in rows:
-        timetables.append(node, executor)
-    timetables.drop_unused()
-    return timetables.in_order()
+        schedule.append(node, executor)
+    schedule.drop_unused()
+    return schedule.in_order()

@@ -21,7 +21,7 @@ from desim.agents.dag.graph_policy import Activation, levels_of
 from desim.agents.learning.learned import AgentConfig, LearnedAgent
 from desim.agents.learning.policy import Distribution, MaskedCategorical, Observations, Policy, initialized, mlp
 from desim.agents.learning.q_actor_critic import QPolicy
-from desim.checks import whole
+from desim.checks import check_int
 from desim.envs import ACTION_MASK
 from desim.exceptions import InvalidConfiguration
 from desim.problems.dag.graph_encoder import (
@@ -34,7 +34,7 @@ from desim.problems.dag.graph_encoder import (
 
 __all__ = ["DecimaAgent", "DecimaConfig", "DecimaPolicy", "LachesisAgent", "LachesisConfig", "LachesisPolicy"]
 
-NODE_INPUTS = [FIXED_FEATURES.index(n) for n in ("run_time", "incoming_time", "outgoing_time", "rank_up", "rank_down")]
+NODE_INPUTS = [FIXED_FEATURES.index(n) for n in ("run_time", "incoming_time", "outgoing_time", "upward_rank", "downward_rank")]
 JOB_INPUTS = [JOB_FEATURES.index(name) for name in ("unassigned_nodes", "unassigned_time")]
 EXECUTOR_INPUTS = [SYSTEM_GRAPH_FEATURES.index(n) for n in ("idle_executors", "time_to_next_idle", "mean_backlog")]
 """LACHESIS's input features of nodes, of their jobs, and of the executors, in the order of the text; times and counts
@@ -248,7 +248,7 @@ class DecimaPolicy(Policy):
 
 
 def _number(compressed: Tensor) -> Tensor:
-    """Return the inverse of :func:`desim.envs.base.compressed`."""
+    """Return the inverse of :func:`desim.envs.base.log_scaled`."""
     return torch.expm1(4.0 * compressed)
 
 
@@ -294,8 +294,8 @@ class LachesisConfig(_Printed):
     def __post_init__(self) -> None:
         """Raise InvalidConfiguration if a value is out of range."""
         super().__post_init__()
-        whole("layers", self.layers, least=1)
-        whole("function_units", self.function_units, least=1)
+        check_int("layers", self.layers, least=1)
+        check_int("function_units", self.function_units, least=1)
 
     def policy(self, rng: Generator) -> Policy:
         """Return new networks with weights from a random generator."""

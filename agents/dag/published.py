@@ -25,12 +25,12 @@ from desim.agents.dag.orders import (
     PerJob,
     mean_run_times,
     mean_transfer_times,
-    rank_up,
+    upward_rank,
     rounded,
     static_levels,
 )
 from desim.problems.dag import Assign, DagObservation, Executors, Job, JobState
-from desim.reprs import Named
+from desim.reprs import NamedRepr
 
 __all__ = ["CPOP", "DLS", "PEFT", "critical_path", "optimistic_cost_table"]
 
@@ -137,7 +137,7 @@ def critical_path(jobs: Sequence[Job], executors: Executors) -> tuple[int, list[
     path : list of int
         Nodes of the path, from one without parents to one without children; ties go to the first child.
     """
-    ranks = [rank_up(job, executors) for job in jobs]
+    ranks = [upward_rank(job, executors) for job in jobs]
     lengths = [rank.max().item() for rank in ranks]
     tolerance = 4.0 * RESOLUTION * max(lengths)
     index = _first_greatest(lengths, tolerance)
@@ -267,7 +267,7 @@ class _OptimisticEFT:
         return Assign(state.job.job_id, node, executor, (), positions.get(executor))
 
 
-class DLS(Named):
+class DLS(NamedRepr):
     """Dynamic Level Scheduling: assign the pair of a ready node and an executor with the highest dynamic level.
 
     The dynamic level of node i on executor k is the static level of i (longest path to the end of the job, without
@@ -317,7 +317,7 @@ class DLS(Named):
         self._take(observation)
         while True:
             ticket, executor = self._frontier.highest(available)
-            entry = observation.executable.get(ticket)
+            entry = observation.ready.get(ticket)
             self._frontier.remove(ticket)
             if entry is not None:  # otherwise another agent has assigned it
                 self._chosen = ticket
@@ -329,12 +329,12 @@ class DLS(Named):
         if observation.time != self._time:
             self._time = observation.time
             self._frontier = _Frontier(observation.executors.num_executors)
-            tickets = list(observation.executable)
+            tickets = list(observation.ready)
         else:
             tickets = [self._chosen, *range(self._read, observation.num_revealed)]  # a stage may have unassigned tasks
         self._read = observation.num_revealed
         for ticket in tickets:
-            entry = observation.executable.get(ticket)
+            entry = observation.ready.get(ticket)
             if entry is not None:
                 state, node = entry
                 number, advantages = self._jobs.of(observation, state)

@@ -1,6 +1,6 @@
 """DAG agents by name.
 
-An order and an allocation make a list scheduler, such as ``"rank_up-deft"`` or ``"fifo-eft"``; the default allocation
+An order and an allocation make a list scheduler, such as ``"rank-up-deft"`` or ``"fifo-eft"``; the default allocation
 is ``deft``. With the suffix ``-idle``, nodes wait until an executor is idle; with ``-patient``, they also wait while a
 busy executor would finish them sooner.
 """
@@ -32,7 +32,7 @@ _ORDERS: dict[str, tuple[str, Callable[[], Order]]] = {
     "sjf": ("the job with the least total mean run time", SJF),
     "hrrn": ("the job with the highest response ratio", HRRN),
     "hrrn-node": ("the node with the highest response ratio", partial(HRRN, "node")),
-    "rank_up": ("the node with the highest upward rank (longest path to the end of its job)", RankUp),
+    "rank-up": ("the node with the highest upward rank (longest path to the end of its job)", RankUp),
     "critical-path": ("the node on the longest path through its job", CriticalPath),
     "least-work": ("the job with the least unassigned work", LeastWork),
     "random": ("a random node", RandomOrder),
@@ -116,7 +116,7 @@ def _member_files(members: str) -> tuple[Path, ...] | None:
     return found
 
 
-_MEMBERS = "heft+cpop+peft+dls+tdca+rank_up-insertion-deft+rank_up-deft-patient+critical-path-deft+fifo-deft"
+_MEMBERS = "heft+cpop+peft+dls+tdca+rank-up-insertion-deft+rank-up-deft-patient+critical-path-deft+fifo-deft"
 """Default members of the portfolio."""
 
 _REGISTRY: Registry = Registry(

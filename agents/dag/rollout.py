@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desim.agents.dag.allocation import DEFT, EFT, Allocation
-from desim.agents.dag.orders import PerJob, rank_up
+from desim.agents.dag.orders import PerJob, upward_rank
 from desim.agents.lookahead import Lookahead, Score
-from desim.checks import whole
+from desim.checks import check_int
 from desim.core import Agent, Simulation
 from desim.problems.dag import Assign, DagObservation, Executors, Job, JobState
 
@@ -58,8 +58,8 @@ class RolloutAgent(Lookahead):
         allocation: Allocation | None = None,
     ) -> None:
         super().__init__(base, objective, get_args(Objective))
-        self.executors = whole("executors", executors, least=0)
-        self.nodes = whole("nodes", nodes, least=0)
+        self.executors = check_int("executors", executors, least=0)
+        self.nodes = check_int("nodes", nodes, least=0)
         self.allocation = allocation
         self._ranks = PerJob(_ranks_of)
 
@@ -97,7 +97,7 @@ class RolloutAgent(Lookahead):
         first = action[0] if isinstance(action, list) and action else action
         own = None if first is None else (observation.jobs[first.job_id], int(first.node))
         found = [] if own is None else [*self._elsewhere(observation, own, first.executor, available), None]
-        others = [pair for pair in observation.executable.values() if pair != own]
+        others = [pair for pair in observation.ready.values() if pair != own]
         others.sort(key=lambda pair: -self._ranks.of(observation, pair[0])[pair[1]])
         for state, node in others[: self.nodes]:
             assignment = self._allocation.allocate(observation, state, node, available)
@@ -156,7 +156,7 @@ class RolloutAgent(Lookahead):
 
 
 def _ranks_of(state: JobState, executors: Executors) -> Floats:
-    return rank_up(state.job, executors)
+    return upward_rank(state.job, executors)
 
 
 class _Completions:

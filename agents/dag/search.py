@@ -20,20 +20,20 @@ from numpy.typing import NDArray
 
 from desim.agents.dag.allocation import EFT
 from desim.agents.dag.list_scheduling import ListScheduler
-from desim.agents.dag.orders import SJF, CriticalPath, LeastWork, Order, RankUp, rank_up
+from desim.agents.dag.orders import SJF, CriticalPath, LeastWork, Order, RankUp, upward_rank
 from desim.agents.dag.planning import in_order_of_start
 from desim.agents.search import Budget, SearchName, decoders
-from desim.checks import one_of
+from desim.checks import check_choice
 from desim.core import Agent, Simulation
 from desim.exceptions import InvalidConfiguration
 from desim.problems.dag import Assign, Copy, DagObservation, JobState
-from desim.reprs import Named
+from desim.reprs import NamedRepr
 
-__all__ = ["GuidedSearchAgent", "SearchAgent", "Situation"]
+__all__ = ["GuidedSearchAgent", "SearchAgent", "DagSearchState"]
 
 Objective = Literal["makespan", "completion_time", "job_slr"]
 Floats = NDArray[np.float64]
-Whole = NDArray[np.int64]
+IntArray = NDArray[np.int64]
 
 DECODERS = "desim.agents.dag.decoders"
 MOVES = Budget(moves=1_000)
@@ -45,7 +45,7 @@ LEAST_WORK_SLACK = 1.35  # as in the agent least-work-ALLOCATION-patient
 NONE = -1
 
 
-class Situation:
+class DagSearchState:
     """The observed state as arrays for the decoders: jobs with unassigned nodes.
 
     Parameters
@@ -99,7 +99,7 @@ class Situation:
             insertion=True,
             duplication=True,
         )
-        self._decoded: Whole = self.planned
+        self._decoded: IntArray = self.planned
         self._decoders.find_bounds(self.schedule, self.planned)
 
     @staticmethod
@@ -109,7 +109,7 @@ class Situation:
             return 1.0 / max(_critical_path(state), SHORTEST)
         return TIE if objective == "makespan" else 1.0
 
-    def _graph(self) -> tuple[NDArray[Any], NDArray[Any], Whole]:
+    def _graph(self) -> tuple[NDArray[Any], NDArray[Any], IntArray]:
         """Return the records of nodes and edges, and the children."""
         jobs = [state.job for state in self.states]
         first_node = np.cumsum([0, *(job.num_nodes for job in jobs)])
@@ -139,7 +139,7 @@ class Situation:
         executors["sent"] = -np.inf if sent is None else sent
         known = {id(copy): copy for state in self.states for copies in state.copies for copy in copies}
         if gaps:
-            known |= {id(copy): copy for table in observation.timetables.values() for copy in table.waiting}
+            known |= {id(copy): copy for table in observation.executor_queues.values() for copy in table.waiting}
         copies = np.zeros(len(known) + 2 * len(self.planned), dtype=self._decoders.COPY)
         for name in ("node", "before", "behind", "sibling"):
             copies[name] = NONE
@@ -151,7 +151,7 @@ class Situation:
             if id(copy.state) in first:
                 record["node"] = node = first[id(copy.state)] + copy.node
                 record["sibling"], nodes[node]["copy"] = nodes[node]["copy"], number
-        for executor, table in observation.timetables.items() if gaps else ():
+        for executor, table in observation.executor_queues.items() if gaps else ():
             executors[executor]["free"] = table.finish_before(0)
             queue = [numbers[id(copy)] for copy in table.waiting]
             copies["before"][queue[1:]], copies["behind"][queue[:-1]] = queue[:-1], queue[1:]
@@ -160,7 +160,7 @@ class Situation:
 
     # -- plans ---------------------------------------------------------------------------------------
 
-    def order_by(self, keys: Sequence[Any]) -> Whole:
+    def order_by(self, keys: Sequence[Any]) -> IntArray:
         """Return the nodes to plan in the order of a list scheduler: smallest key first, parents before children.
 
         Parameters
@@ -198,7 +198,7 @@ class Situation:
         """Undo the last decoding."""
         self._decoders.roll_back(self.schedule, self._decoded, 0)
 
-    def value(self, order: Whole, own: Whole, *, insertion: bool, duplication: bool) -> float:
+    def value(self, order: IntArray, own: IntArray, *, insertion: bool, duplication: bool) -> float:
         """Return the value of a plan after decoding it; the decoded plan remains in ``schedule``."""
         schedule = self.schedule._replace(insertion=insertion, duplication=duplication)
         self.clear()
@@ -232,7 +232,7 @@ class Step(NamedTuple):
     node: int
 
 
-class SearchAgent(Named):
+class SearchAgent(NamedRepr):
     """Agent that carries out the best plan that a local search finds, and plans again whenever jobs arrive.
 
     Parameters
@@ -260,7 +260,7 @@ class SearchAgent(Named):
     """
 
     def __init__(self, objective: Objective = "makespan", budget: Budget = MOVES) -> None:
-        self.objective: Objective = one_of("objective", objective, get_args(Objective))
+        self.objective: Objective = check_choice("objective", objective, get_args(Objective))
         self.budget = budget
         self.name = str(SearchName("dag", objective, budget))
         decoders(DECODERS)  # raises MissingDependency now if numba is missing
@@ -309,7 +309,7 @@ class SearchAgent(Named):
             order.reset(rng)
         self._queues: list[list[Step]] = []
         self._known: dict[int, JobState] = {}
-        self._last: dict[JobState, tuple[Floats, Whole]] = {}
+        self._last: dict[JobState, tuple[Floats, IntArray]] = {}
         self._expected: dict[JobState, NDArray[np.bool_]] = {}
         self._up = np.empty(0, dtype=bool)
         self._answered: dict[tuple[int, int], set[int]] = {}
@@ -321,7 +321,7 @@ class SearchAgent(Named):
         if not self._holds(observation):
             self._plan(observation)
         due = self._due(observation)
-        if not due and not any(table.running or table.waiting for table in observation.timetables.values()):
+        if not due and not any(table.running or table.waiting for table in observation.executor_queues.values()):
             self._plan(observation)  # what the plan waits for was lost: without a new plan, the run would stall
             due = self._due(observation)
             if not due:
@@ -364,7 +364,7 @@ class SearchAgent(Named):
         jobs = observation.jobs
         due: list[Assign] = []
         chosen: set[tuple[int, int]] = set()  # never iterated
-        idle = [not (table.running or table.waiting) for table in observation.timetables.values()]
+        idle = [not (table.running or table.waiting) for table in observation.executor_queues.values()]
         goes_on = True
         while goes_on:
             goes_on = False
@@ -402,14 +402,14 @@ class SearchAgent(Named):
         self._expected = {state: state.assigned.copy() for state in observation.jobs.values()}
         self._up = observation.available_times < np.inf
         late = self._at_once and not self.plan_ahead
-        situation = Situation(observation, self.objective, gaps=False, late=late)
+        situation = DagSearchState(observation, self.objective, gaps=False, late=late)
         order, own, insertion, duplication = self._best_beginning(situation, observation)
         search = self._improve(situation, order, own, insertion, duplication)
         self.value = situation.value(search.best_order, search.best_own, insertion=insertion, duplication=duplication)
         self._remember(situation, search.best_order, search.best_own)
         self._queues = self._read(situation)
 
-    def _best_beginning(self, situation: Situation, observation: DagObservation) -> tuple[Whole, Whole, bool, bool]:
+    def _best_beginning(self, situation: DagSearchState, observation: DagObservation) -> tuple[IntArray, IntArray, bool, bool]:
         """Return the best initial plan, among those of common orders and allocations and the rest of the last plan."""
         best, best_value = None, np.inf
         for order, own in self._beginnings(situation, observation):
@@ -421,13 +421,13 @@ class SearchAgent(Named):
         assert best is not None
         return best
 
-    def _beginnings(self, situation: Situation, observation: DagObservation) -> Iterator[tuple[Whole, Whole]]:
+    def _beginnings(self, situation: DagSearchState, observation: DagObservation) -> Iterator[tuple[IntArray, IntArray]]:
         """Yield initial plans: orders of nodes, with fixed executors for some."""
         anywhere = np.full(len(situation.owners), NONE)
         for order in self._orders:
             keys = np.concatenate([order.keys(observation, state) for state in situation.states])
             yield situation.order_by(keys.tolist()), anywhere
-        ranks = np.concatenate([rank_up(state.job, observation.executors) for state in situation.states])
+        ranks = np.concatenate([upward_rank(state.job, observation.executors) for state in situation.states])
         yield from self._patient_plans(situation, ranks)
         if not any(state in self._last for state in situation.states):
             return
@@ -438,7 +438,7 @@ class SearchAgent(Named):
             keys[is_new] = among
             yield situation.order_by(list(zip(keys.tolist(), (-ranks).tolist(), strict=True))), own
 
-    def _patient_plans(self, situation: Situation, ranks: Floats) -> Iterator[tuple[Whole, Whole]]:
+    def _patient_plans(self, situation: DagSearchState, ranks: Floats) -> Iterator[tuple[IntArray, IntArray]]:
         """Yield the plans of patient schedulers: by unassigned work, by total work, and by rank."""
         schedule = situation.schedule._replace(insertion=False, duplication=True)
         job_of, times, planned = schedule.nodes["job"], schedule.run_times.mean(axis=1), situation.planned
@@ -459,7 +459,7 @@ class SearchAgent(Named):
             if decoders(DECODERS).plan_patiently(schedule, patience, order, own) == len(order):
                 yield order, own
 
-    def _last_plan(self, situation: Situation) -> tuple[Floats, Whole]:
+    def _last_plan(self, situation: DagSearchState) -> tuple[Floats, IntArray]:
         """Return the position in the last plan (NaN if none) and the executor in it (NONE if none) for each node."""
         keys, own = [], []
         for state in situation.states:
@@ -470,7 +470,7 @@ class SearchAgent(Named):
         joined = np.concatenate(own)
         return np.concatenate(keys), np.where(self._up[joined], joined, NONE)
 
-    def _remember(self, situation: Situation, order: Whole, own: Whole) -> None:
+    def _remember(self, situation: DagSearchState, order: IntArray, own: IntArray) -> None:
         """Store a plan as an initial plan for the next search."""
         keys = np.full(len(situation.owners), -1.0)
         keys[order] = np.arange(len(order))
@@ -478,7 +478,7 @@ class SearchAgent(Named):
         plans = zip(np.split(keys, ends), np.split(own, ends), strict=True)
         self._last = dict(zip(situation.states, plans, strict=True))
 
-    def _improve(self, situation: Situation, order: Whole, own: Whole, insertion: bool, duplication: bool) -> Any:
+    def _improve(self, situation: DagSearchState, order: IntArray, own: IntArray, insertion: bool, duplication: bool) -> Any:
         """Return the search after the budget is used up."""
         schedule = situation.schedule._replace(insertion=insertion, duplication=duplication)
         value = situation.value(order, own, insertion=insertion, duplication=duplication)
@@ -512,7 +512,7 @@ class SearchAgent(Named):
         moves = self.budget.moves
         return PATIENCE if moves is None else PATIENCE + moves // (2 * number)
 
-    def _read(self, situation: Situation) -> list[list[Step]]:
+    def _read(self, situation: DagSearchState) -> list[list[Step]]:
         """Return the decoded copies by executor, in reverse order of start."""
         copies = situation.schedule.copies
         queues = []
@@ -578,7 +578,7 @@ class GuidedSearchAgent(SearchAgent):
         """Begin a new run, also for the guide."""
         super().reset(info, rng)
         self._info, self._guide_seed = dict(info), int(rng.integers(2**63))
-        self._guided_order: Whole | None = None
+        self._guided_order: IntArray | None = None
         self.num_plans = self.num_guided = 0
         if info:
             self._reset_guide()
@@ -588,7 +588,7 @@ class GuidedSearchAgent(SearchAgent):
         if reset is not None:
             reset(self._info, default_rng(self._guide_seed))
 
-    def _best_beginning(self, situation: Situation, observation: DagObservation) -> tuple[Whole, Whole, bool, bool]:
+    def _best_beginning(self, situation: DagSearchState, observation: DagObservation) -> tuple[IntArray, IntArray, bool, bool]:
         """Return the best initial plan, among the common ones and that of the guide."""
         self._guided_order = None
         found = super()._best_beginning(situation, observation)
@@ -596,7 +596,7 @@ class GuidedSearchAgent(SearchAgent):
         self.num_guided += found[0] is self._guided_order
         return found
 
-    def _beginnings(self, situation: Situation, observation: DagObservation) -> Iterator[tuple[Whole, Whole]]:
+    def _beginnings(self, situation: DagSearchState, observation: DagObservation) -> Iterator[tuple[IntArray, IntArray]]:
         """Yield the common initial plans, and that of the guide."""
         yield from super()._beginnings(situation, observation)
         numbers = {(situation.states[job].job.job_id, node): at for at, (job, node) in enumerate(situation.owners)}
@@ -616,7 +616,7 @@ class GuidedSearchAgent(SearchAgent):
         """Return the copies that start if the guide acts alone, in order of start."""
         if self._fork is None:
             raise InvalidConfiguration(
-                f"{self.name}: got no forks before the first decision; try desim.simulate, or desim.core.introduce"
+                f"{self.name}: got no forks before the first decision; try desim.simulate, or desim.core.prepare_agent"
             )
         simulation = self._fork()
         started: list[Copy] = []

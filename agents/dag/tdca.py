@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.agents.dag.planning import Placed, PlanningAgent, Timetables, UnionGraph, serial_plan
+from desim.agents.dag.planning import Placed, PlanningAgent, PartialSchedule, UnionGraph, serial_plan
 
 __all__ = ["TDCA"]
 
@@ -172,9 +172,9 @@ def plan_with_tdca(graph: UnionGraph) -> list[Placed]:
     merging = _Merging(graph, estimates, make_clusters(graph, estimates))
     for node in np.lexsort((np.arange(graph.num_nodes), -graph.ranks)).tolist():
         merging.place(node)
-    timetables = merging.timetables
-    timetables.drop_unused()
-    planned = timetables.in_order()
+    schedule = merging.schedule
+    schedule.drop_unused()
+    planned = schedule.in_order()
     serial = serial_plan(graph)
     return serial if serial[-1].finish < max(copy.finish for copy in planned) else planned
 
@@ -193,7 +193,7 @@ class _Merging:
     """
 
     def __init__(self, graph: UnionGraph, estimates: Estimates, clusters: list[Cluster]) -> None:
-        self.timetables = Timetables(graph)
+        self.schedule = PartialSchedule(graph)
         self._graph = graph
         begin = graph.free.min().item()
         self._guesses = [begin + least for least in estimates.least]
@@ -213,20 +213,20 @@ class _Merging:
             self._duplicate(cluster.duplicates, node, executor)
         self._to_come[executor] -= self._graph.run_times[node, executor]
         self._insert_parents(node, executor)
-        self.timetables.place(self.timetables.slot(node, executor))
+        self.schedule.place(self.schedule.slot(node, executor))
 
     def _choose(self, cluster: Cluster) -> int:
         """Return the executor on which a cluster would finish first; ties go to the first executor."""
-        timetables = self.timetables
+        schedule = self.schedule
         executors = range(self._graph.num_executors)
         if len(cluster.nodes) == 1 and not cluster.duplicates:
-            return min(executors, key=lambda executor: timetables.slot(cluster.nodes[0], executor).finish)
-        finish = np.array([timetables.end(executor) for executor in executors]) + self._to_come
+            return min(executors, key=lambda executor: schedule.slot(cluster.nodes[0], executor).finish)
+        finish = np.array([schedule.end(executor) for executor in executors]) + self._to_come
         before = -1
         for node in (*cluster.duplicates, *cluster.nodes):
-            done = np.maximum(finish, timetables.ready_times(node, before, self._guesses))
+            done = np.maximum(finish, schedule.ready_times(node, before, self._guesses))
             done += self._graph.run_times[node]
-            for copy in timetables.copies[node]:
+            for copy in schedule.copies[node]:
                 done[copy.executor] = max(finish[copy.executor], copy.finish)  # no second copy on the same executor
             finish = done
             before = node
@@ -234,36 +234,36 @@ class _Merging:
 
     def _duplicate(self, duplicates: list[int], node: int, executor: int) -> None:
         """Place copies on an executor if they let a node start earlier there."""
-        timetables = self.timetables
-        missing = [other for other in duplicates if not timetables.is_on(other, executor)]
+        schedule = self.schedule
+        missing = [other for other in duplicates if not schedule.is_on(other, executor)]
         if not missing:
             return
-        start = timetables.slot(node, executor).start
+        start = schedule.slot(node, executor).start
         placed = []
         for other in missing:
-            copy = timetables.slot(other, executor)
-            timetables.place(copy)
+            copy = schedule.slot(other, executor)
+            schedule.place(copy)
             placed.append(copy)
-        if timetables.slot(node, executor).start >= start:
+        if schedule.slot(node, executor).start >= start:
             for copy in placed:
-                timetables.remove(copy)
+                schedule.remove(copy)
 
     def _insert_parents(self, node: int, executor: int) -> None:
         """Copy the parent with the last data into an idle interval, repeatedly, while the node then starts earlier."""
-        timetables = self.timetables
+        schedule = self.schedule
         parents = self._graph.parents[node]
         while parents:
-            start = timetables.slot(node, executor).start
-            arrivals = timetables.arrivals(node, executor)
+            start = schedule.slot(node, executor).start
+            arrivals = schedule.arrivals(node, executor)
             last = parents[arrivals.index(max(arrivals))][0]
-            if timetables.is_on(last, executor):
+            if schedule.is_on(last, executor):
                 return
-            copy = timetables.slot(last, executor)
+            copy = schedule.slot(last, executor)
             if copy.finish >= start:
                 return
-            timetables.place(copy)
-            if timetables.slot(node, executor).start >= start:
-                timetables.remove(copy)
+            schedule.place(copy)
+            if schedule.slot(node, executor).start >= start:
+                schedule.remove(copy)
                 return
 
 

@@ -16,9 +16,9 @@ from desim.agents.dag.graph_agent import GraphConfig
 from desim.agents.dag.printed import DecimaConfig, LachesisConfig
 from desim.agents.dag.registry import create
 from desim.agents.learning.experience import Arrays
-from desim.agents.learning.imitation import Advised, advice, imitate
+from desim.agents.learning.imitation import ExpertLabelledEnv, advice, imitate
 from desim.agents.learning.learner import LearningConfig
-from desim.agents.learning.own import check_known, own_reward
+from desim.agents.learning.custom import check_known, custom_reward
 from desim.agents.learning.policy import Policy
 from desim.agents.learning.settings import TrainingSettings
 from desim.agents.learning.training import Task, Training, TrainingConfig
@@ -227,12 +227,12 @@ class GraphTraining(TrainingSettings[Policy]):
     """
 
     trained: ClassVar[str] = "dag"
-    rules: ClassVar[tuple[str, ...]] = ("rank_up-deft", "rank_up-deft-patient", "least-work-deft-patient")
+    rules: ClassVar[tuple[str, ...]] = ("rank-up-deft", "rank-up-deft-patient", "least-work-deft-patient")
 
     agent: GraphConfig = field(default_factory=GraphConfig)
     learning: LearningConfig = field(
         default_factory=lambda: LearningConfig(
-            learning_rate=1e-3, minibatch_size=2048, entropy=0.0, discount=1.0, decay=0.9, time_unit=100.0
+            learning_rate=1e-3, minibatch_size=2048, entropy_coef=0.0, discount=1.0, gae_lambda=0.9, time_unit=100.0
         )
     )
     training: TrainingConfig = field(
@@ -284,9 +284,9 @@ class GraphTraining(TrainingSettings[Policy]):
             return imitate(learner, collect, advice, rounds=rounds, memory=rounds, minibatch_size=MINIBATCH)[-1]
 
 
-def _advised(settings: GraphTraining) -> Advised:
+def _advised(settings: GraphTraining) -> ExpertLabelledEnv:
     """Return a training environment that labels each decision with the expert's action."""
-    return Advised(make_env(settings), create(settings.expert))
+    return ExpertLabelledEnv(make_env(settings), create(settings.expert))
 
 
 def make_env(settings: GraphTraining) -> DagEnv:
@@ -302,7 +302,7 @@ def make_env(settings: GraphTraining) -> DagEnv:
     return DagEnv(
         partial(settings.episodes.draw, plan_ahead=settings.agent.mode == "planned"),
         observation=settings.agent.encoder(settings.episodes.sizes),
-        reward=settings.objective if settings.reward == OBJECTIVE else own_reward(settings.reward, ()),
+        reward=settings.objective if settings.reward == OBJECTIVE else custom_reward(settings.reward, ()),
         skip_forced=True,
     )
 
@@ -365,7 +365,7 @@ class LachesisTraining(_PrintedTraining):
             learning_rate=1e-3,
             minibatch_size=16,
             epochs=4,
-            entropy=0.002,
+            entropy_coef=0.002,
             discount=1.0,
             target_rate=0.5,
         )
@@ -417,7 +417,7 @@ class DecimaTraining(_PrintedTraining):
     agent: DecimaConfig = field(default_factory=DecimaConfig)
     learning: LearningConfig = field(
         default_factory=lambda: LearningConfig(
-            algorithm="reinforce", learning_rate=1e-3, entropy=0.1, discount=1.0, standardize=False
+            algorithm="reinforce", learning_rate=1e-3, entropy_coef=0.1, discount=1.0, standardize=False
         )
     )
     training: TrainingConfig = field(

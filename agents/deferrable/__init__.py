@@ -9,13 +9,13 @@ from desim.agents.deferrable.forecasts import (
     CapacityShield,
     Forecast,
     ForecastErrors,
-    LastValue,
+    Persistence,
     Oracle,
     Seasonal,
     calibrate,
     forecast_errors,
 )
-from desim.agents.deferrable.learned_forecast import Expectation, Learned, UncertainForecast
+from desim.agents.deferrable.learned_forecast import ForecastDistribution, LearnedForecast, UncertainForecast
 from desim.agents.deferrable.list_plan import ListPlan, PlannedWaits, planned_starts
 from desim.agents.deferrable.optimum import Optimum, Planned, offline_optimum
 from desim.agents.deferrable.orders import (
@@ -39,12 +39,12 @@ __all__ = [
     "SJF",
     "CapacityShield",
     "EarliestDeadline",
-    "Expectation",
+    "ForecastDistribution",
     "Forecast",
     "ForecastErrors",
     "LargestRevenue",
-    "LastValue",
-    "Learned",
+    "Persistence",
+    "LearnedForecast",
     "LeastSlack",
     "ListPlan",
     "Optimum",

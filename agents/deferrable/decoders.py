@@ -1,6 +1,6 @@
 """Compiled evaluation and local search of plans of deferrable jobs.
 
-A plan is the start slot of each job, -1 if it is not started, as in :class:`desim.agents.deferrable.program.Instance`.
+A plan is the start slot of each job, -1 if it is not started, as in :class:`desim.agents.deferrable.program.PlanningInstance`.
 A change is evaluated over the slots that it affects, by the rules of the cluster: a violation is the usage above the
 capacity, if it exceeds the cluster's tolerance, and a job only starts in a slot in which its request fits. With an
 uncertain capacity the expected violation counts. A job also pays a rent for its cores: their value if they were kept
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from desim.agents.search import compiled
 
-__all__ = ["FAR", "Situation", "Work", "begin", "improve", "place_all", "value"]
+__all__ = ["FAR", "DeferrableSearchState", "Work", "begin", "improve", "place_all", "value"]
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -58,13 +58,13 @@ EXCESS = np.array(
 """Expected excess of a constant over a standard normal variable, by the constant in steps from -FAR on."""
 
 
-class Situation(NamedTuple):
+class DeferrableSearchState(NamedTuple):
     """Planning instance as arrays for compiled functions.
 
     Attributes
     ----------
     first, last, worth, duration, requests, capacity, limit, delay_weight, weights, overcommit
-        Same as in :class:`desim.agents.deferrable.program.Instance`; ``weights`` are its ``violation_weights``.
+        Same as in :class:`desim.agents.deferrable.program.PlanningInstance`; ``weights`` are its ``violation_weights``.
     deviation : array of float, shape (num_slots, num_resources)
         Standard deviation of the capacity, whose mean is then ``capacity``; 0 where the capacity is known.
     rent : array of float, shape (num_slots + 1,)
@@ -116,7 +116,7 @@ class Work(NamedTuple):
 
 
 @_compiled
-def value(situation: Situation, work: Work) -> float:
+def value(situation: DeferrableSearchState, work: Work) -> float:
     """Return the reward of the plan, minus the cost of all violations."""
     total = 0.0
     for job in range(len(work.starts)):
@@ -129,7 +129,7 @@ def value(situation: Situation, work: Work) -> float:
 
 
 @_compiled
-def place_all(order: Integers, situation: Situation, work: Work) -> float:
+def place_all(order: Integers, situation: DeferrableSearchState, work: Work) -> float:
     """Insert jobs one by one at their best slots; return the total gain."""
     total = 0.0
     for job in order:
@@ -139,7 +139,7 @@ def place_all(order: Integers, situation: Situation, work: Work) -> float:
 
 
 @_compiled
-def begin(orders: Integers, situation: Situation, work: Work) -> None:
+def begin(orders: Integers, situation: DeferrableSearchState, work: Work) -> None:
     """Plan by each order, one per row padded with negative numbers, and keep the best plan."""
     best = -np.inf
     for row in range(len(orders)):
@@ -177,14 +177,14 @@ def _keep(work: Work) -> None:
 
 
 @_compiled
-def improve(moves: int, situation: Situation, work: Work) -> float:
+def improve(moves: int, situation: DeferrableSearchState, work: Work) -> float:
     """Improve the plan by moves that remove jobs and insert others; moves that lower the value are undone.
 
     Parameters
     ----------
     moves : int
         Number of moves.
-    situation : Situation
+    situation : DeferrableSearchState
         Planning instance.
     work : Work
         Plan, changed in place.
@@ -231,7 +231,7 @@ def improve(moves: int, situation: Situation, work: Work) -> float:
 
 
 @_compiled
-def _restore(situation: Situation, work: Work) -> None:
+def _restore(situation: DeferrableSearchState, work: Work) -> None:
     """Restore the plan before the move."""
     for job in range(len(work.starts)):
         if work.starts[job] != work.kept[job] and work.starts[job] >= 0:
@@ -242,7 +242,7 @@ def _restore(situation: Situation, work: Work) -> None:
 
 
 @_compiled
-def _place_best(job: int, situation: Situation, work: Work) -> float:
+def _place_best(job: int, situation: DeferrableSearchState, work: Work) -> float:
     """Insert a job at its best slot (ties go to the earliest), or leave it out; return the gain."""
     best, where = LITTLE, -1
     for start in range(situation.first[job], situation.last[job] + 1):
@@ -259,7 +259,7 @@ def _place_best(job: int, situation: Situation, work: Work) -> float:
 
 
 @_compiled
-def _cost(job: int, start: int, limit: float, situation: Situation, work: Work) -> float:
+def _cost(job: int, start: int, limit: float, situation: DeferrableSearchState, work: Work) -> float:
     """Return the cost of a job's violations; infinite if it must not start there or the cost exceeds the limit."""
     cost = 0.0
     for slot in range(start, min(start + situation.duration[job], len(work.used))):
@@ -279,7 +279,7 @@ def _cost(job: int, start: int, limit: float, situation: Situation, work: Work) 
 
 
 @_compiled
-def _worth(job: int, start: int, situation: Situation) -> float:
+def _worth(job: int, start: int, situation: DeferrableSearchState) -> float:
     """Return the reward of a job that starts in a slot, minus the rent of its cores."""
     end = min(start + situation.duration[job], len(situation.rent) - 1)
     rent = situation.requests[job, 0] * (situation.rent[end] - situation.rent[start])
@@ -287,7 +287,7 @@ def _worth(job: int, start: int, situation: Situation) -> float:
 
 
 @_compiled
-def _violation(situation: Situation, slot: int, resource: int, held: float) -> float:
+def _violation(situation: DeferrableSearchState, slot: int, resource: int, held: float) -> float:
     """Return the usage above the capacity; the expected value if the capacity is uncertain."""
     deviation = situation.deviation[slot, resource]
     over = float(held - situation.capacity[slot, resource])
@@ -303,7 +303,7 @@ def _violation(situation: Situation, slot: int, resource: int, held: float) -> f
 
 
 @_compiled
-def _place(job: int, start: int, situation: Situation, work: Work) -> None:
+def _place(job: int, start: int, situation: DeferrableSearchState, work: Work) -> None:
     """Insert a job into the plan."""
     work.starts[job] = start
     for resource in range(work.used.shape[1]):
@@ -315,7 +315,7 @@ def _place(job: int, start: int, situation: Situation, work: Work) -> None:
 
 
 @_compiled
-def _remove(job: int, situation: Situation, work: Work) -> float:
+def _remove(job: int, situation: DeferrableSearchState, work: Work) -> float:
     """Remove a job from the plan; return the gain."""
     start = work.starts[job]
     work.starts[job] = -1

@@ -18,7 +18,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from desim.checks import finite
+from desim.checks import check_float
 from desim.exceptions import InvalidConfiguration
 from desim.problems.deferrable import DeferrableObservation
 from desim.processes.capacity import checked_series
@@ -27,7 +27,7 @@ __all__ = [
     "CapacityShield",
     "Forecast",
     "ForecastErrors",
-    "LastValue",
+    "Persistence",
     "Oracle",
     "Seasonal",
     "calibrate",
@@ -58,7 +58,7 @@ class Forecast(Protocol):
 
 
 @dataclass(frozen=True)
-class LastValue:
+class Persistence:
     """Persistence forecast: the capacity stays as it is."""
 
     def predict(self, observation: DeferrableObservation, steps: int) -> Floats:
@@ -97,7 +97,7 @@ class Seasonal:
         whole_number("period", self.period, 1)
         if self.num_periods is not None:
             whole_number("num_periods", self.num_periods, 1)
-        finite("carry", self.carry, least=0, most=1)
+        check_float("carry", self.carry, least=0, most=1)
 
     def predict(self, observation: DeferrableObservation, steps: int) -> Floats:
         """Return the seasonal capacity of each slot; see :meth:`Forecast.predict`."""
@@ -130,7 +130,7 @@ class Oracle:
     Parameters
     ----------
     series : array_like of shape (num_slots,) or (num_slots, num_resources)
-        True capacity of each slot, such as that of :func:`~desim.problems.deferrable.foresee`. The last value holds
+        True capacity of each slot, such as that of :func:`~desim.problems.deferrable.clairvoyant_view`. The last value holds
         for all later slots.
 
     Raises
@@ -199,7 +199,7 @@ def forecast_errors(forecast: Forecast, capacity: ArrayLike, steps: int, *, firs
 
     Examples
     --------
-    >>> errors = forecast_errors(LastValue(), [1.0, 2.0, 4.0, 7.0], steps=2)
+    >>> errors = forecast_errors(Persistence(), [1.0, 2.0, 4.0, 7.0], steps=2)
     >>> errors.mean_absolute[:, 0].tolist(), errors.num_forecasts.tolist()
     ([2.0, 4.0], [3, 2])
     """
@@ -327,7 +327,7 @@ def calibrate(
     level : float
         Largest share of failed bounds, above 0 and below 1.
     base : Forecast, optional
-        Forecast of the capacity. Default: :class:`LastValue`.
+        Forecast of the capacity. Default: :class:`Persistence`.
     first_slot : int
         Slot of the first forecast.
 
@@ -352,7 +352,7 @@ def calibrate(
         raise InvalidConfiguration(f"level: got {level!r}, expected a number > 0 and < 1")
     if steps < 1:
         raise InvalidConfiguration(f"steps: got {steps!r}, expected an integer >= 1")
-    forecast = LastValue() if base is None else base
+    forecast = Persistence() if base is None else base
     found: list[list[Floats]] = [[] for _ in range(steps)]
     all_checked = [checked_series(one) for one in series]
     if len({checked.shape[1] for checked in all_checked}) > 1:

@@ -15,15 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desim.agents.deferrable.forecasts import Forecast, whole_number
-from desim.checks import finite
+from desim.checks import check_float
 from desim.problems.deferrable import DeferrableObservation
 
-__all__ = ["Expectation", "Learned", "UncertainForecast"]
+__all__ = ["ForecastDistribution", "LearnedForecast", "UncertainForecast"]
 
 Floats = NDArray[np.float64]
 
 
-class Expectation(NamedTuple):
+class ForecastDistribution(NamedTuple):
     """Predictive distribution of future capacities; both arrays have shape (steps, num_resources).
 
     Attributes
@@ -42,7 +42,7 @@ class Expectation(NamedTuple):
 class UncertainForecast(Forecast, Protocol):
     """Forecast that also estimates its uncertainty."""
 
-    def expect(self, observation: DeferrableObservation, steps: int) -> Expectation:
+    def expect(self, observation: DeferrableObservation, steps: int) -> ForecastDistribution:
         """Return means and standard deviations for the slots after the present one.
 
         Parameters
@@ -54,13 +54,13 @@ class UncertainForecast(Forecast, Protocol):
 
         Returns
         -------
-        Expectation
+        ForecastDistribution
             Means and standard deviations; row k - 1 is for slot t + k.
         """
 
 
 @dataclass(frozen=True)
-class Learned:
+class LearnedForecast:
     """Online forecast: a learned daily level, with deviations that decay.
 
     Parameters
@@ -82,9 +82,9 @@ class Learned:
 
     Examples
     --------
-    >>> from desim.agents.deferrable import LastValue, forecast_errors
+    >>> from desim.agents.deferrable import Persistence, forecast_errors
     >>> wave = 40 + 10 * np.sin(2 * np.pi * np.arange(96) / 24)
-    >>> for forecast in (Learned(24), LastValue()):
+    >>> for forecast in (LearnedForecast(24), Persistence()):
     ...     print(f"{forecast_errors(forecast, wave, steps=6, first_slot=24).mean_absolute[5, 0]:.1f}")
     0.1
     8.6
@@ -99,21 +99,21 @@ class Learned:
         """Raise InvalidConfiguration if a parameter is out of range."""
         whole_number("period", self.period, 1)
         whole_number("harmonics", self.harmonics, 0)
-        finite("ridge", self.ridge, above=0)
-        finite("caution", self.caution, least=0)
+        check_float("ridge", self.ridge, above=0)
+        check_float("caution", self.caution, least=0)
 
     def predict(self, observation: DeferrableObservation, steps: int) -> Floats:
         """Return the means minus ``caution`` standard deviations; see :meth:`Forecast.predict`."""
         mean, deviation = self.expect(observation, steps)
         return np.maximum(mean - self.caution * deviation, 0.0) if self.caution else mean
 
-    def expect(self, observation: DeferrableObservation, steps: int) -> Expectation:
+    def expect(self, observation: DeferrableObservation, steps: int) -> ForecastDistribution:
         """Return means and standard deviations; see :meth:`UncertainForecast.expect`."""
         history = observation.capacity_history
         whole_number("steps", steps, 0)
         expected = [self._expect_one(series, observation.slot, steps) for series in history.T]
         mean, deviation = (np.stack(parts, axis=1) for parts in zip(*expected, strict=True))
-        return Expectation(np.maximum(mean, 0.0), deviation)
+        return ForecastDistribution(np.maximum(mean, 0.0), deviation)
 
     def _expect_one(self, series: Floats, slot: int, steps: int) -> tuple[Floats, Floats]:
         """Return means and standard deviations for one resource."""

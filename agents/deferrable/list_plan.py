@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from desim.exceptions import InvalidConfiguration
 from desim.problems.deferrable import DeferrableObservation
-from desim.problems.deferrable.observation import HORIZON, LATER, Placing
-from desim.reprs import Named
+from desim.problems.deferrable.observation import HORIZON, LATER, EarliestFitPlan
+from desim.reprs import NamedRepr
 
 __all__ = ["ORDERS", "ListPlan", "PlanOrder", "PlannedWaits", "planned_starts"]
 
@@ -30,7 +30,7 @@ earliest jobs first, or jobs with a short start window and a large reward first.
 ORDERS: tuple[PlanOrder, ...] = get_args(PlanOrder)
 
 
-class _Planner(Placing):
+class _Planner(EarliestFitPlan):
     """Known jobs and free capacity, from which plans are made."""
 
     def plan(self, key: Floats) -> Ints:
@@ -93,7 +93,7 @@ def _check(order: str, horizon: int) -> None:
         raise InvalidConfiguration(f"horizon: got {horizon!r}, expected an integer >= 1")
 
 
-class ListPlan(Named):
+class ListPlan(NamedRepr):
     """Agent that makes a list schedule in every slot and starts the jobs that it starts now.
 
     Parameters

@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desim.agents.bounds import Bounded
-from desim.agents.deferrable.program import Instance, check_limits, solve, value_of
+from desim.agents.deferrable.program import PlanningInstance, check_limits, solve, value_of
 from desim.agents.deferrable.reinsertion import improved
 from desim.exceptions import InvalidConfiguration
-from desim.problems.deferrable import DeferrableCluster, DeferrableObservation, Foresight, Job
+from desim.problems.deferrable import DeferrableCluster, DeferrableObservation, ClairvoyantView, Job
 from desim.problems.deferrable.job import check_job
-from desim.reprs import Named
+from desim.reprs import NamedRepr
 
 __all__ = ["Optimum", "Planned", "instance_of", "offline_optimum"]
 
@@ -66,7 +66,7 @@ class Optimum(Bounded):
 
 
 def offline_optimum(
-    foresight: Foresight,
+    foresight: ClairvoyantView,
     *,
     delay_weight: float = 2.0,
     violation_weight: float | Sequence[float] = 10.0,
@@ -85,8 +85,8 @@ def offline_optimum(
 
     Parameters
     ----------
-    foresight : Foresight
-        Result of :func:`~desim.problems.deferrable.foresee`.
+    foresight : ClairvoyantView
+        Result of :func:`~desim.problems.deferrable.clairvoyant_view`.
     delay_weight : float
         Weight w1 of the delay, as for the cluster.
     violation_weight : float or sequence of float
@@ -114,11 +114,11 @@ def offline_optimum(
 
     Examples
     --------
-    >>> from desim.problems.deferrable import foresee
+    >>> from desim.problems.deferrable import clairvoyant_view
     >>> long = Job(1, submission_time=0, earliest_start=0, latest_start=3, duration=6, cores=2)
     >>> large = Job(2, submission_time=1, earliest_start=1, latest_start=1, duration=2, cores=4)
     >>> cluster = DeferrableCluster([long, large], [4], num_slots=6)
-    >>> optimum = offline_optimum(foresee(cluster))
+    >>> optimum = offline_optimum(clairvoyant_view(cluster))
     >>> optimum.starts, optimum.value, optimum.proved
     ((3, 1), 14.0, True)
     """
@@ -144,7 +144,7 @@ def offline_optimum(
     return Optimum(jobs, tuple(answer), value, bound, _is_closed(value, bound), time.perf_counter() - begin)
 
 
-def instance_of(jobs: list[Job], capacity: Floats, cluster: DeferrableCluster, overcommit: bool) -> Instance:
+def instance_of(jobs: list[Job], capacity: Floats, cluster: DeferrableCluster, overcommit: bool) -> PlanningInstance:
     """Return the planning instance of jobs under a known capacity.
 
     Parameters
@@ -160,14 +160,14 @@ def instance_of(jobs: list[Job], capacity: Floats, cluster: DeferrableCluster, o
 
     Returns
     -------
-    Instance
+    PlanningInstance
         Planning instance for the solver.
     """
     whole = np.array([(job.earliest_start, job.latest_start, job.duration) for job in jobs], dtype=np.int64)
     first, last, duration = whole.reshape(-1, 3).T
     requests = np.array([(job.cores, *job.others) for job in jobs], dtype=np.float64)
     requests = requests.reshape(len(jobs), capacity.shape[1])
-    return Instance(
+    return PlanningInstance(
         first=first,
         last=np.minimum(last, len(capacity) - 1),
         worth=requests[:, 0] * duration,
@@ -181,7 +181,7 @@ def instance_of(jobs: list[Job], capacity: Floats, cluster: DeferrableCluster, o
     )
 
 
-def _plan(instance: Instance, time_limit: float, gap: float) -> tuple[Ints, float]:
+def _plan(instance: PlanningInstance, time_limit: float, gap: float) -> tuple[Ints, float]:
     """Return the better of the solver's and a greedy schedule, and an upper bound."""
     solution = solve(instance, time_limit=time_limit, gap=gap)
     candidates = []
@@ -196,7 +196,7 @@ def _is_closed(value: float, bound: float) -> bool:
     return bound - value <= TOLERANCE * max(bound, 1.0)
 
 
-class Planned(Named):
+class Planned(NamedRepr):
     """Agent that follows a fixed plan.
 
     Parameters

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.checks import finite, one_of
+from desim.checks import check_float, check_choice
 from desim.problems.deferrable import DeferrableObservation, JobSet
-from desim.problems.deferrable.observation import room_ahead
-from desim.reprs import Named
+from desim.problems.deferrable.observation import free_ahead
+from desim.reprs import NamedRepr
 
 if TYPE_CHECKING:
     from desim.agents.deferrable.forecasts import Forecast
@@ -86,7 +86,7 @@ def _first_fitting_now(requests: list[float], order: list[int], free: float, ski
     return chosen
 
 
-class Priority(Named):
+class Priority(NamedRepr):
     """Base class of priority rules: agents that start jobs in order of a score.
 
     Parameters
@@ -129,7 +129,7 @@ class Priority(Named):
             room = (observation.limit - observation.used)[None, :]
         else:
             steps = int(current.duration.max()) - 1
-            room = room_ahead(observation, self.forecast.predict(observation, steps))
+            room = free_ahead(observation, self.forecast.predict(observation, steps))
         return first_fitting(current, order, room, skip=self.skip)
 
 
@@ -161,7 +161,7 @@ class FIFO(Priority):
         forecast: Forecast | None = None,
     ) -> None:
         super().__init__(skip=skip, forecast=forecast)
-        self.since = one_of("since", since, ("submission", "window"))
+        self.since = check_choice("since", since, ("submission", "window"))
 
     def scores(self, observation: DeferrableObservation) -> Floats:
         """Return submission times or earliest starts, in slots."""
@@ -197,7 +197,7 @@ class SJF(Priority):
         forecast: Forecast | None = None,
     ) -> None:
         super().__init__(skip=skip, forecast=forecast)
-        self.measure = one_of("measure", measure, ("duration", "work"))
+        self.measure = check_choice("measure", measure, ("duration", "work"))
         self.name = "sjf" if measure == "duration" else "smallest-work"
 
     def scores(self, observation: DeferrableObservation) -> Floats:
@@ -233,7 +233,7 @@ class Tetris(Priority):
 
     def __init__(self, delay_weight: float = 0.0, *, skip: bool = True, forecast: Forecast | None = None) -> None:
         super().__init__(skip=skip, forecast=forecast)
-        self.delay_weight = finite("delay_weight", delay_weight, least=0)
+        self.delay_weight = check_float("delay_weight", delay_weight, least=0)
 
     def scores(self, observation: DeferrableObservation) -> Floats:
         """Return minus (alignment + weighted delay), in cores."""

@@ -30,11 +30,11 @@ from desim.exceptions import InvalidConfiguration
 from desim.problems.deferrable.observation import TOLERANCE
 
 __all__ = [
-    "Instance",
+    "PlanningInstance",
     "Kinds",
     "Model",
     "Options",
-    "Room",
+    "SlotCapacity",
     "Solution",
     "check_limits",
     "solve",
@@ -47,7 +47,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-class Instance(NamedTuple):
+class PlanningInstance(NamedTuple):
     """Planning instance: jobs to schedule in the slots 0, ..., num_slots - 1.
 
     A schedule is an array with the start slot of each job, -1 if it is not started.
@@ -105,7 +105,7 @@ class Instance(NamedTuple):
         return all(bool((np.asarray(part) % 1 == 0).all()) for part in parts)
 
 
-def usage(instance: Instance, starts: Ints) -> Floats:
+def usage(instance: PlanningInstance, starts: Ints) -> Floats:
     """Return the usage in each slot, shape (num_slots, num_resources)."""
     placed = np.flatnonzero(starts >= 0)
     begins, requests = starts[placed], instance.requests[placed]
@@ -116,7 +116,7 @@ def usage(instance: Instance, starts: Ints) -> Floats:
     return np.asarray(instance.held + np.cumsum(changes[:-1], axis=0))
 
 
-def value_of(instance: Instance, starts: Ints) -> float:
+def value_of(instance: PlanningInstance, starts: Ints) -> float:
     """Return the reward of a schedule in core-slots, minus the cost of all violations."""
     placed = starts >= 0
     delays = (starts - instance.first)[placed].sum()
@@ -130,7 +130,7 @@ def value_of(instance: Instance, starts: Ints) -> float:
 LARGEST = 5_000_000
 
 
-class Room(NamedTuple):
+class SlotCapacity(NamedTuple):
     """Free capacity and the cost of exceeding it; arrays have shape (num_slots, num_resources).
 
     If all requests of a resource are integers, so is its usage, and its capacity can be rounded down. The first unit
@@ -154,7 +154,7 @@ class Room(NamedTuple):
     is_whole: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, instance: Instance) -> Room:
+    def of(cls, instance: PlanningInstance) -> SlotCapacity:
         """Compute the free capacity of an instance."""
         is_whole = (instance.requests % 1 == 0).all(axis=0) & (instance.held % 1 == 0).all(axis=0)
         level = np.where(is_whole, np.floor(instance.limit), instance.limit)
@@ -183,7 +183,7 @@ class Kinds(NamedTuple):
     of_job: Ints
 
     @classmethod
-    def of(cls, instance: Instance) -> Kinds:
+    def of(cls, instance: PlanningInstance) -> Kinds:
         """Find the groups of equal jobs of an instance."""
         columns = (instance.first, instance.last, instance.worth, instance.duration)
         table = np.column_stack([*columns, instance.requests])
@@ -237,7 +237,7 @@ class Options(NamedTuple):
         return len(self.kind)
 
     @classmethod
-    def of(cls, instance: Instance, kinds: Kinds, room: Room) -> Options:
+    def of(cls, instance: PlanningInstance, kinds: Kinds, room: SlotCapacity) -> Options:
         """List the options of an instance; raise InvalidConfiguration if there are too many."""
         example = kinds.example
         width = (instance.last - instance.first + 1)[example]
@@ -333,12 +333,12 @@ def check_limits(time_limit: float, gap: float) -> None:
         raise InvalidConfiguration(f"gap: got {gap!r}, expected a finite number >= 0")
 
 
-def solve(instance: Instance, *, time_limit: float, gap: float, integral: bool = True) -> Solution:
+def solve(instance: PlanningInstance, *, time_limit: float, gap: float, integral: bool = True) -> Solution:
     """Build the program and solve it with HiGHS.
 
     Parameters
     ----------
-    instance : Instance
+    instance : PlanningInstance
         Planning instance.
     time_limit : float
         Time limit in wall-clock seconds.
@@ -380,13 +380,13 @@ class Model:
 
     Parameters
     ----------
-    instance : Instance
+    instance : PlanningInstance
         Planning instance.
     """
 
-    def __init__(self, instance: Instance) -> None:
+    def __init__(self, instance: PlanningInstance) -> None:
         self.kinds = Kinds.of(instance)
-        self._room = room = Room.of(instance)
+        self._room = room = SlotCapacity.of(instance)
         self.options = Options.of(instance, self.kinds, room)
         self.most = float(self.options.best(len(self.kinds.num_jobs)) @ self.kinds.num_jobs)
         tight = self.options.reach(instance.num_slots) > room.free
@@ -432,7 +432,7 @@ class Model:
         row = (np.cumsum(several) - 1)[options.kind[column]]
         self._add_rows(self.kinds.num_jobs[several].astype(np.float64), (row, column, 1.0))
 
-    def _add_violations(self, instance: Instance, largest: Floats) -> tuple[Ints, Ints]:
+    def _add_violations(self, instance: PlanningInstance, largest: Floats) -> tuple[Ints, Ints]:
         """Add: usage minus violation is at most the free capacity; return the variables of each row, -1 for none."""
         options, (slot, resource) = self.options, self._tight
         weights, is_whole = instance.violation_weights[resource], self._room.is_whole[resource]
@@ -455,7 +455,7 @@ class Model:
         )
         return above, first_unit
 
-    def _largest_violations(self, instance: Instance) -> Floats:
+    def _largest_violations(self, instance: PlanningInstance) -> Floats:
         """Return the largest violation of each row that a fall of the capacity can cause."""
         level = self._room.level
         longest = min(int(instance.duration.max(initial=1)), len(level))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from desim.agents.deferrable.forecasts import Forecast, LastValue, Seasonal
-from desim.agents.deferrable.learned_forecast import Learned
+from desim.agents.deferrable.forecasts import Forecast, Persistence, Seasonal
+from desim.agents.deferrable.learned_forecast import LearnedForecast
 from desim.agents.deferrable.list_plan import ListPlan
 from desim.agents.deferrable.orders import (
     FIFO,
@@ -54,7 +54,7 @@ def forecast_named(name: str) -> Forecast:
     Parameters
     ----------
     name : str
-        Name of the forecast: ``"last-value"``, ``"seasonal"`` or ``"learned"``. The latter two may be followed by the
+        Name of the forecast: ``"persistence"``, ``"seasonal"`` or ``"learned"``. The latter two may be followed by the
         period in slots, such as ``"learned:48"``.
 
     Returns
@@ -73,15 +73,15 @@ def forecast_named(name: str) -> Forecast:
     Seasonal(period=12, carry=0.0, num_periods=1)
     """
     kind, _, period = name.partition(":")
-    if name == "last-value":
-        return LastValue()
+    if name == "persistence":
+        return Persistence()
     if period.isdecimal() or kind == name:
         slots = int(period) if period else DAY
         if kind == "seasonal":
             return Seasonal(slots)
         if kind == "learned":
-            return Learned(slots)
-    raise InvalidConfiguration(f"forecast: got {name!r}, expected last-value, seasonal:PERIOD or learned:PERIOD")
+            return LearnedForecast(slots)
+    raise InvalidConfiguration(f"forecast: got {name!r}, expected persistence, seasonal:PERIOD or learned:PERIOD")
 
 
 def _rolling_horizon(forecast: str) -> Agent:
@@ -119,7 +119,7 @@ _REGISTRY: Registry = Registry(
             files=partial(made_of, agent="score"),
         ),
         "rolling-horizon:FORECAST": Family(
-            "rolling-horizon with a forecast: last-value, seasonal:PERIOD or learned:PERIOD, period in slots.",
+            "rolling-horizon with a forecast: persistence, seasonal:PERIOD or learned:PERIOD, period in slots.",
             _rolling_horizon,
         ),
         "search:deferrable:OBJECTIVE:BUDGET": Family(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.agents.deferrable.program import Instance, usage
+from desim.agents.deferrable.program import PlanningInstance, usage
 
 __all__ = ["improved"]
 
@@ -16,14 +16,14 @@ Ints = NDArray[np.int64]
 MOST_PASSES = 10
 
 
-def improved(instance: Instance, starts: Ints | None = None) -> Ints:
+def improved(instance: PlanningInstance, starts: Ints | None = None) -> Ints:
     """Return a schedule that is at least as good, and to which no job can be added with a gain.
 
     Ties between start slots go to the earliest. A start that is not allowed, because the job does not fit, is replaced.
 
     Parameters
     ----------
-    instance : Instance
+    instance : PlanningInstance
         Planning instance.
     starts : numpy.ndarray of int64, shape (num_jobs,), optional
         Initial schedule. Default: an empty one, into which jobs are inserted by descending worth.
@@ -59,11 +59,11 @@ class _Timetable:
 
     Parameters
     ----------
-    instance : Instance
+    instance : PlanningInstance
         Planning instance.
     """
 
-    def __init__(self, instance: Instance) -> None:
+    def __init__(self, instance: PlanningInstance) -> None:
         self.instance = instance
         self.limit = instance.limit
         self.used = instance.held.copy()

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.agents.deferrable.forecasts import Forecast, LastValue, whole_number
+from desim.agents.deferrable.forecasts import Forecast, Persistence, whole_number
 from desim.agents.deferrable.orders import first_fitting
-from desim.agents.deferrable.program import Instance, check_limits, solve, usage
+from desim.agents.deferrable.program import PlanningInstance, check_limits, solve, usage
 from desim.agents.deferrable.reinsertion import improved
-from desim.checks import finite
+from desim.checks import check_float
 from desim.exceptions import InvalidConfiguration
 from desim.problems.deferrable import DeferrableObservation, JobSet
-from desim.reprs import Named
+from desim.reprs import NamedRepr
 
 __all__ = ["RollingHorizon"]
 
@@ -22,7 +22,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-class RollingHorizon(Named):
+class RollingHorizon(NamedRepr):
     """Agent that plans the known jobs under the forecast capacity and starts the jobs that the plan starts now.
 
     The plan is that of :func:`~desim.agents.deferrable.optimum.offline_optimum`, with running jobs as they are. It
@@ -87,9 +87,9 @@ class RollingHorizon(Named):
         if horizon is not None:
             whole_number("horizon", horizon, 1)
         whole_number("every", every, 1)
-        finite("margin", margin, least=0, most=1)
+        check_float("margin", margin, least=0, most=1)
         check_limits(time_limit, gap)
-        self.forecast = LastValue() if forecast is None else forecast
+        self.forecast = Persistence() if forecast is None else forecast
         self.horizon = horizon
         self.every = every
         self.margin = margin
@@ -141,14 +141,14 @@ class RollingHorizon(Named):
         order = order[slots[order] <= observation.slot]
         return first_fitting(current, order, (observation.limit - observation.used)[None, :], skip=True)
 
-    def _instance(self, observation: DeferrableObservation, jobs: JobSet) -> Instance:
+    def _instance(self, observation: DeferrableObservation, jobs: JobSet) -> PlanningInstance:
         """Return the planning instance, with the present slot as slot 0; jobs beyond the horizon have empty windows."""
         slot, running = observation.slot, observation.running
         capacity = self._capacities(observation, jobs)
         first = np.maximum(jobs.earliest_start - slot, 0.0).astype(np.int64)
         sunk = np.maximum(slot - jobs.earliest_start, 0.0)
         runs_on = running.finish_time > slot + np.arange(len(capacity))[:, None]
-        return Instance(
+        return PlanningInstance(
             first=first,
             last=np.minimum((jobs.latest_start - slot).astype(np.int64), len(capacity) - 1),
             worth=jobs.revenue - observation.delay_weight * sunk,
@@ -181,11 +181,11 @@ class RollingHorizon(Named):
         """Return the forecast."""
         return np.asarray(self.forecast.predict(observation, steps), dtype=np.float64)
 
-    def _sure_limit(self, instance: Instance) -> Floats:
+    def _sure_limit(self, instance: PlanningInstance) -> Floats:
         """Return the largest usage that is certain to cause no violation."""
         return instance.limit
 
-    def _plan(self, instance: Instance) -> Ints:
+    def _plan(self, instance: PlanningInstance) -> Ints:
         """Return a schedule; -1 for jobs that are not started."""
         pays = (instance.worth > 0) & (instance.first <= instance.last)
         starts = np.where(pays, instance.first, -1)
@@ -203,7 +203,7 @@ class RollingHorizon(Named):
         starts[number] = self._plan_among(chosen, number)
         return starts
 
-    def _plan_among(self, instance: Instance, number: Ints) -> Ints:
+    def _plan_among(self, instance: PlanningInstance, number: Ints) -> Ints:
         """Return a schedule of jobs that do not all fit; ``number`` holds their positions among all known jobs."""
         self.num_solved += 1
         solution = solve(instance, time_limit=self.time_limit, gap=self.gap)

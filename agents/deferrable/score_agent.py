@@ -30,13 +30,13 @@ from desim.agents.deferrable.score_policy import (
     ScorePolicy,
 )
 from desim.agents.learning.learned import AgentConfig, LearnedAgent
-from desim.agents.learning.own import check_known, own_network
+from desim.agents.learning.custom import check_known, custom_network
 from desim.agents.learning.policy import NumpyMLP, action_for, array_of, computes_as
 from desim.envs.base import ACTION_MASK
 from desim.exceptions import InvalidConfiguration
-from desim.problems.deferrable import DeferrableObservation, Placing
+from desim.problems.deferrable import DeferrableObservation, EarliestFitPlan
 from desim.problems.deferrable.encoder import DecodingRule, ScoreEncoder
-from desim.problems.deferrable.observation import HORIZON, room_ahead
+from desim.problems.deferrable.observation import HORIZON, free_ahead
 
 __all__ = [
     "Context",
@@ -415,7 +415,7 @@ class ScoreConfig(AgentConfig[ScorePolicy]):
         if self.network == "pointer":
             return PointerPolicy(encoder, rng, self.auxiliary, width)
         if self.network != "attention":
-            return cast(ScorePolicy, own_network(self.network, encoder, rng))  # only its scores are used
+            return cast(ScorePolicy, custom_network(self.network, encoder, rng))  # only its scores are used
         return AttentionPolicy(encoder, rng, self.auxiliary, width, self.layers)
 
 
@@ -471,9 +471,9 @@ class ScoreAgent(LearnedAgent):
         if self.config.rule == "reserve":
             horizon = max(HORIZON, int(observation.current.duration.max()))
             ahead = self.forecast.predict(observation, horizon - 1)
-            return self.encoder.reserving(observation, scores, Placing(observation, horizon, ahead)) or []
+            return self.encoder.reserving(observation, scores, EarliestFitPlan(observation, horizon, ahead)) or []
         given = scores[: len(observation.current)].tolist()
         order = np.array(self.encoder.order(given), dtype=np.int64)
         steps = int(observation.current.duration.max()) - 1
-        room = room_ahead(observation, self.forecast.predict(observation, steps))
+        room = free_ahead(observation, self.forecast.predict(observation, steps))
         return first_fitting(observation.current, order, room, skip=self.config.rule == "skip")

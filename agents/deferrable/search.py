@@ -19,11 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desim.agents.deferrable.forecasts import Forecast
-from desim.agents.deferrable.learned_forecast import Learned, UncertainForecast
-from desim.agents.deferrable.program import Instance
+from desim.agents.deferrable.learned_forecast import LearnedForecast, UncertainForecast
+from desim.agents.deferrable.program import PlanningInstance
 from desim.agents.deferrable.rolling_horizon import RollingHorizon
 from desim.agents.search import Budget, SearchName, decoders
-from desim.checks import finite, one_of
+from desim.checks import check_float, check_choice
 from desim.problems.deferrable import DeferrableObservation, JobSet
 
 __all__ = ["PlanDecoder", "SearchAgent"]
@@ -43,7 +43,7 @@ class PlanDecoder:
 
     Parameters
     ----------
-    instance : Instance
+    instance : PlanningInstance
         Planning instance.
     starts : array of int, shape (num_jobs,)
         Initial plan. No job may start where it does not fit, unless the instance allows overcommitment.
@@ -62,7 +62,7 @@ class PlanDecoder:
 
     def __init__(
         self,
-        instance: Instance,
+        instance: PlanningInstance,
         starts: Integers,
         seed: int = 0,
         *,
@@ -71,7 +71,7 @@ class PlanDecoder:
     ) -> None:
         self._compiled: Any = decoders(DECODERS)
         requests = np.ascontiguousarray(instance.requests)
-        self._situation = self._compiled.Situation(
+        self._situation = self._compiled.DeferrableSearchState(
             np.ascontiguousarray(instance.first, np.int64),
             np.ascontiguousarray(instance.last, np.int64),
             np.ascontiguousarray(instance.worth, np.float64),
@@ -159,7 +159,7 @@ class SearchAgent(RollingHorizon):
         Search budget per slot. Default: 100 moves.
     forecast : Forecast, optional
         Forecast of the capacity after the present slot; if it estimates its uncertainty, the expected violation counts.
-        Default: :class:`~desim.agents.deferrable.Learned`.
+        Default: :class:`~desim.agents.deferrable.LearnedForecast`.
     horizon : int, optional
         Same as for :class:`~desim.agents.deferrable.RollingHorizon`.
     margin : float
@@ -195,11 +195,11 @@ class SearchAgent(RollingHorizon):
         rent: float = 0.8,
     ) -> None:
         self._far = float(decoders(DECODERS).FAR)
-        chosen = Learned() if forecast is None else forecast
+        chosen = LearnedForecast() if forecast is None else forecast
         super().__init__(chosen, horizon=horizon, margin=margin, overcommit=overcommit)
         self._uncertain = chosen if isinstance(chosen, UncertainForecast) else None
-        self.rent = finite("rent", rent, least=0, most=1)
-        self.objective = one_of("objective", objective, get_args(Objective))
+        self.rent = check_float("rent", rent, least=0, most=1)
+        self.objective = check_choice("objective", objective, get_args(Objective))
         self.budget = budget
         self.name = str(SearchName("deferrable", objective, budget))
         self._rng = np.random.default_rng(0)
@@ -262,9 +262,9 @@ class SearchAgent(RollingHorizon):
     def _learn(self, observation: DeferrableObservation, chosen: list[int]) -> None:
         """Record, for each job started now, its cores at the lead time of each slot in which it runs."""
         started = JobSet(observation.current.rows[chosen])
-        notice = (observation.slot - np.floor(started.submission_time)).astype(np.int64)
+        lead_time = (observation.slot - np.floor(started.submission_time)).astype(np.int64)
         for known, duration, cores in zip(
-            notice.tolist(), started.duration.tolist(), started.cores.tolist(), strict=True
+            lead_time.tolist(), started.duration.tolist(), started.cores.tolist(), strict=True
         ):
             first = min(known, MOST_NOTICE - 1)
             self._late[first : known + int(duration)] += cores
@@ -277,12 +277,12 @@ class SearchAgent(RollingHorizon):
         mean, self._deviation[1:] = self._uncertain.expect(observation, steps)
         return mean
 
-    def _sure_limit(self, instance: Instance) -> Floats:
+    def _sure_limit(self, instance: PlanningInstance) -> Floats:
         """Return the largest usage for which no violation is expected."""
         limit: Floats = instance.limit - self._far * self._deviation
         return limit
 
-    def _plan_among(self, instance: Instance, number: Integers) -> Integers:
+    def _plan_among(self, instance: PlanningInstance, number: Integers) -> Integers:
         """Return the best plan found within the budget."""
         density = instance.worth / np.maximum(instance.requests.sum(axis=1) * instance.duration, 1e-9)
         by_density = np.argsort(-density, kind="stable")

@@ -89,7 +89,7 @@ class Answer(NamedTuple):
     bound: float
 
 
-class Kept(threading.local):
+class SolverCache(threading.local):
     """Solvers of a thread, one for small and one for other programs, created on first use."""
 
     def __init__(self) -> None:
@@ -102,7 +102,7 @@ class Kept(threading.local):
         return self._solvers[is_small]
 
 
-_kept = Kept()
+_kept = SolverCache()
 
 
 def _new_solver(options: Mapping[str, bool | float]) -> highspy.Highs:

@@ -26,9 +26,9 @@ from desim.agents.deferrable.registry import create
 from desim.agents.deferrable.score_agent import ScoreConfig
 from desim.agents.deferrable.score_policy import KNOWN, TARGETS, TASKS, ScorePolicy, seen_of
 from desim.agents.learning.experience import Arrays
-from desim.agents.learning.imitation import EXPERT, Advised, advice, clone, imitate
+from desim.agents.learning.imitation import EXPERT, ExpertLabelledEnv, advice, clone, imitate
 from desim.agents.learning.learner import Algorithm, LearningConfig
-from desim.agents.learning.own import check_known, own_reward
+from desim.agents.learning.custom import check_known, custom_reward
 from desim.agents.learning.policy import Distribution, Gaussian
 from desim.agents.learning.settings import TrainingSettings
 from desim.agents.learning.training import Task, Training, TrainingConfig
@@ -290,7 +290,7 @@ class ScoreTraining(TrainingSettings[ScorePolicy]):
 
     agent: ScoreConfig = field(default_factory=ScoreConfig)
     learning: LearningConfig = field(
-        default_factory=lambda: LearningConfig(learning_rate=1e-4, minibatch_size=64, entropy=0.0)
+        default_factory=lambda: LearningConfig(learning_rate=1e-4, minibatch_size=64, entropy_coef=0.0)
     )
     training: TrainingConfig = field(
         default_factory=lambda: TrainingConfig(total_steps=500_000, num_envs=16, num_steps=128, validation_episodes=50)
@@ -394,7 +394,7 @@ class OsdecTraining(ScoreTraining):
     agent: OsdecConfig = field(default_factory=OsdecConfig)
     learning: LearningConfig = field(
         default_factory=lambda: LearningConfig(
-            learning_rate=1e-4, last_rate=1.0, minibatch_size=64, entropy=0.0, target_kl=0.0
+            learning_rate=1e-4, last_rate=1.0, minibatch_size=64, entropy_coef=0.0, target_kl=0.0
         )
     )
     training: TrainingConfig = field(
@@ -419,9 +419,9 @@ class OsdecTraining(ScoreTraining):
         return cls(training=replace(cls().training, total_steps=20_480))
 
 
-def _advised(settings: ScoreTraining) -> Advised:
+def _advised(settings: ScoreTraining) -> ExpertLabelledEnv:
     """Return a training environment that is labelled by the expert."""
-    return Advised(make_env(settings), create(settings.expert))
+    return ExpertLabelledEnv(make_env(settings), create(settings.expert))
 
 
 def make_env(settings: ScoreTraining) -> DeferrableEnv:
@@ -435,7 +435,7 @@ def make_env(settings: ScoreTraining) -> DeferrableEnv:
         Settings with the encoder, the workloads and the reward.
     """
     return DeferrableEnv(
-        settings.episodes, observation=settings.agent.encoder(), reward=own_reward(settings.reward, REWARDS)
+        settings.episodes, observation=settings.agent.encoder(), reward=custom_reward(settings.reward, REWARDS)
     )
 
 

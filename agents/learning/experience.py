@@ -157,7 +157,7 @@ class Lane:
         self.actions.append(action)
         self.has_moved = True
         if self.simulated is not None:
-            reward, terminated, truncated, elapsed, _ = self.simulated.go_on(action)
+            reward, terminated, truncated, elapsed, _ = self.simulated.advance(action)
         else:
             observation, given, terminated, truncated, info = self.gym_env.step(action)
             self._see(observation)
@@ -169,9 +169,9 @@ class Lane:
         self._seen = observation if isinstance(observation, dict) else {"observation": observation}
 
     @property
-    def forced(self) -> bool:
+    def is_forced(self) -> bool:
         """Whether the next action is known to have no effect."""
-        return self.simulated is not None and self.simulated.encoder.forced(self.simulated.observation)
+        return self.simulated is not None and self.simulated.encoder.is_forced(self.simulated.observation)
 
     @property
     def observation(self) -> Arrays:
@@ -370,7 +370,7 @@ class _Notes:
         """Store observations and actions; return the action of each environment."""
         seen = self.see(step)
         begin = time.perf_counter()
-        if self.policy.apart and all(lane.forced for lane in self.lanes):
+        if self.policy.apart and all(lane.is_forced for lane in self.lanes):
             self.unasked[step] = True
         else:
             shown = to_tensors(seen, self.device)
@@ -508,7 +508,7 @@ def evaluate(
 
 def _waits_to_its_end(lane: Lane) -> bool:
     """Advance to the next action that has an effect; return whether the episode ends before it."""
-    while lane.forced:
+    while lane.is_forced:
         _, terminated, truncated, _ = lane.step(0)
         if terminated or truncated:
             return True

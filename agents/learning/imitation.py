@@ -18,11 +18,11 @@ from torch import Tensor
 from desim.agents.learning.experience import Arrays, Experience
 from desim.agents.learning.learner import Learner, Samples, between
 from desim.agents.learning.policy import Distribution, one_thread, to_tensors
-from desim.core import Agent, introduce
-from desim.envs.base import SchedulingEnv, Translator
+from desim.core import Agent, prepare_agent
+from desim.envs.base import SchedulingEnv, InvertibleEncoder
 from desim.exceptions import InvalidConfiguration
 
-__all__ = ["EXPERT", "Advised", "Expert", "advice", "clone", "imitate"]
+__all__ = ["EXPERT", "ExpertLabelledEnv", "Expert", "advice", "clone", "imitate"]
 
 EXPERT = "expert"
 """Name of the part of an observation that holds the expert's action."""
@@ -34,7 +34,7 @@ Expert = Callable[[Arrays], NDArray[Any]]
 """Function that returns the action for each of a batch of encoded observations."""
 
 
-class Advised(gymnasium.Wrapper[Arrays, Any, Arrays, Any]):
+class ExpertLabelledEnv(gymnasium.Wrapper[Arrays, Any, Arrays, Any]):
     """Environment whose observations are labelled with an expert's action, under :data:`EXPERT`.
 
     The expert sees the full observation instead of the encoded one. It labels every decision, but its decisions are
@@ -43,7 +43,7 @@ class Advised(gymnasium.Wrapper[Arrays, Any, Arrays, Any]):
     Parameters
     ----------
     env : SchedulingEnv
-        Environment to label. Its encoder must be a :class:`~desim.envs.base.Translator`.
+        Environment to label. Its encoder must be a :class:`~desim.envs.base.InvertibleEncoder`.
     agent : Agent
         Expert.
 
@@ -56,9 +56,9 @@ class Advised(gymnasium.Wrapper[Arrays, Any, Arrays, Any]):
     def __init__(self, env: SchedulingEnv, agent: Agent) -> None:
         super().__init__(env)
         name = getattr(agent, "name", type(agent).__name__)
-        if not hasattr(env.encoder, "action_of"):
+        if not hasattr(env.encoder, "encode_action"):
             raise InvalidConfiguration(
-                f"{type(env.encoder).__name__} has no action_of, which {name} needs as an expert"
+                f"{type(env.encoder).__name__} has no encode_action, which {name} needs as an expert"
             )
         self._base, self._agent = env, agent
         env.forks = hasattr(agent, "attach")
@@ -68,7 +68,7 @@ class Advised(gymnasium.Wrapper[Arrays, Any, Arrays, Any]):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Arrays, dict[str, Any]]:
         """Begin an episode; reset the environment and the expert."""
         encoded, info = self._base.reset(seed=seed, options=options)
-        introduce(self._agent, self._base.simulation)
+        prepare_agent(self._agent, self._base.simulation)
         return self._with_advice(encoded), info
 
     def step(self, action: Any) -> tuple[Arrays, float, bool, bool, dict[str, Any]]:
@@ -80,13 +80,13 @@ class Advised(gymnasium.Wrapper[Arrays, Any, Arrays, Any]):
         decision, action = self._base.decision, None
         if decision is not None:
             seen = decision.observation
-            action = cast(Translator, self._base.encoder).action_of(seen, self._agent.act(seen))
+            action = cast(InvertibleEncoder, self._base.encoder).encode_action(seen, self._agent.act(seen))
         told = self._unknown if action is None else np.asarray(action, self._unknown.dtype)
         return encoded | {EXPERT: told}
 
 
 def advice(shown: Arrays) -> NDArray[Any]:
-    """Return the expert's actions of :class:`Advised` environments; use it as ``expert`` of :func:`imitate`."""
+    """Return the expert's actions of :class:`ExpertLabelledEnv` environments; use it as ``expert`` of :func:`imitate`."""
     return shown[EXPERT]
 
 

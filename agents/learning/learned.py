@@ -10,11 +10,11 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 
 from desim.agents.learning.checkpoint import load_into, load_weights
-from desim.agents.learning.own import warn_of_changes
+from desim.agents.learning.custom import warn_of_changes
 from desim.agents.learning.policy import Policy
 from desim.agents.learning.pretrained import pretrained_stem
 from desim.exceptions import InvalidConfiguration
-from desim.reprs import Named
+from desim.reprs import NamedRepr
 
 __all__ = ["AgentConfig", "LearnedAgent", "plain", "restored"]
 
@@ -114,13 +114,13 @@ class AgentConfig(Generic[AnyPolicy]):
             policy = config.policy(np.random.default_rng(0))
         except InvalidConfiguration as error:
             raise InvalidConfiguration(f"{stem}: {error}") from error
-        warn_of_changes(str(stem), config, card.get("own_code", {}))
+        warn_of_changes(str(stem), config, card.get("user_code", {}))
         idle = {name: t for name, t in policy.state_dict().items() if not name.startswith(cls.acts_with)}
         load_into(policy, idle | tensors, str(stem))
         return config, policy
 
 
-class LearnedAgent(Named):
+class LearnedAgent(NamedRepr):
     """Base class of agents with trained weights; an agent is named after its weights.
 
     Attributes

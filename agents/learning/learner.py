@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from desim.agents.learning.experience import Experience
 from desim.agents.learning.policy import Policy, to_tensors
-from desim.checks import finite, whole
+from desim.checks import check_float, check_int
 from desim.exceptions import InvalidConfiguration
 
 __all__ = ["Algorithm", "Learner", "LearningConfig", "RunningMoments", "Samples", "between"]
@@ -35,7 +35,7 @@ class LearningConfig:
     Parameters
     ----------
     algorithm : str
-        Learning algorithm: "ppo" (proximal policy optimization), "actor_critic" (synchronous advantage actor-critic,
+        Learning algorithm: "ppo" (proximal policy optimization), "a2c" (synchronous advantage actor-critic,
         A2C), "reinforce", "q_actor_critic" (the algorithm of LACHESIS), or module:Name of a custom Algorithm.
     learning_rate : float
         Initial learning rate of Adam.
@@ -43,16 +43,16 @@ class LearningConfig:
         Final learning rate as a fraction of the initial one; the rate falls linearly, and 1 keeps it constant.
     discount : float
         Discount factor gamma per decision, or per unit of time.
-    decay : float
+    gae_lambda : float
         Lambda of generalized advantage estimation (GAE) per decision, or per unit of time. PPO and A2C only.
     time_unit : float
         Simulated time, in seconds or slots, over which discount and decay apply once; decisions at the same instant
         are then not discounted (semi-Markov decision process). With 0 they apply once per decision.
-    entropy : float
+    entropy_coef : float
         Initial weight of the entropy bonus; it falls linearly to 0.
-    value_weight : float
+    value_coef : float
         Weight of the critic's loss. PPO and A2C only.
-    clip : float
+    clip_range : float
         Clipping range of the probability ratio. PPO only.
     epochs : int
         Number of passes over the samples per update. PPO and the algorithm of LACHESIS only.
@@ -71,11 +71,11 @@ class LearningConfig:
     learning_rate: float = 3e-4
     last_rate: float = 0.1
     discount: float = 0.99
-    decay: float = 0.95
+    gae_lambda: float = 0.95
     time_unit: float = 0.0
-    entropy: float = 0.01
-    value_weight: float = 0.5
-    clip: float = 0.2
+    entropy_coef: float = 0.01
+    value_coef: float = 0.5
+    clip_range: float = 0.2
     epochs: int = 4
     minibatch_size: int = 1024
     target_kl: float = 0.02
@@ -84,21 +84,21 @@ class LearningConfig:
 
     def __post_init__(self) -> None:
         """Raise InvalidConfiguration if a value is out of range."""
-        for name in ("learning_rate", "clip"):
-            finite(name, getattr(self, name), above=0)
-        for name in ("time_unit", "entropy", "value_weight", "target_kl"):
-            finite(name, getattr(self, name), least=0)
-        for name in ("last_rate", "discount", "decay", "target_rate"):
-            finite(name, getattr(self, name), least=0, most=1)
+        for name in ("learning_rate", "clip_range"):
+            check_float(name, getattr(self, name), above=0)
+        for name in ("time_unit", "entropy_coef", "value_coef", "target_kl"):
+            check_float(name, getattr(self, name), least=0)
+        for name in ("last_rate", "discount", "gae_lambda", "target_rate"):
+            check_float(name, getattr(self, name), least=0, most=1)
         for name in ("epochs", "minibatch_size"):
-            whole(name, getattr(self, name), least=1)
+            check_int(name, getattr(self, name), least=1)
 
     def weights(self, elapsed: Floats) -> tuple[Floats, Floats]:
-        """Return discount and decay of each step, given its elapsed time in seconds or slots."""
+        """Return discount and lambda of each step, given its elapsed time in seconds or slots."""
         if not self.time_unit:
-            return np.full_like(elapsed, self.discount), np.full_like(elapsed, self.decay)
+            return np.full_like(elapsed, self.discount), np.full_like(elapsed, self.gae_lambda)
         units = elapsed / self.time_unit
-        return self.discount**units, self.decay**units
+        return self.discount**units, self.gae_lambda**units
 
 
 class RunningMoments:
@@ -341,7 +341,7 @@ class Learner(ABC):
         rate = between(first, self.config.last_rate * first, progress)
         for group, known in zip(self.optimizer.param_groups, self._groups, strict=True):
             group["lr"] = rate * known.scale
-        return between(self.config.entropy, 0.0, progress)
+        return between(self.config.entropy_coef, 0.0, progress)
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the weights and the state of the optimizer, by name."""

@@ -18,15 +18,15 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.checks import shown
+from desim.checks import short_repr
 from desim.envs.base import ACTION_MASK, Arrays, Encoder
 from desim.exceptions import InfeasibleAction, InvalidConfiguration
-from desim.reprs import Named
+from desim.reprs import NamedRepr
 
 __all__ = ["PolicyAgent"]
 
 
-class PolicyAgent(Named):
+class PolicyAgent(NamedRepr):
     """Agent that follows a policy over encoded observations.
 
     With discrete actions, impossible actions are excluded if the policy returns scores or accepts masks. If it names an
@@ -40,7 +40,7 @@ class PolicyAgent(Named):
         One of three kinds of policy:
 
         * a model or policy of Stable-Baselines3 or sb3-contrib, or any object with their ``predict``. Masks are passed
-          to those that accept ``action_masks``. A model that was trained with :class:`~desim.envs.FlatArrays` or
+          to those that accept ``action_masks``. A model that was trained with :class:`~desim.envs.FlattenArrays` or
           Gymnasium's ``FlattenObservation`` receives vectors. Other wrappers are not supported.
         * a ``torch.nn.Module``, called with a batch of one observation, a dict of tensors by name. It returns a score
           (unnormalized log-probability) per action or, for a Box, the action; only the first part of a tuple is used.
@@ -88,7 +88,7 @@ class PolicyAgent(Named):
         given: Any = encoder
         if isinstance(given, type) or not all(hasattr(given, part) for part in ("encode", "decode", "action_space")):
             hint = ", such as gym_env.unwrapped.encoder" if isinstance(given, gymnasium.Env) else ""
-            raise InvalidConfiguration(f"encoder: got {shown(given)}, expected the encoder of an environment{hint}")
+            raise InvalidConfiguration(f"encoder: got {short_repr(given)}, expected the encoder of an environment{hint}")
         self.encoder = encoder
         self.deterministic = deterministic
         self.skip_forced = skip_forced
@@ -137,7 +137,7 @@ class PolicyAgent(Named):
         """
         if self._rng is None and not self.deterministic:
             raise InvalidConfiguration(f"{self.name} samples actions: call reset(info, rng) before act")
-        if self.skip_forced and self.encoder.forced(observation):
+        if self.skip_forced and self.encoder.is_forced(observation):
             return None
         action = self._ask(self.encoder.encode(observation), self._rng)
         return self.encoder.decode(observation, action)[0]
@@ -170,7 +170,7 @@ class _Asked:
         try:
             values = np.asarray(answer, np.float64)
         except (TypeError, ValueError):
-            raise InfeasibleAction(f"policy's answer: got {shown(answer)}, expected {self._wanted()}") from None
+            raise InfeasibleAction(f"policy's answer: got {short_repr(answer)}, expected {self._wanted()}") from None
         if not self.is_discrete:
             if values.size != np.prod(self.space.shape or ()):
                 raise InfeasibleAction(f"policy's answer: got shape {values.shape}, expected {self._wanted()}")
@@ -180,7 +180,7 @@ class _Asked:
             return _best_of(values.ravel(), possible.nonzero()[0], rng)
         if values.size == 1 and float(values.item()).is_integer():
             return int(values.item())
-        answered = shown(answer) if values.size == 1 else f"an array of shape {values.shape}"
+        answered = short_repr(answer) if values.size == 1 else f"an array of shape {values.shape}"
         raise InfeasibleAction(f"policy's answer: got {answered}, expected {self._wanted()}")
 
     def _wanted(self) -> str:
@@ -317,7 +317,7 @@ def _asked(policy: Any, encoder: Encoder) -> _Asked:
         if callable(policy):
             return _Asked(policy, encoder)
     raise InvalidConfiguration(
-        f"policy: got {shown(policy)}, expected a Stable-Baselines3 model, a torch module, or a callable that takes "
+        f"policy: got {short_repr(policy)}, expected a Stable-Baselines3 model, a torch module, or a callable that takes "
         "an observation"
     )
 

@@ -43,7 +43,7 @@ class ActorCritic(PPO):
         policy_loss = -(distribution.log_prob(samples.actions) * weights).mean()
         value_loss = (values - samples.targets).square().mean()
         entropy = distribution.entropy().mean()
-        gradient = self.descend(policy_loss + self.config.value_weight * value_loss - entropy_weight * entropy)
+        gradient = self.descend(policy_loss + self.config.value_coef * value_loss - entropy_weight * entropy)
         self.policy.observe(samples.observations)
         return {
             "policy_loss": policy_loss.item(),

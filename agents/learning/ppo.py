@@ -224,14 +224,14 @@ class PPO(Learner):
 
     def _loss(self, part: Samples, entropy_weight: float) -> tuple[Tensor, dict[str, float]]:
         """Return the same as :meth:`loss`, given normalized advantages."""
-        epsilon, a = self.config.clip, part.advantages
+        epsilon, a = self.config.clip_range, part.advantages
         distribution, values = self.policy(part.observations)
         log_ratio = distribution.log_prob(part.actions) - part.log_probs
         rho = log_ratio.exp()
         policy_loss = -torch.minimum(a * rho, a * rho.clamp(1 - epsilon, 1 + epsilon)).mean()
         value_loss = (values - part.targets).square().mean()
         entropy = distribution.entropy().mean()
-        loss = policy_loss + self.config.value_weight * value_loss - entropy_weight * entropy
+        loss = policy_loss + self.config.value_coef * value_loss - entropy_weight * entropy
         auxiliary = self.policy.auxiliary_loss(part.observations)
         if auxiliary is not None:
             loss = loss + auxiliary

@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from desim import own_code
+from desim import user_code
 from desim.checks import did_you_mean
 from desim.exceptions import InvalidConfiguration
 
@@ -129,4 +129,4 @@ def _has_reference(value: Any) -> bool:
         return any(map(_has_reference, value.values()))
     if isinstance(value, list):
         return any(map(_has_reference, value))
-    return isinstance(value, str) and own_code.is_reference(value)
+    return isinstance(value, str) and user_code.is_reference(value)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from desim.agents.learning.checkpoint import load_weights
 from desim.agents.learning.training import TrainingResult
-from desim.checks import whole
+from desim.checks import check_int
 from desim.exceptions import InvalidConfiguration, RecordError
 from desim.records import write_atomically
 from desim.statistics import Estimate, mean_interval
@@ -138,7 +138,7 @@ def train_seeds(
     InvalidConfiguration
         If ``count`` is below 1, or a folder holds another training.
     """
-    whole("seeds", count, least=1)
+    check_int("seeds", count, least=1)
     seeds = range(settings.training.seed, settings.training.seed + count)
     stems: list[Path] = []
     results: list[TrainingResult] = []

@@ -11,20 +11,20 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 from torch import Tensor
 
-from desim import own_code
+from desim import user_code
 from desim.agents.learning.checkpoint import load_into, save_weights
 from desim.agents.learning.learned import AgentConfig, plain, restored
 from desim.agents.learning.learner import Algorithm, Learner, LearningConfig
-from desim.agents.learning.own import check_known, digests
+from desim.agents.learning.custom import check_known, digests
 from desim.agents.learning.policy import Policy, device_of
 from desim.agents.learning.policy_gradients import ActorCritic, Reinforce
 from desim.agents.learning.ppo import PPO
 from desim.agents.learning.q_actor_critic import QActorCritic
 from desim.agents.learning.seeds import Trainings, train_seeds
-from desim.agents.learning.standing import Standing, standing
+from desim.agents.learning.rule_comparison import RuleComparison, compare_with_rules
 from desim.agents.learning.training import Task, Training, TrainingConfig, TrainingResult
 from desim.agents.learning.tune import USUAL, Trial, Tuned, tune, with_values
-from desim.checks import whole
+from desim.checks import check_int
 from desim.exceptions import InvalidConfiguration
 
 __all__ = ["TrainingSettings"]
@@ -32,7 +32,7 @@ __all__ = ["TrainingSettings"]
 AnyPolicy = TypeVar("AnyPolicy", bound=Policy)
 ALGORITHMS: dict[str, type[Learner]] = {
     "ppo": PPO,
-    "actor_critic": ActorCritic,
+    "a2c": ActorCritic,
     "reinforce": Reinforce,
     "q_actor_critic": QActorCritic,
 }
@@ -86,7 +86,7 @@ class TrainingSettings(Generic[AnyPolicy]):
     def __post_init__(self) -> None:
         """Raise InvalidConfiguration if values are out of range or do not fit together."""
         check_known("algorithm", self.learning.algorithm, ALGORITHMS)
-        whole("warm_start", self.warm_start, least=0)
+        check_int("warm_start", self.warm_start, least=0)
         if self.learning.algorithm == "reinforce" and not self.training.whole_episodes:
             raise InvalidConfiguration("whole_episodes: got False, expected True for the algorithm 'reinforce'")
 
@@ -140,7 +140,7 @@ class TrainingSettings(Generic[AnyPolicy]):
         given = self.learning.algorithm
         if given in ALGORITHMS:
             return ALGORITHMS[given](policy, self.learning, rng)
-        made = own_code.own_function(given, own_code.load(given), policy, self.learning, rng)()
+        made = user_code.load_problem_factory(given, user_code.load(given), policy, self.learning, rng)()
         for name in ("update", "tensors", "state", "restore"):
             if not callable(getattr(made, name, None)):
                 raise InvalidConfiguration(f"{given}: {type(made).__name__} is no algorithm: it has no method {name}")
@@ -181,9 +181,9 @@ class TrainingSettings(Generic[AnyPolicy]):
                 training.noted["agreement"] = agreement
         return training.run(report, progress)
 
-    def standing(self, weights: dict[str, Tensor]) -> list[Standing]:
-        """Compare weights with rule-based agents; see :func:`desim.agents.learning.standing.standing`."""
-        return standing(self, weights)
+    def compare_with_rules(self, weights: dict[str, Tensor]) -> list[RuleComparison]:
+        """Compare weights with rule-based agents; see :func:`desim.agents.learning.rule_comparison.compare_with_rules`."""
+        return compare_with_rules(self, weights)
 
     def train_seeds(
         self,
@@ -245,7 +245,7 @@ class TrainingSettings(Generic[AnyPolicy]):
         }
         own = digests(self)
         if own:
-            card["own_code"] = own
+            card["user_code"] = own
         part = self.agent.acts_with
         weights = {name: tensor for name, tensor in result.weights.items() if name.startswith(part)}
         save_weights(stem, weights, card, half=bool(part))

@@ -23,7 +23,7 @@ from desim.agents.learning.experience import Collector, Experience, Measure, eva
 from desim.agents.learning.learner import Algorithm, Learner, between
 from desim.agents.learning.policy import Policy, one_thread
 from desim.agents.learning.workers import WorkerCollector
-from desim.checks import finite, whole
+from desim.checks import check_float, check_int
 from desim.core import deferred_interrupts
 from desim.exceptions import DesimError, InvalidConfiguration, RecordError
 
@@ -127,10 +127,10 @@ class TrainingConfig:
     def __post_init__(self) -> None:
         """Raise InvalidConfiguration if a value is out of range."""
         for name in ("num_envs", "num_steps", "group_size", "validation_episodes", "validate_every"):
-            whole(name, getattr(self, name), least=1)
+            check_int(name, getattr(self, name), least=1)
         for name in ("total_steps", "seed", "num_workers"):
-            whole(name, getattr(self, name), least=0)
-        finite("averaging", self.averaging, least=0, below=1)
+            check_int(name, getattr(self, name), least=0)
+        check_float("averaging", self.averaging, least=0, below=1)
         if self.num_envs % self.group_size or (self.group_size > 1 and not self.whole_episodes):
             raise InvalidConfiguration(
                 f"group_size: got {self.group_size} with {self.num_envs} environments, expected a divisor of num_envs, "

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from desim.agents.learning.seeds import train_seeds
-from desim.checks import did_you_mean, whole
+from desim.checks import did_you_mean, check_int
 from desim.exceptions import InvalidConfiguration, MissingDependency
 from desim.records import write_atomically
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["USUAL", "Range", "Trial", "Tuned", "range_of", "tune", "with_values"]
 
-USUAL = ("learning-rate=0.0001:0.01:log", "entropy=0:0.05", "epochs=2:8", "decay=0.8:0.99")
+USUAL = ("learning-rate=0.0001:0.01:log", "entropy-coef=0:0.05", "epochs=2:8", "gae-lambda=0.8:0.99")
 """Ranges that are searched by default."""
 
 PROPOSALS = 4
@@ -279,7 +279,7 @@ def tune(
     MissingDependency
         If Optuna is not installed.
     """
-    whole("trials", trials, least=1)
+    check_int("trials", trials, least=1)
     ranges = [range_of(settings, text) for text in over]
     if len({one.name for one in ranges}) < len(ranges) or not ranges:
         raise InvalidConfiguration(f"over: got {list(over)!r}, expected one or more ranges, each setting at most once")

@@ -24,7 +24,7 @@ from desim.agents.multiserver.ogasched import Breaches, OGASched, PrintedLoop, p
 from desim.agents.multiserver.projection import Projection, project
 from desim.agents.multiserver.registry import create, descriptions
 from desim.agents.multiserver.regret import Growth, growth_exponent, regret_bound, regret_curve
-from desim.agents.multiserver.rivals import DRF, BinPacking, Fairness, Spreading, dominant_shares, fill_in_order
+from desim.agents.multiserver.baselines import DRF, BinPacking, Fairness, Spreading, dominant_shares, fill_in_order
 
 __all__ = [
     "DRF",

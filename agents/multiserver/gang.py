@@ -16,7 +16,7 @@ from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
 from desim.problems.multiserver import GangRewards, MultiServerObservation
 from desim.problems.multiserver.rewards import NEGLIGIBLE
-from desim.reprs import Named
+from desim.reprs import NamedRepr
 
 __all__ = ["GangRepair"]
 
@@ -26,7 +26,7 @@ Floats = NDArray[np.float64]
 ROUNDING = 1e-12
 
 
-class GangRepair(Named):
+class GangRepair(NamedRepr):
     """Agent that makes the allocations of another agent feasible for gangs.
 
     Jobs are processed in descending order of their reward under the agent's allocation. Divisible components keep their

@@ -16,11 +16,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from desim.agents.multiserver.hindsight import best_fixed_allocation
 from desim.agents.multiserver.oga import Booleans, Form, OnlineGradient
-from desim.agents.multiserver.rivals import DRF, Fairness
-from desim.checks import finite, whole
+from desim.agents.multiserver.baselines import DRF, Fairness
+from desim.checks import check_float, check_int
 from desim.exceptions import InvalidConfiguration
 from desim.problems.multiserver import BipartiteGraph, GangRewards, MultiServerObservation, RewardModel, Rewards
-from desim.reprs import Named
+from desim.reprs import NamedRepr
 
 __all__ = ["BestSlot", "LineSearchOGA"]
 
@@ -66,7 +66,7 @@ class LineSearchOGA(OnlineGradient):
 
     def __init__(self, form: Form = "reactive", steps: int = 3, start: ArrayLike | None = None) -> None:
         super().__init__(form, start)
-        self.steps = whole("steps", steps, least=0)
+        self.steps = check_int("steps", steps, least=0)
         self.rivals = (Fairness(), DRF())
         self.name = f"line-search-{form}"
 
@@ -132,11 +132,11 @@ def _of_jobs(rewards: Rewards, weights: Floats) -> Floats:
     return weights
 
 
-class BestSlot(Named):
+class BestSlot(NamedRepr):
     """Agent that allocates optimally for the jobs of each slot: an upper bound if jobs last one slot.
 
     The slot is solved by the interior-point method of :func:`best_fixed_allocation`, whose result is proved to be
-    within the gap of the optimum. If jobs hold their allocation for several slots (`HoldingCluster`), later slots
+    within the gap of the optimum. If jobs hold their allocation for several slots (`MultiSlotCluster`), later slots
     matter too, and the reward is no upper bound.
 
     Parameters
@@ -151,7 +151,7 @@ class BestSlot(Named):
     """
 
     def __init__(self, relative_gap: float = 1e-6) -> None:
-        self.relative_gap = finite("relative_gap", relative_gap, least=0)
+        self.relative_gap = check_float("relative_gap", relative_gap, least=0)
         self.name = "best-slot"
 
     def act(self, observation: MultiServerObservation) -> Floats:

@@ -26,10 +26,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from desim.agents.multiserver.projection import Projection
-from desim.checks import finite, one_of
+from desim.checks import check_float, check_choice
 from desim.exceptions import InvalidConfiguration
 from desim.problems.multiserver import BipartiteGraph, MultiServerObservation, Rewards
-from desim.reprs import Named
+from desim.reprs import NamedRepr
 
 __all__ = [
     "AdaGrad",
@@ -151,8 +151,8 @@ class GeometricSteps:
 
     def __post_init__(self) -> None:
         """Check the parameters."""
-        finite("initial", self.initial, above=0)
-        finite("decay", self.decay, above=0)
+        check_float("initial", self.initial, above=0)
+        check_float("decay", self.decay, above=0)
 
     def start(self, rewards: Rewards) -> None:
         """Reset to the first step size."""
@@ -181,7 +181,7 @@ class _HorizonSteps:
     def __post_init__(self) -> None:
         """Check the parameters."""
         check_horizon(self.num_slots)
-        finite("scale", self.scale, above=0)
+        check_float("scale", self.scale, above=0)
 
 
 @dataclass
@@ -253,7 +253,7 @@ Among = Literal["all", "arrived"]
 """Ports that share a node: all that it serves, or only those with a job."""
 
 
-class OnlineGradient(Named, ABC):
+class OnlineGradient(NamedRepr, ABC):
     """Base class of online gradient methods: when they learn, and what they remember.
 
     In the form ``reservation`` (definition 2 of the paper, to which the regret bound applies), y(t) is fixed before the
@@ -288,8 +288,8 @@ class OnlineGradient(Named, ABC):
     def __init__(
         self, form: Form, start: ArrayLike | None, *, among: Among | None = None, forget: bool = False
     ) -> None:
-        self.form = one_of("form", form, ("reservation", "reactive"))
-        self.among = one_of("among", among or ("arrived" if form == "reactive" else "all"), ("all", "arrived"))
+        self.form = check_choice("form", form, ("reservation", "reactive"))
+        self.among = check_choice("among", among or ("arrived" if form == "reactive" else "all"), ("all", "arrived"))
         if (self.form, self.among) == ("reservation", "arrived"):
             raise InvalidConfiguration("among: got 'arrived' with form 'reservation', expected 'all'")
         self.forgets = forget
@@ -519,8 +519,8 @@ class AdaGrad(OnlineGradient):
         self, form: Form = "reactive", rate: float = 10.0, forget: float = 1.0, start: ArrayLike | None = None
     ) -> None:
         super().__init__(form, start)
-        finite("rate", rate, above=0)
-        finite("forget", forget, above=0, most=1)
+        check_float("rate", rate, above=0)
+        check_float("forget", forget, above=0, most=1)
         self.rate = rate
         self.forget = forget
         self.name = f"adagrad-{form}"

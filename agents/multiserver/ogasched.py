@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from desim.agents.multiserver.oga import Among, Booleans, Form, GradientSteps, StepSize
 from desim.agents.multiserver.projection import Columns
-from desim.checks import one_of
+from desim.checks import check_choice
 from desim.problems.multiserver import BipartiteGraph, MultiServerObservation
 
 __all__ = ["Breaches", "Leftovers", "OGASched", "PrintedLoop", "printed_loop"]
@@ -278,7 +278,7 @@ class OGASched(GradientSteps):
         usual = form == "reactive"
         forget = usual if forget is None else forget
         super().__init__(form, steps, start, among=among, forget=forget)
-        self.leftovers = one_of("leftovers", leftovers, ("zeroed", "kept"))
+        self.leftovers = check_choice("leftovers", leftovers, ("zeroed", "kept"))
         self.capped = capped
         self.breaches = Breaches()
         words: list[str] = [form] if form == "reservation" else []

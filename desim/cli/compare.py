@@ -11,16 +11,16 @@ from tyro.conf import arg
 
 from desim.cli.comparison import print_comparison
 from desim.cli.options import JsonFlag, listed, problem_of
-from desim.cli.output import command_line, print_json, print_text, remark
+from desim.cli.output import command_line, print_json, print_text, print_note
 from desim.cli.run import print_repairs
 from desim.exceptions import DesimError, InvalidConfiguration
 from desim.problem import Better
-from desim.scenario import Instance
+from desim.scenario import ProblemInstance
 from desim.sweep import Backend, Run, SweepInterrupted
-from desim.sweep.comparing import Compared, Contest
+from desim.sweep.comparing import ComparisonResult, ComparisonPlan
 from desim.sweep.comparison import IntervalKind
 
-__all__ = ["Compare", "tell"]
+__all__ = ["Compare", "print_warnings"]
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Compare:
         desim compare batch --agents fcfs,sjf,easy-fcfs --seeds 10 --load 0.9 --out comparison
         desim compare batch --agents easy,easy-sjf --trace KTH-SP2-1996-2.swf.gz --baseline easy
         desim compare batch --agents fcfs,easy --load 0.6,0.7,0.8,0.9 --out sweep
-        desim compare dag --agents heft,rank_up-deft,fifo-eft --metric turnaround_time_mean --interval bootstrap
+        desim compare dag --agents heft,rank-up-deft,fifo-eft --metric turnaround_time_mean --interval bootstrap
         desim compare deferrable --agents fifo,earliest-deadline,list-plan --workload fluctuating
         desim compare multiserver --agents exact-oga-reactive,drf,fairness --seeds 5 --slots 2000
         desim compare batch --agents my_agents:Shortest,fcfs
@@ -79,14 +79,14 @@ class Compare:
             print_json(found.described)
         else:
             _print(found)
-        return tell(found)
+        return print_warnings(found)
 
-    def compared(self) -> Compared | None:
+    def compared(self) -> ComparisonResult | None:
         """Simulate, compare, write; return None after an interruption, which is reported."""
         problem, names = problem_of(self), listed(self.agents)
         if not names:
             raise InvalidConfiguration(f"--agents: got {self.agents!r}, expected names separated by commas")
-        contest = Contest(
+        plan = ComparisonPlan(
             problem=problem,
             options=getattr(self, "options", None),
             agents=tuple(names),
@@ -103,18 +103,18 @@ class Compare:
             command=command_line(),
         )
         try:
-            return contest.held()
+            return plan.run()
         except SweepInterrupted as interruption:
-            remark(f"desim: interrupted: {interruption}")
+            print_note(f"desim: interrupted: {interruption}")
             return None
 
 
-def tell(found: Compared) -> int:
+def print_warnings(found: ComparisonResult) -> int:
     """Print what is wrong with a comparison on standard error, and return the exit status.
 
     Parameters
     ----------
-    found : Compared
+    found : ComparisonResult
         Result of the comparison.
 
     Returns
@@ -124,13 +124,13 @@ def tell(found: Compared) -> int:
     """
     for runs in found.failed.values():
         if not isinstance(runs[0].error, DesimError):
-            remark(runs[0].trace.rstrip())
-    for text in found.troubles:
-        remark(f"desim: {text}")
+            print_note(runs[0].trace.rstrip())
+    for text in found.issues:
+        print_note(f"desim: {text}")
     return found.status
 
 
-def _print_workload(instance: Instance, runs: Sequence[Run]) -> None:
+def _print_workload(instance: ProblemInstance, runs: Sequence[Run]) -> None:
     first, last = runs[0].seed, runs[-1].seed
     seeds = f", seeds {first} to {last}" if last > first else f", seed {first}" if instance.report is None else ""
     print_text(f"{instance.name}: {instance.size}{seeds}\n")
@@ -138,7 +138,7 @@ def _print_workload(instance: Instance, runs: Sequence[Run]) -> None:
         print_repairs(instance.report.as_dict())
 
 
-def _print(found: Compared) -> None:
+def _print(found: ComparisonResult) -> None:
     reused = sum(summary.reused for summary in found.summaries)
     checked = [one.validation["valid"] for one in found.summaries if one.validation["valid"] is not None]
     print_comparison(found.comparison)

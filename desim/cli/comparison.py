@@ -6,8 +6,8 @@ import math
 
 from desim.cli.output import Text, print_table, print_text
 from desim.plotting.page import Table
-from desim.plotting.words import MARK, compared
-from desim.plotting.words import heading as metric_heading
+from desim.plotting.formatting import MARK, compared
+from desim.plotting.formatting import heading as metric_heading
 from desim.statistics import Interval, Ranking
 from desim.sweep.comparison import LEVEL, Comparison, Criterion, smallest_p_value
 

@@ -9,8 +9,8 @@ from typing import Annotated, Literal
 from tyro.conf import Positional, arg
 
 from desim import plugins
-from desim.checks import whole
-from desim.cli.output import print_text, remark
+from desim.checks import check_int
+from desim.cli.output import print_text, print_note
 from desim.cli.run import print_repairs
 from desim.cli.targets import check_new_file
 from desim.exceptions import InvalidConfiguration
@@ -79,9 +79,9 @@ class Convert:
         provider = plugins.workload_provider("batch")
         trace = provider.read(self.source)
         print_repairs(trace.report.as_dict())
-        cores = trace.num_cores if self.cores is None else whole("cores", self.cores, least=1)
+        cores = trace.num_cores if self.cores is None else check_int("cores", self.cores, least=1)
         header = trace.header if self.cores is None else None
         provider.write(self.target, trace.jobs, num_cores=cores, header=header)
         if cores is None:
-            remark(f"desim: {self.source} does not state the machine's number of cores; {self.target} omits it, too")
+            print_note(f"desim: {self.source} does not state the machine's number of cores; {self.target} omits it, too")
         print_text(f"written: {self.target}, {len(trace.jobs):,} jobs")

@@ -14,12 +14,12 @@ from desim.cli.options import JsonFlag, listed
 from desim.cli.output import print_json, print_table, progress
 from desim.core import simulate
 from desim.exceptions import InvalidConfiguration
-from desim.plotting.words import heading
+from desim.plotting.formatting import heading
 from desim.problem import kind_of
 from desim.problems.batch.options import BatchOptions, WorkloadOptions
 from desim.statistics import Estimate, compare, summarize
-from desim.sweep import Failed, Workers, perform_tasks
-from desim.sweep.simulated import System, shared_instance
+from desim.sweep import Failed, Workers, run_tasks
+from desim.sweep.simulated import ProblemSetting, shared_instance
 
 __all__ = ["Evaluate"]
 
@@ -80,7 +80,7 @@ class Evaluate:
             plugins.create_agent(self.problem, name)  # before anything is simulated
         calls = [(name, number) for name in names for number in range(self.episodes)]
         done: dict[tuple[str, int], dict[str, float]] = {}
-        simulated = perform_tasks(self._episode, calls, Workers(self.workers))
+        simulated = run_tasks(self._episode, calls, Workers(self.workers))
         with progress("episodes", len(calls), "episodes") as listen, closing(simulated):
             for ended in simulated:
                 if isinstance(ended, Failed):
@@ -114,7 +114,7 @@ class Evaluate:
         from desim.problems.batch.env import TraceEpisodes
 
         name, number = call
-        instance = shared_instance(System("batch", "batch", BatchOptions(self.workload), mark="episodes"))
+        instance = shared_instance(ProblemSetting("batch", "batch", BatchOptions(self.workload), mark="episodes"))
         episodes = TraceEpisodes(
             [list(instance.workload or ())],
             instance.facts["cores"],

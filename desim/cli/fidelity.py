@@ -18,17 +18,17 @@ from numpy.typing import NDArray
 from tyro.conf import arg
 
 from desim import plugins
-from desim.checks import whole
+from desim.checks import check_int
 from desim.cli.figures import make_directory, save_figure
 from desim.cli.options import JsonFlag, listed, problem_of
-from desim.cli.output import plain, print_json, print_table, print_text, remark
+from desim.cli.output import plain, print_json, print_table, print_text, print_note
 from desim.cli.run import print_repairs
 from desim.exceptions import DesimError, InvalidConfiguration, RecordError
 from desim.problems.batch.fidelity import (
     NEAR_SECONDS,
     NEAR_SHARE,
-    Nearness,
-    WaitLog,
+    WaitAccuracy,
+    RecordedWaits,
     draw_groups,
     draw_waits,
     group_nearness,
@@ -40,9 +40,9 @@ from desim.problems.batch.fidelity import (
 from desim.problems.batch.idle_nodes import LongWaits, waits_on_nodes
 from desim.problems.batch.options import BatchOptions, load_workload
 from desim.records import write_atomically
-from desim.scenario import Instance, Scenario, measure, replay
-from desim.sweep import Run, Store, SweepFailed, SweepInterrupted, Workers, perform_all
-from desim.sweep.simulated import Named, System, shared_instance
+from desim.scenario import ProblemInstance, Scenario, measure, replay
+from desim.sweep import Run, Store, SweepFailed, SweepInterrupted, Workers, run_all
+from desim.sweep.simulated import AgentByName, ProblemSetting, shared_instance
 
 __all__ = ["Fidelity", "simulate_waits"]
 
@@ -83,7 +83,7 @@ class _Findings:
     """Waiting times per agent beside those of the log, their accuracy, and the ranking of agents by it."""
 
     def __init__(
-        self, waits: Mapping[str, Floats], log: WaitLog, idle: tuple[int, int], on_nodes: LongWaits | None
+        self, waits: Mapping[str, Floats], log: RecordedWaits, idle: tuple[int, int], on_nodes: LongWaits | None
     ) -> None:
         self.waits, self.log, self.idle, self.on_nodes = waits, log, idle, on_nodes
         self.agents = {agent: nearness(times, log.waiting_time) for agent, times in waits.items()}
@@ -126,7 +126,7 @@ class Fidelity:
 
         desim fidelity batch --trace KTH-SP2-1996-2.swf --cores 100 --agents fcfs,easy,conservative --out fidelity
         desim fidelity batch --trace log.swf.gz --cores 1752 --agents easy,easy-sjf --queue-field 20
-        desim fidelity batch --trace jobs.csv --cores 64 --agents easy,my_agents:Mine --no-kill-at-request
+        desim fidelity batch --trace jobs.csv --cores 64 --agents easy,my_agents:Mine --no-enforce-time-limit
 
     `desim fidelity batch --help` lists all options of workload and system. Finished runs are stored in DIR/runs at
     once: run the same command again to continue after an interruption.
@@ -157,7 +157,7 @@ class Fidelity:
             )
         for agent in agents:
             plugins.create_agent("batch", agent)
-        setting = System("batch", "batch", options)
+        setting = ProblemSetting("batch", "batch", options)
         instance, workload = shared_instance(setting), load_workload(options.workload)
         every = _log_of(workload, options, self.queue_field)
         log = _without_warm_up(every, instance, options)
@@ -168,13 +168,13 @@ class Fidelity:
         try:
             waits, invalid = self._waits(agents, replace(setting, options=instance.options))
         except SweepInterrupted as interruption:
-            remark(f"desim: interrupted: {interruption}")
+            print_note(f"desim: interrupted: {interruption}")
             return 1
         except SweepFailed as failure:
             first = failure.failed[0]
             if isinstance(first.error, DesimError):
                 raise first.error from failure
-            remark(first.trace.rstrip())
+            print_note(first.trace.rstrip())
             raise
         counted = ~np.isnan(log.waiting_time)
         jobs = list(instance.workload or ())
@@ -189,19 +189,19 @@ class Fidelity:
             for path in files:
                 print_text(f"written: {path}")
         for agent in invalid:
-            remark(f"desim: {agent}: the run is invalid; see desim run batch --agent {agent}")
+            print_note(f"desim: {agent}: the run is invalid; see desim run batch --agent {agent}")
         return 1 if invalid else 0
 
-    def _waits(self, agents: Sequence[str], setting: System) -> tuple[dict[str, Floats], list[str]]:
+    def _waits(self, agents: Sequence[str], setting: ProblemSetting) -> tuple[dict[str, Floats], list[str]]:
         """Return the waiting times by agent, the controls last, and the agents whose runs are invalid."""
         options = setting.options
-        names = {agent: agent for agent in agents} | {f"recorded:{options.workload.trace}": RECORDED}
-        runs = [Run(setting, Named(agent, agent, "batch"), options.workload.seed) for agent in names]
+        names = {agent: agent for agent in agents} | {f"replay:{options.workload.trace}": RECORDED}
+        runs = [Run(setting, AgentByName(agent, agent, "batch"), options.workload.seed) for agent in names]
         store = None if self.out is None else Store(self.out / "runs")
         if store is not None:
             make_directory(store.directory)
-        workers = Workers(os.cpu_count() or 1 if self.workers is None else whole("workers", self.workers, least=1))
-        found = perform_all(simulate_waits, runs, store, workers=workers, title="fidelity", go_on=False)
+        workers = Workers(os.cpu_count() or 1 if self.workers is None else check_int("workers", self.workers, least=1))
+        found = run_all(simulate_waits, runs, store, workers=workers, title="fidelity", go_on=False)
         waits = {
             name: np.array([math.nan if wait is None else wait for wait in found[run]["waits"]])
             for name, run in zip(names.values(), runs, strict=True)
@@ -209,7 +209,7 @@ class Fidelity:
         invalid = [name for name, run in zip(names.values(), runs, strict=True) if found[run]["valid"] is False]
         return waits | {NO_WAIT: np.zeros(len(waits[RECORDED]))}, invalid
 
-    def _described(self, instance: Instance, findings: _Findings) -> dict[str, Any]:
+    def _described(self, instance: ProblemInstance, findings: _Findings) -> dict[str, Any]:
         """Return all results as plain values."""
         mine = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "options"}
         repairs = instance.report.as_dict() if instance.report is not None else None
@@ -220,7 +220,7 @@ class Fidelity:
         }
 
 
-def _log_of(workload: Any, options: BatchOptions, queue_field: int | None) -> WaitLog:
+def _log_of(workload: Any, options: BatchOptions, queue_field: int | None) -> RecordedWaits:
     """Return the recorded waiting times of the simulated jobs, and their groups."""
     trace = workload.trace
     if trace is None or trace.waiting_time is None:
@@ -238,7 +238,7 @@ def _log_of(workload: Any, options: BatchOptions, queue_field: int | None) -> Wa
     return wait_log(trace.jobs, trace.waiting_time, queues=queues, clock_start=start, zone=zone)
 
 
-def _waits_on_nodes(workload: Any, jobs: Sequence[Any], every: WaitLog, counted: NDArray[np.bool_]) -> LongWaits | None:
+def _waits_on_nodes(workload: Any, jobs: Sequence[Any], every: RecordedWaits, counted: NDArray[np.bool_]) -> LongWaits | None:
     """Return how long waits relate to free nodes, if the log states where its jobs ran."""
     where, nodes = getattr(workload.trace, "recorded_nodes", None) or {}, getattr(workload, "nodes", ())
     if not where or not {name for one in where.values() for name, _ in one} <= {node.name for node in nodes}:
@@ -261,7 +261,7 @@ def _zone(name: str) -> tzinfo:
         return UTC
 
 
-def _without_warm_up(log: WaitLog, instance: Instance, options: BatchOptions) -> WaitLog:
+def _without_warm_up(log: RecordedWaits, instance: ProblemInstance, options: BatchOptions) -> RecordedWaits:
     """Drop the recorded waits of the warm-up, since the simulation starts with an empty machine."""
     times = np.array([job.submission_time for job in instance.workload or ()])
     waits = np.where(times < times[0] + options.metrics.warm_up, math.nan, log.waiting_time)
@@ -276,7 +276,7 @@ def _write(out: Path, described: dict[str, Any], findings: _Findings) -> list[Pa
     write_atomically(out / "fidelity.json", lambda draft: draft.write_text(text))
     table = io.StringIO()
     writer = csv.writer(table, lineterminator="\n")
-    names = [item.name for item in fields(Nearness)]
+    names = [item.name for item in fields(WaitAccuracy)]
     writer.writerow(["agent", "by", "group", *names])
     for agent in findings.ranked:
         rows = {("all", ""): described["agents"][agent]} | {

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Literal
 
 from desim.checks import did_you_mean
 from desim.cli.options import listed
-from desim.cli.output import remark
+from desim.cli.output import print_note
 from desim.exceptions import InvalidConfiguration, RecordError
-from desim.problem import Kind
+from desim.problem import ProblemDescriptor
 from desim.records import write_atomically
 from desim.result import Result
 
@@ -29,14 +29,14 @@ DOTS_PER_INCH = 150
 METADATA = {"png": {"Software": None}, "svg": {"Date": None, "Creator": None}, "pdf": {"CreationDate": None}}
 
 
-def chosen_kinds(asked: str | None, kind: Kind) -> list[str]:
+def chosen_kinds(asked: str | None, kind: ProblemDescriptor) -> list[str]:
     """Return the names of the requested figures.
 
     Parameters
     ----------
     asked : str or None
         Names separated by commas; None means all figures.
-    kind : Kind
+    kind : ProblemDescriptor
         Description of the problem, with its figures.
 
     Returns
@@ -63,7 +63,7 @@ def chosen_kinds(asked: str | None, kind: Kind) -> list[str]:
 def draw_figures(
     results: Mapping[str, Result],
     directory: Path,
-    kind: Kind,
+    kind: ProblemDescriptor,
     *,
     kinds: Sequence[str] | None = None,
     file_format: FigureFormat = "png",
@@ -78,7 +78,7 @@ def draw_figures(
         Runs by name.
     directory : Path
         Directory for the files; files of the same name are replaced.
-    kind : Kind
+    kind : ProblemDescriptor
         Description of the problem, with its figures.
     kinds : sequence of str, optional
         Names of the figures to draw; None draws all that the results allow.
@@ -115,7 +115,7 @@ def draw_figures(
             except InvalidConfiguration as error:  # such as allocations that were not recorded
                 if kinds is not None:
                     raise
-                remark(f"desim: no figure {name!r}: {error}")
+                print_note(f"desim: no figure {name!r}: {error}")
                 continue
             figure = (axes[0] if isinstance(axes, list) else axes).get_figure(root=True)
             assert figure is not None

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["Text", "command_line", "plain", "print_json", "print_table", "print_text", "progress", "remark"]
+__all__ = ["Text", "command_line", "plain", "print_json", "print_table", "print_text", "progress", "print_note"]
 
 #: Width of text that is not for a terminal: never wrapped or cut.
 ENDLESS = 100_000
@@ -85,7 +85,7 @@ def print_text(text: str, style: str = "") -> None:
     _console(sys.stdout).print(RichText(text, style), soft_wrap=True)
 
 
-def remark(text: str) -> None:
+def print_note(text: str) -> None:
     """Print a note that is not part of the result on standard error.
 
     Parameters

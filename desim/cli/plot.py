@@ -33,7 +33,7 @@ class Plot:
 
         desim plot easy
         desim plot easy sjf fcfs --out figures --kind gantt,waiting --format pdf
-        desim plot easy fcfs --kind gantt --window 2d:3d --style paper --format pdf
+        desim plot easy fcfs --kind gantt --time-range 2d:3d --style paper --format pdf
     """
 
     directories: Annotated[Positional[tuple[Path, ...]], arg(metavar="DIR", help_behavior_hint="(one or more)")]
@@ -45,7 +45,7 @@ class Plot:
     gantt, capacity, work; multiserver: allocation, reward, parts, resources."""
     format: FigureFormat = "png"
     """File format."""
-    window: Annotated[str | None, arg(metavar="A:B", help_behavior_hint="(default: the whole runs)")] = None
+    time_range: Annotated[str | None, arg(metavar="A:B", help_behavior_hint="(default: the whole runs)")] = None
     """Time range of the figures over time: seconds, or numbers followed by m, h or d; slots in deferrable and
     multiserver."""
     style: Style = "screen"
@@ -60,28 +60,28 @@ class Plot:
             raise InvalidConfiguration(f"problem {kind.name!r} has no figures")
         out = self.directories[0] / "figures" if self.out is None else self.out
         asked = None if self.kind is None else kinds
-        window = None if self.window is None else _window(self.window)
+        time_range = None if self.time_range is None else _time_range(self.time_range)
         end = max(float(result.info.get("end_time", math.inf)) for result in results.values())
-        if window is not None and window[0] >= end:
+        if time_range is not None and time_range[0] >= end:
             raise InvalidConfiguration(
-                f"--window: got {self.window!r}, after the runs end ({end:,.10g} {kind.time_unit})"
+                f"--time-range: got {self.time_range!r}, after the runs end ({end:,.10g} {kind.time_unit})"
             )
         for path in draw_figures(
-            results, out, kind, kinds=asked, file_format=self.format, window=window, style=self.style
+            results, out, kind, kinds=asked, file_format=self.format, window=time_range, style=self.style
         ):
             print_text(str(path))
         return 0
 
 
-def _window(text: str) -> tuple[float, float]:
+def _time_range(text: str) -> tuple[float, float]:
     """Parse a time range such as ``2d:3.5d``; return its start and end in seconds, or as given without a unit."""
     found = re.fullmatch(r"(\d+\.?\d*)([smhd]?):(\d+\.?\d*)([smhd]?)", text.strip())
     if found is None:
-        raise InvalidConfiguration(f"--window: got {text!r}, expected two times such as 3600:7200 or 2d:3.5d")
-    window = float(found[1]) * SECONDS[found[2]], float(found[3]) * SECONDS[found[4]]
-    if window[0] >= window[1]:
-        raise InvalidConfiguration(f"--window: got {text!r}, expected an end after the start")
-    return window
+        raise InvalidConfiguration(f"--time-range: got {text!r}, expected two times such as 3600:7200 or 2d:3.5d")
+    time_range = float(found[1]) * SECONDS[found[2]], float(found[3]) * SECONDS[found[4]]
+    if time_range[0] >= time_range[1]:
+        raise InvalidConfiguration(f"--time-range: got {text!r}, expected an end after the start")
+    return time_range
 
 
 def load_named(directories: Sequence[Path]) -> dict[str, Result]:

@@ -12,15 +12,15 @@ from typing import Annotated, Any, ClassVar
 from tyro.conf import arg
 
 from desim import plugins
-from desim.cli.made import keep
+from desim.cli.provenance import keep
 from desim.cli.options import JsonFlag, problem_of
-from desim.cli.output import print_json, print_table, print_text, progress, remark
+from desim.cli.output import print_json, print_table, print_text, progress, print_note
 from desim.cli.targets import clear_result
 from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
-from desim.problem import Kind
+from desim.problem import ProblemDescriptor
 from desim.result import Result
-from desim.scenario import Instance, Scenario, measure, replay, system_of
+from desim.scenario import ProblemInstance, Scenario, measure, replay, system_of
 
 __all__ = ["Run", "print_metrics", "print_repairs"]
 
@@ -70,21 +70,21 @@ class Run:
             out = Path(elsewhere, "run") if self.out is None and instance.is_streamed else self.out
             return self._perform(Scenario(problem, agent, options), instance, made, out)
 
-    def _perform(self, scenario: Scenario, instance: Instance, agent: Agent, out: Path | None) -> int:
+    def _perform(self, scenario: Scenario, instance: ProblemInstance, agent: Agent, out: Path | None) -> int:
         begin = time.perf_counter()
         steps = instance.steps
         with progress(scenario.agent, steps.total if steps else None, steps.unit if steps else "steps") as listen:
             result = replay(scenario, instance, out=out, listen=listen, agent=agent)
         seconds = time.perf_counter() - begin
         if remarks := getattr(agent, "remarks", None):
-            remark(f"desim: {remarks()}")
+            print_note(f"desim: {remarks()}")
         repairs = instance.report.as_dict() if instance.report is not None else None
         if result.info["status"] == "interrupted":
             where = f"complete records up to then are in {self.out}" if self.out else "no records were written"
             unit = instance.kind.time_unit
-            remark(f"desim: interrupted at {result.info['end_time']:.10g} {unit} of simulated time; {where}")
+            print_note(f"desim: interrupted at {result.info['end_time']:.10g} {unit} of simulated time; {where}")
         if result.info["status"] == "stalled":
-            remark(f"desim: stalled: {result.info['stalled']}")
+            print_note(f"desim: stalled: {result.info['stalled']}")
         found = measure(result, scenario, instance)
         if self.as_json:
             names = {"problem": scenario.problem, "agent": scenario.agent}
@@ -110,7 +110,7 @@ class Run:
         return 0 if found.validation["valid"] is not False and result.info["status"] == "complete" else 1
 
 
-def _print_run(result: Result, scenario: Scenario, instance: Instance, seconds: float) -> None:
+def _print_run(result: Result, scenario: Scenario, instance: ProblemInstance, seconds: float) -> None:
     info, unit = result.info, instance.kind.time_unit
     source = f"{instance.name}, seed {scenario.seed}" if instance.report is None else instance.name
     end = f"{info['status']} at {info['end_time']:,.10g} {unit}, simulated in {seconds:.2f} s"
@@ -149,17 +149,17 @@ def print_repairs(repairs: Mapping[str, Any]) -> None:
     print_table(["repair", "action", "rows", place], rows, words=(1, 3), title=title)
 
 
-def print_metrics(metrics: Mapping[str, float], kind: Kind) -> None:
+def print_metrics(metrics: Mapping[str, float], kind: ProblemDescriptor) -> None:
     """Print all metrics with their meanings.
 
     Parameters
     ----------
     metrics : mapping of str to float
         Values by metric name.
-    kind : Kind
+    kind : ProblemDescriptor
         Description of the problem, with the meanings of its metrics.
     """
-    from desim.plotting.words import format_value
+    from desim.plotting.formatting import format_value
 
     rows = [[name, format_value(value), kind.metrics[name].meaning] for name, value in metrics.items()]
     print_table(["metric", "value", "meaning"], rows, words=(2,))

@@ -13,12 +13,12 @@ from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from desim.cli.compare import Compare, tell
+from desim.cli.compare import Compare, print_warnings
 from desim.cli.comparison import cell, heading
 from desim.cli.figures import make_directory, save_figure
-from desim.cli.output import print_json, print_table, print_text, remark
+from desim.cli.output import print_json, print_table, print_text, print_note
 from desim.records import write_atomically
-from desim.sweep.comparing import Compared
+from desim.sweep.comparing import ComparisonResult
 from desim.sweep.comparison import Comparison
 
 __all__ = ["Point", "Swept", "points_of", "write_sweep"]
@@ -107,7 +107,7 @@ class Swept:
 
     def execute(self) -> int:
         """Run all comparisons, print and write the results; return 1 if one failed or was interrupted."""
-        found: list[tuple[Point, Compared]] = []
+        found: list[tuple[Point, ComparisonResult]] = []
         first = self.points[0][1]
         for point, command in self.points:
             if not first.as_json:
@@ -125,7 +125,7 @@ class Swept:
             _print_sweep(comparisons)
             for path in files:
                 print_text(f"written: {path}")
-        statuses = [tell(compared) for _, compared in found]
+        statuses = [print_warnings(compared) for _, compared in found]
         return max(statuses)
 
 
@@ -196,7 +196,7 @@ def _drawn(comparisons: Sequence[tuple[Point, Comparison]], directory: Path) -> 
     except ValueError:
         places = []
     if others or not places:
-        remark("desim: no figure of the sweep: expected one option with numeric values")
+        print_note("desim: no figure of the sweep: expected one option with numeric values")
         return []
     name = _metric(comparisons)
     samples: dict[str, dict[float, list[float]]] = {}

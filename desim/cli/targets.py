@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from desim.cli.made import MADE_FILE
+from desim.cli.provenance import PROVENANCE_FILE
 from desim.exceptions import InvalidConfiguration, RecordError
 from desim.records import INFO_FILE, read_info, table_directory
 
@@ -47,7 +47,7 @@ def clear_result(directory: Path, *, force: bool) -> None:
                 part.unlink()
             if table.is_dir():
                 table.rmdir()
-        (directory / MADE_FILE).unlink(missing_ok=True)
+        (directory / PROVENANCE_FILE).unlink(missing_ok=True)
         (directory / INFO_FILE).unlink()
     except OSError as error:
         raise RecordError(f"cannot remove the result in {directory}: {error.strerror}") from error

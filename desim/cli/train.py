@@ -12,9 +12,9 @@ from typing import Annotated, Any
 from tyro.conf import arg
 
 from desim import plugins
-from desim.checks import did_you_mean, whole
+from desim.checks import did_you_mean, check_int
 from desim.cli.options import JsonFlag
-from desim.cli.output import print_json, print_table, print_text, progress, remark
+from desim.cli.output import print_json, print_table, print_text, progress, print_note
 from desim.exceptions import InvalidConfiguration
 
 __all__ = ["Train", "Tune", "train_command"]
@@ -44,7 +44,7 @@ class Train:
     def execute(self) -> int:
         """Train; return 1 if interrupted."""
         settings = _settings_of(self)
-        whole("seeds", self.seeds, least=1)
+        check_int("seeds", self.seeds, least=1)
         return self._train(settings) if self.seeds == 1 else self._train_seeds(settings)
 
     def _train(self, settings: Any) -> int:
@@ -54,7 +54,7 @@ class Train:
         stem = self.out / (settings.default_name if self.name is None else self.name)
         if result.status != "interrupted":
             settings.write(stem, result)
-        stands = [] if result.status == "interrupted" else settings.standing(result.weights)
+        stands = [] if result.status == "interrupted" else settings.compare_with_rules(result.weights)
         seconds = time.monotonic() - begin
         if self.as_json:
             found = {"status": result.status, "weights": str(stem), "validation": result.best}
@@ -218,7 +218,7 @@ def _instead_of_defaults(given: Any, default: Any, quick: Any) -> Any:
 def _report(entry: Mapping[str, Any]) -> None:
     """Print the progress of a training on standard error."""
     if "agreement" in entry:
-        remark(f"warm start: agrees with the expert in {100 * entry['agreement']:.1f} % of the decisions")
+        print_note(f"warm start: agrees with the expert in {100 * entry['agreement']:.1f} % of the decisions")
     found, seed = entry["validation"], f"seed {entry['seed']}: " if "seed" in entry else ""
     shown = ", ".join(f"{name} {value:,.5g}" for name, value in found.items() if name not in ("return", "length"))
     pace = ""
@@ -227,13 +227,13 @@ def _report(entry: Mapping[str, Any]) -> None:
         seconds = sum(value for name, value in spent.items() if name != "decisions")
         pace = f", {spent['decisions'] / max(seconds, 1e-9):,.0f} decisions/s"
     done = f"{seed}{entry['steps']:>10,} decisions, {entry['seconds']:,.0f} s{pace}"
-    remark(f"{done}: return {found['return']:,.5g}, {shown}")
+    print_note(f"{done}: return {found['return']:,.5g}, {shown}")
 
 
 def _report_trial(trial: Any) -> None:
     """Print the result of a trial on standard error."""
     why = f" ({trial.refused})" if trial.refused else ""
-    remark(
+    print_note(
         f"trial {trial.number}: {_outcome(trial)}{why}, "
         + ", ".join(f"{name} {_shown(v)}" for name, v in trial.values.items())
     )

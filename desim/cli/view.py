@@ -12,7 +12,7 @@ from tyro.conf import Positional, arg
 
 from desim.cli.comparison import heading, sentences, tables
 from desim.cli.figures import make_directory
-from desim.cli.made import made, made_of
+from desim.cli.provenance import provenance, provenance_of
 from desim.cli.output import print_text
 from desim.cli.plot import load_named
 from desim.exceptions import InvalidConfiguration, RecordError
@@ -73,7 +73,7 @@ class View:
         names = ", ".join(results)
         problem = next(iter(results.values())).info.get("problem", "batch")
         title = f"{names}: {problem}" if len(names) < 80 else f"{len(results)} runs: {problem}"
-        return view(results, out, title=title, made=made() | made_of(self.directories, list(results)))
+        return view(results, out, title=title, made=provenance() | provenance_of(self.directories, list(results)))
 
     def _comparison(self, directory: Path, out: Path) -> Path:
         """Write the page of a comparison from its stored files."""
@@ -150,7 +150,7 @@ def write_comparison(
         notes=notes,
         comparison=Compared(tables(comparison), comparison.ranking, comparison.profile, by) if several else None,
         estimates=_estimates(comparison) if several else (),
-        made=_settings(described) | made() | _command(described),
+        made=_settings(described) | provenance() | _command(described),
     )
 
 

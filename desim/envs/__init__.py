@@ -10,16 +10,16 @@
 
 import gymnasium
 
-from desim.envs.base import ACTION_MASK, Arrays, DrawnEpisodes, Encoder, Episodes, FlatArrays, Reward, SchedulingEnv
+from desim.envs.base import ACTION_MASK, Arrays, SampledEpisodes, Encoder, Episodes, FlattenArrays, Reward, SchedulingEnv
 from desim.problem import kinds
 
 __all__ = [
     "ACTION_MASK",
     "Arrays",
-    "DrawnEpisodes",
+    "SampledEpisodes",
     "Encoder",
     "Episodes",
-    "FlatArrays",
+    "FlattenArrays",
     "Reward",
     "SchedulingEnv",
     "environments",

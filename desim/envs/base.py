@@ -31,17 +31,17 @@ __all__ = [
     "ACTION_MASK",
     "LARGEST",
     "Arrays",
-    "DrawnEpisodes",
+    "SampledEpisodes",
     "Encoder",
     "Episodes",
-    "FlatArrays",
+    "FlattenArrays",
     "Reward",
     "SchedulingEnv",
     "SlotReward",
     "Transition",
-    "Translator",
+    "InvertibleEncoder",
     "bounded",
-    "compressed",
+    "log_scaled",
     "encode_all",
     "episodes_of",
 ]
@@ -86,14 +86,14 @@ class Encoder(Protocol):
             Element of the action space.
         """
 
-    def forced(self, observation: Any) -> bool:
+    def is_forced(self, observation: Any) -> bool:
         """Return whether waiting, the answer None, is the only choice."""
 
 
-class Translator(Encoder, Protocol):
+class InvertibleEncoder(Encoder, Protocol):
     """Encoder that can also convert answers to actions, so that any agent can be imitated."""
 
-    def action_of(self, observation: Any, answer: Any) -> Any:
+    def encode_action(self, observation: Any, answer: Any) -> Any:
         """Return the action closest to an agent's answer.
 
         Parameters
@@ -116,10 +116,10 @@ class Reward(Protocol):
     def reset(self, simulation: Simulation) -> None:
         """Prepare for a new episode."""
 
-    def answered(self, answer: Any) -> None:
+    def on_decision(self, answer: Any) -> None:
         """Handle the answer to a decision; the clock has not moved since."""
 
-    def collect(self) -> float:
+    def pop_reward(self) -> float:
         """Return the reward since the last call; the clock is at the next decision, or at the end.
 
         If decisions without a choice are skipped, several answers may have been given since.
@@ -277,7 +277,7 @@ class SchedulingEnv(Summarized, gymnasium.Env[Arrays, Any]):
                 break
         else:
             raise DesimError("ten episodes in a row without a decision: their workloads are empty")
-        self.reward.collect()
+        self.reward.pop_reward()
         self._num_decisions = 0
         self._went_on_to_its_end = False
         self._time = float(simulation.env.now)
@@ -302,13 +302,13 @@ class SchedulingEnv(Summarized, gymnasium.Env[Arrays, Any]):
         DesimError
             If the episode is over.
         """
-        gone = self.go_on(action)
+        gone = self.advance(action)
         info: dict[str, Any] = {"time": self._time, "elapsed": gone.elapsed, "invalid": not gone.possible}
         if gone.terminated or gone.truncated:
             info["decisions"] = self._num_decisions
         return self.observe(), gone.reward, gone.terminated, gone.truncated, info
 
-    def go_on(self, action: Any) -> Transition:
+    def advance(self, action: Any) -> Transition:
         """Do the same as :meth:`step` without encoding the next observation, which :meth:`observe` returns.
 
         Parameters
@@ -331,9 +331,9 @@ class SchedulingEnv(Summarized, gymnasium.Env[Arrays, Any]):
             raise DesimError("no decision is due: the episode is over or has not begun, call reset()")
         answer, possible = self.encoder.decode(self._observation, action)
         decision.answer(answer)
-        self.reward.answered(answer)
+        self.reward.on_decision(answer)
         self._decision = decision = self._advance(simulation)
-        reward = self.reward.collect()
+        reward = self.reward.pop_reward()
         now = float(simulation.env.now if decision is not None else simulation.end_time)  # slots may be int
         elapsed, self._time = now - self._time, now
         self._num_decisions += 1
@@ -351,9 +351,9 @@ class SchedulingEnv(Summarized, gymnasium.Env[Arrays, Any]):
         """Advance to the next decision that is not skipped."""
         decision = simulation.advance()
         if self.skip_forced:
-            while decision is not None and self.encoder.forced(decision.observation):
+            while decision is not None and self.encoder.is_forced(decision.observation):
                 decision.answer(None)
-                self.reward.answered(None)
+                self.reward.on_decision(None)
                 decision = simulation.advance()
         return decision
 
@@ -433,7 +433,7 @@ def _is_cut_short(simulation: Simulation) -> bool:
 Part = TypeVar("Part")
 
 
-class DrawnEpisodes:
+class SampledEpisodes:
     """Episodes sampled uniformly from a list of problems.
 
     Parameters
@@ -475,12 +475,12 @@ def episodes_of(workload: Sequence[Problem] | Episodes) -> Episodes:
     Raises
     ------
     InvalidConfiguration
-        If the list is empty or a workload is an iterator, see :class:`DrawnEpisodes`.
+        If the list is empty or a workload is an iterator, see :class:`SampledEpisodes`.
     """
-    return workload if callable(workload) else DrawnEpisodes(workload)
+    return workload if callable(workload) else SampledEpisodes(workload)
 
 
-class FlatArrays(gymnasium.ObservationWrapper[Arrays, Any, Arrays], gymnasium.utils.RecordConstructorArgs):
+class FlattenArrays(gymnasium.ObservationWrapper[Arrays, Any, Arrays], gymnasium.utils.RecordConstructorArgs):
     """Environment wrapper that flattens each array of an observation to a vector.
 
     The networks of Stable-Baselines3 do this by themselves; its checker recommends it for all others.
@@ -538,7 +538,7 @@ _MOST = 1e9
 """Largest number that is not clipped: more than 30 years, in seconds."""
 
 
-def compressed(values: ArrayLike) -> NDArray[np.float64]:
+def log_scaled(values: ArrayLike) -> NDArray[np.float64]:
     """Return values on a logarithmic scale: log(1 + value) / 4.
 
     Parameters
@@ -598,7 +598,7 @@ class SlotReward:
         self._earned = 0.0
         simulation.problem.on("slot", self._count)
 
-    def answered(self, answer: Any) -> None:
+    def on_decision(self, answer: Any) -> None:
         """Do nothing, since the problem reports its slots."""
 
     def _count(self, time: float, outcome: Any) -> None:
@@ -614,7 +614,7 @@ class SlotReward:
         """
         raise NotImplementedError
 
-    def collect(self) -> float:
+    def pop_reward(self) -> float:
         """Return the reward since the last call."""
         earned, self._earned = self._earned, 0.0
         return earned / self.scale

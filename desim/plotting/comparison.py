@@ -12,13 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 from desim.exceptions import InvalidConfiguration
 from desim.plotting.axes import add_legend, group_digits, new_figure, new_panels, plain
 from desim.plotting.colors import line_styles
-from desim.plotting.words import all_names, compared, heading, selection, shortened
-from desim.problem import Kind, kind_of
+from desim.plotting.formatting import all_names, compared, heading, selection, shortened
+from desim.problem import ProblemDescriptor, kind_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from desim.statistics import Profile, Ranking
+    from desim.statistics import PerformanceProfile, Ranking
 
 __all__ = ["compare_metrics", "critical_differences", "decision_time_cdf", "metric_lines", "performance_profiles"]
 
@@ -42,7 +42,7 @@ MOST_POINTS = 2_000
 def compare_metrics(
     table: Mapping[str, Mapping[str, float]],
     *,
-    problem: str | Kind = "batch",
+    problem: str | ProblemDescriptor = "batch",
     metrics: Sequence[str] | None = None,
     unfinished: Collection[str] = (),
     intervals: Mapping[str, Mapping[str, tuple[float, float]]] | None = None,
@@ -53,7 +53,7 @@ def compare_metrics(
     ----------
     table : mapping of str to mapping of str to float
         Metrics by name, as :meth:`desim.Result.metrics` returns them, for each run by name.
-    problem : str or Kind
+    problem : str or ProblemDescriptor
         Problem of the metrics, which determines units, directions and the most important metrics.
     metrics : sequence of str, optional
         Metrics to draw, in this order; default: up to six most important ones.
@@ -272,12 +272,12 @@ def critical_differences(ranking: Ranking) -> Axes:
     return axes
 
 
-def performance_profiles(profile: Profile, *, colors: Mapping[str, Any] | None = None) -> Axes:
+def performance_profiles(profile: PerformanceProfile, *, colors: Mapping[str, Any] | None = None) -> Axes:
     """Draw performance profiles: the fraction of scenarios in which each agent is within a ratio of the best.
 
     Parameters
     ----------
-    profile : Profile
+    profile : PerformanceProfile
         Profiles from :func:`desim.statistics.performance_profile`.
     colors : mapping of str to colour, optional
         Colours of some agents, by name.

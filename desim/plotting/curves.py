@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from desim.checks import finite, one_of
+from desim.checks import check_float, check_choice
 from desim.exceptions import InvalidConfiguration
 from desim.plotting.axes import add_legend, count_axis, label_panels, new_panels, plain, set_titles, time_axis
 from desim.plotting.colors import LineStyle, line_styles
 from desim.plotting.runs import Results, Run, Window, load_runs, span_of
-from desim.plotting.words import duration_words, nice_count, nice_duration
+from desim.plotting.formatting import duration_words, nice_count, nice_duration
 
 if TYPE_CHECKING:
     import polars as pl
@@ -232,7 +232,7 @@ def draw_utilization(
     """
     import polars as pl
 
-    one_of("unit", unit, ("percent", things))
+    check_choice("unit", unit, ("percent", things))
     used, up = pl.col(busy[0]), pl.col("up")
     if unit == "percent":
         share = pl.when(up > 0).then(100.0 * (used / up)).otherwise(float("nan"))
@@ -250,7 +250,7 @@ def _bin_width(bin_width: BinWidth, steps: Sequence[pl.DataFrame], span: tuple[f
     if bin_width == "auto":
         most = max(int(table["time"].is_between(*span).sum()) for table in steps)
         return nice_duration(length / BINS) if most > MOST_CHANGES else None
-    width = finite("bin_width", bin_width, above=0.0)
+    width = check_float("bin_width", bin_width, above=0.0)
     if length / width > MOST_BINS:
         raise InvalidConfiguration(f"bin_width: got {width!r} s, which gives more than {MOST_BINS:,} bins")
     return width

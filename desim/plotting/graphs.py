@@ -22,7 +22,7 @@ __all__ = [
     "CHARACTER",
     "EMPHASIS",
     "Layout",
-    "Room",
+    "NodeSpacing",
     "draw_discs",
     "draw_edges",
     "draw_rings",
@@ -198,7 +198,7 @@ def _heights(layer: Indices, links: Indices, orders: list[Indices], num_nodes: i
     return height
 
 
-class Room(NamedTuple):
+class NodeSpacing(NamedTuple):
     """Available room in points.
 
     Attributes
@@ -231,7 +231,7 @@ def relative(sizes: Floats) -> Floats:
     return sizes / (sizes.max(initial=0.0) or 1.0)
 
 
-def draw_edges(axes: Axes, layout: Layout, sizes: Floats, strong: Mask, room: Room) -> None:
+def draw_edges(axes: Axes, layout: Layout, sizes: Floats, strong: Mask, room: NodeSpacing) -> None:
     """Draw edges as bent lines with widths proportional to sizes, some of them emphasized."""
     from matplotlib.collections import LineCollection
 
@@ -318,7 +318,7 @@ def write_names(axes: Axes, places: Floats, names: Sequence[str], notes: Sequenc
             axes.annotate(note, place, xytext=(0.0, down), va="top", fontsize=6.5, color="#555555", **common)
 
 
-def write_numbers(axes: Axes, layout: Layout, sizes: Floats, colors: Iterable[str], room: Room) -> None:
+def write_numbers(axes: Axes, layout: Layout, sizes: Floats, colors: Iterable[str], room: NodeSpacing) -> None:
     """Write sizes > 0 on edges, on a white background, as far as possible from earlier numbers and from nodes."""
     scale = np.array([room.wide, room.high])
     taken = layout.places * scale

@@ -15,12 +15,12 @@ from desim.plotting.page import Block, Chart, Paragraph, Section, Table, write_p
 from desim.plotting.reports import Comparison, Metrics, ReportOfRuns
 from desim.plotting.runs import Run
 from desim.plotting.views import LOOKS, Curve, Lanes, Map, View
-from desim.plotting.words import metric_words
+from desim.plotting.formatting import metric_words
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from desim.problem import Kind
+    from desim.problem import ProblemDescriptor
     from desim.result import Result
 
 __all__ = ["Estimates", "view"]
@@ -62,7 +62,7 @@ def view(
     comparison: Comparison | None = None,
     estimates: Sequence[Estimates] = (),
     made: Mapping[str, str] | None = None,
-    kind: Kind | None = None,
+    kind: ProblemDescriptor | None = None,
 ) -> Path:
     """Write an interactive page about one or several runs of a problem.
 
@@ -89,7 +89,7 @@ def view(
         Values with intervals, drawn one at a time.
     made : mapping of str to str, optional
         Provenance of the runs, such as the command, by heading.
-    kind : Kind, optional
+    kind : ProblemDescriptor, optional
         Kind of problem; default: that of the first run.
 
     Returns

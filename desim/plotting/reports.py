@@ -12,7 +12,7 @@ from desim.exceptions import DesimError, InvalidConfiguration
 from desim.plotting.colors import line_styles
 from desim.plotting.page import Block, Cell, Paragraph, Picture, Section, Table, picture_of, write_page
 from desim.plotting.runs import Run, load_runs
-from desim.plotting.words import (
+from desim.plotting.formatting import (
     MARK,
     TimeUnit,
     all_names,
@@ -23,13 +23,13 @@ from desim.plotting.words import (
     shortened,
     time_unit,
 )
-from desim.problem import Kind, kind_of
+from desim.problem import ProblemDescriptor, kind_of
 from desim.result import Result
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from desim.statistics import Profile, Ranking
+    from desim.statistics import PerformanceProfile, Ranking
 
 __all__ = ["Comparison", "report"]
 
@@ -50,7 +50,7 @@ class Comparison(NamedTuple):
         Tables of means, differences, tests and so on.
     ranking : Ranking or None
         Ranking from :func:`desim.statistics.rank_agents`, drawn with its critical difference.
-    profile : Profile or None
+    profile : PerformanceProfile or None
         Profiles from :func:`desim.statistics.performance_profile`, drawn as curves.
     metric : str
         Metric that both refer to, in words.
@@ -58,7 +58,7 @@ class Comparison(NamedTuple):
 
     tables: Sequence[Table] = ()
     ranking: Ranking | None = None
-    profile: Profile | None = None
+    profile: PerformanceProfile | None = None
     metric: str = ""
 
 
@@ -70,7 +70,7 @@ def report(
     metrics: Metrics | None = None,
     notes: str | Sequence[str] = (),
     comparison: Comparison | None = None,
-    kind: Kind | None = None,
+    kind: ProblemDescriptor | None = None,
 ) -> Path:
     """Write a report about one or several runs of a problem.
 
@@ -91,7 +91,7 @@ def report(
         Introductory paragraphs, as plain text.
     comparison : Comparison, optional
         Tests, ranks and profiles of agents, over more runs than those drawn.
-    kind : Kind, optional
+    kind : ProblemDescriptor, optional
         Kind of problem; default: that of the first run.
 
     Returns
@@ -128,7 +128,7 @@ def report(
 class ReportOfRuns:
     """Creates the blocks of a report about some results."""
 
-    def __init__(self, results: Mapping[str, Result], kind: Kind | None) -> None:
+    def __init__(self, results: Mapping[str, Result], kind: ProblemDescriptor | None) -> None:
         first = next(iter(results.values()), None) if isinstance(results, Mapping) else results
         self.kind = kind or kind_of(first if isinstance(first, Result) else "batch")
         self.runs = load_runs(results, self.kind.name)

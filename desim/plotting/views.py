@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["LOOKS", "Arrows", "Curve", "Lanes", "Map", "View", "free_rows", "joined", "lanes_of", "plain_view"]
 
 #: Types of rectangles; those from "down" on belong to no job or are drawn behind the others.
-LOOKS = ("runs", "cut", "duplicate", "critical", "down", "waiting", "window", "expired", "notice")
+LOOKS = ("runs", "cut", "duplicate", "critical", "down", "waiting", "window", "expired", "lead_time")
 
 #: Columns of job tables that are of little interest to readers.
 HIDDEN = ("success", "arrival_number", "stretch", "allocated_resources")

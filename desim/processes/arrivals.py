@@ -15,7 +15,7 @@ import numpy as np
 import simpy
 from simpy.events import EventPriority
 
-from desim.checks import finite, shown
+from desim.checks import check_float, short_repr
 from desim.core import RESUMED, Phase, Simulation, at, schedule_at
 from desim.exceptions import InvalidConfiguration, WorkloadError
 
@@ -94,7 +94,7 @@ class Arrivals:
             try:
                 time = time_of(item)
             except AttributeError as error:
-                raise WorkloadError(f"got {shown(item)}, expected a job: {error}") from error
+                raise WorkloadError(f"got {short_repr(item)}, expected a job: {error}") from error
             if not last <= time < math.inf:
                 reason = (
                     f"its predecessor arrived at {last!r}; sort the workload by time"
@@ -186,7 +186,7 @@ def job_stream(
     Returns
     -------
     callable
-        Process for ``HoldingCluster(..., processes=[...])``. All agents get the same jobs.
+        Process for ``MultiSlotCluster(..., processes=[...])``. All agents get the same jobs.
 
     Raises
     ------
@@ -194,7 +194,7 @@ def job_stream(
         If the mean is not > 0, or the stream would never end.
     """
     if not callable(interval):
-        finite("the mean time between jobs", interval, above=0)
+        check_float("the mean time between jobs", interval, above=0)
     if num_jobs is None and until == math.inf:
         raise InvalidConfiguration(f"the stream of jobs at port {port!r} never ends; give num_jobs or until")
 

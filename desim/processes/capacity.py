@@ -18,7 +18,7 @@ import numpy as np
 import simpy
 from numpy.typing import ArrayLike, NDArray
 
-from desim.checks import finite, whole
+from desim.checks import check_float, check_int
 from desim.core import Phase, Simulation, at
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.processes.arrivals import Arrivals
@@ -204,12 +204,12 @@ class Pattern:
     first_weekday: int = 0
 
     def __post_init__(self) -> None:
-        finite("the mean of a pattern", self.mean, least=0)
-        finite("the amplitude of a pattern", self.amplitude, least=0, most=1)
-        finite("the peak of a pattern", self.peak)
-        finite("the day_length of a pattern", self.day_length, above=0)
-        finite("the weekend_level of a pattern", self.weekend_level, least=0)
-        whole("the first_weekday of a pattern", self.first_weekday, least=0, most=_DAYS_OF_WEEK - 1)
+        check_float("the mean of a pattern", self.mean, least=0)
+        check_float("the amplitude of a pattern", self.amplitude, least=0, most=1)
+        check_float("the peak of a pattern", self.peak)
+        check_float("the day_length of a pattern", self.day_length, above=0)
+        check_float("the weekend_level of a pattern", self.weekend_level, least=0)
+        check_int("the first_weekday of a pattern", self.first_weekday, least=0, most=_DAYS_OF_WEEK - 1)
 
     @overload
     def __call__(self, time: float) -> float: ...
@@ -256,7 +256,7 @@ class Pattern:
 
 def pattern_of(name: str, value: float | TimeVarying) -> TimeVarying:
     """Return a time-varying value unchanged, and a number as a constant pattern."""
-    return value if callable(value) else Pattern(finite(name, value, least=0))
+    return value if callable(value) else Pattern(check_float(name, value, least=0))
 
 
 def mean_reverting_capacity(
@@ -305,9 +305,9 @@ def mean_reverting_capacity(
 
     Examples
     --------
-    >>> from desim.problems.deferrable import DeferrableCluster, foresee
+    >>> from desim.problems.deferrable import DeferrableCluster, clairvoyant_view
     >>> cluster = DeferrableCluster([], mean_reverting_capacity(40, 0.9, 4), num_slots=6)
-    >>> foresee(cluster).capacity[:, 0].tolist()
+    >>> clairvoyant_view(cluster).capacity[:, 0].tolist()
     [36.0, 36.0, 36.0, 37.0, 35.0, 33.0]
     """
     levels = _levels_of(level)
@@ -315,8 +315,8 @@ def mean_reverting_capacity(
     if (kept >= 1).any():
         raise InvalidConfiguration(f"coefficient: got {coefficient!r}, expected numbers < 1")
     deviations = _one_each("deviation", deviation, len(levels))
-    mix = _mixing(len(levels), finite("correlation", correlation, least=0, most=1))
-    if finite("floor", floor, least=0) != int(floor) and whole:
+    mix = _mixing(len(levels), check_float("correlation", correlation, least=0, most=1))
+    if check_float("floor", floor, least=0) != int(floor) and whole:
         raise InvalidConfiguration(f"floor: got {floor!r}, expected an integer, as the capacity is, or whole=False")
 
     def run(cluster: FluctuatingCluster) -> Generator[simpy.Event, None, None]:
@@ -375,7 +375,7 @@ def numbers_of(name: str, values: ArrayLike) -> Floats:
     except (TypeError, ValueError) as error:
         raise InvalidConfiguration(f"{name}: got {values!r}, expected numbers: {error}") from error
     for place in np.argwhere(~((table >= 0) & (table < np.inf))).tolist():
-        finite(name + "".join(f"[{index}]" for index in place), float(table[tuple(place)]), least=0)
+        check_float(name + "".join(f"[{index}]" for index in place), float(table[tuple(place)]), least=0)
     table.flags.writeable = False
     return table
 

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import simpy
 
-from desim.checks import whole
+from desim.checks import check_int
 
 __all__ = ["in_background", "stop_after"]
 
@@ -53,7 +53,7 @@ def stop_after(event: str, count: int) -> Callable[[Any], Generator[simpy.Event,
     >>> result.info["end_time"], result.jobs["status"].to_list()
     (20.0, ['completed', 'completed', 'running'])
     """
-    whole("count", count, least=1)
+    check_int("count", count, least=1)
 
     def run(problem: Any) -> Generator[simpy.Event, Any, None]:
         """Count events, and end the run after the last one."""

@@ -18,7 +18,7 @@ import numpy as np
 import simpy
 from numpy.typing import ArrayLike, NDArray
 
-from desim.checks import finite, whole
+from desim.checks import check_float, check_int
 from desim.core import Phase, at, schedule_at
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.processes.capacity import CapacityProcess, FluctuatingCluster, TimeVarying, numbers_of, pattern_of
@@ -231,7 +231,7 @@ def replayed_vms(
     Examples
     --------
     >>> from typing import NamedTuple
-    >>> from desim.problems.deferrable import DeferrableCluster, foresee
+    >>> from desim.problems.deferrable import DeferrableCluster, clairvoyant_view
     >>> class VM(NamedTuple):
     ...     start: float
     ...     end: float
@@ -239,7 +239,7 @@ def replayed_vms(
     >>> vms = [VM(-7.0, 2.0, 4), VM(1.2, 3.9, 2), VM(2.5, 4.0, 12)]
     >>> platforms = []
     >>> cluster = DeferrableCluster([], replayed_vms(10, vms, listener=platforms.append), num_slots=5)
-    >>> foresee(cluster).capacity[:, 0].tolist()
+    >>> clairvoyant_view(cluster).capacity[:, 0].tolist()
     [6.0, 6.0, 8.0, 8.0, 10.0]
     >>> platforms[-1].num_turned_away, platforms[-1].turned_away_work
     (1, (18.0,))
@@ -344,21 +344,21 @@ def on_demand_vms(
 
     Examples
     --------
-    >>> from desim.problems.deferrable import DeferrableCluster, foresee
+    >>> from desim.problems.deferrable import DeferrableCluster, clairvoyant_view
     >>> from desim.processes.capacity import Pattern
     >>> rate = Pattern(2.0, amplitude=0.6, peak=14, day_length=24)
     >>> vms = on_demand_vms(100, rate, 5.0, sizes=[1, 2, 4, 8], probabilities=[0.6, 0.2, 0.1, 0.1], warm_up=48)
-    >>> foresee(DeferrableCluster([], vms, num_slots=6)).capacity[:, 0].tolist()
+    >>> clairvoyant_view(DeferrableCluster([], vms, num_slots=6)).capacity[:, 0].tolist()
     [82.0, 83.0, 82.0, 86.0, 87.0, 94.0]
     """
     amounts = _total_of(total)
     rate = pattern_of("arrivals", arrivals)
-    finite("the maximum of arrivals", rate.maximum, least=0)
+    check_float("the maximum of arrivals", rate.maximum, least=0)
     table = _sizes_of(sizes, len(amounts))
     chances = _chances_of(probabilities, len(table))
-    lifetimes = lifetime if callable(lifetime) else _exponential(finite("lifetime", lifetime, least=0))
-    batch_sizes = batch_size if callable(batch_size) else _always(whole("batch_size", batch_size, least=1))
-    first = -finite("warm_up", warm_up, least=0)
+    lifetimes = lifetime if callable(lifetime) else _exponential(check_float("lifetime", lifetime, least=0))
+    batch_sizes = batch_size if callable(batch_size) else _always(check_int("batch_size", batch_size, least=1))
+    first = -check_float("warm_up", warm_up, least=0)
 
     def batches(cluster: FluctuatingCluster) -> Iterator[Batch]:
         """Yield the batches of one simulation."""

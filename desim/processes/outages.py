@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import simpy
 
-from desim.checks import finite, whole
+from desim.checks import check_float, check_int
 from desim.core import Phase, Simulation, at
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.processes.endings import in_background
@@ -129,7 +129,7 @@ class FailingCluster:
         InvalidConfiguration
             If a unit does not exist.
         """
-        self.take_down(units, self.failures.fail(units))
+        self.on_failure(units, self.failures.fail(units))
 
     def repair(self, units: int) -> None:
         """Bring cores or executors back up now, after :meth:`fail`.
@@ -144,13 +144,13 @@ class FailingCluster:
         InvalidConfiguration
             If a unit does not exist or is not down.
         """
-        self.bring_up(units, self.failures.repair(units, self.env.now))
+        self.on_repair(units, self.failures.repair(units, self.env.now))
 
-    def take_down(self, units: int, fresh: list[int]) -> None:
+    def on_failure(self, units: int, fresh: list[int]) -> None:
         """Handle a failure: ``units`` fail, ``fresh`` lists those that were up. Implemented by subclasses."""
         raise NotImplementedError
 
-    def bring_up(self, units: int, fresh: list[int]) -> None:
+    def on_repair(self, units: int, fresh: list[int]) -> None:
         """Handle a repair: ``units`` are repaired, ``fresh`` lists those that are up now. Implemented by subclasses."""
         raise NotImplementedError
 
@@ -238,9 +238,9 @@ def random_outages(mean_time_to_failure: float, mean_time_to_repair: float, *, u
     InvalidConfiguration
         If a mean is not > 0, or a block has no unit.
     """
-    finite("mean_time_to_failure", mean_time_to_failure, above=0)
-    finite("mean_time_to_repair", mean_time_to_repair, above=0)
-    whole("units_per_failure", units_per_failure, least=1)
+    check_float("mean_time_to_failure", mean_time_to_failure, above=0)
+    check_float("mean_time_to_repair", mean_time_to_repair, above=0)
+    check_int("units_per_failure", units_per_failure, least=1)
 
     def run(cluster: FailingCluster) -> Generator[simpy.Event, None, None]:
         """Start a process for each block of units."""

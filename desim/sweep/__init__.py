@@ -1,32 +1,32 @@
 """Sweeps: many runs, on this machine or on a cluster, each simulated once and stored at once.
 
-``desim compare``, the experiments and your own studies use this package. :func:`perform_tasks` is the layer below:
+``desim compare``, the experiments and your own studies use this package. :func:`run_tasks` is the layer below:
 tasks of any kind, without a store.
 """
 
 from __future__ import annotations
 
 from desim.sweep.files import StorageError
-from desim.sweep.runner import Outcomes, Perform, Run, SweepFailed, SweepInterrupted, perform_all, settings_of
-from desim.sweep.store import Kept, Store, SweepStatus
-from desim.sweep.workers import Backend, Failed, Finished, WorkerDied, Workers, perform_tasks
+from desim.sweep.runner import Outcomes, RunFunction, Run, SweepFailed, SweepInterrupted, run_all, settings_of
+from desim.sweep.store import StoredOutcome, Store, SweepStatus
+from desim.sweep.workers import Backend, Failed, Finished, WorkerCrashed, Workers, run_tasks
 
 __all__ = [
     "Backend",
     "Failed",
     "Finished",
-    "Kept",
+    "StoredOutcome",
     "Outcomes",
-    "Perform",
+    "RunFunction",
     "Run",
     "StorageError",
     "Store",
     "SweepFailed",
     "SweepInterrupted",
     "SweepStatus",
-    "WorkerDied",
+    "WorkerCrashed",
     "Workers",
-    "perform_all",
-    "perform_tasks",
+    "run_all",
+    "run_tasks",
     "settings_of",
 ]

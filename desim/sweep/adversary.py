@@ -4,7 +4,7 @@ Mean results over benchmarks hide that each heuristic can be several times as ba
 nothing about these instances. PISA (J. R. Coleman and B. Krishnamachari, "PISA: an adversarial approach to comparing
 task graph scheduling algorithms", 2024) searches for them: it changes a weight or an edge of a small instance, and
 keeps the change if the ratio of the two makespans increases, or with some probability if it decreases. This module does
-the same for any problem with such instances (``Kind.instances_from``) and any of its metrics.
+the same for any problem with such instances (``ProblemDescriptor.instances_from``) and any of its metrics.
 
 A change of the ratio from r to a lower r' is accepted with probability (r' / r) ** (1 / temperature), and the
 temperature decreases geometrically. Each restart begins from another random instance. The same seed gives the same
@@ -25,19 +25,19 @@ import numpy as np
 from numpy.random import Generator
 
 from desim import plugins
-from desim.checks import did_you_mean, finite, whole
-from desim.core import Agent, Simulation, end_of, simulate
+from desim.checks import did_you_mean, check_float, check_int
+from desim.core import Agent, Simulation, run_to_end, simulate
 from desim.exceptions import InvalidConfiguration
-from desim.problem import Kind, Problem, kinds, reference
+from desim.problem import ProblemDescriptor, Problem, kinds, reference
 from desim.records import write_atomically
 
-__all__ = ["Annealing", "Found", "Instance", "Ratio", "instances_of", "search"]
+__all__ = ["Annealing", "Found", "AdversarialInstance", "Ratio", "instances_of", "search"]
 
 #: Number of changes between two writes of the state.
 BETWEEN_WRITES = 200
 
 
-class Instance(Protocol):
+class AdversarialInstance(Protocol):
     """Small workload with its system, which a search generates, changes, simulates and writes.
 
     Attributes
@@ -70,7 +70,7 @@ class Instance(Protocol):
         """Write a workload file in JSON that the command line can read."""
 
 
-def instances_of(problem: str) -> type[Instance]:
+def instances_of(problem: str) -> type[AdversarialInstance]:
     """Return the class of a problem's instances for adversarial search.
 
     Parameters
@@ -92,7 +92,7 @@ def instances_of(problem: str) -> type[Instance]:
     if problem not in known:
         near = did_you_mean(problem, known)
         raise InvalidConfiguration(f"no instances of {problem!r}{near} to search; there are {', '.join(known)}")
-    found: type[Instance] = reference(known[problem].instances_from)
+    found: type[AdversarialInstance] = reference(known[problem].instances_from)
     return found
 
 
@@ -115,7 +115,7 @@ class Ratio:
     """
 
     def __init__(self, problem: str, agent: str, rival: str, objective: str) -> None:
-        kind: Kind = kinds()[problem]
+        kind: ProblemDescriptor = kinds()[problem]
         known = [name for name in kind.metrics.names if kind.metrics[name].better]
         if objective not in known:
             near = did_you_mean(objective, known)
@@ -126,20 +126,20 @@ class Ratio:
         self.agents = agent, rival
         self._higher = kind.metrics[objective].better == "higher"
 
-    def values(self, instance: Instance) -> tuple[float, float]:
+    def values(self, instance: AdversarialInstance) -> tuple[float, float]:
         """Return the objective of the agent and of the baseline on an instance."""
         agent, rival = (self._value(instance, name) for name in self.agents)
         return agent, rival
 
-    def _value(self, instance: Instance, name: str) -> float:
+    def _value(self, instance: AdversarialInstance, name: str) -> float:
         agent = plugins.create_agent(self._problem, name)
         problem = instance.problem(agent)
         tell = instance.at_the_end.get(self._objective)
         if tell is None:
             return float(simulate(problem, agent).metrics()[self._objective])
-        return tell(end_of(problem, agent))
+        return tell(run_to_end(problem, agent))
 
-    def __call__(self, instance: Instance) -> float:
+    def __call__(self, instance: AdversarialInstance) -> float:
         """Return the ratio; NaN if it is undefined, for example if the baseline's objective is 0."""
         worse, better = self.values(instance)[:: -1 if self._higher else 1]
         return worse / better if worse >= 0 and better > 0 else math.nan
@@ -174,11 +174,11 @@ class Annealing:
 
     def __post_init__(self) -> None:
         """Check the numbers."""
-        whole("steps", self.steps, least=0)
-        whole("restarts", self.restarts, least=1)
-        whole("seed", self.seed, least=0)
-        finite("cold", self.cold, above=0)
-        finite("hot", self.hot, least=self.cold)
+        check_int("steps", self.steps, least=0)
+        check_int("restarts", self.restarts, least=1)
+        check_int("seed", self.seed, least=0)
+        check_float("cold", self.cold, above=0)
+        check_float("hot", self.hot, least=self.cold)
 
     def temperature(self, step: int) -> float:
         """Return the temperature at a step, counted from 1."""
@@ -192,7 +192,7 @@ class Found:
 
     Attributes
     ----------
-    instance : Instance
+    instance : AdversarialInstance
         Worst instance found.
     ratio : float
         Ratio on this instance; NaN if it was undefined on all instances.
@@ -200,7 +200,7 @@ class Found:
         Number of simulated instances.
     """
 
-    instance: Instance
+    instance: AdversarialInstance
     ratio: float
     evaluations: int
 
@@ -221,7 +221,7 @@ class _State:
 
 
 def search(
-    kind: type[Instance],
+    kind: type[AdversarialInstance],
     ratio: Callable[[Any], float],
     annealing: Annealing,
     *,
@@ -233,7 +233,7 @@ def search(
 
     Parameters
     ----------
-    kind : type of Instance
+    kind : type of AdversarialInstance
         Class of the instances.
     ratio : callable
         Function to maximize; instances for which it is NaN are rejected.
@@ -275,7 +275,7 @@ def search(
 
 
 def _try_one(
-    now: _State, kind: type[Instance], ratio: Callable[[Any], float], annealing: Annealing, rng: Generator
+    now: _State, kind: type[AdversarialInstance], ratio: Callable[[Any], float], annealing: Annealing, rng: Generator
 ) -> None:
     """Generate an instance or change the current one, and accept or reject it."""
     if now.step == 0:

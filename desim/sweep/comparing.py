@@ -16,20 +16,20 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from desim import own_code, plugins
-from desim.checks import did_you_mean, shown, whole
+from desim import user_code, plugins
+from desim.checks import did_you_mean, short_repr, check_int
 from desim.cli.comparison import heading, print_comparison, sentences, tables
 from desim.cli.figures import draw_figures, make_directory, save_figure
-from desim.cli.output import plain, remark
+from desim.cli.output import plain, print_note
 from desim.cli.view import write_comparison
 from desim.core import Agent
 from desim.exceptions import ComparisonWarning, DesimError, InvalidConfiguration
-from desim.meeting import agent_for
+from desim.agent_resolution import resolve_agent
 from desim.problem import Better, Problem, kinds
 from desim.records import write_atomically
 from desim.reprs import html_rows
 from desim.result import Result
-from desim.scenario import Instance, OwnOptions, Scenario, metrics_of_run, system_of
+from desim.scenario import ProblemInstance, CustomOptions, Scenario, metrics_of_run, system_of
 from desim.sweep.comparison import (
     Comparison,
     IntervalKind,
@@ -41,32 +41,32 @@ from desim.sweep.comparison import (
     write_csv,
 )
 from desim.sweep.options import options_of
-from desim.sweep.runner import Run, SweepFailed, perform_all, settings_of
+from desim.sweep.runner import Run, SweepFailed, run_all, settings_of
 from desim.sweep.simulated import (
-    Given,
-    GivenOptions,
-    GivenSystem,
-    Named,
-    System,
+    AgentByObject,
+    ObjectOptions,
+    ProblemByObject,
+    AgentByName,
+    ProblemSetting,
     new_mark,
     shared_instance,
     simulate_run,
 )
 from desim.sweep.store import Store
-from desim.sweep.workers import Backend, Failed, WorkerDied, Workers
+from desim.sweep.workers import Backend, Failed, WorkerCrashed, Workers
 
 if TYPE_CHECKING:
     import polars as pl
     from matplotlib.axes import Axes
 
-__all__ = ["Compared", "Contest", "compare"]
+__all__ = ["ComparisonResult", "ComparisonPlan", "compare"]
 
 #: Default number of seeds.
 SEEDS = 10
 
 
 @dataclass(frozen=True, repr=False)
-class Compared:
+class ComparisonResult:
     """Result of a comparison; shows its tables in a notebook and when printed.
 
     Attributes
@@ -95,7 +95,7 @@ class Compared:
         agents = ", ".join(found.means)
         by = "" if found.criterion is None else f", best by {found.criterion.metric}: {self.best}"
         count = len(found.seeds)
-        return f"Compared({found.kind.name}: {agents}; {count} seed{'s' if count > 1 else ''}{by})"
+        return f"ComparisonResult({found.kind.name}: {agents}; {count} seed{'s' if count > 1 else ''}{by})"
 
     def __str__(self) -> str:
         """Return the tables as text, as the command line prints them."""
@@ -147,7 +147,7 @@ class Compared:
         )
 
     @property
-    def troubles(self) -> tuple[str, ...]:
+    def issues(self) -> tuple[str, ...]:
         """Problems with runs, one sentence each: invalid, stalled or failed runs."""
         found = list(self.comparison.unequal)
         for one in self.summaries:
@@ -224,7 +224,7 @@ def compare(
     backend: Backend = "local",
     address: str | None = None,
     **options: Any,
-) -> Compared:
+) -> ComparisonResult:
     """Simulate several agents on the same workloads, validate every run, and compare their metrics.
 
     It does the same as ``desim compare``, with the same results for the same settings. A progress bar is shown in a
@@ -266,7 +266,7 @@ def compare(
 
     Returns
     -------
-    Compared
+    ComparisonResult
         Tables, figures and runs; a ``ComparisonWarning`` reports problems with runs.
 
     Raises
@@ -282,16 +282,16 @@ def compare(
     --------
     >>> found = compare("batch", ["fcfs", "easy"], seeds=2, workers=1, cores=32, jobs=50, load=0.9)
     >>> found
-    Compared(batch: fcfs, easy-fcfs; 2 seeds, best by waiting_time_mean: easy-fcfs)
+    ComparisonResult(batch: fcfs, easy-fcfs; 2 seeds, best by waiting_time_mean: easy-fcfs)
     >>> found.table.columns[:4]
     ['agent', 'metric', 'seeds', 'mean']
     """
     if isinstance(problem, str):
-        source: str | GivenSystem = problem
+        source: str | ProblemByObject = problem
         system = system_of(problem)
     else:
-        source = system = GivenSystem(_name_of(problem), _problem_or_function(problem))
-    contest = Contest(
+        source = system = ProblemByObject(_name_of(problem), _problem_or_function(problem))
+    plan = ComparisonPlan(
         problem=source,
         options=_options(system.options, options),
         agents=_entrants(agents),
@@ -305,8 +305,8 @@ def compare(
         backend=backend,
         address=address,
     )
-    found = contest.held()
-    for text in found.troubles:
+    found = plan.run()
+    for text in found.issues:
         warnings.warn(text, ComparisonWarning, 2)
     return found
 
@@ -317,7 +317,7 @@ def _problem_or_function(problem: Any) -> Any:
         problem.check_replayable()
     elif isinstance(problem, type) or not callable(problem):
         raise InvalidConfiguration(
-            f"problem: got {shown(problem)}, expected a name, a desim.Problem, or a function (rng, **options)"
+            f"problem: got {short_repr(problem)}, expected a name, a desim.Problem, or a function (rng, **options)"
         )
     return problem
 
@@ -328,38 +328,38 @@ def _name_of(problem: Any) -> str:
 
 def _options(kind: type[Any], given: Mapping[str, Any]) -> Any:
     """Return the options of a problem; those of a user's own function are its arguments, except seed and until."""
-    if kind not in (OwnOptions, GivenOptions):
+    if kind not in (CustomOptions, ObjectOptions):
         return options_of(kind, given)
     rest = dict(given)
     own = {name: rest.pop(name) for name in ("seed", "until") if name in rest}
-    if kind is GivenOptions:
-        return GivenOptions(rest, **own)
-    return OwnOptions(tuple(f"{name}={value}" for name, value in rest.items()), **own)
+    if kind is ObjectOptions:
+        return ObjectOptions(rest, **own)
+    return CustomOptions(tuple(f"{name}={value}" for name, value in rest.items()), **own)
 
 
-def _entrants(agents: Any) -> tuple[str | Given, ...]:
+def _entrants(agents: Any) -> tuple[str | AgentByObject, ...]:
     """Return the agents to compare, by name or as objects."""
     if isinstance(agents, str) or not isinstance(agents, Iterable):
-        raise InvalidConfiguration(f"agents: got {shown(agents)}, expected a list of names and agents, or a mapping")
+        raise InvalidConfiguration(f"agents: got {short_repr(agents)}, expected a list of names and agents, or a mapping")
     if isinstance(agents, Mapping):
-        return tuple(Given(str(name), agent) for name, agent in agents.items())
+        return tuple(AgentByObject(str(name), agent) for name, agent in agents.items())
     return tuple(
-        agent if isinstance(agent, str) else Given(str(getattr(agent, "name", type(agent).__name__)), agent)
+        agent if isinstance(agent, str) else AgentByObject(str(getattr(agent, "name", type(agent).__name__)), agent)
         for agent in agents
     )
 
 
 @dataclass(frozen=True)
-class Contest:
+class ComparisonPlan:
     """Settings of a comparison; see :func:`compare`.
 
     Attributes
     ----------
-    problem : str or GivenSystem
+    problem : str or ProblemByObject
         Problem to simulate.
     options : object
         Options of the problem.
-    agents : tuple of str or Given
+    agents : tuple of str or AgentByObject
         Agents to compare.
     seeds : int, sequence of int, or None
         Number of seeds, or the seeds.
@@ -371,9 +371,9 @@ class Contest:
         Command line, which is stored with the results.
     """
 
-    problem: str | GivenSystem
+    problem: str | ProblemByObject
     options: Any
-    agents: tuple[str | Given, ...]
+    agents: tuple[str | AgentByObject, ...]
     seeds: int | Sequence[int] | None = None
     baseline: str | None = None
     metric: str | None = None
@@ -383,15 +383,15 @@ class Contest:
     workers: int | None = None
     backend: Backend = "local"
     address: str | None = None
-    tell: Callable[[Instance, Sequence[Run]], None] | None = field(default=None, repr=False)
+    tell: Callable[[ProblemInstance, Sequence[Run]], None] | None = field(default=None, repr=False)
     command: str | None = None
 
-    def held(self) -> Compared:
+    def run(self) -> ComparisonResult:
         """Simulate, compare, and write the results.
 
         Returns
         -------
-        Compared
+        ComparisonResult
             Result of the comparison.
 
         Raises
@@ -408,11 +408,11 @@ class Contest:
         if not system.is_own:
             self._named(system.name)  # raises before the workload is read
         mark = new_mark()
-        instance = shared_instance(System(self.problem, system.name, self.options, mark))
+        instance = shared_instance(ProblemSetting(self.problem, system.name, self.options, mark))
         entrants, baseline = self._named(instance.kind.name)
         for one in entrants:
-            if isinstance(one, Given):
-                agent_for(instance.make(one.agent), one.agent)
+            if isinstance(one, AgentByObject):
+                resolve_agent(instance.make(one.agent), one.agent)
         runs = self._runs(entrants, instance, mark)
         if instance.kind is kinds().get(instance.kind.name):  # a user's own kind need not describe all metrics
             check_criterion(instance.kind, self.metric, self.better)
@@ -436,44 +436,44 @@ class Contest:
             **document(comparison, summaries),
         }
         files = [] if self.out is None else _written(self.out, comparison, summaries, described, instance)
-        return Compared(comparison, tuple(summaries), failed, described, tuple(files))
+        return ComparisonResult(comparison, tuple(summaries), failed, described, tuple(files))
 
     def _check(self) -> None:
         """Check the arguments that can be checked without the problem."""
         if not self.agents:
             raise InvalidConfiguration("agents: got none, expected at least one")
         if self.workers is not None:
-            whole("workers", self.workers, least=1)
+            check_int("workers", self.workers, least=1)
         if isinstance(self.seeds, int | np.integer):
-            whole("seeds", self.seeds, least=1)
+            check_int("seeds", self.seeds, least=1)
         elif self.seeds is not None:
             numbers = list(self.seeds)
             for seed in numbers:
-                whole("seed", seed)
+                check_int("seed", seed)
             if not numbers or len(set(numbers)) < len(numbers):
-                raise InvalidConfiguration(f"seeds: got {shown(self.seeds)}, expected at least one, without duplicates")
+                raise InvalidConfiguration(f"seeds: got {short_repr(self.seeds)}, expected at least one, without duplicates")
 
-    def _named(self, kind: str) -> tuple[list[Named | Given], str]:
+    def _named(self, kind: str) -> tuple[list[AgentByName | AgentByObject], str]:
         """Return the agents under their full names, and the baseline; each name is resolved once."""
         full = {one: _full_name(kind, one) for one in self.agents if isinstance(one, str)}
-        found: dict[str, Named | Given] = {}
+        found: dict[str, AgentByName | AgentByObject] = {}
         for one in self.agents:
             name = full[one] if isinstance(one, str) else one.policy
-            if name in found and not (isinstance(one, str) and isinstance(found[name], Named)):
+            if name in found and not (isinstance(one, str) and isinstance(found[name], AgentByName)):
                 raise InvalidConfiguration(
                     f"two agents have the name {name!r}; give them different names in a mapping, {{name: agent}}"
                 )
             if isinstance(one, str):
-                found[name] = Named(name, name, kind)
+                found[name] = AgentByName(name, name, kind)
             elif isinstance(one.agent, str):
                 plugins.create_agent(kind, one.agent)
-                found[name] = Named(name, one.agent, kind)
+                found[name] = AgentByName(name, one.agent, kind)
             else:
                 found[name] = one
         if self.baseline is None:
             return list(found.values()), "fcfs" if "fcfs" in found else next(iter(found))
         baseline = self.baseline if self.baseline in found else full.get(self.baseline, "")
-        if not baseline and not any(isinstance(one, Given) for one in self.agents):
+        if not baseline and not any(isinstance(one, AgentByObject) for one in self.agents):
             baseline = _full_name(kind, self.baseline)
         if baseline not in found:
             near = did_you_mean(self.baseline, found)
@@ -482,7 +482,7 @@ class Contest:
             )
         return list(found.values()), baseline
 
-    def _runs(self, agents: Sequence[Named | Given], instance: Instance, mark: str) -> list[Run]:
+    def _runs(self, agents: Sequence[AgentByName | AgentByObject], instance: ProblemInstance, mark: str) -> list[Run]:
         """Return all runs, seed by seed."""
         system = system_of(self.problem)
         if isinstance(self.seeds, int | np.integer) or self.seeds is None:
@@ -491,7 +491,7 @@ class Contest:
         else:
             seeds = [int(seed) for seed in self.seeds]
         return [
-            Run(System(self.problem, instance.kind.name, system.with_seed(instance.options, seed), mark), agent, seed)
+            Run(ProblemSetting(self.problem, instance.kind.name, system.with_seed(instance.options, seed), mark), agent, seed)
             for seed in seeds
             for agent in agents
         ]
@@ -504,7 +504,7 @@ class Contest:
         workers = Workers(self.workers or os.cpu_count() or 1, self.backend, self.address)
         failed: dict[str, list[Failed[Run]]] = {}
         try:
-            found = perform_all(simulate_run, runs, store, workers=workers, title="comparison", with_records=True)
+            found = run_all(simulate_run, runs, store, workers=workers, title="comparison", with_records=True)
         except SweepFailed as failure:
             for one in failure.failed:
                 failed.setdefault(one.task.agent.policy, []).append(one)
@@ -522,8 +522,8 @@ class Contest:
             if item.name not in ("options", "tell", "command")
         }
         found = {"problem": str(self.problem)} | mine | {"problem": str(self.problem), "agents": ",".join(agents)}
-        if isinstance(self.options, GivenOptions):
-            return found | {name: shown(value) for name, value in vars(self.options).items()}
+        if isinstance(self.options, ObjectOptions):
+            return found | {name: short_repr(value) for name, value in vars(self.options).items()}
         own: Any = self.options
         return found | asdict(own)
 
@@ -533,7 +533,7 @@ def _written(
     comparison: Comparison,
     summaries: Sequence[RunSummary],
     described: dict[str, object],
-    instance: Instance,
+    instance: ProblemInstance,
 ) -> list[Path]:
     """Write tables, report and figures; return the paths."""
     from desim.plotting.reports import Comparison as Shown
@@ -602,10 +602,10 @@ def _summary(run: Run, outcome: dict[str, Any], store: Store | None, *, is_reuse
 
 def _raise(failed: Failed[Run]) -> NoReturn:
     """Raise the error of a run; for unexpected errors, such as one in an agent, show where it happened."""
-    if isinstance(failed.error, DesimError) and not isinstance(failed.error, WorkerDied):
+    if isinstance(failed.error, DesimError) and not isinstance(failed.error, WorkerCrashed):
         raise failed.error  # which names the run
-    if not isinstance(failed.error, WorkerDied):
-        remark(failed.trace.rstrip())
+    if not isinstance(failed.error, WorkerCrashed):
+        print_note(failed.trace.rstrip())
     run = f"{failed.task.agent.policy}, seed {failed.task.seed}"
     raise DesimError(f"{run}: {failed.kind}: {failed.message}") from failed.error
 
@@ -614,7 +614,7 @@ def _full_name(kind: str, name: str) -> str:
     """Return the agent's own name if it denotes the same agent: ``easy`` becomes ``easy-fcfs``."""
     agent = plugins.create_agent(kind, name)
     full = str(getattr(agent, "name", name))
-    if full == name or own_code.is_reference(name):
+    if full == name or user_code.is_reference(name):
         return name
     try:
         other = plugins.create_agent(kind, full)

@@ -14,13 +14,13 @@ import numpy as np
 
 from desim.checks import did_you_mean
 from desim.exceptions import InvalidConfiguration
-from desim.problem import Better, Kind
+from desim.problem import Better, ProblemDescriptor
 from desim.records import write_atomically
 from desim.statistics import (
     Estimate,
     Interval,
     PairedTest,
-    Profile,
+    PerformanceProfile,
     Ranking,
     bootstrap_interval,
     mean_interval,
@@ -110,7 +110,7 @@ class Comparison:
         Agent that the others are compared with.
     seeds : list of int
         Seeds in the order of the metrics.
-    kind : Kind
+    kind : ProblemDescriptor
         Kind of problem, with the descriptions of the metrics.
     metrics : dict of str to list of dict
         Metrics of each agent's runs, one dictionary per seed.
@@ -128,7 +128,7 @@ class Comparison:
         Criterion for ranking; None if neither lower nor higher values of the metric are better.
     ranking : Ranking or None
         Ranking of at least three agents over at least three seeds.
-    profile : Profile or None
+    profile : PerformanceProfile or None
         Performance profiles of costs > 0: the values, or their reciprocals if higher is better.
     left_out : dict of str to str
         Agents that are not ranked, with the reason.
@@ -138,7 +138,7 @@ class Comparison:
 
     baseline: str
     seeds: list[int]
-    kind: Kind
+    kind: ProblemDescriptor
     metrics: dict[str, list[dict[str, float]]]
     means: dict[str, dict[str, Interval]]
     differences: dict[str, dict[str, Interval]]
@@ -147,7 +147,7 @@ class Comparison:
     tests: dict[str, dict[str, PairedTest]] = field(default_factory=dict)
     criterion: Criterion | None = None
     ranking: Ranking | None = None
-    profile: Profile | None = None
+    profile: PerformanceProfile | None = None
     left_out: dict[str, str] = field(default_factory=dict)
     unequal: list[str] = field(default_factory=list)
 
@@ -166,7 +166,7 @@ class Comparison:
 def compare_runs(
     summaries: Sequence[RunSummary],
     baseline: str,
-    kind: Kind,
+    kind: ProblemDescriptor,
     *,
     interval: IntervalKind = "t",
     metric: str | None = None,
@@ -180,7 +180,7 @@ def compare_runs(
         Summaries of every agent on the same seeds.
     baseline : str
         Agent that the others are compared with.
-    kind : Kind
+    kind : ProblemDescriptor
         Kind of problem, with the descriptions of the metrics.
     interval : {"t", "bootstrap"}
         Method for the intervals.
@@ -228,12 +228,12 @@ def compare_runs(
     return found if criterion is None else _ranked(found, criterion, values)
 
 
-def check_criterion(kind: Kind, metric: str | None, better: Better | None) -> None:
+def check_criterion(kind: ProblemDescriptor, metric: str | None, better: Better | None) -> None:
     """Raise before any simulation if a problem lacks a metric, or if it is not known which values are better.
 
     Parameters
     ----------
-    kind : Kind
+    kind : ProblemDescriptor
         Kind of problem, with the descriptions of the metrics.
     metric : str or None
         Metric that agents are to be ranked by.
@@ -251,7 +251,7 @@ def check_criterion(kind: Kind, metric: str | None, better: Better | None) -> No
         _criterion([metric], kind, metric, better)
 
 
-def _criterion(names: Sequence[str], kind: Kind, metric: str | None, better: Better | None) -> Criterion | None:
+def _criterion(names: Sequence[str], kind: ProblemDescriptor, metric: str | None, better: Better | None) -> Criterion | None:
     if metric is not None and metric not in names:
         raise InvalidConfiguration(
             f"metric: got {metric!r}{did_you_mean(metric, names)}, expected one of {', '.join(names)}"

@@ -9,7 +9,7 @@ from numbers import Integral, Real
 from os import PathLike, fspath
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
-from desim.checks import did_you_mean, shown
+from desim.checks import did_you_mean, short_repr
 from desim.exceptions import InvalidConfiguration
 
 __all__ = ["options_of"]
@@ -97,4 +97,4 @@ def _converted(name: str, value: Any, kinds: tuple[Any, ...]) -> Any:
             return convert(value)
     words = {int: "an integer", float: "a number", str: "a string", bool: "True or False", type(None): "None"}
     wanted = [*map(repr, choices), *(words.get(kind, "a list") for kind in kinds if get_origin(kind) is not Literal)]
-    raise InvalidConfiguration(f"{name}: got {shown(value)}, expected {' or '.join(wanted)}")
+    raise InvalidConfiguration(f"{name}: got {short_repr(value)}, expected {' or '.join(wanted)}")

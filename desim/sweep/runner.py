@@ -12,14 +12,14 @@ from dataclasses import asdict, dataclass, field, is_dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from desim.cli.output import plain, progress, remark
+from desim.cli.output import plain, progress, print_note
 from desim.exceptions import DesimError, InvalidConfiguration, RecordError
 from desim.sweep.digest import source_digest
 from desim.sweep.files import HOST, StorageError, remove_leftovers
-from desim.sweep.store import Kept, Store
-from desim.sweep.workers import Failed, Finished, Workers, perform_tasks
+from desim.sweep.store import StoredOutcome, Store
+from desim.sweep.workers import Failed, Finished, Workers, run_tasks
 
-__all__ = ["Outcomes", "Perform", "Run", "SweepFailed", "SweepInterrupted", "duration", "perform_all", "settings_of"]
+__all__ = ["Outcomes", "RunFunction", "Run", "SweepFailed", "SweepInterrupted", "duration", "run_all", "settings_of"]
 
 #: Version of what identifies a run. Outcomes stored under an earlier version are never reused, because some of them
 #: belonged to other files, weights or code.
@@ -54,7 +54,7 @@ class Run:
         return f"{self.setting}, {self.agent}, seed {self.seed}"
 
 
-Perform = Callable[..., Mapping[str, Any]]
+RunFunction = Callable[..., Mapping[str, Any]]
 """Function that performs a run and returns its outcome as plain values. It must be defined in a module, so that other
 processes can import it. If records are kept, its second argument is the directory for them, None without a store."""
 
@@ -92,7 +92,7 @@ class Outcomes(dict[Run, dict[str, Any]]):
 
 
 class SweepInterrupted(KeyboardInterrupt):
-    """Ctrl-C during :func:`perform_all`; the message states the progress."""
+    """Ctrl-C during :func:`run_all`; the message states the progress."""
 
 
 class SweepFailed(DesimError):
@@ -114,7 +114,7 @@ class SweepFailed(DesimError):
         self.found = found
 
 
-def settings_of(perform: Perform, run: Run) -> dict[str, Any]:
+def settings_of(perform: RunFunction, run: Run) -> dict[str, Any]:
     """Return everything that determines the outcome of a run.
 
     Parameters
@@ -162,8 +162,8 @@ def _described(value: Any) -> Any:
         raise InvalidConfiguration(f"{value!r} cannot identify runs: expected plain values ({error})") from error
 
 
-def perform_all(
-    perform: Perform,
+def run_all(
+    perform: RunFunction,
     runs: Sequence[Run],
     store: Store | None = None,
     *,
@@ -213,7 +213,7 @@ def perform_all(
     sweep = _Sweep(_Method(perform, store, with_records, workers.backend == "local"), title, go_on)
     sweep.look_up(runs)
     try:
-        sweep.perform_missing(workers)
+        sweep.run_missing(workers)
     except KeyboardInterrupt as error:
         again = "; run the same command again to continue" if store is not None else ""
         raise SweepInterrupted(f"{sweep.progress()}{again}") from error
@@ -237,12 +237,12 @@ class _Job(NamedTuple):
 class _Method:
     """How runs are performed, in this or another process."""
 
-    perform: Perform
+    perform: RunFunction
     store: Store | None
     with_records: bool
     is_local: bool
 
-    def __call__(self, job: _Job) -> Kept:
+    def __call__(self, job: _Job) -> StoredOutcome:
         """Perform one run; store its outcome here if that happens on the machine of the sweep."""
         self._check(job)
         with ExitStack() as stack:
@@ -253,7 +253,7 @@ class _Method:
             outcome = dict(self.perform(*arguments))
             seconds = time.perf_counter() - begin
             self._check(job)  # a file may have been replaced in the meantime
-        kept = Kept(json.loads(json.dumps(plain(outcome), allow_nan=False)), seconds)
+        kept = StoredOutcome(json.loads(json.dumps(plain(outcome), allow_nan=False)), seconds)
         # Stored in the worker process, so that no outcome is lost if the main process is killed.
         return self.stored(job, kept) if self.is_local else kept
 
@@ -274,7 +274,7 @@ class _Method:
             f"machine ({job.settings['code'][:12]}); install the same version on both"
         )
 
-    def stored(self, job: _Job, kept: Kept) -> Kept:
+    def stored(self, job: _Job, kept: StoredOutcome) -> StoredOutcome:
         """Store an outcome, if there is a store, and return it."""
         if self.store is not None:
             self.store.save(job.settings, kept.outcome, seconds=kept.seconds)
@@ -291,7 +291,7 @@ class _Sweep:
     jobs: dict[str, _Job] = field(default_factory=dict)
     names: dict[Run, str] = field(default_factory=dict)
     waiting: list[_Job] = field(default_factory=list)
-    done: dict[str, Kept] = field(default_factory=dict)
+    done: dict[str, StoredOutcome] = field(default_factory=dict)
     failed: dict[str, Failed[_Job]] = field(default_factory=dict)
     reused: frozenset[str] = frozenset()
 
@@ -316,7 +316,7 @@ class _Sweep:
             kept = store.recall(job.settings)
         except RecordError as error:
             aside = "" if (path := _aside(store, job)) is None else f", and the file is kept as {path.name}"
-            remark(f"{error}; the run is repeated{aside}")
+            print_note(f"{error}; the run is repeated{aside}")
             return False
         if kept is None or (self.method.with_records and not store.records(job.settings).exists()):
             return False
@@ -324,13 +324,13 @@ class _Sweep:
         store.forget_failure(job.settings)
         return True
 
-    def perform_missing(self, workers: Workers) -> None:
+    def run_missing(self, workers: Workers) -> None:
         """Perform and store the missing runs, even if some fail."""
         store, total = self.method.store, len(self.waiting)
         with ExitStack() as stack:
             has_company: Callable[[], bool] = bool
             if store is not None:
-                remark(f"{self.title}: {total} runs to do, {len(self.done)} already stored")
+                print_note(f"{self.title}: {total} runs to do, {len(self.done)} already stored")
                 entered = store.entered(self.title, list(self.jobs), must_be_written=total > 0)
                 has_company = stack.enter_context(entered).has_company
                 stack.callback(remove_leftovers, store.directory)  # of processes that end while writing
@@ -346,9 +346,9 @@ class _Sweep:
 
     def _performed(
         self, workers: Workers, has_company: Callable[[], bool]
-    ) -> Generator[Finished[_Job, Kept] | Failed[_Job], None, None]:
+    ) -> Generator[Finished[_Job, StoredOutcome] | Failed[_Job], None, None]:
         """Yield the runs as they end, with their outcomes as stored."""
-        with closing(perform_tasks(self.method, self._still_missing(has_company), workers)) as performed:
+        with closing(run_tasks(self.method, self._still_missing(has_company), workers)) as performed:
             for ended in performed:
                 if isinstance(ended, Finished) and not self.method.is_local:
                     self.method.stored(ended.task, ended.outcome)
@@ -366,7 +366,7 @@ class _Sweep:
             if not self._is_stored(job):
                 yield job
 
-    def _take(self, ended: Finished[_Job, Kept] | Failed[_Job]) -> None:
+    def _take(self, ended: Finished[_Job, StoredOutcome] | Failed[_Job]) -> None:
         store = self.method.store
         if isinstance(ended, Finished):
             self.done[ended.task.name] = ended.outcome
@@ -380,7 +380,7 @@ class _Sweep:
             path = store.save_failure(ended.task.settings, ended)
             if len(self.failed) == 1 and self.go_on:
                 told = f"a run failed, the others continue: {ended.task.run}: {_line(ended)} (see {path})"
-                remark(f"{self.title}: {told}")
+                print_note(f"{self.title}: {told}")
 
     def outcomes(self) -> Outcomes:
         """Return the outcomes of the runs that did not fail."""
@@ -439,7 +439,7 @@ def _progress(title: str, total: int) -> Iterator[Callable[[int, int], None]]:
             last = now
             failures = f", {failed} failed" if failed else ""
             left = duration((now - begin) / ended * (total - ended))
-            remark(f"{title}: {ended} of {total} runs{failures}, about {left} left")
+            print_note(f"{title}: {ended} of {total} runs{failures}, about {left} left")
 
     with progress(title, total, "runs") as advance:
         yield tell if advance is None else lambda ended, failed: advance(ended)

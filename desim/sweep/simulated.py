@@ -13,21 +13,21 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from desim import own_code, plugins
+from desim import user_code, plugins
 from desim.cli.output import plain
 from desim.core import Agent
 from desim.exceptions import DesimError, InvalidConfiguration, RecordError
 from desim.problem import Problem, kind_of
-from desim.scenario import Instance, OwnSystem, Scenario, measure, replay, system_of, workload_digest
+from desim.scenario import ProblemInstance, CustomProblem, Scenario, measure, replay, system_of, workload_digest
 from desim.sweep.digest import agent_digest, file_digest, source_digest
 from desim.sweep.runner import Run
 
 __all__ = [
-    "Given",
-    "GivenOptions",
-    "GivenSystem",
-    "Named",
-    "System",
+    "AgentByObject",
+    "ObjectOptions",
+    "ProblemByObject",
+    "AgentByName",
+    "ProblemSetting",
     "new_mark",
     "shared_instance",
     "simulate_run",
@@ -35,7 +35,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, eq=False)
-class GivenOptions:
+class ObjectOptions:
     """Arguments of a function that creates problems.
 
     Attributes
@@ -54,7 +54,7 @@ class GivenOptions:
 
 
 @dataclass(frozen=True, eq=False)
-class GivenSystem(OwnSystem):
+class ProblemByObject(CustomProblem):
     """Problem given as a Python object, or as a function that creates one, FUNCTION(rng, **settings).
 
     Attributes
@@ -64,13 +64,13 @@ class GivenSystem(OwnSystem):
     """
 
     source: Problem | Callable[..., Any]
-    options: ClassVar[type[Any]] = GivenOptions
+    options: ClassVar[type[Any]] = ObjectOptions
 
     def __str__(self) -> str:
         """Return a name for messages."""
         return self.name
 
-    def settings(self, options: GivenOptions) -> dict[str, Any]:
+    def settings(self, options: ObjectOptions) -> dict[str, Any]:
         """Return the keyword arguments of the function."""
         return dict(options.settings)
 
@@ -80,9 +80,9 @@ class GivenSystem(OwnSystem):
             if settings:
                 raise InvalidConfiguration(f"{', '.join(settings)}: a given problem takes no options")
             return self.source
-        return own_code.own_function(self.name, self.source, rng, **settings)()
+        return user_code.load_problem_factory(self.name, self.source, rng, **settings)()
 
-    def identity(self, options: GivenOptions) -> dict[str, Any]:
+    def identity(self, options: ObjectOptions) -> dict[str, Any]:
         """Return the plain values that identify a run, as far as there are any."""
         return {"seed": options.seed, "until": options.until}
 
@@ -93,12 +93,12 @@ def new_mark() -> str:
 
 
 @dataclass(frozen=True)
-class System:
+class ProblemSetting:
     """Problem with its options: the setting of a run.
 
     Attributes
     ----------
-    problem : str or GivenSystem
+    problem : str or ProblemByObject
         Name of the problem, or the problem itself.
     kind : str
         Name of the problem whose agents are used.
@@ -108,7 +108,7 @@ class System:
         Mark shared by all runs of a comparison, see :func:`new_mark`.
     """
 
-    problem: str | GivenSystem
+    problem: str | ProblemByObject
     kind: str
     options: Any
     mark: str = field(default_factory=new_mark, compare=False, repr=False)
@@ -133,7 +133,7 @@ class System:
 
 
 @dataclass(frozen=True)
-class Named:
+class AgentByName:
     """Agent given by name.
 
     Attributes
@@ -165,7 +165,7 @@ class Named:
 
 
 @dataclass(frozen=True, eq=False)
-class Given:
+class AgentByObject:
     """Agent given as a Python object.
 
     Attributes
@@ -191,17 +191,17 @@ class Given:
         return {"policy": self.policy, "mark": self.mark}
 
 
-def shared_instance(setting: System) -> Instance:
+def shared_instance(setting: ProblemSetting) -> ProblemInstance:
     """Return the instance that several runs of a comparison simulate.
 
     Parameters
     ----------
-    setting : System
+    setting : ProblemSetting
         Problem with its options.
 
     Returns
     -------
-    Instance
+    ProblemInstance
         The instance of the previous call, if that was for the same comparison, with equal options and unchanged
         content of the files that they name.
     """
@@ -213,7 +213,7 @@ def shared_instance(setting: System) -> Instance:
 
 
 @lru_cache(maxsize=1)
-def _instance(problem: str | GivenSystem, options: Any, mark: str, content: str) -> Instance:
+def _instance(problem: str | ProblemByObject, options: Any, mark: str, content: str) -> ProblemInstance:
     return system_of(problem).instance(options)
 
 
@@ -223,7 +223,7 @@ def simulate_run(run: Run, out: Path | None) -> dict[str, Any]:
     Parameters
     ----------
     run : Run
-        Run of a :class:`System` and an agent, which is :class:`Named` or :class:`Given`.
+        Run of a :class:`ProblemSetting` and an agent, which is :class:`AgentByName` or :class:`AgentByObject`.
     out : Path or None
         Directory for the records.
 

@@ -22,7 +22,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from desim.cli.output import plain, remark
+from desim.cli.output import plain, print_note
 from desim.exceptions import RecordError
 from desim.sweep.files import (
     HOST,
@@ -35,13 +35,13 @@ from desim.sweep.files import (
 )
 from desim.sweep.workers import Failed
 
-__all__ = ["Entry", "Kept", "StorageError", "Store", "SweepStatus"]
+__all__ = ["Entry", "StoredOutcome", "StorageError", "Store", "SweepStatus"]
 
 #: Directories of failed runs and of sweeps in a store.
 FAILURES, LEDGER = "failures", "sweeps"
 
 
-class Kept(NamedTuple):
+class StoredOutcome(NamedTuple):
     """Stored data of a run.
 
     Attributes
@@ -118,7 +118,7 @@ class Store:
         """Return the path of the directory of a run's records, which need not exist."""
         return self.path(settings).with_suffix("")
 
-    def recall(self, settings: Mapping[str, Any]) -> Kept | None:
+    def recall(self, settings: Mapping[str, Any]) -> StoredOutcome | None:
         """Return the outcome of a run with its duration.
 
         Parameters
@@ -128,7 +128,7 @@ class Store:
 
         Returns
         -------
-        Kept or None
+        StoredOutcome or None
             Outcome and duration; None if the run has not finished.
 
         Raises
@@ -150,7 +150,7 @@ class Store:
             raise
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise RecordError(f"{path} cannot be read ({type(error).__name__}: {error})") from error
-        return Kept(outcome, document.get("seconds"))
+        return StoredOutcome(outcome, document.get("seconds"))
 
     def save(self, settings: Mapping[str, Any], outcome: Mapping[str, Any], *, seconds: float | None = None) -> Path:
         """Write the outcome of a run, completely or not at all.
@@ -341,7 +341,7 @@ class Store:
                     raise TypeError("runs holds more than names")
             except (OSError, ValueError, KeyError, TypeError) as error:
                 if tell:
-                    remark(f"{path} cannot be read ({type(error).__name__}: {error}); it is ignored")
+                    print_note(f"{path} cannot be read ({type(error).__name__}: {error}); it is ignored")
             else:
                 yield entry
 

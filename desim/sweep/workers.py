@@ -12,7 +12,7 @@ from typing import Any, Generic, Literal, TypeVar
 from desim.exceptions import DesimError, InvalidConfiguration
 from desim.sweep.pools import DaskPool, LocalPool, Lost, Pool, RayPool, Refused, Reply, refusal
 
-__all__ = ["BACKENDS", "Backend", "Failed", "Finished", "WorkerDied", "Workers", "perform_tasks"]
+__all__ = ["BACKENDS", "Backend", "Failed", "Finished", "WorkerCrashed", "Workers", "run_tasks"]
 
 Task = TypeVar("Task")
 Outcome = TypeVar("Outcome")
@@ -20,7 +20,7 @@ Backend = Literal["local", "ray", "dask"]
 BACKENDS: tuple[Backend, ...] = ("local", "ray", "dask")
 
 
-class WorkerDied(DesimError):
+class WorkerCrashed(DesimError):
     """The process that performed a task died, and so did that of a second attempt."""
 
 
@@ -97,7 +97,7 @@ class Failed(Generic[Task]):
     error: BaseException
 
 
-def perform_tasks(
+def run_tasks(
     function: Callable[[Task], Outcome], tasks: Iterable[Task], workers: Workers
 ) -> Generator[Finished[Task, Outcome] | Failed[Task], None, None]:
     """Perform independent tasks, and yield their outcomes.
@@ -130,8 +130,8 @@ def perform_tasks(
 
     Examples
     --------
-    >>> from desim.sweep import Workers, perform_tasks
-    >>> done = perform_tasks(lambda number: 60 // number, [1, 0, 3], Workers(jobs=1))
+    >>> from desim.sweep import Workers, run_tasks
+    >>> done = run_tasks(lambda number: 60 // number, [1, 0, 3], Workers(jobs=1))
     >>> [getattr(one, "outcome", None) or one.message for one in done]
     [60, 'integer division or modulo by zero', 20]
     """
@@ -197,7 +197,7 @@ def _submit(pool: Pool, number: int, task: Any) -> Lost | None:
 
 def _ended(task: Any, reply: Reply | Lost) -> Finished[Any, Any] | Failed[Any]:
     if isinstance(reply, Lost):
-        error = DesimError(reply.reason) if reply.is_final else WorkerDied(f"{reply.reason}, in two attempts")
+        error = DesimError(reply.reason) if reply.is_final else WorkerCrashed(f"{reply.reason}, in two attempts")
         return Failed(task, type(error).__name__, str(error), f"{type(error).__name__}: {error}\n", error)
     if reply.is_interrupted:
         raise KeyboardInterrupt

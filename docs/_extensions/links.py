@@ -45,7 +45,7 @@ def public_names() -> dict[str, str]:
             "Queue",
             "Running",
             "Start",
-            "WaitFor",
+            "WaitForCores",
             "WaitUntil",
         ),
         "desim.processes": ("Outage",),

@@ -39,9 +39,9 @@ def fixed_rules(frames: Mapping[str, Frame]) -> list[FixedRule]:
     if frame is None:
         return []
     readings = [
-        (CLOSED, "256 jobs", KEPT, "bounded_slowdown_mean", "sequences of 256 jobs, SchedInspector's back-filling"),
+        (CLOSED, "256 jobs", KEPT, "bounded_slowdown_mean", "sequences of 256 jobs, SchedInspector's backfilling"),
         (CLOSED, "256 jobs", OF_DESIM, "bounded_slowdown_mean", "sequences of 256 jobs, EASY"),
-        (CLOSED, "128 jobs", KEPT, "bounded_slowdown_mean", "sequences of 128 jobs, SchedInspector's back-filling"),
+        (CLOSED, "128 jobs", KEPT, "bounded_slowdown_mean", "sequences of 128 jobs, SchedInspector's backfilling"),
         (CLOSED, "256 jobs", ANEW, "bounded_slowdown_mean", "sequences of 256 jobs, any later job"),
         (OPEN, STARTED, "SJF by cores", "started_slowdown_mean", "online, any later job"),
         (OPEN, STARTED, "SJF by cores", "started_bounded_slowdown_mean", "online, any later job"),

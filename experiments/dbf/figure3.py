@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from desim.experiments.blocks import Block, Drawing, Paragraph
+from desim.experiments.report_blocks import Block, Drawing, Paragraph
 from desim.experiments.dbf.figure4 import RELEASED, inspectors
 from desim.experiments.dbf.study import Study, dbf_rows, named
 from desim.experiments.drawing import facets

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from desim.experiments.blocks import Block, Drawing, Paragraph
+from desim.experiments.report_blocks import Block, Drawing, Paragraph
 from desim.experiments.dbf.simulate import Setting
 from desim.experiments.dbf.study import ONLINE, RULES, Study, dbf_rows, named, window_rules
 from desim.experiments.drawing import draw_rows
@@ -22,9 +22,9 @@ SEQUENCES = {f"{num_jobs} jobs": Setting(arrivals="closed", num_jobs=num_jobs, e
 """Sequences that end: the lengths with which SchedInspector is trained, and with which its program tests by default."""
 KEPT, ANEW, OF_DESIM = "SJF by cores, keeps its place", "SJF by cores, picks anew", "SJF by cores, keeps, EASY"
 SEQUENCE_RULES = {
-    KEPT: Choice("schedinspector-sjf-cores"),
-    OF_DESIM: Choice("inspector-sjf-cores"),
-    ANEW: Choice("backfilling-sjf-cores"),
+    KEPT: Choice("schedinspector-smallest-first"),
+    OF_DESIM: Choice("inspector-smallest-first"),
+    ANEW: Choice("backfilling-smallest-first"),
 }
 """Readings of SJF with backfilling: in SchedInspector's program, a selected job that does not fit stays selected."""
 RELEASED, OURS = "SchedInspector, SJF", "desim's inspector, SJF by cores"
@@ -47,7 +47,7 @@ def inspectors() -> dict[str, Choice]:
     """Return SchedInspector as released, and what desim makes of it."""
     return {
         RELEASED: with_weights("schedinspector", "schedinspector-sjf"),
-        OURS: with_weights("inspector", "desim-sjf-cores"),
+        OURS: with_weights("inspector", "desim-smallest-first"),
     }
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from desim.experiments.blocks import Block, Drawing, Paragraph
+from desim.experiments.report_blocks import Block, Drawing, Paragraph
 from desim.experiments.dbf.simulate import CORES, TIMES, WIDE
 from desim.experiments.dbf.study import METRICS, ONLINE, Study, window_rules
 from desim.experiments.drawing import new_figure

@@ -43,7 +43,7 @@ ONLINE = Setting()
 RULES = {
     "FCFS": Choice("backfilling-fcfs"),
     "LCFS": Choice("backfilling-lcfs"),
-    "SJF by cores": Choice("backfilling-sjf-cores"),
+    "SJF by cores": Choice("backfilling-smallest-first"),
     "SJF": Choice("backfilling-sjf"),
     "FCFS, EASY": Choice("easy-fcfs"),
 }

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from desim.cli.output import remark
+from desim.cli.output import print_note
 from desim.exceptions import InvalidConfiguration
 from desim.problems.batch import BatchCluster, Job
 from desim.problems.batch.env import TraceEpisodes
@@ -100,7 +100,7 @@ def present(workload: str) -> str:
     file = SOURCES[workload].file
     if not file or (SWF / file).is_file():
         return workload
-    remark(f"there is no {file}: using a generated trace instead")
+    print_note(f"there is no {file}: using a generated trace instead")
     return workload + STAND_IN
 
 

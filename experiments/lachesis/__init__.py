@@ -4,7 +4,7 @@ Each module is a figure or a question. ``python -m desim.experiments.lachesis.fi
 ``desim reproduce lachesis`` runs all of them.
 """
 
-from desim.experiments.family import Family
+from desim.experiments.paper import Family
 
 __all__ = ["FAMILY"]
 
@@ -13,7 +13,7 @@ FAMILY = Family(
     title="LACHESIS: DAG jobs on heterogeneous executors",
     source='Luo, Zhou, Li, Yuan, Zeng and Yao, "Learning to Optimize DAG Scheduling in Heterogeneous Environment".',
     package="desim.experiments.lachesis",
-    modules=("figure6", "figure7", "figure8", "figure9", "scan", "unseen"),
+    modules=("figure6", "figure7", "figure8", "figure9", "scan", "held_out"),
     claims=True,
 )
 """Experiments of the paper, in the order in which they are run."""

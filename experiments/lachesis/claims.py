@@ -119,7 +119,7 @@ def _stream(frame: Frame, untrained: str) -> Iterator[Claim]:
     yield _shorter(frame, "figure 9", 7.4, STREAM, why)
     many = [by for column, by in zip(frame.columns(MADE), means, strict=True) if int(column) > 50]
     apart = [round(100 * (by[DECIMA] / by[RANK_UP] - 1), 2) for by in many]
-    what = "figure 9: Decima-DEFT above rank_up-DEFT with more than 50 jobs, %"
+    what = "figure 9: Decima-DEFT above rank-up-DEFT with more than 50 jobs, %"
     yield _order(what, "above it", apart, lambda one: one > 0)
     yield worst
     apart = [round(100 * (by[HRRN] / by[SJF] - 1), 2) for by in means]
@@ -142,12 +142,12 @@ def _lead(frame: Frame, column: str, rivals: Sequence[str], metric: str) -> Esti
 
 
 def _shorter(frame: Frame, figure: str, paper: float, rivals: Sequence[str], why: str) -> Claim:
-    """Return the largest lead over the second best, with what rank_up-DEFT, which learns nothing, makes of it."""
+    """Return the largest lead over the second best, with what rank-up-DEFT, which learns nothing, makes of it."""
     leads = {column: _lead(frame, column, rivals, "makespan") for column in frame.columns(MADE)}
     column = max(leads, key=lambda one: leads[one].mean)
     best, over = leads[column], _lead(frame, column, [RANK_UP], "makespan")
     what = f"{figure}: makespan of LACHESIS below the second best, %, at most"
-    beside = f"{column} jobs; there it is {over.mean:.1f} ± {over.half_width:.1f} % below rank_up-DEFT"
+    beside = f"{column} jobs; there it is {over.mean:.1f} ± {over.half_width:.1f} % below rank-up-DEFT"
     reason = f"{beside}; {why}" if why else beside
     return Claim(what, paper, best, POINTS, in_order=best.low > 0, is_judged=not why, reason=reason)
 

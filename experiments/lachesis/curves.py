@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from desim.exceptions import InvalidConfiguration
-from desim.experiments.blocks import Block, Drawing
+from desim.experiments.report_blocks import Block, Drawing
 from desim.experiments.drawing import facets
 from desim.experiments.frame import Choice, Frame, Panel
 from desim.experiments.lachesis.simulate import CALIBRATED, Setting, perform, planning
@@ -19,7 +19,7 @@ from desim.problem import Better
 
 __all__ = ["DECIMA", "LACHESIS", "MADE", "MEASURED", "OWN", "RANK_UP", "ROWS", "Curves", "Queries"]
 
-LACHESIS, DECIMA, RANK_UP, OWN = "LACHESIS", "Decima-DEFT", "rank_up-DEFT", "desim's network"
+LACHESIS, DECIMA, RANK_UP, OWN = "LACHESIS", "Decima-DEFT", "rank-up-DEFT", "desim's network"
 MADE, MEASURED = "made-up queries", "measured queries"
 
 ROWS: dict[str, Choice] = {
@@ -30,7 +30,7 @@ ROWS: dict[str, Choice] = {
     "HRRN-DEFT": Choice("hrrn-deft"),
     "HEFT": planning("heft"),
     "TDCA": planning("tdca"),
-    RANK_UP: Choice("rank_up-deft"),
+    RANK_UP: Choice("rank-up-deft"),
 }
 """Agents of section V-B. Desim's network is additional: a graph network that plans batches, and waits in streams."""
 
@@ -129,14 +129,14 @@ class Curves(Queries):
         return Drawing(f"{name}.png", caption, figure)
 
     def tables(self, frame: Frame, panel: str) -> Iterator[Block]:
-        """Yield the metrics of a panel, leads with and without rank_up-DEFT, and decision times."""
+        """Yield the metrics of a panel, leads with and without rank-up-DEFT, and decision times."""
         for metric, words in [*self.metrics.items(), ("gap", "gap to the lower bound, %")]:
             better: Better = "higher" if metric == "speedup" else "lower"
             yield value_table(frame, panel, metric, f"{panel}: {words}", better=better)
         ours = {row: [row] for row in (LACHESIS, RANK_UP, *self.others) if row in frame.rows(panel)}
         rivals = [row for row in self.rivals if row != RANK_UP]
         for rules, words in ((rivals, "without"), ([*rivals, RANK_UP], "with")):
-            title = f"{panel}: makespan above that of the paper's best baseline, {words} rank_up-DEFT"
+            title = f"{panel}: makespan above that of the paper's best baseline, {words} rank-up-DEFT"
             yield best_rule_table(frame, panel, "makespan", title, rules=rules, agents=ours)
         for share in (50, 98):
             yield value_table(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from desim.agents.learning.pretrained import read_card
-from desim.experiments.blocks import Block, Drawing, Paragraph
+from desim.experiments.report_blocks import Block, Drawing, Paragraph
 from desim.experiments.drawing import facets
 from desim.experiments.frame import Frame, Panel
 from desim.experiments.lachesis.curves import DECIMA, LACHESIS, ROWS

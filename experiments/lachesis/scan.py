@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from desim.experiments.blocks import Block, Drawing
+from desim.experiments.report_blocks import Block, Drawing
 from desim.experiments.drawing import facets
 from desim.experiments.frame import Frame, Panel
 from desim.experiments.lachesis.curves import RANK_UP, ROWS, Queries
@@ -25,7 +25,7 @@ METRICS = {"speedup": "speedup", "slr": "schedule length ratio", "gap": "gap to 
 
 @dataclass(frozen=True)
 class Scan(Queries):
-    """The paper's rules of figures 7 and 8, and rank_up-DEFT, at ratios from 0.5 to 8."""
+    """The paper's rules of figures 7 and 8, and rank-up-DEFT, at ratios from 0.5 to 8."""
 
     seeds: int = 5
 
@@ -48,7 +48,7 @@ class Scan(Queries):
             for metric, words in METRICS.items():
                 better: Better = "higher" if metric == "speedup" else "lower"
                 yield value_table(frame, panel, metric, f"{panel}: {words.replace(chr(10), ' ')}", better=better)
-            title = f"{panel}: makespan of rank_up-DEFT above that of the best other rule"
+            title = f"{panel}: makespan of rank-up-DEFT above that of the best other rule"
             rules = [row for row in RULES if row != RANK_UP]
             yield best_rule_table(frame, panel, "makespan", title, rules=rules, agents={RANK_UP: [RANK_UP]})
 

@@ -5,7 +5,7 @@ Each module is a figure or table of section 4. ``python -m desim.experiments.oga
 step by step to ours. ``register.toml`` lists what the paper does not state, such as machines and units.
 """
 
-from desim.experiments.family import Family
+from desim.experiments.paper import Family
 
 __all__ = ["FAMILY"]
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from desim.experiments.blocks import Block
+from desim.experiments.report_blocks import Block
 from desim.experiments.frame import Frame, Panel
 from desim.experiments.ogasched.agents import CONTENTIONS, DEFAULT, PRINTED, RULES, chosen
 from desim.experiments.ogasched.study import OGAStudy, reward_tables

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from desim.experiments.blocks import Block, Drawing, Paragraph
+from desim.experiments.report_blocks import Block, Drawing, Paragraph
 from desim.experiments.drawing import facets
 from desim.experiments.frame import Frame, Panel
 from desim.experiments.ogasched.agents import LARGE, PRINTED, chosen

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import polars as pl
 
-from desim.experiments.blocks import Block, Drawing, short, with_interval
+from desim.experiments.report_blocks import Block, Drawing, short, with_interval
 from desim.experiments.drawing import facets
 from desim.experiments.frame import Frame
 from desim.experiments.ogasched.agents import PARAMETERS, PRINTED, RULES, STEPS, printed

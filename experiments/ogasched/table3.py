@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from desim.experiments.blocks import Block, Paragraph
+from desim.experiments.report_blocks import Block, Paragraph
 from desim.experiments.frame import Frame, Panel
 from desim.experiments.ogasched.agents import (
     DEFAULT,

@@ -8,7 +8,7 @@ The trace is not part of the project: give its directory with ``--data``. Withou
 shows the same curves.
 """
 
-from desim.experiments.family import Family
+from desim.experiments.paper import Family
 
 __all__ = ["FAMILY"]
 

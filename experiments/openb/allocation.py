@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from desim.exceptions import InvalidConfiguration
-from desim.experiments.blocks import Block, Drawing, Paragraph
+from desim.experiments.report_blocks import Block, Drawing, Paragraph
 from desim.experiments.drawing import facets
 from desim.experiments.frame import Choice, Frame, Panel
 from desim.experiments.openb.policies import POLICIES

@@ -11,18 +11,18 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.problems.batch import GPU, FragmentationGradient, PlacementPolicy, Request, Room, Shape
+from desim.problems.batch import GPU, FragmentationGradient, PlacementPolicy, Request, NodeAvailability, CompiledRequest
 from desim.workloads.batch.openb import CPU
 
 __all__ = ["POLICIES", "BestFit", "DotProduct", "GPUClustering", "GPUPacking", "Random"]
 
-Whole = NDArray[np.int64]
+IntArray = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 MOST_CPU, MOST_GPU = 128_000.0, 8_000.0
 
 
-def _cpu_and_gpu(room: Room, shape: Shape, nodes: Whole) -> tuple[Whole, Whole, int, int]:
+def _cpu_and_gpu(room: NodeAvailability, shape: CompiledRequest, nodes: IntArray) -> tuple[IntArray, IntArray, int, int]:
     """Return the free CPU and GPU of nodes, and a pod's requests for both, all in thousandths."""
     column = room.table.resources.index(CPU)
     requested = shape.share or shape.gpus * GPU
@@ -43,11 +43,11 @@ class Random(PlacementPolicy):
     def __init__(self, rng: np.random.Generator) -> None:
         self.rng = rng
 
-    def order(self, room: Room, shape: Shape, nodes: Whole) -> Iterator[int]:
+    def order(self, room: NodeAvailability, shape: CompiledRequest, nodes: IntArray) -> Iterator[int]:
         """Return one of the nodes."""
         return iter([int(self.rng.choice(nodes))])
 
-    def device(self, room: Room, shape: Shape, node: int, free: Whole) -> int:
+    def device(self, room: NodeAvailability, shape: CompiledRequest, node: int, free: IntArray) -> int:
         """Return one of the GPUs with enough free capacity."""
         return int(self.rng.choice((free >= shape.share).nonzero()[0]))
 
@@ -57,7 +57,7 @@ class DotProduct(PlacementPolicy):
 
     name = "dot-product"
 
-    def scores(self, room: Room, shape: Shape, nodes: Whole) -> Whole:
+    def scores(self, room: NodeAvailability, shape: CompiledRequest, nodes: IntArray) -> IntArray:
         """Return 1 minus the mean product of the fractions, in hundredths."""
         free_cpu, free_gpu, cpu, gpu = _cpu_and_gpu(room, shape, nodes)
         product = (free_cpu / MOST_CPU * (cpu / MOST_CPU) + free_gpu / MOST_GPU * (gpu / MOST_GPU)) / 2
@@ -69,7 +69,7 @@ class BestFit(PlacementPolicy):
 
     name = "best-fit"
 
-    def scores(self, room: Room, shape: Shape, nodes: Whole) -> Whole:
+    def scores(self, room: NodeAvailability, shape: CompiledRequest, nodes: IntArray) -> IntArray:
         """Return 1 minus the mean fraction that would be left, in hundredths."""
         free_cpu, free_gpu, cpu, gpu = _cpu_and_gpu(room, shape, nodes)
         left = 0.5 * (free_cpu - cpu) / MOST_CPU + 0.5 * (free_gpu - gpu) / MOST_GPU
@@ -87,7 +87,7 @@ class GPUClustering(PlacementPolicy):
     def __init__(self) -> None:
         self._kinds: dict[int, set[int]] = {}
 
-    def scores(self, room: Room, shape: Shape, nodes: Whole) -> Whole | None:
+    def scores(self, room: NodeAvailability, shape: CompiledRequest, nodes: IntArray) -> IntArray | None:
         """Return up to 25 points for GPUs in use, and up to 75 for pods of the same kind."""
         kind = shape.gpus
         if not (kind or shape.share):
@@ -97,7 +97,7 @@ class GPUClustering(PlacementPolicy):
         more = [75 if there == {kind} else 50 if kind in there else 25 if not there else 0 for there in company]
         return np.asarray(base + np.array(more))
 
-    def order(self, room: Room, shape: Shape, nodes: Whole) -> Iterator[int]:
+    def order(self, room: NodeAvailability, shape: CompiledRequest, nodes: IntArray) -> Iterator[int]:
         """Return the best node, and remember that the pod is on it."""
         (node, *_) = super().order(room, shape, nodes)
         if shape.gpus or shape.share:
@@ -110,7 +110,7 @@ class GPUPacking(PlacementPolicy):
 
     name = "gpu-packing"
 
-    def scores(self, room: Room, shape: Shape, nodes: Whole) -> Whole | None:
+    def scores(self, room: NodeAvailability, shape: CompiledRequest, nodes: IntArray) -> IntArray | None:
         """Return more than 50 if a GPU in use fits, otherwise up to 50 for nodes in use and up to 33 for others."""
         if not (shape.gpus or shape.share):
             return None

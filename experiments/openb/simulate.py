@@ -25,7 +25,7 @@ from desim.problems.batch import (
     NodeObservation,
     NodeTable,
     Request,
-    Room,
+    NodeAvailability,
     typical_requests,
 )
 from desim.sweep import Run
@@ -179,7 +179,7 @@ class Newest:
             self._note(self._when[newest], observation.room)
         return newest
 
-    def _note(self, mark: int, room: Room) -> None:
+    def _note(self, mark: int, room: NodeAvailability) -> None:
         free = room.gpus.sum()
         self.curve[mark] = float(self.fragmentation.of_room(room).sum() / free) if free else 0.0
 

@@ -4,7 +4,7 @@ Dong et al., "An Advanced Reinforcement Learning Framework for Online Scheduling
 Computing".
 """
 
-from desim.experiments.family import Family
+from desim.experiments.paper import Family
 
 __all__ = ["FAMILY"]
 
@@ -14,7 +14,7 @@ FAMILY = Family(
     source='H. Dong et al., "An advanced reinforcement learning framework for online scheduling of deferrable '
     'workloads in cloud computing".',
     package="desim.experiments.osdec",
-    modules=("table1", "table2", "table4", "figure4", "unseen"),
+    modules=("table1", "table2", "table4", "figure4", "held_out"),
     claims=True,
 )
 """Experiments of the paper, in the order in which they are run."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from desim.experiments.blocks import Block, Drawing
+from desim.experiments.report_blocks import Block, Drawing
 from desim.experiments.drawing import facets
 from desim.experiments.frame import Frame, Panel
 from desim.experiments.learning_curves import COLUMN, LENGTHS, Curve, curves_of, perform

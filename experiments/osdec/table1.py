@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from desim.experiments.blocks import Block, Drawing
+from desim.experiments.report_blocks import Block, Drawing
 from desim.experiments.drawing import draw_rows
 from desim.experiments.frame import Frame, Panel
 from desim.experiments.osdec.simulate import METRICS, Setting

@@ -146,10 +146,10 @@ def _azure(rng: np.random.Generator, num_slots: int) -> Scenario:
     used = np.cumsum(held)[begin : begin + num_slots]
     is_job = (lot >= 1 - DEFERRABLE) & (duration <= LONGEST) & (slot_of >= begin) & (slot_of < begin + num_slots)
     chosen = np.flatnonzero(is_job)
-    notice = rng.integers(0, 4, len(chosen))
+    lead_time = rng.integers(0, 4, len(chosen))
     slack = Sometimes(0.8, 12)(rng.random(len(chosen)), duration[chosen])
     known = slot_of[chosen] - begin
-    rows = np.stack([known, known + notice, known + notice + slack, duration[chosen]]).astype(int)
+    rows = np.stack([known, known + lead_time, known + lead_time + slack, duration[chosen]]).astype(int)
     rows, sizes = rows[:, rows[1] < num_slots], cores[chosen][rows[1] < num_slots]
     columns = zip(*rows.tolist(), sizes.tolist(), strict=True)
     jobs = [Job(number, *row) for number, row in enumerate(columns)]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.problems.deferrable import DeferrableCluster, Foresight, Job, foresee
+from desim.problems.deferrable import DeferrableCluster, ClairvoyantView, Job, clairvoyant_view
 
 Starts = tuple[int | None, ...]
 
@@ -34,9 +34,9 @@ class Case(NamedTuple):
         }
         return DeferrableCluster(self.jobs, self.capacity, **(arguments | options))  # type: ignore[arg-type]
 
-    def foresight(self) -> Foresight:
+    def foresight(self) -> ClairvoyantView:
         """Return what comes."""
-        return foresee(self.cluster())
+        return clairvoyant_view(self.cluster())
 
     def weights(self) -> dict[str, object]:
         """Return the weights as arguments."""
@@ -44,7 +44,7 @@ class Case(NamedTuple):
 
 
 def random_case(
-    seed: int, *, max_jobs: int = 5, max_slots: int = 7, notice: int = 3, slack: int = 2, longest: int = 9
+    seed: int, *, max_jobs: int = 5, max_slots: int = 7, lead_time: int = 3, slack: int = 2, longest: int = 9
 ) -> Case:
     """Return a random problem: one or two resources, violations that may pay, jobs that run past the end."""
     rng = np.random.default_rng(seed)
@@ -57,7 +57,7 @@ def random_case(
             jobs.append(jobs[-1]._replace(job_id=number))
             continue
         submission = float(rng.integers(0, 2 * num_slots)) / 2
-        earliest = int(np.ceil(submission)) + int(rng.integers(0, notice + 1))
+        earliest = int(np.ceil(submission)) + int(rng.integers(0, lead_time + 1))
         latest = earliest + int(rng.integers(0, slack + 1))
         amounts = _amounts(rng, kind, num_resources)
         cores, others = max(amounts[0], 0.25 if kind == "quarters" else 1), tuple(amounts[1:])

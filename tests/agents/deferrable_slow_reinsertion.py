@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.agents.deferrable.program import Instance
+from desim.agents.deferrable.program import PlanningInstance
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -13,7 +13,7 @@ Ints = NDArray[np.int64]
 MOST_PASSES = 10
 
 
-def slowly_improved(instance: Instance, starts: Ints | None = None) -> Ints:
+def slowly_improved(instance: PlanningInstance, starts: Ints | None = None) -> Ints:
     """Return a schedule that is no worse, and to which nothing can be added."""
     timetable = _Timetable(instance)
     if starts is None:
@@ -37,7 +37,7 @@ def slowly_improved(instance: Instance, starts: Ints | None = None) -> Ints:
 class _Timetable:
     """Which jobs are started when, and what they hold."""
 
-    def __init__(self, instance: Instance) -> None:
+    def __init__(self, instance: PlanningInstance) -> None:
         self._instance = instance
         self._limit = instance.limit
         self._used = instance.held.copy()

@@ -19,7 +19,7 @@ ORDERS: dict[str, Callable[[Job, int], float]] = {
     "fcfs": lambda job, place: float(place),
     "lcfs": lambda job, place: float(-place),
     "sjf": lambda job, place: job.requested_time,
-    "sjf-cores": lambda job, place: float(job.requested_cores),
+    "smallest-first": lambda job, place: float(job.requested_cores),
     "f1": lambda job, place: (
         math.log10(max(job.requested_time, 1.0)) * job.requested_cores
         + 870.0 * math.log10(max(job.submission_time, 1.0))

@@ -25,7 +25,7 @@ def random_request(rng: np.random.Generator) -> Request:
         resources=(("licenses", 1),) if not gpus and rng.random() < 0.2 else (),
         partition="fast" if rng.random() < 0.2 else "",
         features=("local-disk",) if not gpus and rng.random() < 0.1 else (),
-        without=("local-disk",) if rng.random() < 0.1 else (),
+        excluded_features=("local-disk",) if rng.random() < 0.1 else (),
         exclusive=bool(rng.random() < 0.1),
         tasks_per_node=int(rng.integers(1, 3)) if rng.random() < 0.2 else None,
     )

@@ -1,7 +1,7 @@
-"""Back-filling on nodes from the definitions: lists, loops over nodes and tasks, everything computed afresh.
+"""Backfilling on nodes from the definitions: lists, loops over nodes and tasks, everything computed afresh.
 
 What is free at a time is counted from nothing: what the nodes have, less what each job holds that runs then or has its
-reservation then. A job goes to no node that has a window at any time until it is expected to end, unless the window
+reservation then. A job goes to no node that has a reservation at any time until it is expected to end, unless the reservation
 admits its user. Of the code that is tested only the scores of the placement policies are used.
 """
 
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from desim.problems.batch import Held, NodeObservation, Place, Room
+from desim.problems.batch import NodeAllocation, NodeObservation, StartOnNodes, NodeAvailability
 
 
 @dataclass
@@ -23,7 +23,7 @@ class Taken:
 
     start: float
     end: float
-    held: tuple[Held, ...]
+    held: tuple[NodeAllocation, ...]
 
 
 class Free:
@@ -37,7 +37,7 @@ class Free:
         self.jobs = [0] * len(table)
         self.down = observation.room.down.tolist()
 
-    def take(self, held: Iterable[Held]) -> None:
+    def take(self, held: Iterable[NodeAllocation]) -> None:
         """Let a job have what it holds."""
         for one in held:
             self.jobs[one.node] += 1
@@ -56,20 +56,20 @@ class Free:
             both.jobs[node] = max(self.jobs[node], other.jobs[node])
         return both
 
-    def as_room(self) -> Room:
+    def as_room(self) -> NodeAvailability:
         """Return what policies look at."""
-        room = Room(self.observation.table)
+        room = NodeAvailability(self.observation.table)
         room.free, room.gpus = np.array(self.amounts), np.array(self.gpus)
         room.jobs, room.down = np.array(self.jobs), np.array(self.down)
         room._count_gpus()
         return room
 
-    def on_node(self, shape: Any, node: int, limit: int) -> Held | None:
+    def on_node(self, shape: Any, node: int, limit: int) -> NodeAllocation | None:
         """Put tasks on a node one by one, the share of a GPU on the fullest one; None if there is room for none."""
         request = shape.request
         there = self.observation.table.nodes[node]
         suits = request.partition in ("", there.partition) and there.features >= set(request.features)
-        suits = suits and not there.features & set(request.without)
+        suits = suits and not there.features & set(request.excluded_features)
         suits = suits and (not request.gpu_models or there.gpu_model in request.gpu_models)
         if not suits or self.down[node] or (request.exclusive and self.jobs[node]):
             return None
@@ -93,10 +93,10 @@ class Free:
             return None
         if request.exclusive:
             every = tuple((gpu, 1000) for gpu, left in enumerate(self.gpus[node]) if left)
-            return Held(node, tasks, tuple(self.amounts[node]), every)
-        return Held(node, tasks, tuple(amount * tasks for amount in shape.amounts), tuple(sorted(shares.items())))
+            return NodeAllocation(node, tasks, tuple(self.amounts[node]), every)
+        return NodeAllocation(node, tasks, tuple(amount * tasks for amount in shape.amounts), tuple(sorted(shares.items())))
 
-    def place(self, shape: Any, closed: Collection[int] = ()) -> tuple[Held, ...] | None:
+    def place(self, shape: Any, closed: Collection[int] = ()) -> tuple[NodeAllocation, ...] | None:
         """Put all tasks on nodes in the order of the policy, each of which takes as many as it can."""
         nodes = [node for node in range(len(self.jobs)) if node not in closed and self.on_node(shape, node, 1)]
         left, held = shape.tasks, []
@@ -117,7 +117,7 @@ def running(observation: NodeObservation) -> list[Taken]:
     """Return what the running jobs hold until they are expected to end."""
     rows = observation.running
     pairs = zip(rows.job_id.tolist(), rows.expected_end.tolist(), strict=True)
-    return [Taken(-math.inf, end, observation.held_by(job_id)) for job_id, end in pairs]
+    return [Taken(-math.inf, end, observation.allocation_of(job_id)) for job_id, end in pairs]
 
 
 def free_at(observation: NodeObservation, taken: Iterable[Taken], time: float) -> Free:
@@ -130,12 +130,12 @@ def free_at(observation: NodeObservation, taken: Iterable[Taken], time: float) -
 
 
 def closed(observation: NodeObservation, job: Waiting, start: float) -> set[int]:
-    """Return the nodes of windows that a job would meet if it started at a time, and that are not for its user."""
+    """Return the nodes of reservations that a job would meet if it started at a time, and that are not for its user."""
     nodes: set[int] = set()
-    for window in observation.windows:
-        apart = start + job.requested <= window.start and start != window.start
-        if not apart and start < window.end and job.user not in window.users:
-            nodes |= {int(node) for node in window.nodes}
+    for reservation in observation.reservations:
+        apart = start + job.requested <= reservation.start and start != reservation.start
+        if not apart and start < reservation.end and job.user not in reservation.users:
+            nodes |= {int(node) for node in reservation.nodes}
     return nodes
 
 
@@ -153,11 +153,11 @@ def in_order(observation: NodeObservation, priority: Any) -> list[Waiting]:
     queue, waiting = observation.queue, []
     for position in priority.order(queue, observation.time).tolist():
         job_id, user = int(queue.job_id[position]), int(queue.user_id[position])
-        waiting.append(Waiting(job_id, observation.shape_of(job_id), float(queue.requested_time[position]), user))
+        waiting.append(Waiting(job_id, observation.compiled_request(job_id), float(queue.requested_time[position]), user))
     return waiting
 
 
-def plain_strict(observation: NodeObservation, priority: Any) -> list[Place]:
+def plain_strict(observation: NodeObservation, priority: Any) -> list[StartOnNodes]:
     """Start jobs in order for as long as they have room."""
     taken, starts = running(observation), []
     for job in in_order(observation, priority):
@@ -166,11 +166,11 @@ def plain_strict(observation: NodeObservation, priority: Any) -> list[Place]:
         if held is None:
             break
         taken.append(Taken(-math.inf, observation.time + job.requested, held))
-        starts.append(Place(job.job_id, held))
+        starts.append(StartOnNodes(job.job_id, held))
     return starts
 
 
-def plain_simple(observation: NodeObservation, priority: Any) -> list[Place]:
+def plain_simple(observation: NodeObservation, priority: Any) -> list[StartOnNodes]:
     """Start whatever has room, in order."""
     taken, starts = running(observation), []
     for job in in_order(observation, priority):
@@ -178,11 +178,11 @@ def plain_simple(observation: NodeObservation, priority: Any) -> list[Place]:
         held = room.place(job.shape, away)
         if held is not None:
             taken.append(Taken(-math.inf, observation.time + job.requested, held))
-            starts.append(Place(job.job_id, held))
+            starts.append(StartOnNodes(job.job_id, held))
     return starts
 
 
-def plain_easy(observation: NodeObservation, priority: Any) -> list[Place]:
+def plain_easy(observation: NodeObservation, priority: Any) -> list[StartOnNodes]:
     """Start what has room, and once something has none, what leaves it alone."""
     now, taken, starts = observation.time, running(observation), []
     shadow, is_blocked = math.inf, False
@@ -193,10 +193,10 @@ def plain_easy(observation: NodeObservation, priority: Any) -> list[Place]:
         held = room.place(job.shape, closed(observation, job, now))
         if held is not None:
             taken.append(Taken(-math.inf, now + job.requested, held))
-            starts.append(Place(job.job_id, held))
+            starts.append(StartOnNodes(job.job_id, held))
         elif not is_blocked:
             is_blocked = True
-            for end in sorted({one.end for one in taken} | {window.end for window in observation.windows}):
+            for end in sorted({one.end for one in taken} | {reservation.end for reservation in observation.reservations}):
                 reserved = free_at(observation, taken, end).place(job.shape, closed(observation, job, end))
                 if reserved is not None:
                     shadow = end
@@ -218,7 +218,7 @@ class PlainConservative:
         """Return the first place beside all that run and all reservations."""
         taken = running(observation) + list(self.reserved.values())
         times = {time for one in taken for time in (one.start, one.end)}
-        times |= {time for window in observation.windows for time in (window.start, window.end)}
+        times |= {time for reservation in observation.reservations for time in (reservation.start, reservation.end)}
         later = sorted(time for time in times if time > observation.time)
         for start in [observation.time, *later]:
             room = free_at(observation, taken, start)
@@ -230,7 +230,7 @@ class PlainConservative:
                 return Taken(start, start + job.requested, held)
         return None
 
-    def act(self, observation: NodeObservation) -> list[Place]:
+    def act(self, observation: NodeObservation) -> list[StartOnNodes]:
         """Return the jobs whose time has come."""
         disturbed = observation.room.down.tolist(), observation.preemptions
         if disturbed != self.disturbed:
@@ -249,6 +249,6 @@ class PlainConservative:
                 if new is not None:
                     self.reserved[job.job_id] = new
         due = [job_id for job_id, one in self.reserved.items() if one.start <= observation.time]
-        starts = [Place(job_id, self.reserved.pop(job_id).held) for job_id in due]
+        starts = [StartOnNodes(job_id, self.reserved.pop(job_id).held) for job_id in due]
         self.known = now_running | set(due)
         return starts

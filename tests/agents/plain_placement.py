@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from desim.problems.batch import Held, Node, Request
+from desim.problems.batch import NodeAllocation, Node, Request
 
 WHOLE = 1000
 Typical = Sequence[tuple[Request, int]]
@@ -164,7 +164,7 @@ class Plain:
             return max(choices, key=lambda gpu: self.gain(there, request, gpu))  # the first of equal ones
         return min(choices, key=lambda gpu: 0 if gpu is None else there.gpus[gpu])
 
-    def place(self, policy: str, request: Request) -> tuple[Held, ...] | None:
+    def place(self, policy: str, request: Request) -> tuple[NodeAllocation, ...] | None:
         """Return what a request gets; None if not all of its tasks have room."""
         able = [number for number, there in enumerate(self.there) if has_room(there, request)]
         able.sort(key=lambda number: self.score(policy, self.there[number], request), reverse=True)  # type: ignore[arg-type, return-value]
@@ -178,16 +178,16 @@ class Plain:
                 held.append(self.held(number, there, tasks, request))
         return None if left else tuple(held)
 
-    def held(self, number: int, there: There, tasks: int, request: Request) -> Held:
+    def held(self, number: int, there: There, tasks: int, request: Request) -> NodeAllocation:
         """Return the difference between what was and what is free; all of a node for an exclusive job."""
         before = self.there[number]
         if request.exclusive:
             there = There(before.node, dict.fromkeys(before.amounts, 0), [0] * len(before.gpus))
         amounts = tuple(before.amounts[name] - there.amounts[name] for name in before.amounts)
         shares = [(gpu, before.gpus[gpu] - free) for gpu, free in enumerate(there.gpus) if free < before.gpus[gpu]]
-        return Held(number, tasks, amounts, tuple(shares))
+        return NodeAllocation(number, tasks, amounts, tuple(shares))
 
-    def change(self, held: tuple[Held, ...], sign: int) -> None:
+    def change(self, held: tuple[NodeAllocation, ...], sign: int) -> None:
         """Let a job have something, or give it back."""
         for number, _, amounts, gpus in held:
             there = self.there[number]

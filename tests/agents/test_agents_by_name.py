@@ -26,7 +26,7 @@ from desim.problems.batch import BatchCluster, Job
 JOBS = [Job(number, float(number % 7), 1 + number % 4, 9.0, 1.0 + number % 5) for number in range(40)]
 JOBS.sort(key=lambda job: job.submission_time)
 
-DAG_ORDERS = ["fifo", "sjf", "hrrn", "hrrn-node", "rank_up", "critical-path", "least-work", "random"]
+DAG_ORDERS = ["fifo", "sjf", "hrrn", "hrrn-node", "rank-up", "critical-path", "least-work", "random"]
 DAG_ALLOCATIONS = ["eft", "insertion-eft", "deft", "insertion-deft"]
 PARTS: dict[str, dict[str, list[str]]] = {
     "batch": {
@@ -34,7 +34,7 @@ PARTS: dict[str, dict[str, list[str]]] = {
         "RULE-HEAD-TAIL@SECONDS": ["reserving-9-1@600.5"],
         "RULE-HEAD-TAIL": ["shortest-9-1", "random-4-4"],
         "HEAD-TAIL": ["3-2"],
-        "AGENT": ["f1", "easy", "conservative-specific-sjf", "easy-molding-lcfs"],
+        "AGENT": ["f1", "easy", "conservative-specific-sjf", "easy-moldable-lcfs"],
         "BASE": ["easy", "conservative-specific-sjf", "window-aged-3-3"],
         "OBJECTIVE": ["waiting_time", "slowdown"],
         "BUDGET": ["20", "0.001s"],
@@ -51,7 +51,7 @@ PARTS: dict[str, dict[str, list[str]]] = {
     "deferrable": {
         "OBJECTIVE": ["total_reward"],
         "BUDGET": ["20", "0.001s"],
-        "FORECAST": ["last-value", "seasonal", "learned:12"],
+        "FORECAST": ["persistence", "seasonal", "learned:12"],
     },
     "multiserver": {"NAME": ["drf", "exact-oga-reactive"], "VARIANT": ["reservation-forget-eta=5"]},
 }

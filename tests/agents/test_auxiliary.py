@@ -53,8 +53,8 @@ class Noting(DeferrableEnv):
         self.note()
         return found
 
-    def go_on(self, action: Any) -> Any:
-        found = super().go_on(action)
+    def advance(self, action: Any) -> Any:
+        found = super().advance(action)
         if not (found.terminated or found.truncated):
             self.note()
         return found

@@ -1,4 +1,4 @@
-"""Back-filling on scenarios that were worked out on paper."""
+"""Backfilling on scenarios that were worked out on paper."""
 
 from __future__ import annotations
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from desim import InvalidConfiguration, simulate
 from desim.agents.deferrable import RollingHorizon, create, forecast_named
-from desim.agents.deferrable.forecasts import LastValue, Oracle, Seasonal, forecast_errors
-from desim.agents.deferrable.learned_forecast import Learned, UncertainForecast
-from desim.problems.deferrable import DeferrableCluster, DeferrableObservation, foresee
+from desim.agents.deferrable.forecasts import Persistence, Oracle, Seasonal, forecast_errors
+from desim.agents.deferrable.learned_forecast import LearnedForecast, UncertainForecast
+from desim.problems.deferrable import DeferrableCluster, DeferrableObservation, clairvoyant_view
 from desim.processes.capacity import Pattern, mean_reverting_capacity
 
 PERIODIC = np.tile([3.0, 8.0, 5.0, 0.0, 6.0], 6)
@@ -36,8 +36,8 @@ def predicted(forecast, series, slot, steps):
     return found[:, 0].tolist()
 
 
-ALL = [LastValue(), Seasonal(5), Seasonal(7, carry=0.8), Seasonal(3, num_periods=2), Seasonal(4, num_periods=None)]
-LEARNED = [Learned(5), Learned(7, harmonics=3, ridge=2.0), Learned(4, harmonics=0), Learned(6, caution=1.0)]
+ALL = [Persistence(), Seasonal(5), Seasonal(7, carry=0.8), Seasonal(3, num_periods=2), Seasonal(4, num_periods=None)]
+LEARNED = [LearnedForecast(5), LearnedForecast(7, harmonics=3, ridge=2.0), LearnedForecast(4, harmonics=0), LearnedForecast(6, caution=1.0)]
 ALL += LEARNED
 
 
@@ -52,7 +52,7 @@ def test_a_capacity_that_stays_is_forecast_exactly(forecast, slot):
 
 
 def test_the_last_value_stays():
-    assert predicted(LastValue(), [1.0, 7.0, 2.0, 9.0], 2, 3) == [2.0, 2.0, 2.0]
+    assert predicted(Persistence(), [1.0, 7.0, 2.0, 9.0], 2, 3) == [2.0, 2.0, 2.0]
 
 
 @pytest.mark.parametrize("options", [{}, {"carry": 0.5}, {"num_periods": None}, {"num_periods": 3, "carry": 1.0}])
@@ -98,7 +98,7 @@ def test_several_resources():
     series = np.stack([PERIODIC, 100.0 - PERIODIC], axis=1)
     for forecast in (Seasonal(5), Oracle(series)):
         assert forecast.predict(seen(series, 6), 4).tolist() == series[7:11].tolist()
-    assert LastValue().predict(seen(series, 6), 2).tolist() == [series[6].tolist()] * 2
+    assert Persistence().predict(seen(series, 6), 2).tolist() == [series[6].tolist()] * 2
 
 
 @pytest.mark.parametrize("forecast", [*ALL, Oracle([4.0])], ids=name_of)
@@ -165,7 +165,7 @@ CLUSTER = DeferrableCluster([], mean_reverting_capacity(Pattern(40, 0.5, day_len
 
 
 def test_in_a_run_they_see_what_the_slots_have_shown():
-    capacity = foresee(CLUSTER, seed=3).capacity
+    capacity = clairvoyant_view(CLUSTER, seed=3).capacity
     for forecast in ALL:
         agent = Asking(forecast, 5)
         simulate(CLUSTER, agent, seed=3)
@@ -174,7 +174,7 @@ def test_in_a_run_they_see_what_the_slots_have_shown():
 
 
 def test_in_a_run_the_oracle_is_right():
-    capacity = foresee(CLUSTER, seed=3).capacity
+    capacity = clairvoyant_view(CLUSTER, seed=3).capacity
     agent = Asking(Oracle(capacity), 4)
     simulate(CLUSTER, agent, seed=3)
     for slot in range(56):
@@ -183,7 +183,7 @@ def test_in_a_run_the_oracle_is_right():
 
 class TestErrors:
     def test_known_values(self):
-        errors = forecast_errors(LastValue(), [4.0, 2.0, 5.0], steps=3)
+        errors = forecast_errors(Persistence(), [4.0, 2.0, 5.0], steps=3)
         assert errors.num_forecasts.tolist() == [2, 1, 0]
         assert errors.mean_absolute[:2, 0].tolist() == [2.5, 1.0]
         assert errors.root_mean_square[:2, 0] == pytest.approx([math.sqrt(6.5), 1.0])
@@ -220,19 +220,19 @@ class TestErrors:
     def test_of_the_last_value_for_noise_that_reverts(self):
         # an autoregressive process of coefficient a: the mean squared error k slots ahead is 2 deviation^2 (1 - a^k)
         process = mean_reverting_capacity(200.0, 0.8, 5.0, whole=False)
-        series = foresee(DeferrableCluster([], process, num_slots=6_000), seed=2).capacity
-        found = forecast_errors(LastValue(), series, 12).root_mean_square[:, 0]
+        series = clairvoyant_view(DeferrableCluster([], process, num_slots=6_000), seed=2).capacity
+        found = forecast_errors(Persistence(), series, 12).root_mean_square[:, 0]
         wanted = np.sqrt(2 * 25.0 * (1 - 0.8 ** np.arange(1, 13)))
         assert found == pytest.approx(wanted, rel=0.08)
 
     def test_carrying_the_deviation_on_pays_and_so_do_more_periods(self):
         process = mean_reverting_capacity(Pattern(200.0, 0.5, day_length=24), 0.8, 5.0, whole=False)
-        series = foresee(DeferrableCluster([], process, num_slots=2_400), seed=2).capacity
+        series = clairvoyant_view(DeferrableCluster([], process, num_slots=2_400), seed=2).capacity
 
         def error(forecast):
             return forecast_errors(forecast, series, 4, first_slot=240).root_mean_square.mean()
 
-        last, plain = error(LastValue()), error(Seasonal(24))
+        last, plain = error(Persistence()), error(Seasonal(24))
         carried, many = error(Seasonal(24, carry=0.8)), error(Seasonal(24, carry=0.8, num_periods=None))
         assert many < carried < plain < last
         # with the level known, what is left is the innovations since: deviation^2 (1 - a^2k)
@@ -242,15 +242,15 @@ class TestErrors:
     @pytest.mark.parametrize("capacity", [[], [[[1.0]]], ["much"], [1.0, -1.0], [math.nan], [math.inf]])
     def test_series_that_make_no_sense(self, capacity):
         with pytest.raises(InvalidConfiguration, match="capacity"):
-            forecast_errors(LastValue(), capacity, 1)
+            forecast_errors(Persistence(), capacity, 1)
         with pytest.raises(InvalidConfiguration, match="capacity"):
             Oracle(capacity)
 
     def test_arguments_that_make_no_sense(self):
         with pytest.raises(InvalidConfiguration, match="steps: got 0, expected an integer >= 1"):
-            forecast_errors(LastValue(), [1.0], 0)
+            forecast_errors(Persistence(), [1.0], 0)
         with pytest.raises(InvalidConfiguration, match="first_slot: got -1"):
-            forecast_errors(LastValue(), [1.0], 1, first_slot=-1)
+            forecast_errors(Persistence(), [1.0], 1, first_slot=-1)
 
     def test_a_forecast_of_another_shape(self):
         class Flat:
@@ -292,7 +292,7 @@ def test_an_oracle_of_another_platform():
 
 def test_the_same_settings_are_equal():
     assert Seasonal(5, carry=0.5) == Seasonal(5, carry=0.5) != Seasonal(5)
-    assert LastValue() == LastValue()
+    assert Persistence() == Persistence()
 
 
 # -- what is learned ----------------------------------------------------------------------------------------------
@@ -331,7 +331,7 @@ def slow_learned(history, steps, period, harmonics, ridge):
     ridge=st.sampled_from([0.1, 1.0, 10.0]),
 )
 def test_learned_against_its_definition(series, steps, period, harmonics, ridge):
-    forecast = Learned(period, harmonics=harmonics, ridge=ridge)
+    forecast = LearnedForecast(period, harmonics=harmonics, ridge=ridge)
     mean, deviation = forecast.expect(seen(series, len(series) - 1), steps)
     means, variances = slow_learned(series, steps, period, harmonics, ridge)
     assert mean[:, 0].tolist() == pytest.approx(means, abs=1e-5)
@@ -348,40 +348,40 @@ def noisy_days(seed, deviation=4.0):
 
 
 def test_it_is_nearer_to_the_truth_than_what_does_not_learn_and_knows_how_near():
-    errors = dict.fromkeys(("learned:24", "seasonal:24", "last-value"), 0.0)
+    errors = dict.fromkeys(("learned:24", "seasonal:24", "persistence"), 0.0)
     for seed in range(5):
         for name in errors:
             found = forecast_errors(forecast_named(name), noisy_days(seed), 8, first_slot=48)
             errors[name] += found.root_mean_square[:, 0]
     assert (errors["learned:24"] < errors["seasonal:24"]).all()
-    assert (errors["learned:24"] < errors["last-value"]).all()
+    assert (errors["learned:24"] < errors["persistence"]).all()
     told = [
-        Learned(24).expect(seen(noisy_days(seed), slot), 8).deviation for seed in range(5) for slot in (60, 120, 180)
+        LearnedForecast(24).expect(seen(noisy_days(seed), slot), 8).deviation for seed in range(5) for slot in (60, 120, 180)
     ]
     assert np.mean(told, axis=0)[:, 0] == pytest.approx(errors["learned:24"] / 5, rel=0.2)
 
 
 def test_it_can_be_cautious():
     observation = seen(noisy_days(0), 90)
-    mean, deviation = Learned(24).expect(observation, 6)
-    assert np.array_equal(Learned(24, caution=0.5).predict(observation, 6), mean - 0.5 * deviation)
+    mean, deviation = LearnedForecast(24).expect(observation, 6)
+    assert np.array_equal(LearnedForecast(24, caution=0.5).predict(observation, 6), mean - 0.5 * deviation)
     assert (np.diff(deviation[:, 0]) > 0).all()
 
 
 def test_forecasts_and_planners_by_name():
-    assert forecast_named("learned") == Learned(24)
-    assert forecast_named("learned:6") == Learned(6)
+    assert forecast_named("learned") == LearnedForecast(24)
+    assert forecast_named("learned:6") == LearnedForecast(6)
     assert forecast_named("seasonal:6") == Seasonal(6)
-    assert forecast_named("last-value") == LastValue()
+    assert forecast_named("persistence") == Persistence()
     agent = create("rolling-horizon:learned:12")
     assert isinstance(agent, RollingHorizon)
-    assert agent.forecast == Learned(12)
+    assert agent.forecast == LearnedForecast(12)
     assert agent.name == "rolling-horizon:learned:12"
-    assert isinstance(Learned(), UncertainForecast)
-    assert not isinstance(LastValue(), UncertainForecast)
-    for wrong in ("", "oracle", "last-value:3", "learned:", "seasonal:x", "learned:0"):
+    assert isinstance(LearnedForecast(), UncertainForecast)
+    assert not isinstance(Persistence(), UncertainForecast)
+    for wrong in ("", "oracle", "persistence:3", "learned:", "seasonal:x", "learned:0"):
         with pytest.raises(InvalidConfiguration):
             forecast_named(wrong)
     for options in ({"period": 0}, {"harmonics": -1}, {"ridge": 0.0}, {"caution": -1.0}):
         with pytest.raises(InvalidConfiguration):
-            Learned(**options)
+            LearnedForecast(**options)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from desim import simulate
-from desim.agents.deferrable import FIFO, LastValue, Oracle, Seasonal
+from desim.agents.deferrable import FIFO, Persistence, Oracle, Seasonal
 from desim.agents.deferrable.forecasts import CapacityShield, calibrate
 from desim.exceptions import InvalidConfiguration
 from desim.problems.deferrable import DeferrableCluster, DeferrableObservation
@@ -86,11 +86,11 @@ def test_margins_by_hand() -> None:
 def test_what_never_falls_needs_no_margin(series: np.ndarray) -> None:
     shield = calibrate([series, series + 1], steps=3, level=0.05)
     assert shield.margins.tolist() == [[0.0, 0.0]] * 3
-    np.testing.assert_array_equal(shield.predict(seen(series, 4), 5), LastValue().predict(seen(series, 4), 5))
+    np.testing.assert_array_equal(shield.predict(seen(series, 4), 5), Persistence().predict(seen(series, 4), 5))
 
 
 def test_bounds_are_never_below_nothing_and_the_last_margin_stays() -> None:
-    shield = CapacityShield(LastValue(), np.array([[1.0, 0.5], [2.0, 9.0]]), 0.1)
+    shield = CapacityShield(Persistence(), np.array([[1.0, 0.5], [2.0, 9.0]]), 0.1)
     bounds = shield.predict(seen(np.array([[5.0, 3.0]]), 0), 4)
     assert bounds.tolist() == [[4.0, 2.5], [3.0, 0.0], [3.0, 0.0], [3.0, 0.0]]
     assert shield.predict(seen(np.array([[5.0, 3.0]]), 0), 0).shape == (0, 2)
@@ -140,7 +140,7 @@ def test_who_knows_the_capacity_needs_no_margin() -> None:
         ({"series": []}, "no trajectory has 1 slots after slot 0"),
         ({"series": [[1.0, -1.0, 2.0]]}, r"capacity\[1\]: got -1\.0"),
         ({"series": [[]]}, "capacity: got shape"),
-        ({"base": CapacityShield(LastValue(), np.zeros((1, 2)), 0.1)}, r"slot 0: forecast shape: got \(1, 2\)"),
+        ({"base": CapacityShield(Persistence(), np.zeros((1, 2)), 0.1)}, r"slot 0: forecast shape: got \(1, 2\)"),
     ],
 )
 def test_what_cannot_be_calibrated_is_refused(arguments: dict[str, Any], what: str) -> None:
@@ -153,4 +153,4 @@ def test_what_cannot_be_calibrated_is_refused(arguments: dict[str, Any], what: s
 @pytest.mark.parametrize("margins", [np.zeros((0, 1)), np.zeros(3), np.array([[1.0], [math.inf]]), np.zeros((2, 0))])
 def test_margins_that_are_none_are_refused(margins: np.ndarray) -> None:
     with pytest.raises(InvalidConfiguration, match="expected finite numbers, one row per slot ahead"):
-        CapacityShield(LastValue(), margins, 0.1)
+        CapacityShield(Persistence(), margins, 0.1)

@@ -11,7 +11,7 @@ from dag_references import random_instance
 
 from desim import Simulation, simulate
 from desim.agents.dag import DEFT, EFT, FIFO, LeastWork, ListScheduler, PatientScheduler, RankUp
-from desim.agents.dag.orders import mean_run_times, rank_up
+from desim.agents.dag.orders import mean_run_times, upward_rank
 from desim.exceptions import InvalidConfiguration
 from desim.problems.dag import Assign, DagCluster, Executors, Job
 from desim.processes import Outage, planned_outages
@@ -33,7 +33,7 @@ def reference(seen: Any, keys: Any, slack: float) -> tuple[int, int] | None:
     """Return the job and node that are assigned, found one by one."""
     at = seen.available_times.tolist()
     found, order = [], []
-    for number, (state, node) in enumerate(seen.executable.values()):
+    for number, (state, node) in enumerate(seen.ready.values()):
         ready = state.ready_times(node).tolist()
         ends = [max(free, ready[k]) + state.run_times[node][k] - seen.time for k, free in enumerate(at)]
         idle = [end for free, end in zip(at, ends, strict=True) if free <= seen.time]
@@ -49,12 +49,12 @@ def reference(seen: Any, keys: Any, slack: float) -> tuple[int, int] | None:
 
 
 def by_rank(seen: Any, state: Any) -> Any:
-    return -rank_up(state.job, seen.executors)
+    return -upward_rank(state.job, seen.executors)
 
 
 def by_work(seen: Any, state: Any) -> Any:
     left = mean_run_times(state.job, seen.executors)[~state.assigned].sum()
-    return np.round(left - 0.01 * rank_up(state.job, seen.executors), 9)
+    return np.round(left - 0.01 * upward_rank(state.job, seen.executors), 9)
 
 
 def by_arrival(seen: Any, state: Any) -> Any:

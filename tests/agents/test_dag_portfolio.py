@@ -46,11 +46,11 @@ SAGA = [
     "DPS",
     "Hbmct",
 ]
-MEMBERS = "heft+cpop+peft+dls+tdca+rank_up-insertion-deft+rank_up-deft-patient+critical-path-deft+fifo-deft"
+MEMBERS = "heft+cpop+peft+dls+tdca+rank-up-insertion-deft+rank-up-deft-patient+critical-path-deft+fifo-deft"
 
 
 def makespan(agent: Agent, jobs: list[Job], executors: Executors) -> float:
-    plans_ahead = not str(getattr(agent, "name", "")).startswith(("rank_up", "critical", "dls", "fifo"))
+    plans_ahead = not str(getattr(agent, "name", "")).startswith(("rank-up", "critical", "dls", "fifo"))
     return float(simulate(DagCluster(jobs, executors, plan_ahead=plans_ahead), agent).metrics()["makespan"])
 
 
@@ -76,7 +76,7 @@ def test_several_jobs_at_once_and_run_times_of_each_executor() -> None:
 
 def test_jobs_that_arrive_are_planned_behind_what_runs() -> None:
     jobs, executors = draw(default_rng(5), num_jobs=6, num_executors=4, mean_interval=20.0, ccr=1.0)
-    agent = create("portfolio:heft+rank_up-deft")
+    agent = create("portfolio:heft+rank-up-deft")
     result = simulate(DagCluster(jobs, executors, plan_ahead=True), agent)
     assert validate(result, jobs).ok
     assert result.metrics()["jobs_completed"] == 6
@@ -88,7 +88,7 @@ BUS_CASES = [
     (Job(1, [1.0, 5.0, 1.0, 5.0, 2.0], [(0, 1, 5.0), (0, 2, 5.0), (1, 2, 7.0), (0, 3, 5.0), (1, 4, 4.0)]), 9.0),
     (Job(1, [5.0, 1.0, 3.0], [(0, 1, 8.0), (0, 2, 7.0)]), 8.0),
 ]
-LINKED = "heft+cpop+peft+dls+tdca+rank_up-insertion-deft+rank_up-deft-patient+rank_up-deft+fifo-eft"
+LINKED = "heft+cpop+peft+dls+tdca+rank-up-insertion-deft+rank-up-deft-patient+rank-up-deft+fifo-eft"
 
 
 def on_links(agent: str, jobs: list[Job], executors: Executors, links: SharedLinks, **options: Any) -> float:
@@ -101,9 +101,9 @@ def on_links(agent: str, jobs: list[Job], executors: Executors, links: SharedLin
 @pytest.mark.parametrize(("job", "best"), BUS_CASES)
 def test_what_a_plan_is_worth_is_what_comes_of_it_on_shared_links(job: Job, best: float) -> None:
     executors, links = Executors([1.0, 1.0], 4.0), SharedLinks.bus(2, 1.0)
-    times = [on_links(name, [job], executors, links, plan_ahead=True) for name in ("tdca", "rank_up-deft", "heft")]
+    times = [on_links(name, [job], executors, links, plan_ahead=True) for name in ("tdca", "rank-up-deft", "heft")]
     assert min(times) == best
-    assert on_links("portfolio:heft+rank_up-deft+tdca", [job], executors, links, plan_ahead=True) == best
+    assert on_links("portfolio:heft+rank-up-deft+tdca", [job], executors, links, plan_ahead=True) == best
     assert on_links("portfolio", [job], executors, links, plan_ahead=True) <= best
 
 
@@ -142,7 +142,7 @@ def test_with_arrivals_and_outages_on_shared_links_all_jobs_end(seed: int) -> No
         links=SharedLinks.star([1.0] * 3),
         processes=[] if outages is None else [outages],
     )
-    agent = create("portfolio:heft+rank_up-insertion-deft+rank_up-deft-patient")
+    agent = create("portfolio:heft+rank-up-insertion-deft+rank-up-deft-patient")
     result = simulate(cluster, agent, seed=seed)
     validate(result, jobs)
     assert result.metrics()["jobs_completed"] == 5

@@ -14,13 +14,13 @@ from desim.problems.dag import DagCluster, Executors, Job
 from desim.processes.outages import random_outages
 
 PLANNING = ["heft", "cpop", "peft", "tdca", "optimum", "portfolio:heft+dls"]
-ORDERS = ["fifo", "sjf", "hrrn", "hrrn-node", "rank_up", "critical-path", "least-work", "random"]
+ORDERS = ["fifo", "sjf", "hrrn", "hrrn-node", "rank-up", "critical-path", "least-work", "random"]
 ALLOCATIONS = ["eft", "insertion-eft", "deft", "insertion-deft"]
 OTHERS = [
     "dls",
     *(f"{order}-{allocation}" for order in ORDERS for allocation in ALLOCATIONS),
-    "rank_up-deft-idle",
-    "rank_up-deft-patient",
+    "rank-up-deft-idle",
+    "rank-up-deft-patient",
 ]
 
 

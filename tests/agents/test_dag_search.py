@@ -22,7 +22,7 @@ from desim.workloads import random_dags
 
 pytest.importorskip("numba")
 
-from desim.agents.dag.search import GuidedSearchAgent, SearchAgent, Situation
+from desim.agents.dag.search import GuidedSearchAgent, SearchAgent, DagSearchState
 from desim.agents.search import Budget
 
 ALLOCATIONS = {(False, False): EFT, (True, False): InsertionEFT, (False, True): DEFT, (True, True): InsertionDEFT}
@@ -60,11 +60,11 @@ class Wanderer:
     def decode(self, observation: DagObservation) -> Found:
         """Return the copies of a plan by the order: job, node, executor, start and finish."""
         insertion, duplication = self.kind
-        situation = Situation(observation, "makespan", gaps=True, late=self.late)
+        situation = DagSearchState(observation, "makespan", gaps=True, late=self.late)
         keys = np.concatenate([self.order.keys(observation, state) for state in situation.states])
         anywhere = np.full(len(situation.owners), -1)
         # Of equal keys the list scheduler takes the job first that it has seen first, by the numbers of its nodes.
-        seen = {state: ticket for ticket, (state, _) in reversed(observation.executable.items())}
+        seen = {state: ticket for ticket, (state, _) in reversed(observation.ready.items())}
         order = situation.order_by(
             [(key, seen[situation.states[job]]) for key, (job, _) in zip(keys, situation.owners, strict=True)]
         )
@@ -264,7 +264,7 @@ def test_a_guide_cannot_look_ahead_itself_and_forks_must_be_there() -> None:
 
 
 def test_the_names() -> None:
-    assert dag.create("search:dag:makespan:7:rank_up-deft").name == "search:dag:makespan:7:rank_up-deft"
+    assert dag.create("search:dag:makespan:7:rank-up-deft").name == "search:dag:makespan:7:rank-up-deft"
     name = "search:dag:makespan:0.5s:graph:tpch-completion"
     assert dag.create(name).name == name
     assert dag.create("search:dag").name == "search:dag:makespan:1000"
@@ -283,7 +283,7 @@ def test_tasks_are_refused() -> None:
 class Doubter(SearchAgent):
     """Decodes the best plan from its beginning once more."""
 
-    def _improve(self, situation: Situation, order: Any, own: Any, insertion: bool, duplication: bool) -> Any:
+    def _improve(self, situation: DagSearchState, order: Any, own: Any, insertion: bool, duplication: bool) -> Any:
         search = super()._improve(situation, order, own, insertion, duplication)
         again = situation.value(search.best_order, search.best_own, insertion=insertion, duplication=duplication)
         assert search.values[1] == again
@@ -298,7 +298,7 @@ def test_what_plans_share_decodes_to_the_same(objective: Any) -> None:
         run(jobs, executors, Doubter(objective, Budget(60)), seed, **settings)
 
 
-@pytest.mark.parametrize("rule", ["least-work-deft-patient", "sjf-deft-patient", "rank_up-deft-patient"])
+@pytest.mark.parametrize("rule", ["least-work-deft-patient", "sjf-deft-patient", "rank-up-deft-patient"])
 def test_plans_begin_no_worse_than_patient_schedulers(rule: str) -> None:
     """Where data move at once, nothing is duplicated, and what they assign can only start earlier in a plan."""
     for seed in range(10):

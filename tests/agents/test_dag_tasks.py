@@ -9,7 +9,7 @@ from desim.agents.dag import create
 from desim.problems.dag import Executors, Job, TaskCluster
 from desim.validation import validate
 
-ORDERS = ["fifo", "sjf", "hrrn", "hrrn-node", "rank_up", "critical-path", "least-work", "random"]
+ORDERS = ["fifo", "sjf", "hrrn", "hrrn-node", "rank-up", "critical-path", "least-work", "random"]
 
 
 @pytest.mark.parametrize("name", ["dls", *(f"{order}-{kind}" for order in ORDERS for kind in ("eft", "insertion-eft"))])

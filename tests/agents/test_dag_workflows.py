@@ -15,7 +15,7 @@ from desim.workloads import dax, executors, submissions, tpch, wfformat
 
 DATA = Path(__file__).resolve().parents[2] / "../shared/data"
 pytestmark = pytest.mark.skipif(not DATA.exists(), reason="the traces of the project's own workplace are absent")
-AGENTS = [("heft", True), ("rank_up-deft", False), ("rank_up-deft", True), ("peft", True), ("tdca", True)]
+AGENTS = [("heft", True), ("rank-up-deft", False), ("rank-up-deft", True), ("peft", True), ("tdca", True)]
 
 
 def workflow(name: str) -> Job:

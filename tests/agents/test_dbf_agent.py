@@ -149,7 +149,7 @@ class TestTraining:
     def test_the_settings_are_the_paper_s(self) -> None:
         learning, training = DBFTraining().learning, DBFTraining().training
         assert (learning.algorithm, learning.learning_rate, learning.last_rate) == ("ppo", 3e-4, 1.0)
-        assert (learning.clip, learning.discount, learning.minibatch_size) == (0.2, 0.99, 128)
+        assert (learning.clip_range, learning.discount, learning.minibatch_size) == (0.2, 0.99, 128)
         assert (training.num_envs, training.whole_episodes) == (1, True)
         env = make_dbf_env(DBFTraining(episodes=EpisodeOptions(num_traces=1, trace_jobs=2_500)))
         assert (type(env.reward).__name__, env.skip_forced, env.max_decisions) == ("PaperReward", False, 20_000)
@@ -164,4 +164,4 @@ class TestTraining:
         TINY.write(tmp_path / "mine", whole)
         agent = create(f"dbf:{tmp_path / 'mine'}")
         assert simulate(BatchCluster(JOBS[:20], 16, too_wide="reject"), agent, until=1e6).metrics()["jobs_started"] > 0
-        assert TINY.standing(whole.weights)[0].rule == "easy-fcfs"
+        assert TINY.compare_with_rules(whole.weights)[0].rule == "easy-fcfs"

@@ -20,11 +20,11 @@ from desim.agents.deferrable import FIFO, SJF, LargestRevenue, LeastSlack, Rando
 from desim.agents.deferrable import program as options_module
 from desim.agents.deferrable import solver as solver_module
 from desim.agents.deferrable.optimum import Optimum, Planned, offline_optimum
-from desim.agents.deferrable.program import Instance, Model, Solution, solve
+from desim.agents.deferrable.program import PlanningInstance, Model, Solution, solve
 from desim.agents.deferrable.reinsertion import improved
 from desim.agents.deferrable.solver import Answer, Program, maximize
 from desim.exceptions import InvalidConfiguration, MissingDependency, WorkloadError
-from desim.problems.deferrable import DeferrableCluster, DeferrableObservation, Foresight, Job, foresee
+from desim.problems.deferrable import DeferrableCluster, DeferrableObservation, ClairvoyantView, Job, clairvoyant_view
 from desim.validation import validate
 
 
@@ -37,7 +37,7 @@ def reward_of(cluster: DeferrableCluster, agent: Any, *, seed: int = 0) -> float
     return float(result.table("slots")["reward"].sum())
 
 
-def program_of(case: Case, *, overcommit: bool = True) -> Instance:
+def program_of(case: Case, *, overcommit: bool = True) -> PlanningInstance:
     jobs = [job for job in case.jobs if job.earliest_start < len(case.capacity)]
     return optimum.instance_of(jobs, case.capacity, case.cluster(), overcommit)
 
@@ -57,20 +57,20 @@ class Anything:
 class TestByHand:
     def test_a_job_waits_for_a_better_one(self) -> None:
         jobs = [job(1, 0, 0, 3, 6, 2), job(2, 1, 1, 1, 2, 4)]
-        best = offline_optimum(Foresight(tuple(jobs), np.full((6, 1), 4.0)))
+        best = offline_optimum(ClairvoyantView(tuple(jobs), np.full((6, 1), 4.0)))
         assert best.starts == (3, 1)
         assert best.value == best.bound == 12 - 2 * 3 + 8
         assert best.proved
         assert best.gap == best.relative_gap == 0
         # waiting costs 2 a slot: with 4 of them it is not worth while
-        assert offline_optimum(Foresight(tuple(jobs), np.full((6, 1), 4.0)), delay_weight=2.7).starts == (0, None)
+        assert offline_optimum(ClairvoyantView(tuple(jobs), np.full((6, 1), 4.0)), delay_weight=2.7).starts == (0, None)
 
     @pytest.mark.parametrize(("duration", "start"), [(8, None), (10, None), (11, 0)])
     def test_a_violation_that_pays(self, duration: int, start: int | None) -> None:
         # 3 cores on a capacity of 3 that is 0 in slot 1 only: a violation of 3 for a revenue of 3 x duration
         capacity = np.full((20, 1), 3.0)
         capacity[1] = 0
-        foresight = Foresight((job(1, 0, 0, 0, duration, 3),), capacity)
+        foresight = ClairvoyantView((job(1, 0, 0, 0, duration, 3),), capacity)
         best = offline_optimum(foresight)
         assert best.starts == (start,)
         assert best.value == (0 if start is None else 3 * duration - 30)
@@ -78,7 +78,7 @@ class TestByHand:
 
     def test_without_overcommit_a_job_must_fit_when_it_is_started(self) -> None:
         capacity = np.array([[2.0], [9.0], [9.0], [9.0]])
-        foresight = Foresight((job(1, 0, 0, 1, 30, 3),), capacity)
+        foresight = ClairvoyantView((job(1, 0, 0, 1, 30, 3),), capacity)
         assert offline_optimum(foresight, delay_weight=20).starts == (0,)  # 90 - 10, rather than 90 - 20
         strict = offline_optimum(foresight, delay_weight=20, overcommit=False)
         assert (strict.starts, strict.value) == ((1,), 70)
@@ -87,40 +87,40 @@ class TestByHand:
         capacity = np.array([[11.0, 4.0], [11.0, 1.0], [11.0, 1.0]])
         first = job(1, 0, 0, 0, 60, 1, 4)  # a violation of 3 in two slots
         jobs = (first, job(2, 0, 1, 1, 1, 5, 0), job(3, 0, 1, 1, 1, 5, 0.5))
-        best = offline_optimum(Foresight(jobs, capacity), violation_weight=[10, 1], overcommit=False)
+        best = offline_optimum(ClairvoyantView(jobs, capacity), violation_weight=[10, 1], overcommit=False)
         assert best.starts == (0, 1, None)
         assert best.value == 60 - 6 + 5
-        assert offline_optimum(Foresight(jobs, capacity), violation_weight=[10, 1]).starts == (0, 1, 1)
+        assert offline_optimum(ClairvoyantView(jobs, capacity), violation_weight=[10, 1]).starts == (0, 1, 1)
 
     def test_equal_jobs_where_the_capacity_has_fallen(self) -> None:
         jobs = (job(9, 0, 0, 0, 2, 1), *(job(number, 0, 1, 1, 1, 3) for number in range(3)))
-        best = offline_optimum(Foresight(jobs, np.array([[9.0], [7.0]])), overcommit=False)
+        best = offline_optimum(ClairvoyantView(jobs, np.array([[9.0], [7.0]])), overcommit=False)
         assert sorted(start is not None for start in best.starts[1:]) == [False, True, True]
         assert best.value == best.bound == 2 + 6
         instance = program_of(Case(jobs, np.array([[9.0], [7.0]]), 2.0, (10.0,)), overcommit=False)
         assert solve(instance, time_limit=60, gap=0).bound == 2 + 6
 
     def test_violations_after_the_last_slot_do_not_count(self) -> None:
-        foresight = Foresight((job(1, 0, 1, 1, 50, 2),), np.array([[5.0], [2.0]]))
+        foresight = ClairvoyantView((job(1, 0, 1, 1, 50, 2),), np.array([[5.0], [2.0]]))
         assert offline_optimum(foresight).value == 100
 
     def test_a_capacity_that_is_no_whole_number(self) -> None:
         # the third core is 0.4 above the capacity of 2.6, the fourth 1.4
         jobs = tuple(job(number, 0, 0, 0, 7, 1) for number in range(5))
-        best = offline_optimum(Foresight(jobs, np.full((7, 1), 2.6)), violation_weight=2)
+        best = offline_optimum(ClairvoyantView(jobs, np.full((7, 1), 2.6)), violation_weight=2)
         assert sum(start is not None for start in best.starts) == 3
         assert best.value == pytest.approx(21 - 2 * 7 * 0.4)
         assert best.bound == pytest.approx(best.value)
 
     def test_nothing_to_do(self) -> None:
         for jobs in ((), (job(1, 0, 0, 2, 1, 2),), (job(1, 0, 9, 9, 1, 1),)):
-            best = offline_optimum(Foresight(jobs, np.ones((3, 1))))
+            best = offline_optimum(ClairvoyantView(jobs, np.ones((3, 1))))
             assert (best.starts, best.value, best.bound, best.proved) == ((None,) * len(jobs), 0, 0, True)
         late = (job(1, 0, 9, 9, 1, 1), job(2, 0, 2, 9, 1, 1))
-        assert offline_optimum(Foresight(late, np.ones((3, 1)))).starts == (None, 2)
+        assert offline_optimum(ClairvoyantView(late, np.ones((3, 1)))).starts == (None, 2)
 
     def test_a_capacity_without_an_axis_of_resources(self) -> None:
-        assert offline_optimum(Foresight((job(1, 0, 0, 0, 1, 2),), np.array([2.0]))).value == 2
+        assert offline_optimum(ClairvoyantView((job(1, 0, 0, 0, 1, 2),), np.array([2.0]))).value == 2
 
 
 @pytest.mark.parametrize("overcommit", [True, False])
@@ -129,7 +129,7 @@ def test_it_is_the_best_of_all_schedules(overcommit: bool) -> None:
     for seed in range(200):
         case = random_case(seed, max_jobs=4 + seed % 16 // 12)
         best = best_value(case, overcommit=overcommit)
-        optimum = offline_optimum(Foresight(case.jobs, case.capacity), overcommit=overcommit, **case.weights())
+        optimum = offline_optimum(ClairvoyantView(case.jobs, case.capacity), overcommit=overcommit, **case.weights())
         assert optimum.value == pytest.approx(best, rel=1e-9, abs=1e-9), seed
         assert optimum.value == pytest.approx(value_of(case, optimum.starts), rel=1e-9, abs=1e-9), seed
         assert optimum.bound == pytest.approx(best, rel=1e-6, abs=1e-6), seed
@@ -169,7 +169,7 @@ def test_a_replay_brings_the_value(overcommit: bool) -> None:
     for seed in range(16):
         case = random_case(seed, max_jobs=25, max_slots=20, slack=4)
         cluster = case.cluster(overcommit=overcommit)
-        foresight = foresee(cluster)
+        foresight = clairvoyant_view(cluster)
         optimum = offline_optimum(foresight, overcommit=overcommit, **case.weights())
         result = simulate(cluster, Planned(optimum.jobs, optimum.starts))
         assert result.table("slots")["reward"].sum() == pytest.approx(optimum.value, rel=1e-12, abs=1e-9), seed
@@ -203,7 +203,7 @@ def test_no_agent_brings_more_than_the_bound(eviction: str) -> None:
         bounds = {}
         for overcommit in (True, False):
             cluster = case.cluster(overcommit=overcommit)
-            bounds[overcommit] = offline_optimum(foresee(cluster), overcommit=overcommit, **case.weights()).bound
+            bounds[overcommit] = offline_optimum(clairvoyant_view(cluster), overcommit=overcommit, **case.weights()).bound
         assert bounds[False] <= bounds[True] + 1e-6
         for number, agent in enumerate(AGENTS):
             overcommit = number >= 5
@@ -219,7 +219,7 @@ def test_real_time_runs_have_an_optimum_of_their_own() -> None:
     for seed in range(20):
         case = random_case(seed, max_jobs=20, max_slots=12, slack=4)
         cluster = case.cluster(real_time=True)
-        optimum = offline_optimum(foresee(cluster), **case.weights())
+        optimum = offline_optimum(clairvoyant_view(cluster), **case.weights())
         assert reward_of(cluster, Planned(optimum.jobs, optimum.starts)) == pytest.approx(optimum.value)
         deferrable = offline_optimum(case.foresight(), **case.weights())
         assert optimum.value <= deferrable.value + 1e-6
@@ -271,7 +271,7 @@ class TestBounds:
         for number in range(600):
             begin, slack, duration = rng.integers([0, 0, 1], [60, 10, 12]).tolist()
             jobs.append(job(number, 0, begin, begin + slack, duration, *rng.uniform(1, 9, 2)))
-        foresight = Foresight(tuple(jobs), rng.uniform(20, 40, (60, 2)))
+        foresight = ClairvoyantView(tuple(jobs), rng.uniform(20, 40, (60, 2)))
         optimum = offline_optimum(foresight, time_limit=time_limit)
         assert not optimum.proved
         assert 0 < optimum.value < optimum.bound
@@ -288,11 +288,11 @@ class TestBounds:
         monkeypatch.setattr(options_module, "maximize", no_time)
         jobs = (job(1, 0, 0, 2, 2, 2), job(2, 0, 1, 1, 2, 3), job(3, 0, 1, 1, 2, 3))
         for capacity, value in ((9.0, 16), (6.0, 12), (4.0, 6)):
-            best = offline_optimum(Foresight(jobs, np.full((4, 1), capacity)))
+            best = offline_optimum(ClairvoyantView(jobs, np.full((4, 1), capacity)))
             assert (best.value, best.bound) == (value, 16)  # of each job what it brings alone
 
     def test_what_is_found_without_the_solver_if_that_is_better(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        foresight = Foresight((job(1, 0, 0, 0, 2, 2), job(2, 0, 0, 0, 2, 3)), np.full((4, 1), 3.0))
+        foresight = ClairvoyantView((job(1, 0, 0, 0, 2, 2), job(2, 0, 0, 0, 2, 3)), np.full((4, 1), 3.0))
         poor = Solution(np.array([0, -1]), 9.0)  # to which nothing can be added
         for answer in (poor, Solution(None, 9.0)):
             monkeypatch.setattr("desim.agents.deferrable.optimum.solve", lambda *_, answer=answer, **__: answer)
@@ -306,9 +306,9 @@ class TestBounds:
         instance = program_of(Case(tuple(jobs), np.full((9, 1), 40.0), 2.0, (10.0,)))
         kinds = options_module.Kinds.of(instance)
         assert sorted(kinds.num_jobs.tolist()) == [50, 50]
-        options = options_module.Options.of(instance, kinds, options_module.Room.of(instance))
+        options = options_module.Options.of(instance, kinds, options_module.SlotCapacity.of(instance))
         assert options.number == 3 + 3  # a third slot of delay costs what the job brings, 6
-        best = offline_optimum(Foresight(tuple(jobs), np.full((9, 1), 40.0)))
+        best = offline_optimum(ClairvoyantView(tuple(jobs), np.full((9, 1), 40.0)))
         assert len(set(best.starts)) > 2
 
     def test_it_answers_the_same_again(self) -> None:
@@ -375,7 +375,7 @@ class TestReinsertion:
 
 
 class TestRefusals:
-    FORESIGHT = Foresight((job(1, 0, 0, 1, 1, 1),), np.ones((3, 1)))
+    FORESIGHT = ClairvoyantView((job(1, 0, 0, 1, 1, 1),), np.ones((3, 1)))
 
     @pytest.mark.parametrize(
         ("options", "message"),
@@ -395,19 +395,19 @@ class TestRefusals:
     def test_capacities(self) -> None:
         for capacity in (np.array([[1.0], [-1.0]]), np.array([[np.nan]]), np.ones((0, 1)), np.ones((2, 1, 1))):
             with pytest.raises(InvalidConfiguration, match="capacity"):
-                offline_optimum(Foresight(self.FORESIGHT.jobs, capacity))
+                offline_optimum(ClairvoyantView(self.FORESIGHT.jobs, capacity))
 
     def test_jobs(self) -> None:
         with pytest.raises(WorkloadError, match="job 7: latest_start: got 1, expected at least earliest_start, 2"):
-            offline_optimum(Foresight((job(7, 0, 2, 1, 1, 1),), np.ones((3, 1))))
+            offline_optimum(ClairvoyantView((job(7, 0, 2, 1, 1, 1),), np.ones((3, 1))))
         with pytest.raises(WorkloadError, match="job 7: others is"):
-            offline_optimum(Foresight((job(7, 0, 1, 1, 1, 1),), np.ones((3, 2))))
+            offline_optimum(ClairvoyantView((job(7, 0, 1, 1, 1, 1),), np.ones((3, 2))))
 
     def test_hopelessly_many(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(options_module, "LARGEST", 3)
-        offline_optimum(Foresight((job(1, 0, 0, 2, 1, 1),), np.ones((3, 1))))
+        offline_optimum(ClairvoyantView((job(1, 0, 0, 2, 1, 1),), np.ones((3, 1))))
         with pytest.raises(InvalidConfiguration, match="got 4 entries, expected at most 3"):
-            offline_optimum(Foresight((job(1, 0, 0, 1, 2, 1),), np.ones((3, 1))))
+            offline_optimum(ClairvoyantView((job(1, 0, 0, 1, 2, 1),), np.ones((3, 1))))
 
 
 class TestPlanned:
@@ -469,7 +469,7 @@ class TestSolver:
         code = (  # HiGHS greets once a process
             "from desim.agents.deferrable import offline_optimum; from desim.problems.deferrable import *\n"
             "jobs = [Job(n, 0, 0, 3, 2, 2 + n) for n in range(6)]\n"
-            "offline_optimum(foresee(DeferrableCluster(jobs, [7], num_slots=6)))"
+            "offline_optimum(clairvoyant_view(DeferrableCluster(jobs, [7], num_slots=6)))"
         )
         printed = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
         assert (printed.stdout, printed.stderr) == ("", "")
@@ -488,14 +488,14 @@ class TestSolver:
         assert np.array_equal(answer.values, expected.values)  # type: ignore[arg-type]
 
     def test_without_highspy(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(solver_module, "_kept", solver_module.Kept())
+        monkeypatch.setattr(solver_module, "_kept", solver_module.SolverCache())
         monkeypatch.setitem(sys.modules, "highspy", None)
         with pytest.raises(MissingDependency, match="HiGHS cannot be loaded"):
             maximize(self.programs()[0], time_limit=60, gap=0)
 
 
 def test_an_optimum_is_a_plain_value() -> None:
-    best = offline_optimum(Foresight((job(1, 0, 0, 0, 2, 3),), np.full((2, 1), 3.0)))
+    best = offline_optimum(ClairvoyantView((job(1, 0, 0, 0, 2, 3),), np.full((2, 1), 3.0)))
     assert isinstance(best, Optimum)
     assert best.seconds > 0
     assert [type(start) for start in best.starts] == [int]

@@ -28,7 +28,7 @@ from desim.agents.deferrable.orders import first_fitting
 from desim.exceptions import InvalidConfiguration
 from desim.problems.deferrable import DeferrableCluster, DeferrableObservation, Job, JobSet
 from desim.problems.deferrable.job import START, rows_of
-from desim.problems.deferrable.observation import room_ahead
+from desim.problems.deferrable.observation import free_ahead
 from desim.validation import validate
 
 #: Five jobs whose windows are open in slot 4; no two rules put them in the same order.
@@ -131,7 +131,7 @@ def test_room_ahead_counts_running_jobs_until_they_end() -> None:
     rows = rows_of([Job(1, 0, 0, 0, 5, 3), Job(2, 0, 0, 0, 2, 2)], 1)
     rows[:, START] = [1, 2]  # they end at 6 and at 4
     observation.running = JobSet(rows)
-    room = room_ahead(observation, np.array([[8.0], [4.0], [2.0]]))
+    room = free_ahead(observation, np.array([[8.0], [4.0], [2.0]]))
     assert room[:, 0] == pytest.approx([5, 5, 1, 2], abs=1e-6)
 
 

@@ -12,8 +12,8 @@ from test_deferrable_optimum import program_of
 pytest.importorskip("numba")
 
 from desim import simulate
-from desim.agents.deferrable import LastValue, RandomOrder, create
-from desim.agents.deferrable.program import Instance, usage, value_of
+from desim.agents.deferrable import Persistence, RandomOrder, create
+from desim.agents.deferrable.program import PlanningInstance, usage, value_of
 from desim.agents.deferrable.search import PlanDecoder, SearchAgent
 from desim.agents.search import Budget
 from desim.exceptions import InvalidConfiguration
@@ -86,7 +86,7 @@ class FromSomeSlotOn(RandomOrder):
         known = JobSet(np.concatenate([observation.current.rows, observation.future.rows]))
         capacity, running = self.case.capacity[self.slot :], observation.running
         ends = running.finish_time[None, :] - self.slot > np.arange(len(capacity))[:, None]
-        instance = Instance(
+        instance = PlanningInstance(
             first=np.maximum(known.earliest_start - self.slot, 0).astype(np.int64),
             last=np.minimum(known.latest_start - self.slot, len(capacity) - 1).astype(np.int64),
             worth=known.revenue - self.case.delay_weight * np.maximum(self.slot - known.earliest_start, 0.0),
@@ -173,7 +173,7 @@ def test_what_jobs_take_that_are_not_yet_known_has_a_price() -> None:
 
 
 def test_without_a_rent_and_on_a_plain_forecast_it_is_a_search_for_the_plan_of_the_rolling_horizon() -> None:
-    agent = SearchAgent(budget=Budget(moves=500), forecast=LastValue(), rent=0.0)
+    agent = SearchAgent(budget=Budget(moves=500), forecast=Persistence(), rent=0.0)
     rewards = [simulate(cluster(0), one).metrics()["total_reward"] for one in (agent, create("rolling-horizon"))]
     assert rewards[0] == pytest.approx(rewards[1], rel=0.01)
 

@@ -11,7 +11,7 @@ import pytest
 from desim import Result, simulate
 from desim.agents.batch import create
 from desim.core import Simulation
-from desim.problems.batch import BatchCluster, BatchObservation, Job, Node, WaitFor, WaitUntil, Window
+from desim.problems.batch import BatchCluster, BatchObservation, Job, Node, WaitForCores, WaitUntil, AdvanceReservation
 from desim.problems.batch.observation import corrected_end
 from desim.processes import Outage, planned_outages
 
@@ -44,7 +44,7 @@ class TestOtherCoresFail:
 @pytest.mark.parametrize("name", BACKFILLING)
 def test_jobs_that_overrun_delay_others_and_no_longer_than_they_run(name: str) -> None:
     jobs = [Job(3, 0.0, 3, 2.0, 3.0), Job(0, 1.0, 3, 1.0, 3.0), Job(2, 2.0, 1, 2.0, 1.0), Job(1, 3.0, 1, 2.0, 1.0)]
-    table = run(name, 3, jobs, [], kill_at_request=False).jobs
+    table = run(name, 3, jobs, [], enforce_time_limit=False).jobs
     assert dict(table.select("job_id", "starting_time").rows()) == {3: 0, 0: 3, 2: 6, 1: 6}
 
 
@@ -60,22 +60,22 @@ class TestExpectedEndsAreEvents:
         jobs = [Job(1, 0.0, 1, 10.0, 30.0), Job(2, 1.0, 2, 10.0, 10.0), Job(3, 2.0, 1, 20.0, 5.0)]
         machine: dict[str, Any] = {"num_cores": 2} if place == "cores" else {"nodes": [Node("a", 2)]}
         for more, end in (([], []), ([Job(4, 11.0, 2, 1.0, 1.0)], [40.0])):
-            cluster = BatchCluster(jobs + more, **machine, kill_at_request=False)
+            cluster = BatchCluster(jobs + more, **machine, enforce_time_limit=False)
             table = simulate(cluster, create(f"{name}-fcfs")).jobs.sort("job_id")
             assert table["starting_time"].to_list() == [0.0, 30.0, 10.0, *end]
 
     def test_what_is_cut_when_it_was_expected_to_end_breaks_no_reservation(self) -> None:
         """The window takes the node from job 1 as was planned for; made anew, the plan would put job 3 before job 2."""
         jobs = [Job(1, 0.0, 1, 10.0, 30.0), Job(2, 1.0, 1, 8.0, 8.0), Job(3, 2.0, 1, 2.0, 2.0)]
-        windows = [Window(10.0, 20.0, nodes="all")]
-        for goes_on in ({"kill_at_request": False}, {"grace": 20.0}, {}):
-            cluster = BatchCluster(jobs, nodes=[Node("a", 1)], windows=windows, **goes_on)
+        reservations = [AdvanceReservation(10.0, 20.0, nodes="all")]
+        for goes_on in ({"enforce_time_limit": False}, {"over_time_limit": 20.0}, {}):
+            cluster = BatchCluster(jobs, nodes=[Node("a", 1)], reservations=reservations, **goes_on)
             table = simulate(cluster, create("conservative-sjf")).jobs.sort("job_id")
             assert table["starting_time"].to_list() == [30.0 if goes_on else 0.0, 20.0, 28.0]
 
     def test_corrections_double(self) -> None:
         asked: list[float] = []
-        cluster = BatchCluster([Job(1, 0.0, 1, 10.0, 500.0), Job(2, 1.0, 1, 1.0, 1.0)], 1, kill_at_request=False)
+        cluster = BatchCluster([Job(1, 0.0, 1, 10.0, 500.0), Job(2, 1.0, 1, 1.0, 1.0)], 1, enforce_time_limit=False)
         simulation = Simulation(cluster)
         decision = simulation.advance()
         assert decision is not None
@@ -97,13 +97,13 @@ class TestExpectedEndsAreEvents:
         asked: list[float] = []
 
         class Oldest:
-            def act(self, observation: BatchObservation) -> list[int | WaitFor]:
+            def act(self, observation: BatchObservation) -> list[int | WaitForCores]:
                 asked.append(observation.time)
-                return [int(observation.queue.job_id[0])] if observation.free_cores else [WaitFor(1)]
+                return [int(observation.queue.job_id[0])] if observation.free_cores else [WaitForCores(1)]
 
         jobs = [Job(1, 0.0, 1, 10.0, 200.0), Job(2, 1.0, 1, 10.0, 10.0)]
         outages = [planned_outages([Outage(5.0, 8.0, 0b1)])]
-        table = simulate(BatchCluster(jobs, 1, kill_at_request=False, processes=outages), Oldest()).jobs.sort("job_id")
+        table = simulate(BatchCluster(jobs, 1, enforce_time_limit=False, processes=outages), Oldest()).jobs.sort("job_id")
         assert table["starting_time"].to_list() == [8.0, 208.0]
         assert asked == [0.0, 1.0, 5.0, 8.0, 18.0, 208.0]  # not at 10, when job 1 does not run, nor at 78 and 138
 
@@ -120,7 +120,7 @@ class TestExpectedEndsAreEvents:
                 overruns += ran > requested
                 jobs.append(Job(number, time, rng.randint(1, 8), requested, ran))
             more = [Job(1000 + number, time + 1 + 7.0 * number, 8, 1.0, 1.0) for number in range(60)]
-            alone, beside = (run(name, 8, each, [], kill_at_request=False).jobs for each in (jobs, jobs + more))
+            alone, beside = (run(name, 8, each, [], enforce_time_limit=False).jobs for each in (jobs, jobs + more))
             assert (
                 alone.select("job_id", "starting_time")
                 .sort("job_id")
@@ -158,7 +158,7 @@ class NeverIdle:
         )
         state = f"{observation!r}, cores {observation.free_core_set:b} free"
         action = self.agent.act(observation)
-        assert not idle or (action and type(action[0]) not in (WaitFor, WaitUntil)), f"{state}, {action}"
+        assert not idle or (action and type(action[0]) not in (WaitForCores, WaitUntil)), f"{state}, {action}"
         return action
 
 
@@ -174,7 +174,7 @@ def disturbed(seed: str) -> tuple[list[Job], int, list[Outage], dict[str, Any]]:
     for _ in range(rng.randint(0, 8)):
         time += rng.randint(0, 6)
         outages.append(Outage(time, time + rng.randint(1, 9), rng.randrange(1, 1 << num_cores)))
-    options = {"kill_at_request": rng.random() < 0.5, "on_outage": rng.choice(("requeue", "lose"))}
+    options = {"enforce_time_limit": rng.random() < 0.5, "on_outage": rng.choice(("requeue", "lose"))}
     return jobs, num_cores, outages, options
 
 
@@ -210,7 +210,7 @@ class AskedAlways:
 
     def act(self, observation: Any) -> Any:
         answer = self.agent.act(observation)
-        starts = [one for one in answer or [] if not isinstance(one, WaitFor)]
+        starts = [one for one in answer or [] if not isinstance(one, WaitForCores)]
         self.waits += len(answer or []) - len(starts)
         return starts or None
 

@@ -78,7 +78,7 @@ def test_the_agent_does_what_the_network_says(config: GraphConfig) -> None:
     while (decision := simulation.advance()) is not None:
         seen = decision.observation
         answer = agent.act(seen)
-        if encoder.forced(seen):
+        if encoder.is_forced(seen):
             assert answer is None
         else:
             encoded = {name: array[None] for name, array in encoder.encode(seen).items()}
@@ -247,7 +247,7 @@ def test_a_training_is_reproducible_and_its_weights_can_be_loaded(tmp_path: Path
 
 def test_the_actor_critic_of_the_paper_learns_with_growing_episodes() -> None:
     default = small_training(CONFIGS[1], warm_start=0, first_length=5.0, num_steps=60)
-    result = replace(default, learning=replace(default.learning, algorithm="actor_critic")).train()
+    result = replace(default, learning=replace(default.learning, algorithm="a2c")).train()
     assert result.history[-1]["updates"] > 2
     assert "kl" not in result.history[-1]["figures"]
 

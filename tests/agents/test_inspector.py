@@ -77,7 +77,7 @@ class TestRules:
             Job(2, 300.0, 1, 1600.0, 1600.0),
         ]
         # By requested time, job 1 is the choice at 100 (rejected, to be asked about again at 700), at 300 with the
-        # arrival (rejected, hence at 900), at 900 (accepted; job 2 is back-filled), and starts at 2000 unasked.
+        # arrival (rejected, hence at 900), at 900 (accepted; job 2 is backfilled), and starts at 2000 unasked.
         agent = Watched("sjf", lambda job_id, rejections, time: job_id == 0 or rejections == 2)
         found = simulate(BatchCluster(jobs, 4), agent)
         assert agent.questions == [(0.0, 0, 0), (100.0, 1, 0), (300.0, 1, 1), (900.0, 1, 2)]
@@ -87,7 +87,7 @@ class TestRules:
         # Job 1 waits for all cores until 10; job 2 is smaller, but would still run then.
         jobs = [Job(0, 0.0, 1, 10.0, 10.0), Job(1, 1.0, 2, 5.0, 5.0), Job(2, 2.0, 1, 99.0, 99.0)]
         for keeps, expected in ((True, [0, 10, 15]), (False, [0, 101, 2])):
-            found = simulate(BatchCluster(jobs, 2), Inspector("sjf-cores", keeps_accepted=keeps))
+            found = simulate(BatchCluster(jobs, 2), Inspector("smallest-first", keeps_accepted=keeps))
             assert [starts(found)[job_id] for job_id in range(3)] == expected
 
     def test_a_reused_job_id_is_counted_anew(self) -> None:
@@ -128,7 +128,7 @@ class TestRejectingEverything:
 
     def test_no_job_is_rejected_more_than_72_times_and_nobody_waits_longer_than_600_s_for_a_question(self) -> None:
         jobs = self.lublin_like(40, 1)
-        agent = Watched("sjf-cores", lambda *_: False)
+        agent = Watched("smallest-first", lambda *_: False)
         result = simulate(BatchCluster(jobs, 16), agent)
         asked = Counter(job_id for _, job_id, _ in agent.questions)
         assert max(asked.values()) == 72

@@ -146,7 +146,7 @@ def test_settings_go_through_json_and_what_is_missing_is_as_by_default(kind: str
 def test_what_a_command_says_is_what_differs_from_the_default() -> None:
     settings = SplitWindowTraining(
         SplitWindowConfig(9, 1, masked=False, hidden=(8, 4)),
-        LearningConfig(learning_rate=3e-3, epochs=6, minibatch_size=2048, discount=0.98, decay=0.9, time_unit=3600.0),
+        LearningConfig(learning_rate=3e-3, epochs=6, minibatch_size=2048, discount=0.98, gae_lambda=0.9, time_unit=3600.0),
         TrainingConfig(3_000_000, seed=4, group_size=4, whole_episodes=True),
         episodes=EpisodeOptions(load=0.9),
         any_window=True,
@@ -185,7 +185,7 @@ def test_a_card_holds_the_settings_of_its_training_and_the_best_of_its_curve(nam
 
 def test_cards_of_before_are_converted() -> None:
     settings = ScoreTraining(
-        learning=LearningConfig("reinforce", learning_rate=1e-3, minibatch_size=64, entropy=0.0),
+        learning=LearningConfig("reinforce", learning_rate=1e-3, minibatch_size=64, entropy_coef=0.0),
         training=TrainingConfig(300_000, num_steps=1000, whole_episodes=True, group_size=8, validate_every=2),
         auxiliary_rate=10.0,
     )
@@ -210,7 +210,7 @@ def test_cards_of_before_are_converted() -> None:
                 "group_size": 8,
                 "discount": 0.99,
                 "time_unit": None,
-                "value_weight": 0.5,
+                "value_coef": 0.5,
                 "entropy": 0.0,
                 "final_entropy": 0.0,
                 "max_grad_norm": 0.5,

@@ -20,7 +20,7 @@ from desim.problems.multiserver import (
     BipartiteGraph,
     Gang,
     GangRewards,
-    HoldingCluster,
+    MultiSlotCluster,
     MultiServerCluster,
     MultiServerObservation,
     RewardModel,
@@ -174,7 +174,7 @@ def test_it_works_in_clusters(copies: int, whole: bool) -> None:
         counts = rng.integers(0, copies + 1, (10, jobs.graph.num_ports))
         for cluster in (
             MultiServerCluster(jobs, counts, gang=gang, jobs_per_port=copies),
-            HoldingCluster(jobs, counts, 3.0, gang=gang, jobs_per_port=copies, give_up_after=3),
+            MultiSlotCluster(jobs, counts, 3.0, gang=gang, jobs_per_port=copies, give_up_after=3),
         ):
             result = simulate(cluster, create("gang-exact-oga-reactive"), until=40)
             served += (result.jobs["status"] == "completed").sum()

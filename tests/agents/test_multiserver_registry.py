@@ -11,7 +11,7 @@ from numpy.random import default_rng
 from desim import Result, simulate
 from desim.agents.multiserver import create, descriptions
 from desim.exceptions import InvalidConfiguration
-from desim.problems.multiserver import BipartiteGraph, Gang, HoldingCluster, MultiServerCluster, RewardModel
+from desim.problems.multiserver import BipartiteGraph, Gang, MultiSlotCluster, MultiServerCluster, RewardModel
 
 FAMILIES = {"ogasched", "ogasched-VARIANT", "exact-oga-VARIANT", "gang-NAME"}  # the first is refused: test_ogasched
 VARIANTS = ("ogasched-capped", "ogasched-arrived-capped", "exact-oga-reactive-all-forget")
@@ -49,7 +49,7 @@ def run(kind: str, name: str, rewards: RewardModel, seed: int) -> Result:
         name = f"gang-{name}"
     if "holding" in kind:
         return simulate(
-            HoldingCluster(rewards, counts, 2.0, give_up_after=3, **options),
+            MultiSlotCluster(rewards, counts, 2.0, give_up_after=3, **options),
             create(name),
             seed=seed,
             until=50,

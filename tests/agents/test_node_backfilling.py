@@ -1,4 +1,4 @@
-"""Simple, EASY and conservative back-filling on nodes decide as plain loops over nodes and tasks do."""
+"""Simple, EASY and conservative backfilling on nodes decide as plain loops over nodes and tasks do."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from node_jobs import NODES, random_jobs
 from plain_nodes import PlainConservative, plain_easy, plain_simple, plain_strict
 
 from desim import InvalidConfiguration, simulate
-from desim.agents.batch import Preempting, create
-from desim.problems.batch import PLACEMENTS, BatchCluster, Job, Node, Place, QualityOfService, Window
+from desim.agents.batch import PreemptiveAgent, create
+from desim.problems.batch import PLACEMENTS, BatchCluster, Job, Node, StartOnNodes, QualityOfService, AdvanceReservation
 from desim.processes.outages import Outage, planned_outages
 from desim.validation import validate
 
 PLAIN = {"": plain_strict, "backfilling": plain_simple, "easy": plain_easy, "conservative": PlainConservative}
 
 
-def random_windows(rng: np.random.Generator, num_nodes: int) -> list[Window]:
-    """Return windows, some of which admit users; some begin as others end, on the same nodes or on others."""
-    free = [0.0] * num_nodes  # from when on each node belongs to no window
-    windows = []
+def random_reservations(rng: np.random.Generator, num_nodes: int) -> list[AdvanceReservation]:
+    """Return reservations, some of which admit users; some begin as others end, on the same nodes or on others."""
+    free = [0.0] * num_nodes  # from when on each node belongs to no reservation
+    reservations = []
     for _ in range(int(rng.integers(1, 8))):
         nodes = rng.choice(num_nodes, int(rng.integers(1, num_nodes + 1)), replace=False).tolist()
         begin = max(free[node] for node in nodes) + 10 * float(rng.integers(0, 5))
         end = begin + 10 * float(rng.integers(1, 12))
         for node in nodes:
             free[node] = end
-        windows.append(Window(begin, end, nodes=nodes, users=rng.choice(3, int(rng.integers(0, 3)), replace=False)))
-    return windows
+        reservations.append(AdvanceReservation(begin, end, nodes=nodes, users=rng.choice(3, int(rng.integers(0, 3)), replace=False)))
+    return reservations
 
 
 class Compared:
@@ -46,7 +46,7 @@ class Compared:
 
     def act(self, observation: Any) -> Any:
         answer = self.agent.act(observation)
-        starts = [action for action in answer or () if isinstance(action, Place)]
+        starts = [action for action in answer or () if isinstance(action, StartOnNodes)]
         want = self.plain(observation)
         assert sorted(starts) == sorted(want), observation.time
         self.decisions += 1
@@ -56,11 +56,11 @@ class Compared:
 def random_qualities(rng: np.random.Generator, count: int) -> dict[str, Any]:
     """Return qualities of service, of which each preempts those before it, in any mode."""
     names = ["low", "middle", "high"]
-    qualities = [
+    qos = [
         QualityOfService(name, float(place), tuple(names[:place]), str(rng.choice(["requeue", "suspend"])))  # type: ignore[arg-type]
         for place, name in enumerate(names)
     ]
-    return {"qualities": qualities, "quality_of": {number: str(rng.choice(names)) for number in range(count)}}
+    return {"qos": qos, "qos_of": {number: str(rng.choice(names)) for number in range(count)}}
 
 
 def compare(seed: int, kind: str, placement: str, count: int, preempts: bool = False) -> int:
@@ -69,16 +69,16 @@ def compare(seed: int, kind: str, placement: str, count: int, preempts: bool = F
     outages = [planned_outages([Outage(50.0, 150.0, 0b101), Outage(100.0, 120.0, 0b100)])] * (rng.random() < 0.3)
     jobs = random_jobs(rng, count)
     nodes = NODES if rng.random() < 0.5 else NODES[2:]
-    windows = random_windows(rng, len(nodes)) if rng.random() < 0.6 else []
+    reservations = random_reservations(rng, len(nodes)) if rng.random() < 0.6 else []
     service = random_qualities(rng, count) if preempts else {}
     options = {"placement": placement, "too_wide": "reject", "processes": outages}
-    problem = BatchCluster(jobs, nodes=nodes, windows=windows, **options, **service)
+    problem = BatchCluster(jobs, nodes=nodes, reservations=reservations, **options, **service)
     agent = Compared(kind, str(rng.choice(["fcfs", "sjf", "f1"])))
-    result = simulate(problem, Preempting(agent) if preempts else agent)
+    result = simulate(problem, PreemptiveAgent(agent) if preempts else agent)
     assert agent.decisions
     if not preempts:  # who was suspended ends later than was planned
         cut = set(result.table("interruptions")["finish_time"])
-        assert cut <= ({50.0, 100.0} if outages else set()), "jobs leave windows alone"
+        assert cut <= ({50.0, 100.0} if outages else set()), "jobs leave reservations alone"
     report = validate(result, jobs)
     assert report.ok, str(report)
     return len(result.table("preemptions")) if preempts else 0
@@ -133,7 +133,7 @@ def test_conservative_on_one_node_is_that_of_cores(order: str) -> None:
     [
         ("easy-specific-sjf", "easy-sjf"),
         ("conservative-specific-fcfs", "conservative-fcfs"),
-        ("easy-molding-fcfs", "easy-fcfs"),
+        ("easy-moldable-fcfs", "easy-fcfs"),
         ("inspector:desim-f1", "easy-f1"),
         ("split-window:desim-any", "backfilling-sjf"),
         ("search:batch:waiting_time:300", "rollout-waiting_time:easy-sjf"),
@@ -165,7 +165,7 @@ def test_other_agents_run_on_nodes(name: str, seed: int) -> None:
 
 
 def test_promises_are_kept() -> None:
-    """With exact requested times no job starts later under conservative back-filling than it was promised."""
+    """With exact requested times no job starts later under conservative backfilling than it was promised."""
     rng = np.random.default_rng(2)
     jobs = [job._replace(requested_time=job.run_time) for job in random_jobs(rng, 60)]
     agent = create("conservative-fcfs")

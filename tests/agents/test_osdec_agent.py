@@ -95,7 +95,7 @@ def test_the_lowest_scores_come_first_and_the_first_that_does_not_fit_ends_the_s
         def act(self, observation: Any) -> list[int]:
             if self.started is None:
                 self.started = encoder.decode(observation, [*self.scores, 0.0, 0.0])[0]
-                answer = encoder.action_of(observation, self.started)
+                answer = encoder.encode_action(observation, self.started)
                 assert answer is not None
                 assert sorted(encoder.decode(observation, answer)[0] or []) == sorted(self.started or [])
             return []

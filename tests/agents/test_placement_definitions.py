@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from plain_placement import Plain
 
-from desim.problems.batch import PLACEMENTS, FragmentationGradient, Node, NodeTable, PlacementPolicy, Request, Room
+from desim.problems.batch import PLACEMENTS, FragmentationGradient, Node, NodeTable, PlacementPolicy, Request, NodeAvailability
 
 POLICIES = (*PLACEMENTS, "fgd")
 DISK = frozenset({"disk"})
@@ -59,19 +59,19 @@ def compare(seed: int, name: str, steps: int) -> None:
     ] or [(Request(gpus=1), 1)]
     plain = Plain(nodes, typical)
     policy: PlacementPolicy = FragmentationGradient(typical) if name == "fgd" else PLACEMENTS[name]()
-    room = Room(NodeTable(nodes))
+    room = NodeAvailability(NodeTable(nodes))
     there = []
     for _ in range(steps):
         if there and rng.random() < 0.35:
             ended = there.pop(int(rng.integers(len(there))))
-            room.give_back(ended)
+            room.release(ended)
             plain.change(ended, -1)
         if rng.random() < 0.05:
             number = int(rng.integers(len(nodes)))
             plain.there[number].down = not plain.there[number].down
             room.down[number] = plain.there[number].down
         request = random_request(rng)
-        held = room.place(room.table.shape(request), policy)
+        held = room.place(room.table.compile(request), policy)
         assert held == plain.place(name, request), request
         if held is not None:
             room.take(held)

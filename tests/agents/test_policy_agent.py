@@ -16,7 +16,7 @@ import desim
 from desim import simulate
 from desim.agents.batch import RolloutAgent
 from desim.agents.learning import PolicyAgent
-from desim.envs import FlatArrays, environments
+from desim.envs import FlattenArrays, environments
 from desim.exceptions import InfeasibleAction, InvalidConfiguration
 from desim.problems.batch import BatchCluster, NodeCluster
 from desim.problems.batch.encoders import JOB_FEATURES, FeatureEncoder, SplitWindow
@@ -111,8 +111,8 @@ def test_a_trained_model_decides_what_it_decides_in_the_environment(case: str) -
 
 @pytest.mark.parametrize(
     ("wrapper", "kind"),
-    [(FlatArrays, "MultiInputPolicy"), (gymnasium.wrappers.FlattenObservation, "MlpPolicy")],
-    ids=["FlatArrays", "FlattenObservation"],
+    [(FlattenArrays, "MultiInputPolicy"), (gymnasium.wrappers.FlattenObservation, "MlpPolicy")],
+    ids=["FlattenArrays", "FlattenObservation"],
 )
 @pytest.mark.parametrize("case", ["desim/Batch-v0", "desim/Deferrable-v0"])
 def test_models_that_were_trained_on_vectors_are_shown_vectors(case: str, wrapper: Any, kind: str) -> None:

@@ -59,7 +59,7 @@ def decisions(seed: int, config: Any, count: int = 30) -> list[tuple[Any, Any]]:
         tensors = to_tensors({name: array[None] for name, array in encoder.encode(seen).items()})
         doubled = {name: one.double() if one.is_floating_point() else one for name, one in tensors.items()}
         found.append((doubled, encoder.graph(seen)))
-        state, node = list(seen.executable.values())[int(rng.integers(len(seen.executable)))]
+        state, node = list(seen.ready.values())[int(rng.integers(len(seen.ready)))]
         decision.answer(DEFT().allocate(seen, state, node))
     return [found[at] for at in rng.choice(len(found), min(count, len(found)), replace=False)]
 
@@ -156,7 +156,7 @@ def test_the_agent_assigns_by_deft_what_its_network_finds_best(kind: str) -> Non
         with torch.inference_mode():
             tensors = to_tensors({name: array[None] for name, array in encoder.encode(seen).items()})
             best = int(policy(tensors)[0].mode())
-        assert answer == deft.allocate(seen, *list(seen.executable.values())[best])
+        assert answer == deft.allocate(seen, *list(seen.ready.values())[best])
         choices.add(best)
         decision.answer(answer)
     assert len(choices) > 5

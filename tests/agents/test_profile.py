@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from desim.agents.batch import AvailabilityProfile, CoreProfile, Slot
+from desim.agents.batch import AvailabilityProfile, CoreProfile, Reservation
 from desim.problems.batch import lowest_cores
 
 NUM_CORES, END = 8, 300
@@ -18,7 +18,7 @@ class Seconds:
 
     def __init__(self, profile: AvailabilityProfile) -> None:
         self.by_name = isinstance(profile, CoreProfile)
-        self.taken: list[Slot] = []
+        self.taken: list[Reservation] = []
         self.now = 0
 
     def free(self, second: int) -> int:
@@ -31,7 +31,7 @@ class Seconds:
             busy |= slot.core_set
         return ALL & ~busy
 
-    def first(self, cores: int, duration: float) -> Slot:
+    def first(self, cores: int, duration: float) -> Reservation:
         """Return the first slot."""
         free = [self.free(second) for second in range(END)]
         for start in range(self.now, END):
@@ -39,7 +39,7 @@ class Seconds:
             for second in range(start, start + int(duration)):
                 common &= free[second]
             if common.bit_count() >= cores:
-                return Slot(start, start + duration, cores, lowest_cores(common, cores) if self.by_name else 0)
+                return Reservation(start, start + duration, cores, lowest_cores(common, cores) if self.by_name else 0)
         raise AssertionError("there is room at the end")
 
 
@@ -67,11 +67,11 @@ def test_slots_are_the_first_that_seconds_leave(kind: type[AvailabilityProfile])
             elif what == "end" and plain.taken:
                 profile.give(plain.taken.pop(rng.randrange(len(plain.taken))))
             elif what == "round":
-                profile.begin_round()
+                profile.begin_compression()
                 for slot in rng.sample(plain.taken, len(plain.taken)):
                     if slot.start > plain.now:
                         plain.taken.remove(slot)
-                        better = profile.fit_again(slot, slot.end - slot.start)
+                        better = profile.compress(slot, slot.end - slot.start)
                         assert better == plain.first(slot.cores, slot.end - slot.start)
                         profile.give(slot)
                         profile.take(better)

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from desim import simulate
 from desim.agents.deferrable import FIFO
-from desim.agents.deferrable.forecasts import LastValue, Oracle, Seasonal
+from desim.agents.deferrable.forecasts import Persistence, Oracle, Seasonal
 from desim.agents.deferrable.optimum import offline_optimum
 from desim.agents.deferrable.rolling_horizon import RollingHorizon
 from desim.exceptions import InvalidConfiguration
-from desim.problems.deferrable import DeferrableCluster, DeferrableObservation, Job, foresee
+from desim.problems.deferrable import DeferrableCluster, DeferrableObservation, Job, clairvoyant_view
 from desim.result import Result
 from desim.validation import validate
 
@@ -44,7 +44,7 @@ class Recorder:
         self.steps.append((observation.slot, steps))
         if self._answer is not None:
             return self._answer(steps)  # type: ignore[no-any-return]
-        return LastValue().predict(observation, steps)
+        return Persistence().predict(observation, steps)
 
 
 @pytest.mark.parametrize("overcommit", [True, False])
@@ -98,7 +98,7 @@ class TestByHand:
         jobs = [job(number, 0, 0, 0, 2, size) for number, size in enumerate(sizes)]
         assert starts_of(DeferrableCluster(jobs, [10], num_slots=4), RollingHorizon()) == {0: None, 1: 0, 2: 0, 3: 0}
 
-    @pytest.mark.parametrize(("forecast", "start"), [(None, 0), (LastValue(), 0), (Oracle([3, 0, 0, 3, 3]), 3)])
+    @pytest.mark.parametrize(("forecast", "start"), [(None, 0), (Persistence(), 0), (Oracle([3, 0, 0, 3, 3]), 3)])
     def test_a_capacity_that_will_fall(self, forecast: Any, start: int) -> None:
         cluster = DeferrableCluster([job(1, 0, 0, 3, 3, 3)], [3, 0, 0, 3, 3], num_slots=5)
         assert starts_of(cluster, RollingHorizon(forecast)) == {1: start}
@@ -223,7 +223,7 @@ class TestCare:
         rng = np.random.default_rng(2)
         jobs = [job(n, n // 8, n // 8, n // 8, 1, *rng.integers(1, 9, 2).tolist()) for n in range(120)]
         cluster = DeferrableCluster(jobs, rng.integers(5, 25, (15, 2)), num_slots=15, resources=("cores", "memory"))
-        best = offline_optimum(foresee(cluster))
+        best = offline_optimum(clairvoyant_view(cluster))
         assert reward_of(simulate(cluster, RollingHorizon(gap=0.0))) == best.value
         assert reward_of(simulate(cluster, FIFO())) < best.value
 

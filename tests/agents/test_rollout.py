@@ -185,7 +185,7 @@ class TestWhereAllIsKnown:
 
     @pytest.mark.parametrize(
         "base",
-        ["fifo-eft", "rank_up-deft", "least-work-patient", "random-eft", "dls"],
+        ["fifo-eft", "rank-up-deft", "least-work-patient", "random-eft", "dls"],
     )
     def test_dags_are_never_worse(self, base: str) -> None:
         better = 0
@@ -205,7 +205,7 @@ class TestWhereAllIsKnown:
         executors = Executors([1.0, 1.5, 2.0], 1.0)
         systems: list[tuple[DagCluster, str]] = [
             (dag_cluster(1, plan_ahead=True), "heft"),
-            (dag_cluster(2, transfers="when_assigned", links=SharedLinks.bus(3, 0.5)), "rank_up-deft"),
+            (dag_cluster(2, transfers="when_assigned", links=SharedLinks.bus(3, 0.5)), "rank-up-deft"),
             (TaskCluster(tasks, executors, moving_delay=1.0), "fifo-eft"),
         ]
         for system, base in systems:
@@ -252,7 +252,7 @@ class Sticky:
         self.homes: dict[JobState, int] = {}
 
     def act(self, observation: DagObservation) -> Assign:
-        state, node = next(iter(observation.executable.values()))
+        state, node = next(iter(observation.ready.values()))
         home = self.homes.setdefault(state, int(observation.available_times.argmin()))
         return Assign(state.job.job_id, node, home)
 
@@ -263,7 +263,7 @@ PLANNERS = ("heft", "cpop", "peft", "tdca", "optimum")
 @pytest.mark.parametrize(
     "base",
     [
-        *("fifo-deft", "rank_up-eft", "sjf-eft-idle", "least-work-patient", "random-eft", "hrrn-node-deft", "dls"),
+        *("fifo-deft", "rank-up-eft", "sjf-eft-idle", "least-work-patient", "random-eft", "hrrn-node-deft", "dls"),
         *PLANNERS,
         "sticky",
     ],
@@ -362,7 +362,7 @@ class TestTheFutureIsUnknown:
             differing += before != then
         assert differing > 0
 
-    @pytest.mark.parametrize("base", ["fifo-eft", "rank_up-deft"])
+    @pytest.mark.parametrize("base", ["fifo-eft", "rank-up-deft"])
     def test_dag_decisions_do_not_depend_on_it(self, base: str) -> None:
         rng = np.random.default_rng(5)
         jobs = [random_dags.generate(5, seed=rng, job_id=number).submitted(4.0 * number) for number in range(6)]
@@ -416,7 +416,7 @@ class TestRuns:
             for index in range(30)
         ]
         for kill in (True, False):
-            result = simulate(BatchCluster(jobs, 4, kill_at_request=kill), create("rollout:conservative"), seed=1)
+            result = simulate(BatchCluster(jobs, 4, enforce_time_limit=kill), create("rollout:conservative"), seed=1)
             assert validate(result).ok
             assert set(result.jobs["status"]) <= {"completed", "killed"}
 

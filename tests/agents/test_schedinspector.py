@@ -1,4 +1,4 @@
-"""SchedInspector as its program was released: back-filling, features, what is earned, who is asked how often."""
+"""SchedInspector as its program was released: backfilling, features, what is earned, who is asked how often."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ class TestBase:
     def test_a_chosen_job_keeps_its_place(self) -> None:
         # Job 2 comes first by cores once it is there, and would fit: the job that waits has the place.
         jobs = [Job(0, 0.0, 2, 10.0, 10.0), Job(1, 1.0, 4, 5.0, 5.0), Job(2, 2.0, 1, 20.0, 20.0)]
-        assert starts(SchedInspector("sjf-cores"), jobs, 4) == [0.0, 10.0, 15.0]
-        assert starts(create("backfilling-sjf-cores"), jobs, 4) == [0.0, 22.0, 2.0]
+        assert starts(SchedInspector("smallest-first"), jobs, 4) == [0.0, 10.0, 15.0]
+        assert starts(create("backfilling-smallest-first"), jobs, 4) == [0.0, 22.0, 2.0]
 
     def test_a_run_is_valid(self) -> None:
         jobs = lublin.generate(150, 32, seed=5, load=1.2, overestimate=3.0)
@@ -100,7 +100,7 @@ def test_an_improvement_is_divided_by_the_larger(own: float, base: float, earned
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("desim.problems.batch.inspection.simulate", lambda *_, **__: Metrics(base))
         improvement.ended(Ended(), None)  # type: ignore[arg-type]  # what it asks of them
-    assert improvement.collect() == pytest.approx(earned)
+    assert improvement.pop_reward() == pytest.approx(earned)
 
 
 TINY = SchedInspectorTraining(
@@ -131,8 +131,8 @@ class TestTraining:
 
     def test_the_settings_are_the_program_s(self) -> None:
         learning, training = SchedInspectorTraining().learning, SchedInspectorTraining().training
-        assert (learning.learning_rate, learning.last_rate, learning.clip, learning.epochs) == (3e-4, 1.0, 0.2, 80)
-        assert (learning.discount, learning.decay, learning.entropy) == (1.0, 0.97, 0.0)
+        assert (learning.learning_rate, learning.last_rate, learning.clip_range, learning.epochs) == (3e-4, 1.0, 0.2, 80)
+        assert (learning.discount, learning.gae_lambda, learning.entropy_coef) == (1.0, 0.97, 0.0)
         assert (training.num_envs, training.whole_episodes) == (100, True)
         policy = SchedInspectorConfig().policy(np.random.default_rng(0))
         assert [layer.out_features for layer in policy.actor[::2]] == [32, 16, 8, 2]

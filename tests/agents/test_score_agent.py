@@ -17,11 +17,11 @@ torch = pytest.importorskip("torch")
 from score_cases import BUSY, cluster_of, policy_of, random_cluster, single  # noqa: E402
 
 from desim import Simulation, simulate  # noqa: E402
-from desim.agents.deferrable.forecasts import LastValue, Oracle  # noqa: E402
+from desim.agents.deferrable.forecasts import Persistence, Oracle  # noqa: E402
 from desim.agents.deferrable.score_agent import ScoreAgent, ScoreConfig  # noqa: E402
 from desim.agents.learning.policy import one_thread, to_tensors  # noqa: E402
 from desim.exceptions import InvalidConfiguration  # noqa: E402
-from desim.problems.deferrable import DeferrableObservation, Job, JobSet, foresee  # noqa: E402
+from desim.problems.deferrable import DeferrableObservation, Job, JobSet, clairvoyant_view  # noqa: E402
 from desim.problems.deferrable.env import DeferrableEnv  # noqa: E402
 from desim.problems.deferrable.job import rows_of  # noqa: E402
 from desim.validation import validate  # noqa: E402
@@ -142,7 +142,7 @@ class Falling:
 @pytest.mark.parametrize("knows", [True, False], ids=["oracle", "pessimist"])
 def test_a_shield_keeps_agents_from_what_will_not_fit(knows: bool) -> None:
     cluster = cluster_of(BUSY, 1)
-    forecast: Any = Oracle(foresee(cluster).capacity) if knows else Falling()
+    forecast: Any = Oracle(clairvoyant_view(cluster).capacity) if knows else Falling()
     held_back = num_started = 0
     for config in (CONFIGS[0], CONFIGS[1], CONFIGS[4], RESERVING[0]):
         shielded, bold = agent_of(config, 0, forecast), agent_of(config)
@@ -167,7 +167,7 @@ def test_a_shield_follows_the_scores_as_well(monkeypatch: pytest.MonkeyPatch) ->
     numbers = set()
     for rule, threshold, capacity in product(("skip", "stop"), (-1.0, 0.25), (3.0, 6.0, 8.0, 99.0)):
         config = replace(SMALL, rule=rule, threshold=threshold)  # type: ignore[arg-type]
-        agent, shielded = agent_of(config), agent_of(config, 0, LastValue())
+        agent, shielded = agent_of(config), agent_of(config, 0, Persistence())
         observation = DeferrableObservation(("cores",), 9, 2.0, np.ones(1))
         observation.begin_slot(0, np.array([capacity]))
         # jobs of one slot: what fits now is all that matters, so both ways to start must agree
@@ -183,7 +183,7 @@ def test_a_shield_follows_the_scores_as_well(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_nothing_is_started_where_there_is_nothing() -> None:
     observation = DeferrableObservation(("cores",), None, 2.0, np.ones(1))
-    for forecast in (None, LastValue()):
+    for forecast in (None, Persistence()):
         assert agent_of(SMALL, 0, forecast).act(observation) == []
 
 

@@ -70,7 +70,7 @@ class TestAgent:
         seen, _ = gym_env.reset(seed=0)
         over, num_invalid = False, 0
         while not over:
-            if not skip and gym_env.encoder.forced(gym_env.simulation.problem.observation):  # type: ignore[attr-defined]
+            if not skip and gym_env.encoder.is_forced(gym_env.simulation.problem.observation):  # type: ignore[attr-defined]
                 action = 8  # the network is not asked where there is no choice
             else:
                 with torch.inference_mode():

@@ -1,4 +1,4 @@
-"""Rules of a split window: with a window over the whole queue they are those of back-filling."""
+"""Rules of a split window: with a window over the whole queue they are those of backfilling."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def random_jobs(seed: int, cores: int) -> list[Job]:
     return jobs
 
 
-@pytest.mark.parametrize(("rule", "order"), [("shortest", "sjf"), ("first", "fcfs"), ("smallest", "sjf-cores")])
+@pytest.mark.parametrize(("rule", "order"), [("shortest", "sjf"), ("first", "fcfs"), ("smallest", "smallest-first")])
 class TestWholeQueue:
     def test_a_window_over_all_jobs_is_simple_backfilling(self, rule: Any, order: str) -> None:
         assert starts(WindowRule(rule, len(JOBS)), JOBS, 64) == starts(SimpleBackfilling(order), JOBS, 64)

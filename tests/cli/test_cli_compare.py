@@ -124,7 +124,7 @@ def test_stored_runs_are_not_repeated(desim: Desim, tmp_path: Path, simulated: l
 @pytest.mark.usefixtures("no_figures")
 @pytest.mark.parametrize(
     "change",
-    [["--jobs", "61"], ["--load", "0.8"], ["--until", "30000"], ["--no-kill-at-request"], ["--overestimate", "2"]],
+    [["--jobs", "61"], ["--load", "0.8"], ["--until", "30000"], ["--no-enforce-time-limit"], ["--overestimate", "2"]],
 )
 def test_other_settings_are_other_runs(
     desim: Desim, tmp_path: Path, simulated: list[tuple[str, int]], change: list[str]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from command_line import Desim
 
-from desim import own_code, plugins
+from desim import user_code, plugins
 from desim.exceptions import InvalidConfiguration
 from desim.scenario import system_of
 from desim.sweep import simulated
@@ -196,7 +196,7 @@ def test_a_folder_that_is_called_like_one_of_ours(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("place")
 def test_an_agent_in_a_module_is_copied_for_every_run() -> None:
-    first, second = (own_code.own_agent("mine_agents:counting") for _ in range(2))
+    first, second = (user_code.load_agent("mine_agents:counting") for _ in range(2))
     first.act(None)
     assert first is not second
     assert getattr(second, "decisions") == 0  # noqa: B009
@@ -261,7 +261,7 @@ def test_an_agent_that_ends_its_process_is_named(desim: Desim) -> None:
     arguments = ["--agents", "mine_agents:Deadly", "--jobs", "3", "--cores", "16", "--seeds", "2", "--workers", "2"]
     outcome = desim("compare", "batch", *arguments)
     assert outcome.status == 1
-    assert re.search(r"error: mine_agents:Deadly, seed [01]: WorkerDied: its process ended by itself", outcome.err)
+    assert re.search(r"error: mine_agents:Deadly, seed [01]: WorkerCrashed: its process ended by itself", outcome.err)
 
 
 @pytest.mark.usefixtures("no_figures")
@@ -286,14 +286,14 @@ def test_a_package_of_ones_own(place: Path) -> None:
     (place / "mine_package" / "__init__.py").write_text("")
     (place / "mine_package" / "agents.py").write_text("from .base import Base\n\nclass Agent(Base):\n    pass\n")
     (place / "mine_package" / "base.py").write_text("class Base:\n    def act(self, observation):\n        pass\n")
-    assert own_code.own_agent("mine_package.agents:Agent").act(None) is None
+    assert user_code.load_agent("mine_package.agents:Agent").act(None) is None
 
 
 def test_of_a_package_and_a_module_of_one_name_the_package_counts(place: Path) -> None:
     (place / "mine_package").mkdir()
     (place / "mine_package" / "__init__.py").write_text("number = 1\n")
     (place / "mine_package.py").write_text("number = 2\n")
-    assert own_code.load("mine_package:number") == 1
+    assert user_code.load("mine_package:number") == 1
     assert modules_behind("mine_package") == {"mine_package": place / "mine_package" / "__init__.py"}
 
 

@@ -59,7 +59,7 @@ def test_a_window_and_a_width_for_papers(
         return path
 
     monkeypatch.setattr("desim.cli.figures.save_figure", _save)
-    options = ["--window", "1m:0.5h", "--style", "paper"]
+    options = ["--time-range", "1m:0.5h", "--style", "paper"]
     assert desim("plot", stored, "--out", tmp_path / "out", *options).status == 0
     whole = drawn.pop()  # of waiting times, which are not over time
     assert [limits for limits, _ in drawn] == [(60.0, 1_800.0)] * 3 and "cores" in whole[1]
@@ -68,9 +68,9 @@ def test_a_window_and_a_width_for_papers(
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (["--window", "1:2:3"], "--window: got '1:2:3'"),
-        (["--window", "2d:1d"], "expected an end after the start"),
-        (["--window", "900d:901d"], "--window: got '900d:901d', after the runs end"),
+        (["--time-range", "1:2:3"], "--time-range: got '1:2:3'"),
+        (["--time-range", "2d:1d"], "expected an end after the start"),
+        (["--time-range", "900d:901d"], "--time-range: got '900d:901d', after the runs end"),
         (["--style", "poster"], "poster"),
         (["--kind", "pie"], "--kind: got 'pie'"),
         (["--kind", ","], "--kind"),

@@ -54,7 +54,7 @@ def multiserver(rng: np.random.Generator, agent: str) -> MultiServerCluster:
 CASES = {
     "dag": Case(
         ["--jobs", "2", "--executors", "3", "--mean-interval", "20", "--ccr", "1"],
-        ["heft", "fifo-eft", "rank_up-deft"],
+        ["heft", "fifo-eft", "rank-up-deft"],
         dag,
         dag_agents.create,
         ["gantt", "utilization", "jobs", "executors"],

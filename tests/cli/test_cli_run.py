@@ -107,7 +107,7 @@ def test_options_of_the_cluster(desim: Desim, log: Path) -> None:
         return found
 
     assert jobs()["jobs_killed"] == 1
-    assert jobs("--no-kill-at-request")["jobs_killed"] == 0
+    assert jobs("--no-enforce-time-limit")["jobs_killed"] == 0
     assert jobs("--until", "10")["jobs_submitted"] == 4
     assert jobs("--until", "10")["jobs_queued"] > 0
     assert jobs("--until", "10", "--unfinished", "include")["waiting_time_mean"] > 0

@@ -12,8 +12,8 @@ from desim import Result
 from desim.plotting.reports import report
 
 SMALL = ("--jobs", 60, "--cores", 32)
-WINDOWS = "0:3600:8+86400:90000:32"
-QUALITIES = "urgent:priority=10:preempts=standby:by=user:of=1+standby:mode=suspend:by=queue:of=0|2"
+RESERVATIONS = "0:3600:8+86400:90000:32"
+QOS = "urgent:priority=10:preempts=standby:scope=user:members=1+standby:mode=suspend:scope=queue:members=0|2"
 LIMITS = "user:running_jobs=2:running_cores=20+queue=3|4:job_time=90000"
 
 
@@ -32,7 +32,7 @@ def log(tmp_path: Path) -> Path:
 
 def test_all_that_is_in_force_is_told_and_valid(desim: Desim, log: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    site = ("--windows", WINDOWS, "--limits", LIMITS, "--grace", 60, "--checkpoint-interval", 600)
+    site = ("--reservations", RESERVATIONS, "--limits", LIMITS, "--over-time-limit", 60, "--checkpoint-interval", 600)
     outcome = desim("run", "batch", "--trace", log, *site, "--dependencies", "keep", "--out", out)
     assert outcome.status == 0, outcome.err
     for sentence in (
@@ -44,7 +44,7 @@ def test_all_that_is_in_force_is_told_and_valid(desim: Desim, log: Path, tmp_pat
     ):
         assert sentence in " ".join(outcome.out.split())
     result = Result.load(out)
-    assert result.info["windows"] == 2 and result.info["limits"] == 2
+    assert result.info["reservations"] == 2 and result.info["limits"] == 2
     assert result.table("dependencies")["think_time"].unique().to_list() == [7.0]
     page = tmp_path / "page.html"
     report(result, page)
@@ -54,36 +54,36 @@ def test_all_that_is_in_force_is_told_and_valid(desim: Desim, log: Path, tmp_pat
 
 
 def test_files_say_the_same_as_the_notation(desim: Desim, log: Path, tmp_path: Path) -> None:
-    windows, limits = tmp_path / "windows.csv", tmp_path / "limits.yaml"
-    windows.write_text("start, end, cores\n0,3600,8\n86400,90000,32\n")
+    reservations, limits = tmp_path / "reservations.csv", tmp_path / "limits.yaml"
+    reservations.write_text("start, end, cores\n0,3600,8\n86400,90000,32\n")
     limits.write_text(
-        "limits:\n- {by: user, running_jobs: 2, running_cores: 20}\n- {by: queue, of: [3, 4], job_time: 90000}\n"
+        "limits:\n- {scope: user, running_jobs: 2, running_cores: 20}\n- {scope: queue, members: [3, 4], job_time: 90000}\n"
     )
-    of_files = desim("run", "batch", "--trace", log, "--windows", windows, "--limits", limits)
-    of_text = desim("run", "batch", "--trace", log, "--windows", WINDOWS, "--limits", LIMITS)
+    of_files = desim("run", "batch", "--trace", log, "--reservations", reservations, "--limits", limits)
+    of_text = desim("run", "batch", "--trace", log, "--reservations", RESERVATIONS, "--limits", LIMITS)
     assert of_files.status == 0, of_files.err
     assert of_files.out.splitlines()[1:] == of_text.out.splitlines()[1:]
 
 
-def test_windows_of_nodes(desim: Desim, tmp_path: Path) -> None:
+def test_reservations_of_nodes(desim: Desim, tmp_path: Path) -> None:
     """In the notation and in files, told, swept, and for users by name."""
-    jobs, csv, yaml = (tmp_path / name for name in ("jobs.csv", "windows.csv", "windows.yaml"))
+    jobs, csv, yaml = (tmp_path / name for name in ("jobs.csv", "reservations.csv", "reservations.yaml"))
     rows = [f"{n},{n},4,100,{('ann', 'bob')[n % 2]}" for n in range(12)]
     jobs.write_text("job_id,submission_time,cores,run_time,user\n" + "\n".join(rows) + "\n")
     text = "50:500:nodes=n0|1+500:700:nodes=all:users=ann+900:950:nodes=n2:users=ann|bob"
     csv.write_text("start,end,nodes,users\n50,500,n0|n1,\n500,700,all,ann\n900,950,2,ann bob\n")
     entries = ["50, end: 500, nodes: [n0, 1]", "500, end: 700, nodes: all, users: ann"]
     entries.append("900, end: 950, nodes: [n2], users: [ann, bob]")
-    yaml.write_text("windows:\n" + "".join(f"- {{start: {entry}}}\n" for entry in entries))
-    arguments = ("run", "batch", "--trace", jobs, "--nodes", "3x8", "--agent", "easy", "--windows")
-    outcomes = [desim(*arguments, windows) for windows in (text, csv, yaml)]
+    yaml.write_text("reservations:\n" + "".join(f"- {{start: {entry}}}\n" for entry in entries))
+    arguments = ("run", "batch", "--trace", jobs, "--nodes", "3x8", "--agent", "easy", "--reservations")
+    outcomes = [desim(*arguments, reservations) for reservations in (text, csv, yaml)]
     assert [outcome.status for outcome in outcomes] == [0, 0, 0], outcomes[0].err
     assert len({outcome.out.partition("\n")[2] for outcome in outcomes}) == 1
     told = (
         "Reservations: nodes n0, n1 from 50 to 500 s; all nodes from 500 to 700 s but for user 0; node n2 from 900 to"
     )
     assert told in " ".join(outcomes[0].out.split())
-    compared = ("compare", *arguments[1:6], "--agents", "easy,conservative", "--workers", 1, "--json", "--windows")
+    compared = ("compare", *arguments[1:6], "--agents", "easy,conservative", "--workers", 1, "--json", "--reservations")
     swept = json.loads(desim(*compared, "50:500:nodes=n0,50:500:nodes=all").out)
     waits = [point["means"]["easy-fcfs"]["waiting_time_mean"]["mean"] for point in swept]
     assert waits[0] < waits[1]
@@ -99,58 +99,58 @@ def test_what_a_site_does_is_swept_on_one_workload(desim: Desim, log: Path) -> N
     assert waits[0] > waits[1]
     closed = desim("compare", "batch", "--trace", log, *arguments, "--cores", 6, "--dependencies", "keep")
     assert closed.status == 0 and closed.err == ""
-    molded = desim("compare", "batch", *SMALL, *arguments[2:], "--agents", "easy,easy-molding", "--moldable", 1)
+    molded = desim("compare", "batch", *SMALL, *arguments[2:], "--agents", "easy,easy-moldable", "--moldable", 1)
     assert molded.status == 0 and molded.err == ""
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--windows", "0:10"), "--windows: got 0:10, expected a file, or START:END:CORES"),
-        (("--windows", "9:3:4"), "--windows: got 9:3:4; windows: the end of a window: got 3.0"),
-        (("--windows", "0:9:64"), "windows reserve 64 cores, but the cluster has 32"),
-        (("--windows", "none.csv"), "none.csv: cannot be read"),
-        (("--windows", "0:9:3:4"), "--windows: got 0:9:3:4, expected a file, or START:END:CORES"),
-        (("--windows", "0:9:node=n1"), "unknown 'node' (did you mean 'nodes'?)"),
-        (("--windows", "0:9:3:nodes=n1"), "expected only one of cores, nodes and partition"),
-        (("--windows", "0:9:nodes=n1"), "names nodes, but the cluster has none; give its number of cores"),
+        (("--reservations", "0:10"), "--reservations: got 0:10, expected a file, or START:END:CORES"),
+        (("--reservations", "9:3:4"), "--reservations: got 9:3:4; reservations: the end of a reservation: got 3.0"),
+        (("--reservations", "0:9:64"), "reservations reserve 64 cores, but the cluster has 32"),
+        (("--reservations", "none.csv"), "none.csv: cannot be read"),
+        (("--reservations", "0:9:3:4"), "--reservations: got 0:9:3:4, expected a file, or START:END:CORES"),
+        (("--reservations", "0:9:node=n1"), "unknown 'node' (did you mean 'nodes'?)"),
+        (("--reservations", "0:9:3:nodes=n1"), "expected only one of cores, nodes and partition"),
+        (("--reservations", "0:9:nodes=n1"), "names nodes, but the cluster has none; give its number of cores"),
         (
-            ("--windows", "0:9:4", "--nodes", "2x16"),
+            ("--reservations", "0:9:4", "--nodes", "2x16"),
             "counted cores, but the cluster has nodes; name the nodes",
         ),
-        (("--windows", "0:9:nodes=n0|n7", "--nodes", "2x16"), "window: unknown node 'n7'"),
-        (("--windows", "0:9:nodes=5", "--nodes", "2x16"), "window: got node 5, expected a number from 0 to 1"),
-        (("--windows", "0:9:partition=gpu", "--nodes", "2x16"), "window: unknown partition 'gpu'; there are none"),
-        (("--windows", "0:9:nodes=0:users=ann", "--nodes", "2x16"), "users: got 'ann', expected a number"),
-        (("--windows", "0:9:nodes=all+5:6:nodes=1", "--nodes", "2x16"), "at 5.0 s, node 'n1' belongs to two windows"),
+        (("--reservations", "0:9:nodes=n0|n7", "--nodes", "2x16"), "reservation: unknown node 'n7'"),
+        (("--reservations", "0:9:nodes=5", "--nodes", "2x16"), "reservation: got node 5, expected a number from 0 to 1"),
+        (("--reservations", "0:9:partition=gpu", "--nodes", "2x16"), "reservation: unknown partition 'gpu'; there are none"),
+        (("--reservations", "0:9:nodes=0:users=ann", "--nodes", "2x16"), "users: got 'ann', expected a number"),
+        (("--reservations", "0:9:nodes=all+5:6:nodes=1", "--nodes", "2x16"), "at 5.0 s, node 'n1' belongs to two reservations"),
         (("--limits", "usr:running_jobs=4"), "by: got 'usr' (did you mean 'user'?)"),
         (("--limits", "user:running=4"), "unknown 'running'"),
         (("--limits", "user:running_jobs=0"), "running_jobs: got 0"),
         (("--limits", "user"), "--limits: got user, expected a file, or e.g. user:running_jobs=4"),
         (("--limits", "queue:running_jobs=4"), "limits are by queue, but the queue of jobs is unknown"),
         (
-            ("--qualities", "urgent:preempts"),
-            "--qualities: got urgent:preempts, expected a file, or e.g. urgent:preempts=",
+            ("--qos", "urgent:preempts"),
+            "--qos: got urgent:preempts, expected a file, or e.g. urgent:preempts=",
         ),
-        (("--qualities", "a:prio=1"), "unknown 'prio' (did you mean 'priority'?)"),
-        (("--qualities", "a:priority=x"), "qualities: priority: got 'x', expected a number"),
-        (("--qualities", "a:mode=stop:by=user"), "the mode of quality 'a': got 'stop'"),
-        (("--qualities", "a:preempts=a:by=user"), "quality 'a' preempts itself"),
+        (("--qos", "a:prio=1"), "unknown 'prio' (did you mean 'priority'?)"),
+        (("--qos", "a:priority=x"), "qos: priority: got 'x', expected a number"),
+        (("--qos", "a:mode=stop:scope=user"), "the mode of quality 'a': got 'stop'"),
+        (("--qos", "a:preempts=a:scope=user"), "quality 'a' preempts itself"),
         (
-            ("--qualities", "a:preempts=b:by=user", "--users", 2),
+            ("--qos", "a:preempts=b:scope=user", "--users", 2),
             "quality 'a': preempts: got 'b', expected one of: a",
         ),
         (
-            ("--qualities", "a:preempts=b:by=user+b:preempts=a", "--users", 2),
+            ("--qos", "a:preempts=b:scope=user+b:preempts=a", "--users", 2),
             "QOS levels preempt each other: a preempts b preempts a",
         ),
-        (("--qualities", "a:by=usr"), "by: got 'usr' (did you mean 'user'?), expected one of user, partition, queue"),
-        (("--qualities", "a:by=queue"), "by=queue, but the queue of jobs is unknown"),
-        (("--qualities", "a:by=user"), "by=user, but the user of jobs is unknown"),
-        (("--qualities", "a:by=user", "--stream"), "by=user needs all jobs in advance; not possible with a stream"),
-        (("--qualities", "a:priority=2"), "qualities: got a, but no job has a QOS"),
-        (("--limits", "quality:running_jobs=4"), "limits are by quality, but the quality of jobs is unknown"),
-        (("--grace", -1), "--grace: got -1"),
+        (("--qos", "a:scope=usr"), "by: got 'usr' (did you mean 'user'?), expected one of user, partition, queue"),
+        (("--qos", "a:scope=queue"), "scope=queue, but the queue of jobs is unknown"),
+        (("--qos", "a:scope=user"), "scope=user, but the user of jobs is unknown"),
+        (("--qos", "a:scope=user", "--stream"), "scope=user needs all jobs in advance; not possible with a stream"),
+        (("--qos", "a:priority=2"), "qos: got a, but no job has a QOS"),
+        (("--limits", "qos:running_jobs=4"), "limits are by qos, but the quality of jobs is unknown"),
+        (("--over-time-limit", -1), "--over-time-limit: got -1"),
         (("--checkpoint-interval", 0), "--checkpoint-interval: got 0"),
         (("--dependencies", "keep"), "--dependencies: got keep, but a generated workload has none"),
         (("--dependencies", "users"), "got no known user"),
@@ -172,15 +172,15 @@ def test_files_that_make_no_sense_are_named_with_line_and_column(desim: Desim, t
     for name, text, message in (
         ("w.csv", "start,end,cores\n0,9,4\n5,x,4\n", "w.csv: line 3: end: got 'x', expected a number"),
         ("w.csv", "start,end,core\n0,9,4\n", "w.csv: line 2: unknown 'core' (did you mean 'cores'?)"),
-        ("w.csv", "start,end,cores\n", "w.csv: got no windows, expected at least one"),
-        ("w.yaml", "- {start: 0, end: 9, cores: 1.5}\n", "w.yaml: entry 1: the cores of a window: got 1.5"),
-        ("w.yaml", "start: 0\n", "w.yaml: expected a list of windows"),
+        ("w.csv", "start,end,cores\n", "w.csv: got no reservations, expected at least one"),
+        ("w.yaml", "- {start: 0, end: 9, cores: 1.5}\n", "w.yaml: entry 1: the cores of a reservation: got 1.5"),
+        ("w.yaml", "start: 0\n", "w.yaml: expected a list of reservations"),
         ("w.yaml", "- 7\n", "w.yaml: entry 1: got 7, expected names and values"),
         ("w.yaml", "{\n", "w.yaml: invalid YAML"),
     ):
         path = tmp_path / name
         path.write_text(text)
-        outcome = desim("run", "batch", *SMALL, "--windows", path)
+        outcome = desim("run", "batch", *SMALL, "--reservations", path)
         assert outcome.status == 2
         assert message in " ".join(outcome.err.split()), outcome.err
 
@@ -217,10 +217,10 @@ def test_users_who_wait_for_their_jobs(desim: Desim, log: Path, tmp_path: Path) 
 
 def test_qualities_are_told_valid_and_the_same_in_files(desim: Desim, log: Path, tmp_path: Path) -> None:
     out, table = tmp_path / "out", tmp_path / "qualities.csv"
-    table.write_text("name,priority,preempts,mode,by,of\nurgent,10,standby,,user,1\nstandby,,,suspend,queue,0|2\n")
-    arguments = ("run", "batch", "--trace", log, "--cores", 10, "--agent", "preempting-easy")
-    limits = "quality=standby:running_jobs=2"
-    outcome = desim(*arguments, "--qualities", QUALITIES, "--limits", limits, "--out", out)
+    table.write_text("name,priority,preempts,mode,scope,members\nurgent,10,standby,,user,1\nstandby,,,suspend,queue,0|2\n")
+    arguments = ("run", "batch", "--trace", log, "--cores", 10, "--agent", "preemptive-easy")
+    limits = "qos=standby:running_jobs=2"
+    outcome = desim(*arguments, "--qos", QOS, "--limits", limits, "--out", out)
     assert outcome.status == 0, outcome.err
     for sentence in (
         "Quality of service (QOS): urgent with priority 10, preempts standby, requeued when preempted; standby with "
@@ -231,29 +231,29 @@ def test_qualities_are_told_valid_and_the_same_in_files(desim: Desim, log: Path,
     result = Result.load(out)
     assert set(result.table("preemptions")["mode"]) == {"suspend"}
     assert result.metrics()["preemptions"] == result.table("preemptions").height > 0
-    again = [desim(*arguments, "--qualities", text) for text in (QUALITIES, table)]
+    again = [desim(*arguments, "--qos", text) for text in (QOS, table)]
     assert again[0].out.splitlines()[1:] == again[1].out.splitlines()[1:]
 
 
 def test_qualities_are_swept(desim: Desim, log: Path) -> None:
-    modes = [QUALITIES, QUALITIES.replace("suspend", "requeue")]
-    arguments = ("--cores", 10, "--agents", "easy,preempting-easy", "--workers", 1, "--json")
-    swept = json.loads(desim("compare", "batch", "--trace", log, *arguments, "--qualities", ",".join(modes)).out)
-    assert [point["values"]["qualities"] for point in swept] == modes
+    modes = [QOS, QOS.replace("suspend", "requeue")]
+    arguments = ("--cores", 10, "--agents", "easy,preemptive-easy", "--workers", 1, "--json")
+    swept = json.loads(desim("compare", "batch", "--trace", log, *arguments, "--qos", ",".join(modes)).out)
+    assert [point["values"]["qos"] for point in swept] == modes
     means = [point["means"] for point in swept]
     assert means[0]["easy-fcfs"] == means[1]["easy-fcfs"]
-    assert means[0]["preempting-easy-fcfs"] != means[1]["preempting-easy-fcfs"]
+    assert means[0]["preemptive-easy-fcfs"] != means[1]["preemptive-easy-fcfs"]
 
 
 def test_the_column_of_a_job_table_tells_qualities(desim: Desim, tmp_path: Path) -> None:
     path = tmp_path / "jobs.csv"
-    path.write_text("job_id,submission_time,cores,run_time,quality\n1,0,4,100,standby\n2,0,4,50,\n3,10,4,10,urgent\n")
-    qualities = "urgent:priority=1:preempts=standby+standby:mode=suspend"
-    arguments = ("run", "batch", "--trace", path, "--cores", 8, "--agent", "preempting-easy")
-    for more, makespan in (((), 100.0), (("--qualities", qualities), 110.0)):  # job 3 waits for job 2, or for nobody
+    path.write_text("job_id,submission_time,cores,run_time,qos\n1,0,4,100,standby\n2,0,4,50,\n3,10,4,10,urgent\n")
+    qos = "urgent:priority=1:preempts=standby+standby:mode=suspend"
+    arguments = ("run", "batch", "--trace", path, "--cores", 8, "--agent", "preemptive-easy")
+    for more, makespan in (((), 100.0), (("--qos", qos), 110.0)):  # job 3 waits for job 2, or for nobody
         outcome = desim(*arguments, *more)
         assert outcome.status == 0, outcome.err
         assert f"complete at {makespan:g} s" in outcome.out
-    outcome = desim(*arguments, "--qualities", "urgent:priority=1")
+    outcome = desim(*arguments, "--qos", "urgent:priority=1")
     assert outcome.status == 2
-    assert "quality_of[1]: got 'standby', expected one of: urgent" in outcome.err
+    assert "qos_of[1]: got 'standby', expected one of: urgent" in outcome.err

@@ -13,7 +13,7 @@ from command_line import Desim
         ("run bacth", "no problem 'bacth' (did you mean 'batch'?)"),
         ("run batch --agent eazy", "unknown batch agent 'eazy' (did you mean 'easy'?)"),
         ("run batch --agent easy-sff", "unknown priority 'sff' (did you mean 'sjf'?)"),
-        ("run dag --agent rank_up-dft", "unknown allocation 'dft' (did you mean 'deft'?)"),
+        ("run dag --agent rank-up-dft", "unknown allocation 'dft' (did you mean 'deft'?)"),
         ("run batch --trace lubln", "lubln: no such file or generated workload (did you mean 'lublin'?)"),
         ("run deferrable --set slak=3", "no parameter 'slak' (did you mean 'slack'?)"),
         ("compare batch --agents fcfs,sjf --baseline fcf", "unknown batch agent 'fcf' (did you mean 'fcfs'?)"),

@@ -34,19 +34,19 @@ def test_a_page_of_one_run_stands_beside_its_records(desim: Desim, stored: Path,
 def test_a_page_tells_what_made_its_runs(desim: Desim, stored: Path, log: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     assert desim("run", "batch", "--trace", log, "--agent", "sjf", "--out", other).status == 0
-    kept = json.loads((other / "made.json").read_text())
+    kept = json.loads((other / "provenance.json").read_text())
     assert kept["settings"]["agent"] == "sjf" and kept["settings"]["workload"]["trace"] == str(log)
     assert kept["versions"].startswith("Python 3")
     assert desim("view", stored, other, "--out", tmp_path / "both.html").status == 0
     text = (tmp_path / "both.html").read_text()
     assert "settings of the run of fcfs" in text and "agent = sjf" in text
-    (stored / "made.json").unlink()
+    (stored / "provenance.json").unlink()
     assert desim("view", stored, "--out", tmp_path / "one.html").status == 0
     assert "settings of the run" not in (tmp_path / "one.html").read_text()
-    (other / "made.json").write_text("[]")
-    assert "made.json cannot be read" in desim("view", other).err
+    (other / "provenance.json").write_text("[]")
+    assert "provenance.json cannot be read" in desim("view", other).err
     assert desim("run", "batch", "--trace", log, "--agent", "sjf", "--out", other, "--force").status == 0
-    assert json.loads((other / "made.json").read_text()) == kept
+    assert json.loads((other / "provenance.json").read_text()) == kept
 
 
 def test_several_runs_stand_side_by_side(desim: Desim, log: Path, stored: Path, tmp_path: Path) -> None:

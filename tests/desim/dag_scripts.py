@@ -23,8 +23,8 @@ class Scripted:
         self.seen: list[tuple[float, list[tuple[int, int]]]] = []
 
     def act(self, observation: Any) -> Any:
-        executable = sorted((state.job.job_id, node) for state, node in observation.executable.values())
-        self.seen.append((observation.time, executable))
+        ready = sorted((state.job.job_id, node) for state, node in observation.ready.values())
+        self.seen.append((observation.time, ready))
         if self.script and self.script[0][0] == observation.time:
             return self.script.popleft()[1]
         return None

@@ -109,12 +109,12 @@ def setting(steps: Sequence[tuple[float, Amounts]]) -> Process:
 
 def random_jobs(rng: Random, ids: Sequence[int], last: int, width: int, *, at_once: bool = False) -> list[Job]:
     """Return jobs in order of submission; ``at_once`` gives neither notice nor slack."""
-    whole, notice = rng.random() < 0.4, rng.choice((0, 1, 4))
+    whole, lead_time = rng.random() < 0.4, rng.choice((0, 1, 4))
     slack, longest, most = rng.choice((0, 1, 5, 9)), rng.choice((1, 3, 7)), rng.choice((4, 16, 40))
     times = sorted(rng.randint(0, last) + (0 if whole else rng.choice((0, 0.125, 0.5, 0.75))) for _ in ids)
     jobs = []
     for job_id, time in zip(ids, times, strict=True):
-        earliest = math.ceil(time) + rng.randint(0, notice)
+        earliest = math.ceil(time) + rng.randint(0, lead_time)
         latest = earliest + rng.randint(0, slack)
         others = tuple(rng.choice((0, 0, 1, 2, 7)) / 4 for _ in range(width - 1))
         job = Job(job_id, time, earliest, latest, rng.randint(1, longest), rng.randint(1, most) / 8, others)

@@ -35,7 +35,7 @@ class PlainHolding:
     ) -> None:
         self.model, self.work, self.shares, self.copies, self.minimum_speed = model, work, shares, copies, minimum_speed
         self.longest_service = longest_service
-        self.seats = model.graph.repeat_ports(copies)
+        self.job_positions = model.graph.repeat_ports(copies)
         self.left = model.graph.capacity.tolist()
         self.queues: list[list[PlainJob]] = [[] for _ in model.graph.ports]
         self.running: dict[int, tuple[PlainJob, Amounts]] = {}
@@ -85,11 +85,11 @@ class PlainHolding:
 
     def begin_slot(self, slot: int) -> None:
         self.free.append([list(row) for row in self.left])
-        jobs = [seat < len(queue) for queue in self.queues for seat in range(self.copies)]
-        given = greedy(jobs, self.left, self.seats, self.shares)
+        jobs = [job_position < len(queue) for queue in self.queues for job_position in range(self.copies)]
+        given = greedy(jobs, self.left, self.job_positions, self.shares)
         for port, queue in enumerate(self.queues):
-            for seat, job in enumerate(queue[: self.copies]):
-                self.try_to_start(job, given[port * self.copies + seat], slot)
+            for job_position, job in enumerate(queue[: self.copies]):
+                self.try_to_start(job, given[port * self.copies + job_position], slot)
         services = [job for job, _ in self.running.values()]
         row = {"slot": slot, "arrived": self.fresh, "queued": sum(map(len, self.queues)), "running": len(services)}
         row |= {"gain": sum(job.gain for job in services), "overhead": sum(job.overhead for job in services)}

@@ -1,7 +1,7 @@
 """A plain batch cluster with everything that sites do, written from the definitions and from nothing else.
 
 Events are a list of which the earliest is looked for; what is free is counted from nothing each time; schedulers are
-loops. Jobs that come after others, limits, windows, outages, checkpoints, grace, sizes, and nodes with memory and
+loops. Jobs that come after others, limits, reservations, outages, checkpoints, grace, sizes, and nodes with memory and
 speeds are there at once. Times that are multiples of a power of two keep all sums exact.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from desim.problems.batch import After, Job, Limit, Node, Window
+from desim.problems.batch import Dependency, Job, Limit, Node, AdvanceReservation
 from desim.processes.outages import Outage
 
 END, CAPACITY, ARRIVAL = range(3)  # what comes first at one instant
@@ -84,15 +84,15 @@ class Nodes:
         """Return what must not fail."""
         return {number for number, *_ in held}
 
-    def of_window(self, window: Window) -> set[int]:
-        """Return the nodes of a window, which names them, or has their numbers, or a partition, or all."""
+    def of_reservation(self, reservation: AdvanceReservation) -> set[int]:
+        """Return the nodes of a reservation, which names them, or has their numbers, or a partition, or all."""
         return {
             number
             for number, node in enumerate(self.nodes)
-            if window.nodes == "all"
-            or number in window.nodes
-            or node.name in window.nodes
-            or (window.partition and window.partition == node.partition)
+            if reservation.nodes == "all"
+            or number in reservation.nodes
+            or node.name in reservation.nodes
+            or (reservation.partition and reservation.partition == node.partition)
         }
 
     def slowness(self, held: Held) -> float:
@@ -116,12 +116,12 @@ class Run:
 class Site:
     """What the cluster does beside running jobs."""
 
-    after: dict[int, After] = field(default_factory=dict)
+    dependencies: dict[int, Dependency] = field(default_factory=dict)
     limits: Sequence[Limit] = ()
-    windows: Sequence[Window] = ()
+    reservations: Sequence[AdvanceReservation] = ()
     outages: Sequence[Outage] = ()
     interval: float | None = None
-    grace: float = 0.0
+    over_time_limit: float = 0.0
     kills: bool = True
     loses: bool = False
     until: float = math.inf
@@ -155,8 +155,8 @@ class PlainCluster:
         self.asked = False
         self.running: list[Run] = []
         self.failed: list[int] = []  # as often as they have failed
-        self.windows_on: dict[int, frozenset[int]] = {}
-        self.windows = sorted(site.windows, key=lambda window: (window.start, window.end))
+        self.reservations_on: dict[int, frozenset[int]] = {}
+        self.reservations = sorted(site.reservations, key=lambda reservation: (reservation.start, reservation.end))
         self.over: set[int] = set()
         self.numbers: dict[int, int] = {}
         self.ended: dict[int, float] = {}
@@ -182,10 +182,10 @@ class PlainCluster:
 
     def run(self) -> PlainCluster:
         """Run to the end."""
-        for number, window in enumerate(self.windows):  # what ends makes room for what begins
-            self.at(window.end, CAPACITY, self.close_window, number)
-        for number, window in enumerate(self.windows):
-            self.at(window.start, CAPACITY, self.open_window, number)
+        for number, reservation in enumerate(self.reservations):  # what ends makes room for what begins
+            self.at(reservation.end, CAPACITY, self.close_reservation, number)
+        for number, reservation in enumerate(self.reservations):
+            self.at(reservation.start, CAPACITY, self.open_reservation, number)
         for outage in self.site.outages:
             self.at(outage.start, CAPACITY, self.fail, units_of(outage))
             self.at(outage.end, CAPACITY, self.repair, units_of(outage))
@@ -270,7 +270,7 @@ class PlainCluster:
         """Take all jobs of the workload whose time has come."""
         while self.coming and self.coming[0].submission_time == self.now:
             job = self.coming.pop(0)
-            if job.job_id in self.site.after and self.site.after[job.job_id].jobs:
+            if job.job_id in self.site.dependencies and self.site.dependencies[job.job_id].jobs:
                 self.thinking[job.job_id] = job
                 self.follow(job)
             else:
@@ -279,7 +279,7 @@ class PlainCluster:
 
     def follow(self, job: Job) -> None:
         """Let a job be submitted if all that it comes after has ended."""
-        one = self.site.after[job.job_id]
+        one = self.site.dependencies[job.job_id]
         if all(other in self.ended for other in one.jobs):
             ready = max(self.ended[other] for other in one.jobs) + one.think_time
             self.at(max(ready, self.now), ARRIVAL, self.submit_follower, job)
@@ -308,7 +308,7 @@ class PlainCluster:
     def end(self, job_id: int) -> None:
         """Let those come that come after a job."""
         self.ended[job_id] = self.now
-        for follower, one in self.site.after.items():
+        for follower, one in self.site.dependencies.items():
             if job_id in one.jobs and follower in self.thinking:
                 self.follow(self.thinking[follower])
 
@@ -318,13 +318,13 @@ class PlainCluster:
         """Return which limits hold for a job, each with its group."""
         found = []
         for number, limit in enumerate(self.site.limits):
-            if limit.by == "user":
+            if limit.scope == "user":
                 name = str(job.user_id) if job.user_id >= 0 else None
-            elif limit.by == "partition":
+            elif limit.scope == "partition":
                 name = job.request.partition or None
             else:
-                name = limit.by.get(job.job_id)  # type: ignore[union-attr]
-            if name is not None and (limit.of is None or name in limit.of):
+                name = limit.scope.get(job.job_id)  # type: ignore[union-attr]
+            if name is not None and (limit.members is None or name in limit.members):
                 found.append((number, name))
         return found
 
@@ -410,7 +410,7 @@ class PlainCluster:
         left = (job.run_time - self.saved.get(job.job_id, 0.0)) * self.space.slowness(held)
         time, status = left, "completed"
         if self.site.kills and left > job.requested_time:
-            time = min(left, job.requested_time + self.site.grace)
+            time = min(left, job.requested_time + self.site.over_time_limit)
             status = "completed" if time == left else "killed"
         one = Run(job, held, self.now, self.now + time - done, status, done)
         self.running.append(one)
@@ -484,35 +484,35 @@ class PlainCluster:
         if self.down() != before:
             self.ask()
 
-    def open_window(self, number: int) -> None:
+    def open_reservation(self, number: int) -> None:
         """Take the highest cores that are free, then some on which jobs run, and only then some that have failed.
 
-        Nodes are those of the window; if it is for some users, they stay up for these.
+        Nodes are those of the reservation; if it is for some users, they stay up for these.
         """
-        window, down = self.windows[number], self.down()
+        reservation, down = self.reservations[number], self.down()
         if isinstance(self.space, Nodes):
-            nodes = self.space.of_window(window)
-            self.windows_on[number] = frozenset() if window.users else frozenset(nodes)
-            self.fail(self.windows_on[number])
-            if window.users:
+            nodes = self.space.of_reservation(reservation)
+            self.reservations_on[number] = frozenset() if reservation.users else frozenset(nodes)
+            self.fail(self.reservations_on[number])
+            if reservation.users:
                 for one in self.hit_by(nodes):
-                    if one.job.user_id not in window.users:
+                    if one.job.user_id not in reservation.users:
                         self.cut(one)
                 self.ask()
             return
         busy = {core for held, _ in self.expected() for core in held}
         free = set(range(self.space.count)) - down - busy
-        failed = down.difference(*self.windows_on.values())
+        failed = down.difference(*self.reservations_on.values())
         highest_first = [core for cores in (free, busy, failed) for core in sorted(cores, reverse=True)]
-        chosen = highest_first[: self.windows[number].cores]
-        self.windows_on[number] = frozenset(chosen)
+        chosen = highest_first[: self.reservations[number].cores]
+        self.reservations_on[number] = frozenset(chosen)
         self.fail(chosen)
 
-    def close_window(self, number: int) -> None:
-        """Give the cores of a window back."""
+    def close_reservation(self, number: int) -> None:
+        """Give the cores of a reservation back."""
         self.over.add(number)
-        self.repair(self.windows_on.pop(number))
-        if self.windows[number].users:
+        self.repair(self.reservations_on.pop(number))
+        if self.reservations[number].users:
             self.ask()
 
     def wake_at(self, time: float) -> None:
@@ -555,7 +555,7 @@ class Profile:
         """Return when it changes from now on."""
         cluster, now = self.cluster, self.cluster.now
         times = {expected_end(end, now) for _, end in cluster.expected()}
-        times |= {time for window in cluster.windows for time in (window.start, window.end)}
+        times |= {time for reservation in cluster.reservations for time in (reservation.start, reservation.end)}
         times |= {time for begin, end, _ in self.taken for time in (begin, end)}
         return sorted(time for time in times if time > now)
 
@@ -564,11 +564,11 @@ class Profile:
         cluster, now = self.cluster, self.cluster.now
         count = cluster.space.count - len(cluster.down())
         count -= sum(len(held) for held, end in cluster.expected() if expected_end(end, now) > time)
-        for number, window in enumerate(cluster.windows):
-            if number in cluster.windows_on:
-                count += window.cores * (window.end <= time)
+        for number, reservation in enumerate(cluster.reservations):
+            if number in cluster.reservations_on:
+                count += reservation.cores * (reservation.end <= time)
             elif number not in cluster.over:
-                count -= window.cores * (window.start <= time < window.end)
+                count -= reservation.cores * (reservation.start <= time < reservation.end)
         return count - sum(cores for begin, end, cores in self.taken if begin <= time < end)
 
     def fits(self, job: Job, start: float) -> bool:
@@ -589,7 +589,7 @@ class Profile:
 
 
 def by_counts(kind: str, order: str) -> Policy:
-    """Return first come, first served, simple or EASY back-filling on cores."""
+    """Return first come, first served, simple or EASY backfilling on cores."""
 
     def policy(cluster: PlainCluster) -> Starts:
         profile, starts, blocked = Profile(cluster), [], False
@@ -610,15 +610,15 @@ def by_counts(kind: str, order: str) -> Policy:
 
 
 def conservative(order: str) -> Policy:
-    """Return conservative back-filling on cores."""
+    """Return conservative backfilling on cores."""
     promised: dict[int, float] = {}
-    before: list[Any] = [set(), ((0, 0), None), 0]  # who ran; cores down, those of no window; preemptions; overruns
+    before: list[Any] = [set(), ((0, 0), None), 0]  # who ran; cores down, those of no reservation; preemptions; overruns
 
     def policy(cluster: PlainCluster) -> Starts:
         by_id = {job.job_id: job for job in cluster.queue}
         now_running = {job.job_id for job in cluster.begun()}
-        in_windows = sum(map(len, cluster.windows_on.values()))
-        down = len(cluster.down()), len(cluster.down()) - in_windows
+        in_reservations = sum(map(len, cluster.reservations_on.values()))
+        down = len(cluster.down()), len(cluster.down()) - in_reservations
 
         def profile(without: int | None) -> Profile:
             made = Profile(cluster)
@@ -652,7 +652,7 @@ def conservative(order: str) -> Policy:
 
 
 def on_nodes(kind: str, order: str) -> Policy:
-    """Return first come, first served, simple or EASY back-filling on nodes."""
+    """Return first come, first served, simple or EASY backfilling on nodes."""
 
     def policy(cluster: PlainCluster) -> Starts:
         now, place = cluster.now, cluster.space.place
@@ -673,7 +673,7 @@ def on_nodes(kind: str, order: str) -> Policy:
                 break
             elif kind == "easy" and not blocked:
                 blocked = True
-                for end in sorted({end for _, end, _ in taken} | {window.end for window in cluster.windows}):
+                for end in sorted({end for _, end, _ in taken} | {reservation.end for reservation in cluster.reservations}):
                     reserved = place(job, [at(end)], away(cluster, job, end)) if end > now else None
                     if reserved is not None:
                         shadow = end
@@ -685,28 +685,28 @@ def on_nodes(kind: str, order: str) -> Policy:
 
 
 def broken(cluster: PlainCluster) -> set[int]:
-    """Return the nodes that have failed, whether they have a window or not."""
-    in_windows = [node for nodes in cluster.windows_on.values() for node in nodes]
-    return {node for node in cluster.failed if cluster.failed.count(node) > in_windows.count(node)}
+    """Return the nodes that have failed, whether they have a reservation or not."""
+    in_reservations = [node for nodes in cluster.reservations_on.values() for node in nodes]
+    return {node for node in cluster.failed if cluster.failed.count(node) > in_reservations.count(node)}
 
 
 def away(cluster: PlainCluster, job: Job, start: float) -> set[int]:
-    """Return the nodes that have failed or have a window that a job would meet and that is not for its user."""
+    """Return the nodes that have failed or have a reservation that a job would meet and that is not for its user."""
     return broken(cluster) | closed_to(cluster, job, start)
 
 
 def closed_to(cluster: PlainCluster, job: Job, start: float) -> set[int]:
-    """Return the nodes of windows that a job would meet and that are not for its user."""
+    """Return the nodes of reservations that a job would meet and that are not for its user."""
     nodes: set[int] = set()
-    for window in cluster.windows:
-        met = window.start <= start < window.end or start < window.start < start + job.requested_time
-        if met and job.user_id not in window.users:
-            nodes |= cluster.space.of_window(window)
+    for reservation in cluster.reservations:
+        met = reservation.start <= start < reservation.end or start < reservation.start < start + job.requested_time
+        if met and job.user_id not in reservation.users:
+            nodes |= cluster.space.of_reservation(reservation)
     return nodes
 
 
 def conservative_on_nodes(order: str) -> Policy:
-    """Return conservative back-filling on nodes."""
+    """Return conservative backfilling on nodes."""
     promised: dict[int, tuple[float, Held]] = {}
     before: list[Any] = [set(), (set(), None), 0]  # who ran; which nodes had failed; preemptions; overruns
 
@@ -721,7 +721,7 @@ def conservative_on_nodes(order: str) -> Policy:
                 if other != job.job_id:
                     taken.append((start, start + by_id[other].requested_time, held))
             times = {time for begin, end, _ in taken for time in (begin, end)}
-            times |= {time for window in cluster.windows for time in (window.start, window.end)}
+            times |= {time for reservation in cluster.reservations for time in (reservation.start, reservation.end)}
             for time in (now, *sorted(time for time in times if time > now)):
                 until = time + job.requested_time
                 moments = [time, *(other for other in times if time < other < until)]

@@ -32,18 +32,18 @@ from desim.problems.batch import Job, QualityOfService
 class Service:
     """Who may preempt whom, and the order in which jobs come, but for their qualities."""
 
-    qualities: Mapping[str, QualityOfService]
-    quality_of: Mapping[int, str]
+    qos: Mapping[str, QualityOfService]
+    qos_of: Mapping[int, str]
     order: str | None = None  # None if nobody preempts
 
     def of(self, job_id: int) -> QualityOfService | None:
         """Return the quality of a job."""
-        return self.qualities.get(self.quality_of.get(job_id, ""))
+        return self.qos.get(self.qos_of.get(job_id, ""))
 
     def priority(self, job_id: int) -> float:
         """Return the priority of its quality."""
-        quality = self.of(job_id)
-        return quality.priority if quality else 0.0
+        job_qos = self.of(job_id)
+        return job_qos.priority if job_qos else 0.0
 
     def allows(self, job_id: int, other: int) -> bool:
         """Tell whether a job may preempt another one."""
@@ -52,8 +52,8 @@ class Service:
 
     def suspends(self, job_id: int) -> bool:
         """Tell whether a job is suspended when it is preempted."""
-        quality = self.of(job_id)
-        return bool(quality and quality.mode == "suspend")
+        job_qos = self.of(job_id)
+        return bool(job_qos and job_qos.mode == "suspend")
 
 
 class PlainPreemption(PlainCluster):
@@ -165,7 +165,7 @@ class PlainPreemption(PlainCluster):
                 if has_room:  # and comes first anyway: it may start as it would without preemption
                     self.planned = self.policy(self)
                 starts = any(job_id == job.job_id for job_id, *_ in self.planned)
-                if not starts and self.leaves_windows_alone(job, victims):
+                if not starts and self.leaves_reservations_alone(job, victims):
                     self.planned = []
                     self.preempt(job, victims)
                     if not self.queue:
@@ -185,8 +185,8 @@ class PlainPreemption(PlainCluster):
         """Return the first job, those that it preempts, and whether it has room and comes first in any case."""
         service, queue = self.service, in_order(self.queue, self.service.order or "fcfs")
         job = min(queue, key=lambda one: -service.priority(one.job_id))
-        quality = service.of(job.job_id)
-        if quality is None or not quality.preempts:
+        job_qos = service.of(job.job_id)
+        if job_qos is None or not job_qos.preempts:
             return None
         victims: list[Run] = []
         if self.place_for(job, victims) is None:
@@ -216,12 +216,12 @@ class PlainPreemption(PlainCluster):
             else:
                 self.cut(one, "preempted")
         free = self.empty()
-        lent = set(range(len(self.piles))) - closed - free
+        borrowed = set(range(len(self.piles))) - closed - free
         if self.as_is:
-            self.chosen = [*sorted(free), *sorted(lent)][: job.requested_cores]
+            self.chosen = [*sorted(free), *sorted(borrowed)][: job.requested_cores]
             held = frozenset(self.chosen)
         else:
-            self.chosen = self.lowest(held, free, lent)
+            self.chosen = self.lowest(held, free, borrowed)
         self.queue.remove(job)
         self.begin(job, held, 0.0)
         self.chosen = None
@@ -262,9 +262,9 @@ class PlainPreemption(PlainCluster):
                 missing -= tasks
         return None if missing else tuple(held)
 
-    def leaves_windows_alone(self, job: Job, victims: Collection[Run]) -> bool:
+    def leaves_reservations_alone(self, job: Job, victims: Collection[Run]) -> bool:
         """Tell whether a job that starts now without others has its cores for as long as it requests."""
-        if not any(number not in self.over for number in range(len(self.windows))):
+        if not any(number not in self.over for number in range(len(self.reservations))):
             return True
         if isinstance(self.space, Nodes):
             closed = closed_to(self, job, self.now)
@@ -279,9 +279,9 @@ class PlainPreemption(PlainCluster):
         def count(time: float) -> int:
             return profile.free(time) + sum(len(self.own(one)) for one in victims if ends[one.job.job_id] > time)
 
-        lent = max(job.requested_cores - count(now), 0)
+        borrowed = max(job.requested_cores - count(now), 0)
         times = (time for time in profile.changes() if time < now + job.requested_time)
-        return all(count(time) >= job.requested_cores - lent for time in (now, *times))
+        return all(count(time) >= job.requested_cores - borrowed for time in (now, *times))
 
     # -- what becomes of them ------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from desim import InvalidConfiguration, WorkloadError, simulate
-from desim.problems.deferrable import DeferrableCluster, Job, foresee
+from desim.problems.deferrable import DeferrableCluster, Job, clairvoyant_view
 from desim.processes.capacity import Pattern, mean_reverting_capacity
 
 DAY = Pattern(100.0, amplitude=0.5, peak=14.0, day_length=24.0, weekend_level=0.6)
@@ -171,13 +171,13 @@ class TestMeanReversion:
         assert len(nobody) == 33
         assert greedy[:33] == nobody
         assert other != nobody
-        assert foresee(cluster, seed=4).capacity[:, 0].tolist() == nobody
+        assert clairvoyant_view(cluster, seed=4).capacity[:, 0].tolist() == nobody
 
     def test_a_run_ends_with_its_jobs_though_the_capacity_goes_on(self):
         job = Job(1, submission_time=0, earliest_start=2, latest_start=4, duration=2, cores=1)
         process = mean_reverting_capacity(5, 0.5, 0.0)
         cluster = DeferrableCluster([job], [3.0], processes=[process])
-        assert foresee(cluster).capacity[:, 0].tolist() == [5.0] * 5
+        assert clairvoyant_view(cluster).capacity[:, 0].tolist() == [5.0] * 5
 
     @pytest.mark.parametrize(
         ("change", "message"),
@@ -206,7 +206,7 @@ class TestMeanReversion:
 
     def test_as_many_levels_as_resources(self):
         with pytest.raises(InvalidConfiguration, match=r"got 1 levels, expected one for each of \('cores', 'memory'\)"):
-            foresee(DeferrableCluster([], noisy(), num_slots=3, resources=("cores", "memory")))
+            clairvoyant_view(DeferrableCluster([], noisy(), num_slots=3, resources=("cores", "memory")))
 
     def test_a_level_of_ones_own_that_is_no_number(self):
         class Broken:
@@ -216,4 +216,4 @@ class TestMeanReversion:
                 return math.nan if time == 2 else 1.0
 
         with pytest.raises(WorkloadError, match="time 2: new capacity of cores: got nan"):
-            foresee(DeferrableCluster([], noisy(Broken()), num_slots=5))
+            clairvoyant_view(DeferrableCluster([], noisy(Broken()), num_slots=5))

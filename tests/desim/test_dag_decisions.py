@@ -66,7 +66,7 @@ def test_tickets_tell_in_which_order_nodes_became_executable() -> None:
 
     class Looking(Scripted):
         def act(self, observation: Any) -> Any:
-            tickets.append([*observation.executable, observation.num_revealed])
+            tickets.append([*observation.ready, observation.num_revealed])
             return super().act(observation)
 
     job = Job(1, [1, 1, 1], [(0, 2, 0), (1, 2, 0)])
@@ -214,7 +214,7 @@ def test_a_refused_place_changes_nothing() -> None:
         state = observation.jobs[1]
         copies = [len(copies) for copies in state.copies]
         ready = [state.ready_times(node).tolist() for node in range(3)]
-        gaps = [[*table.gaps] for table in observation.timetables.values()]
+        gaps = [[*table.gaps] for table in observation.executor_queues.values()]
         return copies, state.assigned.tolist(), ready, observation.available_times.tolist(), gaps
 
     decision = simulation.advance()

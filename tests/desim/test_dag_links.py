@@ -188,7 +188,7 @@ class Watcher:
     def act(self, observation: DagObservation) -> Any:
         self.asked += 1
         now = observation.time
-        for executor, table in observation.timetables.items():
+        for executor, table in observation.executor_queues.items():
             time = now if table.running is None else table.running.finish
             for copy in table.waiting:
                 assert copy.start >= max(time, now)
@@ -210,7 +210,7 @@ def test_expected_times_leave_contention_out_and_are_never_in_the_past() -> None
 
 
 AGENTS: dict[str, Callable[[], Any]] = {
-    "rank_up-EFT": lambda: ListScheduler(RankUp(), EFT()),
+    "rank-up-EFT": lambda: ListScheduler(RankUp(), EFT()),
     "critical path-insertion": lambda: ListScheduler(CriticalPath(), InsertionEFT()),
     "HRRN-EFT": lambda: ListScheduler(HRRN(), EFT()),
     "HEFT": HEFT,

@@ -179,7 +179,7 @@ def test_an_executor_that_is_repaired_is_free_from_then_on() -> None:
 
     class Looking(Scripted):
         def act(self, observation: Any) -> Any:
-            table = observation.timetables[0]
+            table = observation.executor_queues[0]
             seen.append((observation.time, observation.available_times.tolist(), len(table.waiting), [*table.gaps]))
             free.append(table.free_since)
             return super().act(observation)

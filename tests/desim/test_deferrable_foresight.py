@@ -18,7 +18,7 @@ from deferrable_scenarios import random_jobs, random_scenario, submitting
 
 from desim import simulate
 from desim.exceptions import WorkloadError
-from desim.problems.deferrable import DeferrableCluster, Foresight, Job, foresee, real_time
+from desim.problems.deferrable import DeferrableCluster, ClairvoyantView, Job, clairvoyant_view, real_time
 
 
 class TestRealTime:
@@ -98,37 +98,37 @@ class TestForesee:
     def test_what_it_returns(self) -> None:
         jobs = [Job(1, 0, 1, 2, 5, 2), Job(2, 0.5, 1, 1, 1, 1)]
         own = submitting([Job(3, 0.25, 1, 5, 1, 1)])
-        foresight = foresee(DeferrableCluster(jobs, [4, 3], processes=[own]))
-        assert isinstance(foresight, Foresight)
+        foresight = clairvoyant_view(DeferrableCluster(jobs, [4, 3], processes=[own]))
+        assert isinstance(foresight, ClairvoyantView)
         assert [job.job_id for job in foresight.jobs] == [1, 3, 2]
         assert foresight.jobs[0] is jobs[0]
         assert foresight.capacity.tolist() == [[4], [3], [3], [3], [3], [3]]
 
     def test_of_a_run_of_given_length(self) -> None:
         series = [(4, 1), (3, 2)]
-        foresight = foresee(DeferrableCluster([], series, num_slots=3, resources=("cores", "memory")))
+        foresight = clairvoyant_view(DeferrableCluster([], series, num_slots=3, resources=("cores", "memory")))
         assert foresight.capacity.tolist() == [[4, 1], [3, 2], [3, 2]]
 
     def test_jobs_that_come_before_the_end(self) -> None:
         jobs = [Job(number, number, number, number, 1, 1) for number in range(9)]
-        assert foresee(DeferrableCluster(jobs, [4], num_slots=3)).jobs == tuple(jobs[:3])
-        assert foresee(DeferrableCluster(jobs, [4]), until=3.5).jobs == tuple(jobs[:4])
-        assert foresee(DeferrableCluster(jobs, [4]), until=3).capacity.shape == (3, 1)
+        assert clairvoyant_view(DeferrableCluster(jobs, [4], num_slots=3)).jobs == tuple(jobs[:3])
+        assert clairvoyant_view(DeferrableCluster(jobs, [4]), until=3.5).jobs == tuple(jobs[:4])
+        assert clairvoyant_view(DeferrableCluster(jobs, [4]), until=3).capacity.shape == (3, 1)
 
     def test_nothing(self) -> None:
-        foresight = foresee(DeferrableCluster([], [(1, 2)], resources=("cores", "memory")))
+        foresight = clairvoyant_view(DeferrableCluster([], [(1, 2)], resources=("cores", "memory")))
         assert (foresight.jobs, foresight.capacity.shape) == ((), (0, 2))
 
     def test_in_real_time(self) -> None:
         jobs = [Job(1, 0, 3, 9, 5, 2), Job(2, 0.5, 1, 5, 1, 1)]
-        foresight = foresee(DeferrableCluster(jobs, [4, 3, 2], real_time=True))
+        foresight = clairvoyant_view(DeferrableCluster(jobs, [4, 3, 2], real_time=True))
         assert foresight.jobs == (Job(2, 1, 1, 1, 1, 1), Job(1, 3, 3, 3, 5, 2))
         assert foresight.capacity[:, 0].tolist() == [4, 3, 2, 2]
 
     def test_it_is_what_every_agent_faces(self) -> None:
         for seed in range(40):
             scenario = random_scenario(Random(seed), overcommit=True)
-            foresight = foresee(scenario.cluster(), until=scenario.until)
+            foresight = clairvoyant_view(scenario.cluster(), until=scenario.until)
             result = simulate(scenario.cluster(), FirstFit(), until=scenario.until)
             assert sorted(int(job.job_id) for job in foresight.jobs) == sorted(result.jobs["job_id"])
             capacity = result.table("slots").select(f"capacity_{name}" for name in scenario.resources).to_numpy()
@@ -140,18 +140,18 @@ class TestForesee:
 
     def test_with_its_seed(self) -> None:
         cluster = DeferrableCluster([Job(1, 0, 30, 30, 1, 1)], drawn_capacity)
-        first, again, other = (foresee(cluster, seed=seed).capacity[:, 0].tolist() for seed in (1, 1, 2))
+        first, again, other = (clairvoyant_view(cluster, seed=seed).capacity[:, 0].tolist() for seed in (1, 1, 2))
         assert first == again != other
-        assert foresee(cluster).capacity.tolist() == foresee(cluster, seed=0).capacity.tolist()
+        assert clairvoyant_view(cluster).capacity.tolist() == clairvoyant_view(cluster, seed=0).capacity.tolist()
         result = simulate(cluster, Scripted(), seed=2)
         assert result.table("slots")["capacity_cores"].to_list() == other
 
     def test_the_cluster_is_as_before(self) -> None:
         cluster = DeferrableCluster([Job(1, 0, 2, 3, 1, 1)], [4, 3])
-        foresee(cluster)
+        clairvoyant_view(cluster)
         assert not cluster.listening
         assert simulate(cluster, FirstFit()).jobs["starting_time"].to_list() == [2]
-        assert foresee(cluster).jobs == foresee(cluster).jobs == (Job(1, 0, 2, 3, 1, 1),)
+        assert clairvoyant_view(cluster).jobs == clairvoyant_view(cluster).jobs == (Job(1, 0, 2, 3, 1, 1),)
 
 
 class Quick:

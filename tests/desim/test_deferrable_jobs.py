@@ -52,9 +52,9 @@ JOBS: list[tuple[dict[str, Any], str]] = [
 
 
 def test_what_a_job_says_of_itself() -> None:
-    assert (GOOD.revenue, GOOD.slack, GOOD.notice) == (8, 2, 2)
+    assert (GOOD.revenue, GOOD.slack, GOOD.lead_time) == (8, 2, 2)
     assert Job(1, 0.25, 1, 1, 3, 2.5, (9,)).revenue == 7.5
-    assert Job(1, 0.25, 1, 1, 3, 2.5, (9,)).notice == 0.75
+    assert Job(1, 0.25, 1, 1, 3, 2.5, (9,)).lead_time == 0.75
 
 
 class TestJobs:

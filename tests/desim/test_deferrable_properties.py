@@ -60,7 +60,7 @@ class TestRealTime:
         for seed in range(40):
             scenario = random_scenario(Random(seed), real_time=False, own=[])
             scenario = scenario._replace(jobs=[job._replace(latest_start=job.earliest_start) for job in scenario.jobs])
-            noticed += sum(job.notice > 0 for job in scenario.jobs)
+            noticed += sum(job.lead_time > 0 for job in scenario.jobs)
             choose = random_choice(seed, must_fit=not scenario.overcommit)
             first, second = carry_out(scenario, choose), carry_out(scenario._replace(real_time=True), choose)
             times = ["job_id", "starting_time", "finish_time", "delay", "revenue", "evictions", "status"]

@@ -17,7 +17,7 @@ from deferrable_scenarios import caught, setting
 from desim import Result, at, simulate
 from desim.core import Phase
 from desim.exceptions import InfeasibleAction, InvalidConfiguration, WorkloadError
-from desim.problems.deferrable import DeferrableCluster, Job, foresee, real_time
+from desim.problems.deferrable import DeferrableCluster, Job, clairvoyant_view, real_time
 from desim.processes import replayed_capacity, stepped_capacity
 
 GOOD = Job(7, 1, 3, 5, 2, 4)
@@ -247,7 +247,7 @@ OTHERS: list[tuple[Callable[[], Any], type[Exception], str]] = [
         (lambda steps=steps: stepped_capacity(steps), InvalidConfiguration, "want pairs")
         for steps in (None, [(0, 1), (1,)], [(0, 5), ("later", 4)], 7)
     ),
-    (lambda: foresee(DeferrableCluster(iter([GOOD]), [1])), InvalidConfiguration, "iterator"),
+    (lambda: clairvoyant_view(DeferrableCluster(iter([GOOD]), [1])), InvalidConfiguration, "iterator"),
     (
         lambda: simulate(DeferrableCluster([GOOD, Job(2, 0, 10, 10, 1, 1)], [1], real_time=True), FirstFit()),
         WorkloadError,

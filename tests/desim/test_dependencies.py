@@ -14,14 +14,14 @@ from desim import WorkloadError, simulate
 from desim.agents.batch import create
 from desim.core import Simulation
 from desim.exceptions import StalledWarning
-from desim.problems.batch import After, BatchCluster, Job, Node
+from desim.problems.batch import Dependency, BatchCluster, Job, Node
 from desim.processes.outages import Outage, planned_outages
 from desim.validation import validate
 
 NUM_CORES = 8
 
 
-def random_case(seed: int, count: int = 30) -> tuple[list[Job], dict[int, After]]:
+def random_case(seed: int, count: int = 30) -> tuple[list[Job], dict[int, Dependency]]:
     """Return jobs and what some of them come after, in an order that has nothing to do with the time."""
     rng = np.random.default_rng(seed)
     times = rng.exponential(8.0, count).cumsum().tolist()
@@ -31,29 +31,29 @@ def random_case(seed: int, count: int = 30) -> tuple[list[Job], dict[int, After]
         for job_id, time in zip(ids, times, strict=True)
     ]
     order = rng.permutation(count).tolist()  # jobs come after those that stand in front of them here
-    after = {
-        job_id: After(
+    dependencies = {
+        job_id: Dependency(
             tuple(rng.choice(order[:place], min(place, int(rng.integers(1, 4))), replace=False).tolist()),
             float(rng.choice([0.0, rng.exponential(20.0)])),
         )
         for place, job_id in enumerate(order)
         if place and rng.random() < 0.4
     }
-    return jobs, after
+    return jobs, dependencies
 
 
-def slow_fcfs(jobs: list[Job], after: dict[int, After]) -> dict[int, tuple[float, float]]:
+def slow_fcfs(jobs: list[Job], dependencies: dict[int, Dependency]) -> dict[int, tuple[float, float]]:
     """Return when each job is submitted and when it starts: the first of those known so far, over and over.
 
     A job whose submission is not known yet comes after one that has not started, and so behind it.
     """
     submitted: dict[int, float] = {}
     spans: dict[int, tuple[float, float, int]] = {}
-    rank = {job_id: place for place, job_id in enumerate(after)}  # of those that the end of one job lets come
+    rank = {job_id: place for place, job_id in enumerate(dependencies)}  # of those that the end of one job lets come
     last = 0.0
     while len(spans) < len(jobs):
         for job in jobs:
-            one = after.get(job.job_id, After(()))
+            one = dependencies.get(job.job_id, Dependency(()))
             if all(other in spans for other in one.jobs):
                 ready = max((spans[other][1] for other in one.jobs), default=-np.inf) + one.think_time
                 submitted[job.job_id] = max(job.submission_time, ready)
@@ -78,9 +78,9 @@ def times_of(result: Any) -> dict[int, tuple[float, float]]:
 
 
 def compare_with_loops(seed: int) -> None:
-    jobs, after = random_case(seed)
-    result = simulate(BatchCluster(jobs, NUM_CORES, after=after), create("fcfs"))
-    assert times_of(result) == slow_fcfs(jobs, after)
+    jobs, dependencies = random_case(seed)
+    result = simulate(BatchCluster(jobs, NUM_CORES, dependencies=dependencies), create("fcfs"))
+    assert times_of(result) == slow_fcfs(jobs, dependencies)
     assert validate(result, jobs).ok
 
 
@@ -106,17 +106,17 @@ def test_first_come_first_served_is_that_of_loops_in_thousands_of_scenarios(seed
     until=st.sampled_from([float("inf"), 150.0]),
 )
 def test_whatever_happens_jobs_come_after_others(seed: int, agent: str, on_outage: Any, nodes: bool, until: float):
-    jobs, after = random_case(seed)
+    jobs, dependencies = random_case(seed)
     jobs = [job._replace(requested_cores=job.requested_cores + 3 * (job.job_id == 5)) for job in jobs]
     options = {"nodes": Node.several(2, 4)} if nodes and agent != "conservative-fcfs" else {"num_cores": NUM_CORES}
     outages = [planned_outages([Outage(50.0, 100.0, 0b1), Outage(120.0, 160.0, 0b11)])]
-    cluster = BatchCluster(jobs, **options, after=after, on_outage=on_outage, too_wide="reject", processes=outages)
+    cluster = BatchCluster(jobs, **options, dependencies=dependencies, on_outage=on_outage, too_wide="reject", processes=outages)
     result = simulate(cluster, create(agent), until=until)
     assert validate(result, jobs).ok
     rows = {row["job_id"]: row for row in result.jobs.iter_rows(named=True)}
     planned = {job.job_id: job.submission_time for job in jobs}
     for job_id, row in rows.items():
-        one = after.get(job_id, After(()))
+        one = dependencies.get(job_id, Dependency(()))
         ends = [rows[other]["finish_time"] or rows[other]["submission_time"] for other in one.jobs]
         assert row["submission_time"] == max([planned[job_id], *(end + one.think_time for end in ends)])
     if until == float("inf"):
@@ -125,8 +125,8 @@ def test_whatever_happens_jobs_come_after_others(seed: int, agent: str, on_outag
 
 @pytest.mark.parametrize("foresight", [True, False])
 def test_forks_go_on_alike(foresight: bool) -> None:
-    jobs, after = random_case(4)
-    simulation, agent = Simulation(BatchCluster(jobs, NUM_CORES, after=after)), create("fcfs")
+    jobs, dependencies = random_case(4)
+    simulation, agent = Simulation(BatchCluster(jobs, NUM_CORES, dependencies=dependencies)), create("fcfs")
     for _ in range(10):
         decision = simulation.advance()
         assert decision is not None
@@ -148,7 +148,7 @@ def test_forks_go_on_alike(foresight: bool) -> None:
 
 
 def test_records_of_runs_without_dependencies_have_no_table_of_them() -> None:
-    result = simulate(BatchCluster([Job(1, 0.0, 1, 5.0, 5.0)], 2, after={}), create("fcfs"))
+    result = simulate(BatchCluster([Job(1, 0.0, 1, 5.0, 5.0)], 2, dependencies={}), create("fcfs"))
     assert "dependencies" not in result.table_names
     assert "dependencies" not in result.info
 
@@ -156,7 +156,7 @@ def test_records_of_runs_without_dependencies_have_no_table_of_them() -> None:
 def test_who_comes_after_a_job_that_never_starts_never_comes() -> None:
     jobs = [Job(1, 0.0, 2, 5.0, 5.0), Job(2, 1.0, 1, 5.0, 5.0)]
     for_ever = planned_outages([Outage(0.0, inf, 0b1)])
-    cluster = BatchCluster(jobs, 2, after={2: After((1,), 3.0)}, processes=[for_ever])
+    cluster = BatchCluster(jobs, 2, dependencies={2: Dependency((1,), 3.0)}, processes=[for_ever])
     with pytest.warns(StalledWarning):
         result = simulate(cluster, create("fcfs"))
     assert result.info["status"] == "stalled"
@@ -166,24 +166,24 @@ def test_who_comes_after_a_job_that_never_starts_never_comes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("after", "message"),
+    ("dependencies", "message"),
     [
-        ({1: After((7,))}, "job 1 depends on job 7, which is not in the workload"),
-        ({7: After((1,))}, "after[7]: there is no job 7 in the workload"),
-        ({1: After((2,)), 2: After((3,)), 3: After((2,))}, "dependencies form a cycle: 2 after 3 after 2"),
-        ({1: After((1,))}, "dependencies form a cycle: 1 after 1"),
-        ({1: After((2,), -1.0)}, "job 1: think_time: got -1.0, expected a finite time >= 0 s"),
+        ({1: Dependency((7,))}, "job 1 depends on job 7, which is not in the workload"),
+        ({7: Dependency((1,))}, "after[7]: there is no job 7 in the workload"),
+        ({1: Dependency((2,)), 2: Dependency((3,)), 3: Dependency((2,))}, "dependencies form a cycle: 2 after 3 after 2"),
+        ({1: Dependency((1,))}, "dependencies form a cycle: 1 after 1"),
+        ({1: Dependency((2,), -1.0)}, "job 1: think_time: got -1.0, expected a finite time >= 0 s"),
         ({1: (2,)}, "after[1]: got (2,), expected an After"),
     ],
 )
-def test_dependencies_that_make_no_sense(after: Any, message: str) -> None:
+def test_dependencies_that_make_no_sense(dependencies: Any, message: str) -> None:
     jobs = [Job(number, 0.0, 1, 5.0, 5.0) for number in (1, 2, 3)]
     with pytest.raises(WorkloadError) as error:
-        BatchCluster(jobs, 2, after=after)
+        BatchCluster(jobs, 2, dependencies=dependencies)
     assert str(error.value) == message
 
 
 def test_ids_that_come_back_cannot_be_told_apart() -> None:
     jobs = [Job(1, 0.0, 1, 5.0, 5.0), Job(1, 50.0, 1, 5.0, 5.0)]
     with pytest.raises(WorkloadError, match="job_id 1 occurs twice; jobs with dependencies need unique ids"):
-        BatchCluster(jobs, 2, after={1: After(())})
+        BatchCluster(jobs, 2, dependencies={1: Dependency(())})

@@ -77,7 +77,7 @@ class TestWhatABatchAgentKnows:
 
     def test_a_job_that_is_overdue_ends_now(self) -> None:
         jobs = [Job(1, 0.0, 1, 3.0, 50.0), Job(2, 5.0, 1, 1.0, 1.0), Job(3, 5.0, 2, 1.0, 1.0)]
-        simulation = at_decision(BatchCluster(jobs, 2, kill_at_request=False), FirstFit(), 5.0)
+        simulation = at_decision(BatchCluster(jobs, 2, enforce_time_limit=False), FirstFit(), 5.0)
         decision = simulation.advance()
         assert decision is not None
         decision.answer(None)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from desim import InvalidConfiguration
-from desim.problems.batch import Fragmentation, FragmentationGradient, Node, NodeTable, Request, Room, typical_requests
+from desim.problems.batch import Fragmentation, FragmentationGradient, Node, NodeTable, Request, NodeAvailability, typical_requests
 
 NODES = [
     Node("a", 96, gpus=8, gpu_model="A"),
@@ -46,9 +46,9 @@ def lost(node: Node, cores: int, gpus: list[int], typical: list[tuple[Request, i
     return total / sum(count for _, count in typical)
 
 
-def random_room(rng: np.random.Generator) -> Room:
+def random_room(rng: np.random.Generator) -> NodeAvailability:
     """Return a room in which something is taken everywhere."""
-    room = Room(NodeTable(NODES))
+    room = NodeAvailability(NodeTable(NODES))
     for number, node in enumerate(NODES):
         room.free[number, 0] = rng.integers(0, node.cores + 1)
         shares = rng.choice([0, 190, 250, 500, 810, 1000, 1000], node.gpus)
@@ -69,7 +69,7 @@ def test_scores_and_devices_are_those_of_loops(seed: int) -> None:
         before = [lost(node, *state, typical) for node, state in zip(NODES, states, strict=True)]
         assert measure.of_room(room) == pytest.approx(before)
         request = KINDS[int(rng.integers(len(KINDS)))]
-        shape = room.table.shape(request)
+        shape = room.table.compile(request)
         nodes = room.takes_one(shape).nonzero()[0]
         if not len(nodes):
             continue

@@ -9,7 +9,7 @@ import pytest
 from small_agents import FirstFit, Recorder, Scripted, make_jobs
 
 from desim import InfeasibleAction, simulate
-from desim.problems.batch import BatchCluster, Start, WaitFor, WaitUntil
+from desim.problems.batch import BatchCluster, Start, WaitForCores, WaitUntil
 from desim.processes import Outage, planned_outages
 
 # At 5.0, when job 3 arrives: job 1 is running on cores 0-1, core 2 and core 3 are free, job 2 is queued.
@@ -38,7 +38,7 @@ REFUSED: list[tuple[Any, str]] = [
     (WaitUntil(4.0), r"WaitUntil\(time=4.0\) is not in the future"),
     (WaitUntil(5.0), "is not in the future"),
     (WaitUntil(math.nan), "is not in the future"),
-    (WaitFor(5), r"WaitFor\(cores=5, arrivals=True\) awaits more cores than the 4 of the cluster"),
+    (WaitForCores(5), r"WaitForCores\(cores=5, arrivals=True\) awaits more cores than the 4 of the cluster"),
     ([3, 3], "job 3 cannot start: it is already running"),
     ([3, 2], "job 2 cannot start: it requests 3 cores and 1 are free"),
     ([[3]], r"\[3\] is not the id of a queued job"),
@@ -113,28 +113,28 @@ class TestWaitUntil:
 class TestWaitFor:
     JOBS = make_jobs((0.0, 3, 10.0), (0.0, 1, 6.0), (1.0, 3, 1.0), (2.0, 2, 1.0), (7.0, 1, 1.0))
 
-    def asked(self, wait: WaitFor, *more: object, **options: Any) -> list[float]:
+    def asked(self, wait: WaitForCores, *more: object, **options: Any) -> list[float]:
         """Return when the agent is asked once it has started two jobs at 0 s and waits from 1 s on."""
         agent = Recorder(Scripted([[1], [2], [wait, *more]], then=FirstFit()))
         simulate(BatchCluster(self.JOBS, 4, **options), agent)
         return [time for time, _, _ in agent.seen]
 
     def test_nothing_is_asked_before_so_many_cores_are_free(self) -> None:
-        assert self.asked(WaitFor(3, arrivals=False))[:4] == [0, 0, 1, 10]
+        assert self.asked(WaitForCores(3, arrivals=False))[:4] == [0, 0, 1, 10]
 
     def test_nor_before_a_job_that_has_arrived_since_fits(self) -> None:
-        assert self.asked(WaitFor(3))[:4] == [0, 0, 1, 7]
+        assert self.asked(WaitForCores(3))[:4] == [0, 0, 1, 7]
 
     def test_where_they_are_free_already_nothing_is_spared(self) -> None:
-        assert self.asked(WaitFor(0))[:5] == [0, 0, 1, 2, 6]
+        assert self.asked(WaitForCores(0))[:5] == [0, 0, 1, 2, 6]
 
     def test_a_time_may_be_waited_for_as_well(self) -> None:
-        assert self.asked(WaitFor(3, arrivals=False), WaitUntil(8.5))[:4] == [0, 0, 1, 8.5]
-        assert self.asked(WaitFor(3, arrivals=False), WaitUntil(8.5))[4] == 10
+        assert self.asked(WaitForCores(3, arrivals=False), WaitUntil(8.5))[:4] == [0, 0, 1, 8.5]
+        assert self.asked(WaitForCores(3, arrivals=False), WaitUntil(8.5))[4] == 10
 
     def test_outages_and_repairs_are_told_at_once(self) -> None:
         outage = planned_outages([Outage(4.0, 5.0, 0b1000)])
-        assert self.asked(WaitFor(3, arrivals=False), processes=[outage])[2:5] == [1, 4, 5]
+        assert self.asked(WaitForCores(3, arrivals=False), processes=[outage])[2:5] == [1, 4, 5]
 
 
 class TestStart:

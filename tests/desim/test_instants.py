@@ -101,7 +101,7 @@ def test_a_killed_job_ends_at_its_request_and_a_spared_one_later() -> None:
     jobs = [Job(1, 0.0, 1, 3.0, 9.0), Job(2, 0.0, 1, 9.0, 3.0)]
     killed = simulate(BatchCluster(jobs, 2), FCFS()).jobs
     assert killed.select("finish_time", "status", "success").rows() == [(3, "killed", False), (3, "completed", True)]
-    spared = simulate(BatchCluster(jobs, 2, kill_at_request=False), FCFS()).jobs
+    spared = simulate(BatchCluster(jobs, 2, enforce_time_limit=False), FCFS()).jobs
     assert spared.select("finish_time", "status").rows() == [(9, "completed"), (3, "completed")]
 
 

@@ -27,7 +27,7 @@ def random_jobs(seed: int, count: int = 15, width: int = 1) -> list[Job]:
 
 
 def slow_runs(
-    jobs: list[Job], downtimes: list[tuple[float, float]], interval: float | None, grace: float
+    jobs: list[Job], downtimes: list[tuple[float, float]], interval: float | None, over_time_limit: float
 ) -> dict[int, tuple[float, float]]:
     """Return the last start and the end of jobs that run one after the other on one core, in order of arrival."""
     time, runs = 0.0, {}
@@ -35,7 +35,7 @@ def slow_runs(
         time, work = max(time, job.submission_time), job.run_time
         while True:
             time = next((up for down, up in downtimes if down <= time < up), time)
-            end = time + min(work, job.requested_time + grace)
+            end = time + min(work, job.requested_time + over_time_limit)
             cut = next((down for down, _ in downtimes if time < down < end), None)
             if cut is None:
                 break
@@ -54,7 +54,7 @@ def slow_runs(
 INTERVALS, GRACES = st.sampled_from([None, 0.5, 4.0, 32.0]), st.sampled_from([0.0, 5.0])
 
 
-def compare_with_loops(seed: int, interval: float | None, grace: float) -> None:
+def compare_with_loops(seed: int, interval: float | None, over_time_limit: float) -> None:
     """Times are multiples of a quarter, so that sums are exact."""
     jobs = [Job(*(round(value * 4) / 4 for value in job[:5])) for job in random_jobs(seed)]
     jobs = [job._replace(job_id=number, requested_cores=1) for number, job in enumerate(jobs)]
@@ -62,26 +62,26 @@ def compare_with_loops(seed: int, interval: float | None, grace: float) -> None:
     downs = np.cumsum(rng.integers(20, 200, 20)).tolist()
     downtimes = [(float(down) + 0.125, float(down) + 0.125 + float(rng.integers(1, 15))) for down in downs]
     outages = planned_outages([Outage(down, up, 1) for down, up in downtimes])
-    cluster = BatchCluster(jobs, 1, checkpoint_interval=interval, grace=grace, processes=[outages])
+    cluster = BatchCluster(jobs, 1, checkpoint_interval=interval, over_time_limit=over_time_limit, processes=[outages])
     result = simulate(cluster, create("fcfs"))
     columns = result.jobs.select("job_id", "starting_time", "finish_time")
     assert {job_id: (start, end) for job_id, start, end in columns.iter_rows()} == slow_runs(
-        jobs, downtimes, interval, grace
+        jobs, downtimes, interval, over_time_limit
     )
     assert validate(result, jobs).ok
 
 
 @settings(max_examples=60, deadline=None)
-@given(seed=st.integers(0, 2**32), interval=INTERVALS, grace=GRACES)
-def test_one_core_is_that_of_loops(seed: int, interval: float | None, grace: float) -> None:
-    compare_with_loops(seed, interval, grace)
+@given(seed=st.integers(0, 2**32), interval=INTERVALS, over_time_limit=GRACES)
+def test_one_core_is_that_of_loops(seed: int, interval: float | None, over_time_limit: float) -> None:
+    compare_with_loops(seed, interval, over_time_limit)
 
 
 @pytest.mark.slow
 @settings(max_examples=2000, deadline=None)
-@given(seed=st.integers(0, 2**32), interval=INTERVALS, grace=GRACES)
-def test_one_core_is_that_of_loops_in_thousands_of_scenarios(seed: int, interval: float | None, grace: float) -> None:
-    compare_with_loops(seed, interval, grace)
+@given(seed=st.integers(0, 2**32), interval=INTERVALS, over_time_limit=GRACES)
+def test_one_core_is_that_of_loops_in_thousands_of_scenarios(seed: int, interval: float | None, over_time_limit: float) -> None:
+    compare_with_loops(seed, interval, over_time_limit)
 
 
 @settings(max_examples=20, deadline=None)
@@ -91,7 +91,7 @@ def test_jobs_end_for_good_once_all_work_is_done(seed: int, kill: bool, nodes: b
     options: Any = {"nodes": Node.several(2, 4)} if nodes else {"num_cores": 8}
     outages = random_outages(300.0, 20.0)
     cluster = BatchCluster(
-        jobs, **options, checkpoint_interval=3.0, grace=7.5, kill_at_request=kill, processes=[outages]
+        jobs, **options, checkpoint_interval=3.0, over_time_limit=7.5, enforce_time_limit=kill, processes=[outages]
     )
     result = simulate(cluster, create("easy-fcfs"), seed=seed, until=until)
     assert validate(result, jobs).ok
@@ -136,7 +136,7 @@ def test_what_is_saved_is_a_share_of_the_work(speeds: tuple[float, float]) -> No
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"grace": -1.0}, "grace: got -1.0"), ({"checkpoint_interval": 0.0}, "checkpoint_interval: got 0.0")],
+    [({"over_time_limit": -1.0}, "grace: got -1.0"), ({"checkpoint_interval": 0.0}, "checkpoint_interval: got 0.0")],
 )
 def test_times_that_make_no_sense(options: Any, message: str) -> None:
     with pytest.raises(InvalidConfiguration, match=message):

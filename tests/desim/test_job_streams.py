@@ -9,7 +9,7 @@ import pytest
 
 from desim import InvalidConfiguration, simulate
 from desim.agents.multiserver import DRF, Fairness
-from desim.problems.multiserver import BipartiteGraph, HoldingCluster, MultiServerCluster, RewardModel
+from desim.problems.multiserver import BipartiteGraph, MultiSlotCluster, MultiServerCluster, RewardModel
 from desim.processes import job_stream
 
 GRAPH = BipartiteGraph([[1.0], [2.0]], [[4.0], [4.0]], ports=["query", "training"])
@@ -22,7 +22,7 @@ def submissions(cluster, agent=None, seed=0):
 
 
 def holding(*streams):
-    return HoldingCluster(REWARDS, [], work=1.5, processes=streams)
+    return MultiSlotCluster(REWARDS, [], work=1.5, processes=streams)
 
 
 def test_given_intervals_are_kept():

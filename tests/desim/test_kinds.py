@@ -18,7 +18,7 @@ from desim import (
     Column,
     Extension,
     InvalidConfiguration,
-    Kind,
+    ProblemDescriptor,
     Metric,
     Metrics,
     MissingDependency,
@@ -129,7 +129,7 @@ def test_what_cannot_be_imported_is_named(installed: list[EntryPoint]) -> None:
     with pytest.raises(MissingDependency, match="no_such_module"):
         kinds()
     with pytest.raises(MissingDependency, match=r"no\.such:thing cannot be imported"):
-        _ = Kind(name="mine", rules_from="no.such:thing").rules
+        _ = ProblemDescriptor(name="mine", rules_from="no.such:thing").rules
 
 
 def test_a_problem_that_nobody_has_described_has_a_name_and_no_metrics() -> None:

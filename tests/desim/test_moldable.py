@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from desim import InfeasibleAction, InvalidConfiguration, Simulation, WorkloadError, simulate
 from desim.agents.batch import create
-from desim.problems.batch import BatchCluster, BatchObservation, Job, MoldableJob, Node, NodeJob, Request, StartAs
+from desim.problems.batch import BatchCluster, BatchObservation, Job, MoldableJob, Node, NodeJob, Request, StartWithSize
 from desim.processes.outages import Outage, planned_outages
 from desim.validation import validate
 from desim.workloads.batch.moldable import downey_speedup, moldable
@@ -52,7 +52,7 @@ class TestStarts:
 
     @pytest.mark.parametrize(("size", "row"), [(0, (0, 8, 2)), (1, (0, 12, 1)), (2, (0, 5, 4))])
     def test_the_chosen_size_is_recorded(self, size: int, row: tuple[float, float, int]) -> None:
-        assert run([self.JOB], 4, Answers(StartAs(1, size))) == [row]
+        assert run([self.JOB], 4, Answers(StartWithSize(1, size))) == [row]
 
     @pytest.mark.parametrize(
         "where", [{"num_cores": 4}, {"nodes": [Node("n", 4)]}, {"nodes": [Node("n", 4, speed=2.0)]}]
@@ -60,7 +60,7 @@ class TestStarts:
     def test_who_was_cut_in_the_first_size_keeps_it(self, where: dict[str, Any]) -> None:
         outages = [planned_outages([Outage(1.0, 2.0, 0b1), Outage(3.0, 4.0, 0b1)])]
         cluster = BatchCluster([self.JOB], **where, infeasible="forward", processes=outages)
-        result = simulate(cluster, Answers(1, None, StartAs(1, 2), None, 1))
+        result = simulate(cluster, Answers(1, None, StartWithSize(1, 2), None, 1))
         validate(result, [self.JOB]).raise_if_invalid()
         assert result.jobs.select("requested_number_of_resources", "attempts").rows() == [(2, 2)]
 
@@ -77,21 +77,21 @@ class TestStarts:
     @pytest.mark.parametrize(
         ("answer", "what"),
         [
-            (StartAs(1, 3), "names a size that does not exist: the job has 3 sizes"),
-            (StartAs(1, -1), "names a size that does not exist: the job has 3 sizes"),
-            (StartAs(2, 0), "names a size that does not exist: the job has no sizes"),
-            (StartAs(3, 0), "is not the id of a queued job"),
-            (StartAs(1, 2), "job 1 cannot start in size 2: it requests 4 cores and 3 are free"),
+            (StartWithSize(1, 3), "names a size that does not exist: the job has 3 sizes"),
+            (StartWithSize(1, -1), "names a size that does not exist: the job has 3 sizes"),
+            (StartWithSize(2, 0), "names a size that does not exist: the job has no sizes"),
+            (StartWithSize(3, 0), "is not the id of a queued job"),
+            (StartWithSize(1, 2), "job 1 cannot start in size 2: it requests 4 cores and 3 are free"),
         ],
     )
-    def test_answers_that_make_no_sense(self, answer: StartAs, what: str) -> None:
+    def test_answers_that_make_no_sense(self, answer: StartWithSize, what: str) -> None:
         jobs = [Job(0, 0.0, 1, 9.0, 9.0), Job(2, 0.0, 1, 1.0, 1.0), self.JOB]
         with pytest.raises(InfeasibleAction, match=what):
             run(jobs, 4, Answers(0, None, answer))
 
     def test_a_size_is_kept_after_an_outage(self) -> None:
         outages = planned_outages([Outage(3.0, 5.0, units=0b1)])
-        assert run([self.JOB], 4, Answers(StartAs(1, 2), None, 1), processes=[outages]) == [(5, 10, 4)]
+        assert run([self.JOB], 4, Answers(StartWithSize(1, 2), None, 1), processes=[outages]) == [(5, 10, 4)]
 
     def test_a_fork_does_not_tell_how_long_sizes_run(self) -> None:
         simulation = Simulation(BatchCluster([self.JOB], 4))
@@ -99,7 +99,7 @@ class TestStarts:
         fork = simulation.fork(foresight=False)
         decision = fork.advance()
         assert decision is not None
-        decision.answer(StartAs(1, 1))
+        decision.answer(StartWithSize(1, 1))
         assert fork.advance() is None
         assert fork.env.now == 14.0
 
@@ -144,31 +144,31 @@ class TestOnNodes:
 
     def test_the_size_is_chosen_recorded_and_explained(self) -> None:
         jobs = [self.JOB, self.JOB._replace(job_id=2)]
-        result = simulate(BatchCluster(jobs, nodes=self.NODES), Answers(StartAs(1, 1), None, 2))
+        result = simulate(BatchCluster(jobs, nodes=self.NODES), Answers(StartWithSize(1, 1), None, 2))
         validate(result, jobs).raise_if_invalid()
         assert result.table("requests").select("job_id", "tasks", "memory").rows() == [(1, 2, 9), (2, 4, 0)]
         assert result.jobs["starting_time"].to_list() == [0, 15]
         with pytest.raises(InfeasibleAction, match="job 2 cannot start in size 1"):
-            simulate(BatchCluster(jobs, nodes=self.NODES), Answers(StartAs(1, 1), StartAs(2, 1), StartAs(2, 1)))
+            simulate(BatchCluster(jobs, nodes=self.NODES), Answers(StartWithSize(1, 1), StartWithSize(2, 1), StartWithSize(2, 1)))
 
     def test_the_rule_for_cores_says_that_it_knows_no_nodes(self) -> None:
-        with pytest.raises(InvalidConfiguration, match="easy-molding-sjf: got a cluster with nodes"):
-            simulate(BatchCluster([self.JOB], nodes=self.NODES), create("easy-molding-sjf"))
+        with pytest.raises(InvalidConfiguration, match="easy-moldable-sjf: got a cluster with nodes"):
+            simulate(BatchCluster([self.JOB], nodes=self.NODES), create("easy-moldable-sjf"))
 
 
 class TestMolding:
     def test_alone_a_job_ends_as_soon_as_it_can(self) -> None:
-        assert run([sized(0, 0.0, (2, 8.0), (4, 5.0), (8, 1.0))], 4, "easy-molding") == [(0, 5, 4)]
+        assert run([sized(0, 0.0, (2, 8.0), (4, 5.0), (8, 1.0))], 4, "easy-moldable") == [(0, 5, 4)]
 
     def test_it_waits_for_cores_that_are_worth_it(self) -> None:
         blocking = Job(0, 0.0, 2, 2.0, 2.0)
-        assert run([blocking, sized(1, 0.0, (2, 9.0), (4, 5.0))], 4, "easy-molding") == [(0, 2, 2), (2, 7, 4)]
-        assert run([blocking, sized(1, 0.0, (2, 7.0), (4, 5.0))], 4, "easy-molding") == [(0, 2, 2), (0, 7, 2)]
+        assert run([blocking, sized(1, 0.0, (2, 9.0), (4, 5.0))], 4, "easy-moldable") == [(0, 2, 2), (2, 7, 4)]
+        assert run([blocking, sized(1, 0.0, (2, 7.0), (4, 5.0))], 4, "easy-moldable") == [(0, 2, 2), (0, 7, 2)]
 
     def test_in_a_queue_cores_are_dear(self) -> None:
         jobs = [sized(number, 0.0, (1, 8.0), (4, 5.0)) for number in range(4)]
         first = Job(9, 0.0, 4, 1.0, 1.0)
-        assert run([first, *jobs], 4, "easy-molding-fcfs")[:4] == [(1, 9, 1)] * 4
+        assert run([first, *jobs], 4, "easy-moldable-fcfs")[:4] == [(1, 9, 1)] * 4
 
     def test_a_reservation_is_not_delayed(self) -> None:
         jobs = [
@@ -177,29 +177,29 @@ class TestMolding:
             sized(2, 2.0, (1, 9.0), (2, 6.0)),
             Job(3, 2.0, 1, 8.0, 8.0),
         ]
-        assert run(jobs, 4, "easy-molding") == [(0, 10, 3), (10, 15, 4), (15, 21, 2), (2, 10, 1)]
+        assert run(jobs, 4, "easy-moldable") == [(0, 10, 3), (10, 15, 4), (15, 21, 2), (2, 10, 1)]
 
     @given(st.integers(0, 10**6), st.sampled_from(["fcfs", "sjf", "f1", "lcfs"]))
     @settings(max_examples=40, deadline=None)
     def test_rigid_jobs_are_those_of_easy(self, seed: int, order: str) -> None:
         jobs = [size for job in random_jobs(seed) for size in job.sizes[:1]]
-        assert run(jobs, 8, f"easy-molding-{order}") == run(jobs, 8, f"easy-{order}")
+        assert run(jobs, 8, f"easy-moldable-{order}") == run(jobs, 8, f"easy-{order}")
         overrun = [job._replace(run_time=job.requested_time + job.run_time) for job in jobs]
-        starts = [run(overrun, 8, f"{kind}-{order}", kill_at_request=False) for kind in ("easy-molding", "easy")]
+        starts = [run(overrun, 8, f"{kind}-{order}", enforce_time_limit=False) for kind in ("easy-moldable", "easy")]
         assert starts[0] == starts[1]
 
     @given(st.integers(0, 10**6), st.sampled_from(["fcfs", "sjf", "f1", "lcfs"]))
     @settings(max_examples=40, deadline=None)
     def test_it_does_what_its_definition_says(self, seed: int, order: str) -> None:
         jobs = random_jobs(seed)
-        assert run(jobs, 8, f"easy-molding-{order}") == run(jobs, 8, Slow(order))
+        assert run(jobs, 8, f"easy-moldable-{order}") == run(jobs, 8, Slow(order))
 
     @pytest.mark.slow
     @given(st.integers(0, 10**6), st.sampled_from(["fcfs", "sjf", "f1", "lcfs"]))
     @settings(max_examples=1000, deadline=None)
     def test_it_does_what_its_definition_says_in_a_thousand_scenarios(self, seed: int, order: str) -> None:
         jobs = random_jobs(seed)
-        assert run(jobs, 8, f"easy-molding-{order}") == run(jobs, 8, Slow(order))
+        assert run(jobs, 8, f"easy-moldable-{order}") == run(jobs, 8, Slow(order))
 
 
 def random_jobs(seed: int) -> list[MoldableJob]:
@@ -216,16 +216,16 @@ def random_jobs(seed: int) -> list[MoldableJob]:
 
 
 class Slow:
-    """The definition of molding back-filling, on a table of free cores at every time that matters."""
+    """The definition of molding backfilling, on a table of free cores at every time that matters."""
 
     def __init__(self, order: str) -> None:
         self.easy: Any = create(f"easy-{order}")
 
-    def act(self, observation: BatchObservation) -> list[StartAs]:
+    def act(self, observation: BatchObservation) -> list[StartWithSize]:
         now, queue = observation.time, observation.queue
         running = observation.running
         held = list(zip(running.requested_cores.tolist(), np.maximum(running.expected_end, now).tolist(), strict=True))
-        started: list[StartAs] = []
+        started: list[StartWithSize] = []
         reserved: tuple[int, float] | None = None
         weight = (len(queue) - 1) / observation.num_cores
         for position in self.easy.priority.order(queue, now).tolist():
@@ -239,7 +239,7 @@ class Slow:
                 continue
             _, cores, size, start, end = min(rows)
             if start == now:
-                started.append(StartAs(job_id, size))
+                started.append(StartWithSize(job_id, size))
                 held.append((cores, end))
             elif reserved is None:
                 reserved = cores, start

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from desim.exceptions import InvalidConfiguration
-from desim.problems.multiserver import BipartiteGraph, Gang, HoldingCluster, MultiServerCluster, RewardModel
+from desim.problems.multiserver import BipartiteGraph, Gang, MultiSlotCluster, MultiServerCluster, RewardModel
 
 REWARDS = RewardModel(BipartiteGraph(np.ones((2, 2)), np.ones((2, 2))), "linear")
 ARGUMENTS: list[tuple[Callable[[], Any], str]] = [
@@ -30,30 +30,30 @@ ARGUMENTS: list[tuple[Callable[[], Any], str]] = [
     ),
     *(
         (
-            lambda value=value: HoldingCluster(REWARDS, [], 1.0, minimum_speed=value),
+            lambda value=value: MultiSlotCluster(REWARDS, [], 1.0, minimum_speed=value),
             f"minimum_speed: got {value!r}, expected a finite number >= 0",
         )
         for value in (-1.0, math.nan, math.inf)
     ),
     *(
         (
-            lambda value=value: HoldingCluster(REWARDS, [], 1.0, longest_service=value),
+            lambda value=value: MultiSlotCluster(REWARDS, [], 1.0, longest_service=value),
             f"longest_service: got {value!r}, expected a number of slots above 0",
         )
         for value in (0.0, -1.0, math.nan)
     ),
     (
-        lambda: HoldingCluster(REWARDS, [], 1.0, give_up_after=0),
+        lambda: MultiSlotCluster(REWARDS, [], 1.0, give_up_after=0),
         "give_up_after: got 0, expected an integer >= 1",
     ),
-    (lambda: HoldingCluster(REWARDS, [], 1.0, jobs_per_port=0), "jobs_per_port: got 0"),
+    (lambda: MultiSlotCluster(REWARDS, [], 1.0, jobs_per_port=0), "jobs_per_port: got 0"),
     *(
-        (lambda work=work: HoldingCluster(REWARDS, [], work), f"work: got {work!r}, expected finite numbers above 0")
+        (lambda work=work: MultiSlotCluster(REWARDS, [], work), f"work: got {work!r}, expected finite numbers above 0")
         for work in (0.0, [1.0, -1.0], math.nan, [math.inf, 1.0])
     ),
     *(
         (
-            lambda work=work: HoldingCluster(REWARDS, [], work),
+            lambda work=work: MultiSlotCluster(REWARDS, [], work),
             f"work: got {work!r}, expected one number, or 2, one per port",
         )
         for work in ([1.0, 2.0, 3.0], "long", [[1.0], [2.0]])
@@ -89,7 +89,7 @@ def test_arguments_that_make_no_sense(make: Callable[[], Any], message: str) -> 
         lambda: Gang([[[1.0], [1.0, 2.0]]], 1),
         lambda: Gang([[[1.0]] * 2], 1.5),  # type: ignore[arg-type]
         lambda: MultiServerCluster(REWARDS, [], jobs_per_port=math.nan),  # type: ignore[arg-type]
-        lambda: HoldingCluster(REWARDS, [], 1.0, give_up_after=math.nan),  # type: ignore[arg-type]
+        lambda: MultiSlotCluster(REWARDS, [], 1.0, give_up_after=math.nan),  # type: ignore[arg-type]
     ],
     ids=["minimum of three ports", "rows of two lengths", "half a component", "nan jobs", "nan slots"],
 )

@@ -48,8 +48,8 @@ class TestEquations:
             agent = RandomFeasible(seed)
             result = simulate(MultiServerCluster(rewards, counts, jobs_per_port=copies), agent)
             answers = [seen.answer for seen in agent.seen]
-            seats = rewards.graph.repeat_ports(copies)
-            jobs = plain_slots(rewards, seats, counts, answers, copies)
+            job_positions = rewards.graph.repeat_ports(copies)
+            jobs = plain_slots(rewards, job_positions, counts, answers, copies)
             assert_jobs(result, jobs, rewards.graph)
             slots = result.table("slots")
             assert slots["slot"].to_list() == list(range(len(counts)))
@@ -68,7 +68,7 @@ class TestEquations:
             assert slots["reward"].to_list() == pytest.approx((slots["gain"] - slots["overhead"]).to_list())
             for k, name in enumerate(rewards.graph.resources):
                 present = [
-                    np.where(seen.arrived[seats.channel_port], seen.answer[:, k], 0).sum() for seen in agent.seen
+                    np.where(seen.arrived[job_positions.channel_port], seen.answer[:, k], 0).sum() for seen in agent.seen
                 ]
                 assert slots[f"allocated_{name}"].to_list() == pytest.approx(present)
                 assert slots[f"reserved_{name}"].to_list() == pytest.approx([a[:, k].sum() for a in answers])

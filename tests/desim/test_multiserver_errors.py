@@ -18,7 +18,7 @@ from desim.problems.multiserver import (
     UTILITIES,
     BipartiteGraph,
     Gang,
-    HoldingCluster,
+    MultiSlotCluster,
     MultiServerCluster,
     RewardModel,
     Utility,
@@ -125,7 +125,7 @@ def test_reservations_for_ports_without_a_job_must_be_feasible_too() -> None:
 
 
 def test_running_jobs_leave_less() -> None:
-    cluster = HoldingCluster(REWARDS, [[1, 1], [1, 0]], 20.0)
+    cluster = MultiSlotCluster(REWARDS, [[1, 1], [1, 0]], 20.0)
     agent = Scripted(amounts(3, c0r0=1.5, c2r0=2.0), amounts(3, c0r0=1.0))
     error = caught(
         InfeasibleAction,
@@ -189,7 +189,7 @@ ROWS: list[tuple[Any, str]] = [
 @pytest.mark.parametrize(("row", "message"), ROWS, ids=[message for _, message in ROWS])
 def test_arrivals_that_make_no_sense(row: Any, message: str, holding: bool) -> None:
     rows: list[Any] = [[1, 0], row]
-    cluster = HoldingCluster(REWARDS, rows, 0.5) if holding else MultiServerCluster(REWARDS, rows)
+    cluster = MultiSlotCluster(REWARDS, rows, 0.5) if holding else MultiServerCluster(REWARDS, rows)
     error = caught(WorkloadError, f"^slot 1: {re.escape(message)}", lambda: simulate(cluster, Scripted(FINE)))
     assert error.result.jobs["status"].to_list() == ["completed"]
     assert error.result.table("slots").height == 1
@@ -260,7 +260,7 @@ def test_ports_that_a_random_generator_has_drawn() -> None:
 @pytest.mark.parametrize("work", [0.0, -1.0, math.nan, math.inf])
 def test_work_that_is_drawn_out_of_range(work: float) -> None:
     draws = iter([1.0, work])
-    cluster = HoldingCluster(REWARDS, [[1, 0], [0, 1]], lambda rng, port: next(draws))
+    cluster = MultiSlotCluster(REWARDS, [[1, 0], [0, 1]], lambda rng, port: next(draws))
     error = caught(
         WorkloadError,
         f"^job 1 at blue: work: got {work!r}, expected a number above 0$",
@@ -289,7 +289,7 @@ def test_a_reward_that_is_not_a_number(treacherous: str, holding: bool) -> None:
     graph = BipartiteGraph([[1.0], [1e5]], [[2e5]], ports=["red", "blue"])
     rewards = RewardModel(graph, treacherous, 1.0, 0.5)
     arrivals = [[1, 0], [1, 1]]
-    cluster = HoldingCluster(rewards, arrivals, 0.25) if holding else MultiServerCluster(rewards, arrivals)
+    cluster = MultiSlotCluster(rewards, arrivals, 0.25) if holding else MultiServerCluster(rewards, arrivals)
     message = (
         "^time 1: reward of the job at blue: got nan, .*; its gain is nan, its overhead 15000.0; check the utilities$"
     )

@@ -30,7 +30,7 @@ from desim.problems.multiserver import (
     BipartiteGraph,
     Gang,
     GangRewards,
-    HoldingCluster,
+    MultiSlotCluster,
     MultiServerCluster,
     MultiServerObservation,
     RewardModel,
@@ -275,7 +275,7 @@ class TestHolding:
     def test_a_gang_runs_at_the_speed_of_its_job(self) -> None:
         jobs = RewardModel(GRAPH, "linear", 1.0, 0.5)
         answer = np.array([[1.0], [0], [0], [2.0], [0], [0], [2.0]])
-        result = simulate(HoldingCluster(jobs, [[1, 1], [1, 0]], 6.0, gang=GANG), Scripted(answer), until=4.5)
+        result = simulate(MultiSlotCluster(jobs, [[1, 1], [1, 0]], 6.0, gang=GANG), Scripted(answer), until=4.5)
         assert result.jobs["reward"].to_list() == [1.5, 1.0, 0.0]
         assert result.jobs["finish_time"].to_list() == [4.0, None, None]
         assert result.table("allocations").select("job_id", "component", "node", "amount").rows() == [
@@ -292,7 +292,7 @@ class TestHolding:
             rewards = random_rewards(rng)
             gang = random_gang(rng, rewards.graph, whole=whole)
             counts = rng.integers(0, 2, (10, rewards.graph.num_ports))
-            cluster = HoldingCluster(rewards, counts, 4.0, gang=gang, jobs_per_port=2, give_up_after=3)
+            cluster = MultiSlotCluster(rewards, counts, 4.0, gang=gang, jobs_per_port=2, give_up_after=3)
             services: list[Any] = []
             cluster.on("start", lambda time, service, services=services: services.append(service))
             agent = RandomGangs(gang, seed)

@@ -20,7 +20,7 @@ from numpy.random import default_rng
 from polars.testing import assert_frame_equal
 
 from desim import Result, simulate
-from desim.problems.multiserver import BipartiteGraph, HoldingCluster, RewardModel
+from desim.problems.multiserver import BipartiteGraph, MultiSlotCluster, RewardModel
 from desim.validation import validate
 
 ONE = RewardModel(BipartiteGraph([[2.0]], [[2.0]]), "linear")
@@ -53,7 +53,7 @@ class TestAgainstAnotherSimulation:
             times = np.sort(rng.integers(1, 60, int(rng.integers(0, 5))) / 4).tolist()
             submitted = [(time, int(rng.integers(ports))) for time in times]
             plain = PlainHolding(rewards, counts, work, shares, copies=copies, submitted=submitted, **limits)
-            cluster = HoldingCluster(
+            cluster = MultiSlotCluster(
                 rewards,
                 counts,
                 work,
@@ -89,7 +89,7 @@ class TestAgainstAnotherSimulation:
             rewards = random_rewards(rng)
             counts = rng.integers(0, 2, (15, rewards.graph.num_ports))
             agent = RandomFeasible(seed)
-            result = simulate(HoldingCluster(rewards, counts, 5.0, jobs_per_port=2, give_up_after=5), agent, until=60)
+            result = simulate(MultiSlotCluster(rewards, counts, 5.0, jobs_per_port=2, give_up_after=5), agent, until=60)
             times = {row[0]: row[1:] for row in result.jobs.select("job_id", "starting_time", "finish_time").rows()}
             amounts = result.table("allocations").select("slot", "job_id", "node", "resource", "amount").rows()
             assert all(times[job][0] == slot for slot, job, *_ in amounts)
@@ -117,7 +117,7 @@ class TestOneQueue:
     @pytest.mark.parametrize("work", [1.0, 3.0, 7.5])
     def test_a_service_takes_its_work_over_its_reward(self, work: float) -> None:
         rewards = RewardModel(ONE.graph, "linear", 1.5, 0.25)
-        result = simulate(HoldingCluster(rewards, [[1]], work), Scripted(everything))
+        result = simulate(MultiSlotCluster(rewards, [[1]], work), Scripted(everything))
         assert result.jobs.select("gain", "overhead", "reward", "work").row(0) == (3.0, 0.5, 2.5, work)
         assert result.jobs["execution_time"].to_list() == [work / 2.5]
         assert result.info["end_time"] == np.ceil(work / 2.5)
@@ -131,13 +131,13 @@ class TestOneQueue:
                 expected.append(waiting)
                 waiting += service
             waiting = max(waiting - 1, 0.0)
-        cluster = HoldingCluster(ONE, arrivals[:, None], 2 * service)
+        cluster = MultiSlotCluster(ONE, arrivals[:, None], 2 * service)
         table = simulate(cluster, Scripted(*[everything] * 3000)).jobs
         assert table["waiting_time"].to_list() == expected
         assert table["execution_time"].unique().to_list() == [service]
 
     def test_what_ends_at_an_instant_is_free_at_it(self) -> None:
-        result = simulate(HoldingCluster(ONE, [[1], [1], [0]], 4.0), Scripted(*[everything] * 9))
+        result = simulate(MultiSlotCluster(ONE, [[1], [1], [0]], 4.0), Scripted(*[everything] * 9))
         assert result.jobs["starting_time"].to_list() == [0, 2]
         assert result.jobs["finish_time"].to_list() == [2, 4]
         assert result.table("slots")["running"].to_list() == [1, 1, 1, 1]
@@ -146,14 +146,14 @@ class TestOneQueue:
         assert result.info["end_time"] == 4
 
     def test_what_ends_between_slots_is_free_from_the_next_one_on(self) -> None:
-        result = simulate(HoldingCluster(ONE, [[1], [1]], 3.0), Scripted(*[everything] * 9))
+        result = simulate(MultiSlotCluster(ONE, [[1], [1]], 3.0), Scripted(*[everything] * 9))
         assert result.jobs["starting_time"].to_list() == [0, 2]
         assert result.jobs["finish_time"].to_list() == [1.5, 3.5]
         assert result.table("slots")["running"].to_list() == [1, 1, 1, 1]
 
     def test_a_port_is_served_first_come_first_served(self) -> None:
         counts = [[2], [0], [1], [0], [0]]
-        cluster = HoldingCluster(ONE, counts, 2.0, processes=[submissions((0.5, 0), (1.5, "port0"), (2.0, 0))])
+        cluster = MultiSlotCluster(ONE, counts, 2.0, processes=[submissions((0.5, 0), (1.5, "port0"), (2.0, 0))])
         result = simulate(cluster, Scripted(*[everything] * 20))
         assert result.jobs["submission_time"].to_list() == [0, 0, 0.5, 1.5, 2, 2]
         assert result.jobs["job_id"].to_list() == list(range(6))
@@ -163,18 +163,18 @@ class TestOneQueue:
         # Three jobs, two places; in the first slot only the second place is given anything.
         rewards = RewardModel(BipartiteGraph([[1.0]], [[4.0]]), "linear")
         answers = [[[0.0], [1.0]], [[1.0], [0.0]], [[1.0], [1.0]]]
-        result = simulate(HoldingCluster(rewards, [[3], [0], [0]], 1.0, jobs_per_port=2), Scripted(*answers))
+        result = simulate(MultiSlotCluster(rewards, [[3], [0], [0]], 1.0, jobs_per_port=2), Scripted(*answers))
         assert result.jobs["starting_time"].to_list() == [1, 0, 2]
 
     def test_the_work_of_every_port(self) -> None:
         rewards = RewardModel(BipartiteGraph([[1.0], [2.0]], [[8.0]]), "linear")
-        result = simulate(HoldingCluster(rewards, [[1, 1]], [3.0, 5.0]), Scripted(everything))
+        result = simulate(MultiSlotCluster(rewards, [[1, 1]], [3.0, 5.0]), Scripted(everything))
         assert result.jobs["finish_time"].to_list() == [3.0, 2.5]
 
     def test_what_others_are_given_goes_back(self) -> None:
         # The second job is not worth starting with 1.0; in the next slot the third one starts with the same and more.
         graph = BipartiteGraph([[3.0], [3.0], [3.0]], [[4.0]])
-        cluster = HoldingCluster(RewardModel(graph, "linear"), [[1, 1, 0], [0, 0, 1]], 6.0, minimum_speed=1.0)
+        cluster = MultiSlotCluster(RewardModel(graph, "linear"), [[1, 1, 0], [0, 0, 1]], 6.0, minimum_speed=1.0)
         result = simulate(cluster, Scripted([[2.5], [1.0], [0.0]], [[0.0], [0.0], [1.5]]), until=3)
         assert result.jobs["starting_time"].to_list() == [0, None, 1]
         slots = result.table("slots")
@@ -186,7 +186,7 @@ class TestOneQueue:
     @pytest.mark.parametrize(("until", "share"), [(np.inf, 0.1), (9.05, 0.95 / 9.05), (0.05, 1.0), (0.5, 0.2)])
     def test_utilization_is_a_time_average(self, until: float, share: float) -> None:
         # One job of a tenth of a slot in each of ten slots; the run may end within a slot, or within its job.
-        cluster = HoldingCluster(RewardModel(BipartiteGraph([[1.0]], [[1.0]]), "linear"), [[1]] * 10, 0.1)
+        cluster = MultiSlotCluster(RewardModel(BipartiteGraph([[1.0]], [[1.0]]), "linear"), [[1]] * 10, 0.1)
         result = simulate(cluster, Scripted(*[everything] * 10), until=until)
         values = result.metrics()
         assert values["utilization"] == pytest.approx(share)
@@ -204,7 +204,7 @@ class TestOneQueue:
             rng = default_rng(seed)
             rewards = random_rewards(rng)
             counts = rng.integers(0, 2, (15, rewards.graph.num_ports))
-            cluster = HoldingCluster(rewards, counts, lambda stream, port: float(stream.exponential(1.0)) + 0.01)
+            cluster = MultiSlotCluster(rewards, counts, lambda stream, port: float(stream.exponential(1.0)) + 0.01)
             result = simulate(cluster, RandomFeasible(seed), seed=seed, until=until)
             finish = result.jobs.select("job_id", end=pl.col("finish_time").fill_null(result.info["end_time"]))
             held = result.table("allocations").join(finish, on="job_id")
@@ -223,12 +223,12 @@ class TestTheEnd:
     """When a run is over, and what is left."""
 
     def test_jobs_do_not_start_at_the_minimum_speed_or_below(self) -> None:
-        cluster = HoldingCluster(TWO, [[1, 0]], 1.0, minimum_speed=0.5, give_up_after=100)
+        cluster = MultiSlotCluster(TWO, [[1, 0]], 1.0, minimum_speed=0.5, give_up_after=100)
         answers = [[[0.25], [0.0]], [[0.5], [0.0]], [[0.5625], [0.0]]]
         assert simulate(cluster, Scripted(*answers)).jobs["starting_time"].to_list() == [2]
 
     def test_jobs_do_not_start_if_they_would_take_too_long(self) -> None:
-        cluster = HoldingCluster(TWO, [[1, 1]], [1.0, 0.5], longest_service=4.0)
+        cluster = MultiSlotCluster(TWO, [[1, 1]], [1.0, 0.5], longest_service=4.0)
         answers = [[[0.125], [0.125]], [[0.2], [0.0]], [[0.25], [0.0]]]
         result = simulate(cluster, Scripted(*answers))
         assert result.jobs["starting_time"].to_list() == [2, 0]
@@ -237,20 +237,20 @@ class TestTheEnd:
 
     def test_with_several_places_one_that_would_take_too_long_is_left_out(self) -> None:
         rewards = RewardModel(BipartiteGraph([[1.0]], [[4.0]]), "linear")
-        cluster = HoldingCluster(rewards, [[3]], 1.0, jobs_per_port=3, longest_service=2.0)
+        cluster = MultiSlotCluster(rewards, [[3]], 1.0, jobs_per_port=3, longest_service=2.0)
         result = simulate(cluster, Scripted([[0.25], [0.5], [1.0]], [[0.5], [0.0], [0.0]]))
         assert result.jobs["starting_time"].to_list() == [1, 0, 0]
         assert result.table("slots")["allocated_resource0"].to_list() == [1.5, 1.0, 0.5]  # all end with slots
 
     def test_a_job_whose_overhead_eats_its_gain_does_not_start(self) -> None:
         rewards = RewardModel(ONE.graph, "linear", 1.0, 1.0)
-        cluster = HoldingCluster(rewards, [[1]], 1.0, give_up_after=4)
+        cluster = MultiSlotCluster(rewards, [[1]], 1.0, give_up_after=4)
         assert simulate(cluster, Scripted(*[everything] * 9)).jobs["status"].to_list() == ["queued"]
 
     @pytest.mark.parametrize("patience", [1, 2, 7])
     def test_it_gives_up_when_nothing_goes_on(self, patience: int) -> None:
         # The first job runs until 2.5; the second is never given anything.
-        cluster = HoldingCluster(TWO, [[1, 1]], 2.5, give_up_after=patience)
+        cluster = MultiSlotCluster(TWO, [[1, 1]], 2.5, give_up_after=patience)
         agent = Scripted([[1.0], [0.0]])
         result = simulate(cluster, agent)
         assert result.jobs["status"].to_list() == ["completed", "queued"]
@@ -258,15 +258,15 @@ class TestTheEnd:
         assert result.table("slots")["queued"].to_list() == [1] * (3 + patience)
 
     def test_it_does_not_give_up_while_jobs_run_or_arrive(self) -> None:
-        cluster = HoldingCluster(TWO, [[1, 1]], [8.0, 1.0], give_up_after=2)
+        cluster = MultiSlotCluster(TWO, [[1, 1]], [8.0, 1.0], give_up_after=2)
         agent = Scripted([[1.0], [0.0]], *[None] * 8, [[0.0], [1.0]])
         assert simulate(cluster, agent).jobs["starting_time"].to_list() == [0, 9]
-        cluster = HoldingCluster(TWO, [[0, 1], *[[0, 0]] * 4], 1.0, give_up_after=2)
+        cluster = MultiSlotCluster(TWO, [[0, 1], *[[0, 0]] * 4], 1.0, give_up_after=2)
         agent = Scripted(*[None] * 4, [[0.0], [1.0]])
         assert simulate(cluster, agent).jobs["starting_time"].to_list() == [4]
 
     def test_a_job_that_has_just_been_submitted_is_not_given_up(self) -> None:
-        cluster = HoldingCluster(TWO, [[0, 0]], 1.0, give_up_after=2, processes=[submissions((5.5, 0))])
+        cluster = MultiSlotCluster(TWO, [[0, 0]], 1.0, give_up_after=2, processes=[submissions((5.5, 0))])
         agent = Scripted(*[None] * 6, [[1.0], [1.0]])
         assert simulate(cluster, agent).jobs["starting_time"].to_list() == [6]
 
@@ -274,12 +274,12 @@ class TestTheEnd:
         arrivals = np.zeros((10, 2), dtype=int)
         arrivals[9, 0] = 1
         agent = Scripted(*[None] * 10, [[1.0], [0.0]])
-        assert simulate(HoldingCluster(TWO, arrivals, 1.0, give_up_after=5), agent).jobs["starting_time"].to_list() == [
+        assert simulate(MultiSlotCluster(TWO, arrivals, 1.0, give_up_after=5), agent).jobs["starting_time"].to_list() == [
             10
         ]
 
     def test_the_horizon_leaves_running_and_waiting_jobs(self) -> None:
-        result = simulate(HoldingCluster(ONE, [[1], [1], [1], [1]], 5.0), Scripted(*[everything] * 9), until=3.5)
+        result = simulate(MultiSlotCluster(ONE, [[1], [1], [1], [1]], 5.0), Scripted(*[everything] * 9), until=3.5)
         assert result.jobs["status"].to_list() == ["completed", "running", "queued", "queued"]
         assert result.jobs["starting_time"].to_list() == [0, 3, None, None]
         assert result.jobs["finish_time"].to_list() == [2.5, None, None, None]
@@ -290,13 +290,13 @@ class TestTheEnd:
         assert result.info["end_time"] == 3.5
 
     def test_nothing_arrives(self) -> None:
-        result = simulate(HoldingCluster(TWO, np.zeros((0, 2), dtype=int), 1.0), Scripted())
+        result = simulate(MultiSlotCluster(TWO, np.zeros((0, 2), dtype=int), 1.0), Scripted())
         assert (result.info["end_time"], result.jobs.height, result.table("slots").height) == (0, 0, 0)
-        result = simulate(HoldingCluster(TWO, np.zeros((3, 2), dtype=int), 1.0), Scripted())
+        result = simulate(MultiSlotCluster(TWO, np.zeros((3, 2), dtype=int), 1.0), Scripted())
         assert (result.info["end_time"], result.jobs.height, result.table("slots").height) == (3, 0, 3)
 
 
 def test_jobs_do_not_start_on_what_rounding_leaves() -> None:
     graph = BipartiteGraph([[0.1], [0.3], [1.0]], [[0.4]])
-    result = simulate(HoldingCluster(RewardModel(graph, "linear"), [[1, 1, 1]], 1.0), Greedy([1.0] * 3), until=50)
+    result = simulate(MultiSlotCluster(RewardModel(graph, "linear"), [[1, 1, 1]], 1.0), Greedy([1.0] * 3), until=50)
     assert result.jobs["status"].to_list() == ["completed"] * 3

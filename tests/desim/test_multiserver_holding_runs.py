@@ -11,7 +11,7 @@ from multiserver_references import Greedy, RandomFeasible, Scripted, assert_same
 from numpy.random import default_rng
 
 from desim import Result, Simulation, simulate
-from desim.problems.multiserver import BipartiteGraph, HoldingCluster, RewardModel
+from desim.problems.multiserver import BipartiteGraph, MultiSlotCluster, RewardModel
 
 TWO = RewardModel(BipartiteGraph([[1.0], [1.0]], [[2.0]]), "linear")
 
@@ -31,7 +31,7 @@ class TestRandomWork:
     def run(self, agent: Any, seed: int) -> Result:
         rng = default_rng(1)
         rewards = RewardModel(BipartiteGraph(np.ones((3, 2)), np.full((4, 2), 2.0)), "poly", 1.0, 0.1)
-        cluster = HoldingCluster(rewards, rng.integers(0, 2, (25, 3)), self.draw, give_up_after=5)
+        cluster = MultiSlotCluster(rewards, rng.integers(0, 2, (25, 3)), self.draw, give_up_after=5)
         return simulate(cluster, agent, seed=seed, until=80)
 
     def test_it_depends_on_the_seed_and_not_on_the_agent(self) -> None:
@@ -56,7 +56,7 @@ class TestEventsAndForks:
     """Who listens, and what is played again."""
 
     def test_every_event_with_its_time_and_subject(self) -> None:
-        cluster = HoldingCluster(TWO, [[1, 0], [0, 1]], [1.5, 3.0])
+        cluster = MultiSlotCluster(TWO, [[1, 0], [0, 1]], [1.5, 3.0])
         heard: list[tuple[float, str, Any]] = []
         for event in cluster.events:
             cluster.on(event, lambda time, subject, event=event: heard.append((time, event, subject)))
@@ -81,7 +81,7 @@ class TestEventsAndForks:
         assert [subject for _, event, subject in heard if event == "arrival"] == [0, 1]
 
     def test_what_ends_at_an_instant_ends_before_others_arrive_at_it(self) -> None:
-        cluster = HoldingCluster(TWO, [[1, 0], [0, 0], [0, 1]], 2.0)
+        cluster = MultiSlotCluster(TWO, [[1, 0], [0, 0], [0, 1]], 2.0)
         heard: list[tuple[float, str]] = []
         for event in cluster.events:
             cluster.on(event, lambda time, subject, event=event: heard.append((time, event)))
@@ -92,7 +92,7 @@ class TestEventsAndForks:
         def run(loud: bool) -> Result:
             rewards = random_rewards(default_rng(3))
             counts = default_rng(4).integers(0, 2, (20, rewards.graph.num_ports))
-            cluster = HoldingCluster(rewards, counts, 4.0, jobs_per_port=2, give_up_after=5)
+            cluster = MultiSlotCluster(rewards, counts, 4.0, jobs_per_port=2, give_up_after=5)
             for event in cluster.events if loud else ():
                 cluster.on(event, lambda time, subject: None)
             return simulate(cluster, RandomFeasible(), until=40)
@@ -104,7 +104,7 @@ class TestEventsAndForks:
         rng = default_rng(8)
         rewards = random_rewards(rng)
         counts = rng.integers(0, 2, (20, rewards.graph.num_ports))
-        cluster = HoldingCluster(
+        cluster = MultiSlotCluster(
             rewards, counts, TestRandomWork.draw, give_up_after=3, processes=[submissions((2.25, 0), (9.0, 0))]
         )
 

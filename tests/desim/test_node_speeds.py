@@ -11,7 +11,7 @@ import pytest
 from desim import simulate
 from desim.agents.batch import create
 from desim.exceptions import InvalidConfiguration, WorkloadError
-from desim.problems.batch import BatchCluster, Job, Node, NodeJob, NodeTable, Preempt, QualityOfService, Request
+from desim.problems.batch import BatchCluster, Job, Node, NodeJob, NodeTable, StartPreempting, QualityOfService, Request
 from desim.processes import Outage, planned_outages
 from desim.validation import validate
 
@@ -45,7 +45,7 @@ def test_run_times_by_models_and_limits() -> None:
     table = run(jobs, nodes)
     assert table["execution_time"].to_list() == [10.0, 50.0, 20.0]  # the second one is killed at what it requests
     assert table["status"].to_list() == ["completed", "killed", "completed"]
-    assert run(jobs, nodes, kill_at_request=False)["execution_time"].to_list() == [10.0, 80.0, 20.0]
+    assert run(jobs, nodes, enforce_time_limit=False)["execution_time"].to_list() == [10.0, 80.0, 20.0]
 
 
 def test_who_is_cut_starts_afresh_wherever_that_is() -> None:
@@ -72,8 +72,8 @@ def test_who_is_cut_at_once_and_takes_no_time_elsewhere_ran_where_it_was_last() 
         NodeJob.of(2, 0.0, Request(gpus=1), 10.0, 1.0),
     ]
     service = [QualityOfService("low"), QualityOfService("high", 1.0, ("low",))]
-    cluster = BatchCluster(jobs, nodes=nodes, qualities=service, quality_of={1: "low", 2: "high"})
-    result = simulate(cluster, Answers(None, 1, Preempt(2, (1,)), 1))
+    cluster = BatchCluster(jobs, nodes=nodes, qos=service, qos_of={1: "low", 2: "high"})
+    result = simulate(cluster, Answers(None, 1, StartPreempting(2, (1,)), 1))
     columns = ["starting_time", "finish_time", "run_time", "allocated_resources"]
     assert result.jobs.sort("job_id").select(columns).rows() == [(0.0, 0.0, 0.0, "1"), (0.0, 1.0, 1.0, "0")]
     validate(result, jobs).raise_if_invalid()
@@ -87,9 +87,9 @@ def test_who_is_suspended_twice_at_one_moment_holds_what_it_holds_once() -> None
     ]
     service = [QualityOfService("low", mode="suspend"), QualityOfService("high", 1.0, ("low",))]
     cluster = BatchCluster(
-        jobs, nodes=[Node("a", 1, gpus=1)], qualities=service, quality_of={1: "low", 2: "high", 3: "high"}
+        jobs, nodes=[Node("a", 1, gpus=1)], qos=service, qos_of={1: "low", 2: "high", 3: "high"}
     )
-    result = simulate(cluster, Answers(None, None, 1, Preempt(2, (1,)), None, Preempt(3, (1,))))
+    result = simulate(cluster, Answers(None, None, 1, StartPreempting(2, (1,)), None, StartPreempting(3, (1,))))
     cuts = result.table("interruptions").select("job_id", "starting_time", "finish_time", "outcome").rows()
     assert cuts == [(1, 0.0, 0.0, "suspended")] * 2
     assert result.jobs.sort("job_id")["finish_time"].to_list() == [9.0, 0.0, 4.0]

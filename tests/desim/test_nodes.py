@@ -19,12 +19,12 @@ from desim.core import Simulation
 from desim.problems.batch import (
     PLACEMENTS,
     BatchCluster,
-    Held,
+    NodeAllocation,
     Job,
     Node,
     NodeCluster,
     NodeJob,
-    Place,
+    StartOnNodes,
     PlacementPolicy,
     Request,
 )
@@ -50,7 +50,7 @@ def random_request(rng: np.random.Generator) -> Request:
         gpu_models=("B",) if gpus and rng.random() < 0.2 else (),
         resources=(("licenses", 1),) if not gpus and rng.random() < 0.2 else (),
         partition="fast" if rng.random() < 0.2 else "",
-        without=("local-disk",) if rng.random() < 0.1 else (),
+        excluded_features=("local-disk",) if rng.random() < 0.1 else (),
         exclusive=bool(rng.random() < 0.1),
         tasks_per_node=int(rng.integers(1, 3)) if rng.random() < 0.2 else None,
     )
@@ -113,7 +113,7 @@ def test_nothing_is_held_twice(placement: str, seed: int, agent: str, fails: boo
         node, request = NODES[row["node"]], requests[row["arrival_number"]]
         assert request["partition"] in ("", node.partition)
         assert not request["gpu_models"] or node.gpu_model in request["gpu_models"]
-        assert node.features.isdisjoint(request["without"])
+        assert node.features.isdisjoint(request["excluded_features"])
         assert row["tasks"] <= (request["tasks_per_node"] or row["tasks"])
     tasks = result.table("placements").group_by("arrival_number", "starting_time").agg(pl.col("tasks").sum())
     assert all(row["tasks"] == requests[row["arrival_number"]]["tasks"] for row in tasks.iter_rows(named=True))
@@ -129,7 +129,7 @@ def test_counts_are_those_of_loops(seed: int) -> None:
     room = simulation.problem.observation.room  # type: ignore[attr-defined]
     policy = PLACEMENTS["best-fit"]()
     for _ in range(12):
-        shape = room.table.shape(random_request(rng))
+        shape = room.table.compile(random_request(rng))
         counts = room.counts(shape).tolist()
         for number, node in enumerate(NODES):
             free, gpus, count = room.free[number].tolist(), room.gpus[number].tolist(), 0
@@ -203,21 +203,21 @@ ONE = NodeJob.of(7, 0.0, Request(cores=4, memory=50, gpus=0.5), 10.0, 5.0)
 @pytest.mark.parametrize(
     ("held", "message"),
     [
-        ((Held(0, 1, (4, 50, 0), ((0, 400),)),), "GPUs"),
-        ((Held(0, 1, (4, 40, 0), ((0, 500),)),), "amounts on node"),
-        ((Held(3, 1, (4, 50, 0), ((0, 500),)),), "room for 0"),
-        ((Held(9, 1, (4, 50, 0), ((0, 500),)),), "no node 9"),
+        ((NodeAllocation(0, 1, (4, 50, 0), ((0, 400),)),), "GPUs"),
+        ((NodeAllocation(0, 1, (4, 40, 0), ((0, 500),)),), "amounts on node"),
+        ((NodeAllocation(3, 1, (4, 50, 0), ((0, 500),)),), "room for 0"),
+        ((NodeAllocation(9, 1, (4, 50, 0), ((0, 500),)),), "no node 9"),
         ((), "1 tasks, got 0"),
-        ((Held(0, 1, (4, 50, 0), ((0, 500),)), Held(0, 1, (4, 50, 0), ((1, 500),))), "twice"),
+        ((NodeAllocation(0, 1, (4, 50, 0), ((0, 500),)), NodeAllocation(0, 1, (4, 50, 0), ((1, 500),))), "twice"),
     ],
 )
 def test_places_that_a_job_cannot_have_are_refused(held: Any, message: str) -> None:
     with pytest.raises(InfeasibleAction, match=message):
-        simulate(cluster([ONE]), Answers(Place(7, held)))
+        simulate(cluster([ONE]), Answers(StartOnNodes(7, held)))
 
 
 def test_a_place_that_a_job_can_have_is_taken() -> None:
-    result = simulate(cluster([ONE]), Answers([Place(7, (Held(2, 1, (4, 50, 0), ((1, 500),)),))]))
+    result = simulate(cluster([ONE]), Answers([StartOnNodes(7, (NodeAllocation(2, 1, (4, 50, 0), ((1, 500),)),))]))
     assert result.table("placements").select("node", "gpus").rows() == [(2, "1:500")]
     assert result.jobs["allocated_resources"].to_list() == ["16-19"]
 
@@ -320,7 +320,7 @@ class Chosen(PlacementPolicy):
 def test_placements_that_name_nodes_as_they_should_not(policy: PlacementPolicy, message: str) -> None:
     nodes = [Node("a", 4), Node("b", 4), Node("c", 1)]
     jobs = [NodeJob.of(3, 0.0, Request(1, 1), 5.0, 5.0), NodeJob.of(7, 1.0, Request(6, 1), 9.0, 9.0)]
-    first = [Place(3, (Held(2, 1, (1, 0), ()),))]
+    first = [StartOnNodes(3, (NodeAllocation(2, 1, (1, 0), ()),))]
     with pytest.raises(InvalidConfiguration, match=f"time 1.0: job 7: placement 'chosen' {message}"):
         simulate(BatchCluster(jobs, nodes=nodes, placement=policy), Oldest(first))
 

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from desim import InvalidConfiguration, Simulation, WorkloadError, simulate
-from desim.problems.deferrable import DeferrableCluster, Job, foresee
+from desim.problems.deferrable import DeferrableCluster, Job, clairvoyant_view
 from desim.processes.on_demand import OnDemand, replayed_vms
 
 
@@ -29,7 +29,7 @@ def replay(total, vms, num_slots, *, resources=("cores",)):
     platforms: list[OnDemand] = []
     process = replayed_vms(total, vms, listener=platforms.append)
     cluster = DeferrableCluster([], process, num_slots=num_slots, resources=resources)
-    capacity = foresee(cluster).capacity
+    capacity = clairvoyant_view(cluster).capacity
     (platform,) = platforms
     return (capacity[:, 0].tolist() if len(resources) == 1 else capacity.tolist()), platform
 
@@ -240,9 +240,9 @@ def test_the_capacity_is_the_same_whatever_is_started_and_in_a_fork():
 
 def test_an_iterator_is_not_silently_empty_the_second_time():
     cluster = DeferrableCluster([], replayed_vms(10, iter([VM(0, 2, 4)])), num_slots=3)
-    assert foresee(cluster).capacity[:, 0].tolist() == [6, 6, 10]
+    assert clairvoyant_view(cluster).capacity[:, 0].tolist() == [6, 6, 10]
     with pytest.raises(InvalidConfiguration, match="vms: got an iterator, which can be read only once"):
-        foresee(cluster)
+        clairvoyant_view(cluster)
 
 
 def test_what_the_counters_say_of_themselves():

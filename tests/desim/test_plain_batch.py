@@ -26,7 +26,7 @@ from plain_preemption import PlainPreemption, Service
 from desim import simulate
 from desim.agents.batch import create
 from desim.problems.batch import (
-    After,
+    Dependency,
     BatchCluster,
     BatchObservation,
     Job,
@@ -36,8 +36,8 @@ from desim.problems.batch import (
     NodeJob,
     QualityOfService,
     Request,
-    StartAs,
-    Window,
+    StartWithSize,
+    AdvanceReservation,
 )
 from desim.processes.outages import Outage, planned_outages
 from desim.validation import validate
@@ -47,11 +47,11 @@ ON_NODES = ("nodes", "node-promises")
 NODES = [*Node.several(2, 4, memory=10, speed=2.0), Node("slow", 8, memory=30, speed=0.5, partition="p")]
 
 
-def random_after(rng: np.random.Generator, count: int) -> dict[int, After]:
+def random_after(rng: np.random.Generator, count: int) -> dict[int, Dependency]:
     """Return what some jobs come after; the order has nothing to do with their times."""
     order = rng.permutation(count).tolist()
     return {
-        job_id: After(
+        job_id: Dependency(
             tuple(rng.choice(order[:place], min(place, int(rng.integers(1, 4))), replace=False).tolist()),
             float(rng.choice([0, 0, 1, 7])),
         )
@@ -65,29 +65,29 @@ def random_limits(rng: np.random.Generator, count: int, most: int, on_nodes: boo
     queues = {number: str(rng.choice(["short", "long"])) for number in range(count) if rng.random() < 0.8}
     limits = [
         Limit(running_jobs=int(rng.integers(1, 4)), running_cores=most - int(rng.integers(0, 2))),
-        Limit(by="user", of=("1",), running_cores=most),
-        Limit(by=queues, running_cores=most),
-        Limit(by=queues, of=("short",), job_time=10.0, job_cores=most),
-        Limit(by="partition", of=("p",), running_jobs=1) if on_nodes else Limit(of=("0", "2"), running_jobs=2),
+        Limit(scope="user", members=("1",), running_cores=most),
+        Limit(scope=queues, running_cores=most),
+        Limit(scope=queues, members=("short",), job_time=10.0, job_cores=most),
+        Limit(scope="partition", members=("p",), running_jobs=1) if on_nodes else Limit(members=("0", "2"), running_jobs=2),
     ]
     return [limits[place] for place in rng.permutation(5)[: int(rng.integers(1, 5))].tolist()]
 
 
-def random_windows(rng: np.random.Generator, num_cores: int) -> list[Window]:
-    """Return windows that leave a core at least; some begin as others end."""
-    windows, time = [], float(rng.integers(0, 20))
+def random_reservations(rng: np.random.Generator, num_cores: int) -> list[AdvanceReservation]:
+    """Return reservations that leave a core at least; some begin as others end."""
+    reservations, time = [], float(rng.integers(0, 20))
     for _ in range(int(rng.integers(1, 5))):
         end = time + float(rng.integers(1, 20))
-        windows.append(Window(time, end, int(rng.integers(1, max(2, num_cores - 2)))))
+        reservations.append(AdvanceReservation(time, end, int(rng.integers(1, max(2, num_cores - 2)))))
         time = end + float(rng.choice([0, 0, 5, 20]))
     if rng.random() < 0.5:
-        windows.append(Window(3.0, 40.0, 1))
-    return windows
+        reservations.append(AdvanceReservation(3.0, 40.0, 1))
+    return reservations
 
 
-def random_windows_of_nodes(rng: np.random.Generator) -> list[Window]:
-    """Return windows, some for users; on one node one follows the other."""
-    windows, times = [], [float(rng.integers(0, 20))] * 3
+def random_reservations_of_nodes(rng: np.random.Generator) -> list[AdvanceReservation]:
+    """Return reservations, some for users; on one node one follows the other."""
+    reservations, times = [], [float(rng.integers(0, 20))] * 3
     for _ in range(int(rng.integers(1, 6))):
         which: Any = (
             {"nodes": "all"},
@@ -96,17 +96,17 @@ def random_windows_of_nodes(rng: np.random.Generator) -> list[Window]:
             {"nodes": [2, 0]},
             {"nodes": ["slow", "n1"]},
         )[int(rng.integers(0, 5))]
-        numbers = sorted(Nodes(NODES).of_window(Window(0.0, 1.0, **which)))
+        numbers = sorted(Nodes(NODES).of_reservation(AdvanceReservation(0.0, 1.0, **which)))
         start = max(times[number] for number in numbers)
         users = rng.choice(3, int(rng.choice([0, 0, 1, 2])), replace=False).tolist()
-        windows.append(Window(start, start + float(rng.integers(1, 20)), users=users, **which))
+        reservations.append(AdvanceReservation(start, start + float(rng.integers(1, 20)), users=users, **which))
         for number in numbers:
-            times[number] = windows[-1].end + float(rng.choice([0, 0, 5, 20]))
-    return windows
+            times[number] = reservations[-1].end + float(rng.choice([0, 0, 5, 20]))
+    return reservations
 
 
 def random_outages(rng: np.random.Generator, units: int) -> list[Outage]:
-    """Return outages between whole seconds, so that none begins when a window does."""
+    """Return outages between whole seconds, so that none begins when a reservation does."""
     starts = sorted((rng.integers(0, 120, int(rng.integers(1, 8))) + 0.5).tolist())
     return [
         Outage(start, start + float(rng.integers(1, 15)), int(rng.integers(1, 1 << units)))
@@ -156,7 +156,7 @@ class Widest:
             size = next((number for number, cores in enumerate(sizes) if cores <= free), None)
             if size is not None:
                 free -= sizes[size]
-                answer.append(StartAs(job_id, size) if len(sizes) > 1 else job_id)
+                answer.append(StartWithSize(job_id, size) if len(sizes) > 1 else job_id)
         return answer
 
 
@@ -165,7 +165,7 @@ def agents(rng: np.random.Generator, kind: str, preempts: bool = False) -> tuple
     order = str(rng.choice(["fcfs", "sjf"]))
     if kind == "sizes":
         return Widest(), widest_first, order
-    prefix = "preempting-" * preempts
+    prefix = "preemptive-" * preempts
     if kind in PROMISES:
         rule = conservative_on_nodes if kind in ON_NODES else conservative
         return create(f"{prefix}conservative-{order}"), rule(order), order
@@ -177,7 +177,7 @@ def agents(rng: np.random.Generator, kind: str, preempts: bool = False) -> tuple
 def random_service(rng: np.random.Generator, count: int, order: str) -> Service:
     """Return qualities of service, of which each may preempt some of those before it."""
     names = [f"q{number}" for number in range(int(rng.integers(2, 5)))]
-    qualities = {
+    qos = {
         name: QualityOfService(
             name,
             float(rng.choice([0, place, place, 5])),
@@ -186,26 +186,26 @@ def random_service(rng: np.random.Generator, count: int, order: str) -> Service:
         )
         for place, name in enumerate(names)
     }
-    quality_of = {number: str(rng.choice(names)) for number in range(count) if rng.random() < 0.9}
-    return Service(qualities, quality_of, order)
+    qos_of = {number: str(rng.choice(names)) for number in range(count) if rng.random() < 0.9}
+    return Service(qos, qos_of, order)
 
 
 def random_site(rng: np.random.Generator, kind: str, num_cores: int, count: int) -> Site:
     """Return some of what sites do, often all of it."""
     much = 0.4 + 0.6 * rng.random()
     return Site(
-        after=random_after(rng, count) if rng.random() < much else {},
+        dependencies=random_after(rng, count) if rng.random() < much else {},
         limits=random_limits(rng, count, 7 if kind in ON_NODES else num_cores, kind in ON_NODES)
         if rng.random() < much
         else (),
-        windows=()
+        reservations=()
         if rng.random() > much
-        else random_windows_of_nodes(rng)
+        else random_reservations_of_nodes(rng)
         if kind in ON_NODES
-        else random_windows(rng, num_cores),
+        else random_reservations(rng, num_cores),
         outages=random_outages(rng, 3 if kind in ON_NODES else num_cores) if rng.random() < much else (),
         interval=float(rng.choice([0.5, 1, 4])) if rng.random() < much else None,
-        grace=float(rng.choice([0, 0, 2, 5, 100])),
+        over_time_limit=float(rng.choice([0, 0, 2, 5, 100])),
         kills=bool(rng.random() < 0.7),
         loses=bool(rng.random() < 0.2),
         until=float(rng.integers(10, 150)) if rng.random() < 0.15 else inf,
@@ -237,17 +237,17 @@ def compare(seed: int, kind: str, count: int = 25, preempts: bool = False) -> An
     cluster = BatchCluster(
         jobs,
         **({"nodes": NODES} if kind in ON_NODES else {"num_cores": num_cores}),
-        kill_at_request=site.kills,
-        grace=site.grace,
+        enforce_time_limit=site.kills,
+        over_time_limit=site.over_time_limit,
         checkpoint_interval=site.interval,
         infeasible="forward" if kind == "sizes" else "raise",
         too_wide="reject",
         on_outage="lose" if site.loses else "requeue",
-        after=site.after or None,
+        dependencies=site.dependencies or None,
         limits=site.limits,
-        windows=site.windows,
-        qualities=service.qualities.values(),
-        quality_of=service.quality_of,
+        reservations=site.reservations,
+        qos=service.qos.values(),
+        qos_of=service.qos_of,
         processes=[planned_outages(site.outages)],
     )
     result = simulate(cluster, agent, until=site.until)
@@ -267,7 +267,7 @@ def compare(seed: int, kind: str, count: int = 25, preempts: bool = False) -> An
     if site.interval is not None:
         told = result.table("checkpoints").select("finish_time", "job_id", "saved").rows()
         assert sorted(told) == sorted(plain.kept)  # who starts as soon as he is cut may be cut again at once
-    if any(one.jobs for one in site.after.values()):
+    if any(one.jobs for one in site.dependencies.values()):
         told = result.table("dependencies").select("job_id", "submission_time")
         assert {job_id: time for job_id, time in told.iter_rows() if time is not None} == plain.asked_for
     if isinstance(plain, PlainPreemption):
@@ -284,7 +284,7 @@ KINDS = ["cores", "promises", "nodes", "node-promises", "sizes"]
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=15)
 @given(seed=st.integers(0, 2**32))
-@example(seed=42615)  # a window of nodes begins as a job on them is expected to end that would go on
+@example(seed=42615)  # a reservation of nodes begins as a job on them is expected to end that would go on
 def test_all_at_once_is_that_of_a_plain_loop(kind: str, seed: int) -> None:
     compare(seed, kind)
 

@@ -80,7 +80,7 @@ def test_a_slot_clock_of_callbacks_is_a_process_that_asks_once_a_slot(seed: int)
         assert_same(*runs)
 
 
-@pytest.mark.parametrize("agent", ["fifo-deft", "rank_up-deft"])
+@pytest.mark.parametrize("agent", ["fifo-deft", "rank-up-deft"])
 @pytest.mark.parametrize("seed", range(3))
 def test_transfers_over_channels_that_never_limit_arrive_when_computed_ones_do(agent: str, seed: int) -> None:
     """Channels are a SimPy process, which finds that each transfer goes at the speed of its pair of executors."""

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from desim import InfeasibleAction, InvalidConfiguration, simulate
-from desim.agents.batch import FCFS, Multifactor, Preempting, create
+from desim.agents.batch import FCFS, Multifactor, PreemptiveAgent, create
 from desim.core import Simulation
 from desim.problems.batch import (
     BatchCluster,
@@ -16,10 +16,10 @@ from desim.problems.batch import (
     Node,
     NodeJob,
     NodeObservation,
-    Preempt,
+    StartPreempting,
     QualityOfService,
     Request,
-    Window,
+    AdvanceReservation,
 )
 from desim.processes.outages import Outage, planned_outages
 from desim.validation import validate
@@ -28,14 +28,14 @@ SERVICE = {1: "standby", 2: "standby", 3: "urgent"}
 JOBS = [Job(1, 0.0, 4, 100.0, 100.0, 1), Job(2, 5.0, 4, 80.0, 70.0, 2), Job(3, 10.0, 5, 50.0, 30.0, 3)]
 
 
-def qualities(mode: Any = "requeue") -> list[QualityOfService]:
+def qos(mode: Any = "requeue") -> list[QualityOfService]:
     """Return urgent jobs, which preempt those that stand by."""
     return [QualityOfService("urgent", 10.0, ("standby",)), QualityOfService("standby", mode=mode)]
 
 
 def cluster(mode: Any = "requeue", jobs: Any = JOBS, cores: int = 8, **options: Any) -> BatchCluster:
     """Return a cluster on which urgent jobs preempt others."""
-    options = {"num_cores": cores, "qualities": qualities(mode), "quality_of": SERVICE} | options
+    options = {"num_cores": cores, "qos": qos(mode), "qos_of": SERVICE} | options
     return BatchCluster(jobs, **options)
 
 
@@ -60,7 +60,7 @@ class Answers:
 
 
 def test_what_is_requeued_begins_anew() -> None:
-    result = simulate(cluster(), create("preempting-easy"))
+    result = simulate(cluster(), create("preemptive-easy"))
     assert rows(result, "starting_time", "finish_time", "attempts") == [
         (1, 40.0, 140.0, 2),
         (2, 40.0, 110.0, 2),
@@ -76,7 +76,7 @@ def test_what_is_requeued_begins_anew() -> None:
 
 
 def test_what_is_suspended_goes_on_where_it_was() -> None:
-    result = simulate(cluster("suspend"), create("preempting-easy"))
+    result = simulate(cluster("suspend"), create("preemptive-easy"))
     assert rows(result, "starting_time", "execution_time", "finish_time", "allocated_resources") == [
         (1, 40.0, 90.0, 130.0, "0-3"),
         (2, 40.0, 65.0, 105.0, "4-7"),
@@ -94,15 +94,15 @@ def test_as_few_as_needed_are_taken_the_least_important_and_the_youngest_first()
     some = [QualityOfService("urgent", 10.0, ("a", "b")), QualityOfService("a", 2.0), QualityOfService("b", 1.0)]
     jobs = [Job(n, float(n), 2, 100.0, 100.0) for n in range(4)] + [Job(4, 9.0, 3, 10.0, 10.0)]
     names = {0: "a", 1: "b", 2: "b", 3: "a", 4: "urgent"}
-    result = simulate(BatchCluster(jobs, 8, qualities=some, quality_of=names), create("preempting-fcfs"))
+    result = simulate(BatchCluster(jobs, 8, qos=some, qos_of=names), create("preemptive-fcfs"))
     assert result.table("preemptions")["job_id"].to_list() == [1, 2]
     jobs[4] = jobs[4]._replace(requested_cores=2)
-    result = simulate(BatchCluster(jobs, 8, qualities=some, quality_of=names), create("preempting-fcfs"))
+    result = simulate(BatchCluster(jobs, 8, qos=some, qos_of=names), create("preemptive-fcfs"))
     assert result.table("preemptions")["job_id"].to_list() == [2]
     # the youngest of the least important is of no use once a wider, older one has to go anyway
     jobs[1], jobs[2] = Job(1, 1.0, 3, 100.0, 100.0), Job(2, 2.0, 1, 100.0, 100.0)
     jobs[4] = jobs[4]._replace(requested_cores=3)
-    result = simulate(BatchCluster(jobs, 8, qualities=some, quality_of=names), create("preempting-fcfs"))
+    result = simulate(BatchCluster(jobs, 8, qos=some, qos_of=names), create("preemptive-fcfs"))
     assert result.table("preemptions")["job_id"].to_list() == [1]
 
 
@@ -115,27 +115,27 @@ def test_nobody_behind_the_first_job_preempts() -> None:
         Job(3, 2.0, 2, 9.0, 9.0),
     ]
     names = {1: "standby", 2: "urgent", 3: "urgent"}
-    result = simulate(cluster(jobs=jobs, quality_of=names), create("preempting-fcfs"))
+    result = simulate(cluster(jobs=jobs, qos_of=names), create("preemptive-fcfs"))
     assert result.table("preemptions").is_empty()
     assert sorted(rows(result, "starting_time")) == [(1, 0.0), (2, 80.0), (3, 130.0), (5, 0.0)]
 
 
 @pytest.mark.parametrize(
-    "agent", ["preempting-fcfs", "preempting-backfilling", "preempting-easy", "preempting-conservative"]
+    "agent", ["preemptive-fcfs", "preemptive-backfilling", "preemptive-easy", "preemptive-conservative"]
 )
 @pytest.mark.parametrize("mode", ["requeue", "suspend"])
 @pytest.mark.parametrize("nodes", [False, True])
 def test_without_qualities_it_is_the_agent_that_is_wrapped(agent: str, mode: str, nodes: bool) -> None:
     options: Any = {"nodes": Node.several(2, 4)} if nodes else {"num_cores": 8}
-    alone = simulate(BatchCluster(JOBS, **options), create(agent.removeprefix("preempting-")))
+    alone = simulate(BatchCluster(JOBS, **options), create(agent.removeprefix("preemptive-")))
     assert simulate(BatchCluster(JOBS, **options), create(agent)).jobs.equals(alone.jobs)
-    known = BatchCluster(JOBS, **options, qualities=qualities(mode), quality_of=SERVICE)
-    assert simulate(known, create(agent.removeprefix("preempting-"))).jobs.equals(alone.jobs)  # nobody preempts
+    known = BatchCluster(JOBS, **options, qos=qos(mode), qos_of=SERVICE)
+    assert simulate(known, create(agent.removeprefix("preemptive-"))).jobs.equals(alone.jobs)  # nobody preempts
 
 
 def test_agents_see_when_lent_cores_are_free() -> None:
     """Job 3 has no core of its own: it runs on four cores of job 1, which goes on at 60 s, and on one of job 2."""
-    agent = Answers(1, 2, Preempt(3, (1, 2)))
+    agent = Answers(1, 2, StartPreempting(3, (1, 2)))
     simulate(cluster("suspend", [*JOBS, Job(4, 20.0, 1, 5.0, 5.0)]), agent, until=90.0)
     time, ids, cores, ends, suspended = agent.seen[-3]
     assert time == 20.0 and sorted(suspended) == [1, 2]
@@ -161,7 +161,7 @@ def test_others_do_not_get_what_a_suspended_job_keeps() -> None:
         Job(5, 12.0, 3, 9.0, 9.0),
     ]
     names = {1: "standby", 3: "urgent", 5: "urgent"}
-    result = simulate(cluster("suspend", jobs, quality_of=names), create("preempting-backfilling"))
+    result = simulate(cluster("suspend", jobs, qos_of=names), create("preemptive-backfilling"))
     assert rows(result, "starting_time", "allocated_resources") == [
         (1, 40.0, "0-7"),
         (3, 10.0, "0-4"),
@@ -180,8 +180,8 @@ def test_who_preempts_may_be_preempted() -> None:
         QualityOfService("a", 1.0, (), "suspend"),
     ]
     jobs = [Job(1, 0.0, 4, 100.0, 100.0), Job(2, 10.0, 4, 50.0, 50.0), Job(3, 20.0, 2, 10.0, 10.0)]
-    site: Any = {"qualities": some, "quality_of": {1: "a", 2: "b", 3: "c"}}
-    result = simulate(BatchCluster(jobs, 4, **site), create("preempting-fcfs"))
+    site: Any = {"qos": some, "qos_of": {1: "a", 2: "b", 3: "c"}}
+    result = simulate(BatchCluster(jobs, 4, **site), create("preemptive-fcfs"))
     assert rows(result, "starting_time", "finish_time") == [(1, 70.0, 160.0), (2, 30.0, 70.0), (3, 20.0, 30.0)]
     assert validate(result, jobs).ok
 
@@ -191,7 +191,7 @@ def test_checkpoints_keep_what_was_done_before_and_after_suspensions() -> None:
     outage = planned_outages([Outage(45.0, 50.0, 1)])
     jobs = [JOBS[0], JOBS[2]]
     result = simulate(
-        cluster("suspend", jobs, 5, checkpoint_interval=4.0, processes=[outage]), create("preempting-fcfs")
+        cluster("suspend", jobs, 5, checkpoint_interval=4.0, processes=[outage]), create("preemptive-fcfs")
     )
     assert result.table("checkpoints").select("job_id", "finish_time", "saved").rows() == [(1, 45.0, 12.0)]
     assert rows(result, "starting_time", "execution_time")[0] == (1, 45.0, 88.0)
@@ -203,7 +203,7 @@ def test_the_same_schedule_has_the_same_metrics_by_suspension_and_by_checkpoints
     """Job 1 runs for 10 s and for 90 s; between them job 3 has its cores."""
     jobs = [JOBS[0], JOBS[2]]
     ways = cluster("suspend", jobs, 5), cluster("requeue", jobs, 5, checkpoint_interval=1.0)
-    results = [simulate(way, create("preempting-fcfs")) for way in ways]
+    results = [simulate(way, create("preemptive-fcfs")) for way in ways]
     for result in results:
         assert rows(result, "starting_time", "execution_time") == [(1, 40.0, 90.0), (3, 10.0, 30.0)]
         assert validate(result, jobs).ok
@@ -216,7 +216,7 @@ def test_the_same_schedule_has_the_same_metrics_by_suspension_and_by_checkpoints
 
 def test_an_outage_cuts_suspended_jobs_and_leaves_the_others_their_cores() -> None:
     outage = planned_outages([Outage(20.0, 25.0, 0b10000000)])
-    result = simulate(cluster("suspend", processes=[outage]), create("preempting-easy"))
+    result = simulate(cluster("suspend", processes=[outage]), create("preemptive-easy"))
     cuts = result.table("interruptions").select("job_id", "starting_time", "finish_time", "outcome").rows()
     assert (2, 20.0, 20.0, "requeued") in cuts  # the core is its own, though nobody ran on it
     assert rows(result, "starting_time", "allocated_resources")[2] == (3, 10.0, "0-4")
@@ -225,24 +225,24 @@ def test_an_outage_cuts_suspended_jobs_and_leaves_the_others_their_cores() -> No
 
 
 def test_jobs_that_are_suspended_when_a_run_ends_are_queued() -> None:
-    result = simulate(cluster("suspend"), create("preempting-easy"), until=20.0)
+    result = simulate(cluster("suspend"), create("preemptive-easy"), until=20.0)
     assert rows(result, "status", "attempts") == [(1, "queued", 1), (2, "queued", 1), (3, "running", 1)]
     assert validate(result, JOBS).ok
 
 
 def test_time_and_grace_count_across_suspensions() -> None:
     jobs = [Job(1, 0.0, 4, 20.0, 40.0), JOBS[2]]
-    result = simulate(cluster("suspend", jobs, 5, grace=5.0), create("preempting-fcfs"))
+    result = simulate(cluster("suspend", jobs, 5, over_time_limit=5.0), create("preemptive-fcfs"))
     assert rows(result, "starting_time", "execution_time", "status")[0] == (1, 40.0, 15.0, "killed")
     assert validate(result, jobs).ok
-    result = simulate(cluster("suspend", jobs, 5, kill_at_request=False), create("preempting-fcfs"))
+    result = simulate(cluster("suspend", jobs, 5, enforce_time_limit=False), create("preemptive-fcfs"))
     assert rows(result, "starting_time", "execution_time", "status")[0] == (1, 40.0, 30.0, "completed")
     assert validate(result, jobs).ok
 
 
 def test_windows_are_left_alone() -> None:
-    windows = [Window(50.0, 60.0, 6)]
-    result = simulate(cluster(windows=windows, jobs=JOBS), create("preempting-easy"))
+    reservations = [AdvanceReservation(50.0, 60.0, 6)]
+    result = simulate(cluster(reservations=reservations, jobs=JOBS), create("preemptive-easy"))
     assert result.table("preemptions").is_empty()  # job 3 requests 50 s, and eight cores less six are too few
     assert validate(result, JOBS).ok
 
@@ -255,13 +255,13 @@ def test_suspended_jobs_keep_memory_and_gpus_on_nodes() -> None:
         NodeJob.of(3, 20.0, Request(cores=2, memory=4), 10.0, 10.0),
     ]
     names = {1: "standby", 2: "urgent", 3: "urgent"}
-    suspends: Any = {"nodes": nodes, "qualities": qualities("suspend"), "quality_of": names}
-    result = simulate(BatchCluster(jobs, **suspends), create("preempting-fcfs"))
+    suspends: Any = {"nodes": nodes, "qos": qos("suspend"), "qos_of": names}
+    result = simulate(BatchCluster(jobs, **suspends), create("preemptive-fcfs"))
     assert result.table("preemptions").is_empty()  # job 2, which comes first, finds no memory, and job 3 waits for it
-    requeues = suspends | {"qualities": qualities("requeue")}
-    result = simulate(BatchCluster(jobs, **requeues), create("preempting-fcfs"))
+    requeues = suspends | {"qos": qos("requeue")}
+    result = simulate(BatchCluster(jobs, **requeues), create("preemptive-fcfs"))
     assert rows(result, "starting_time") == [(1, 30.0), (2, 10.0), (3, 20.0)]
-    result = simulate(BatchCluster([jobs[0], jobs[2]], **suspends), create("preempting-fcfs"))
+    result = simulate(BatchCluster([jobs[0], jobs[2]], **suspends), create("preemptive-fcfs"))
     assert rows(result, "starting_time") == [(1, 30.0), (3, 20.0)]
     assert validate(result, [jobs[0], jobs[2]]).ok
     assert result.table("preemptions").height == 1
@@ -272,11 +272,11 @@ def test_a_job_that_is_alone_lends_nothing() -> None:
         NodeJob.of(1, 0.0, Request(cores=2, exclusive=True), 50.0, 50.0),
         NodeJob.of(3, 9.0, Request(cores=1), 9.0, 9.0),
     ]
-    site = {"qualities": qualities("suspend"), "quality_of": SERVICE}
-    result = simulate(BatchCluster(jobs, nodes=Node.several(1, 4), **site), create("preempting-fcfs"))
+    site = {"qos": qos("suspend"), "qos_of": SERVICE}
+    result = simulate(BatchCluster(jobs, nodes=Node.several(1, 4), **site), create("preemptive-fcfs"))
     assert rows(result, "starting_time") == [(1, 0.0), (3, 50.0)]
-    site = {"qualities": qualities("requeue"), "quality_of": SERVICE}
-    result = simulate(BatchCluster(jobs, nodes=Node.several(1, 4), **site), create("preempting-fcfs"))
+    site = {"qos": qos("requeue"), "qos_of": SERVICE}
+    result = simulate(BatchCluster(jobs, nodes=Node.several(1, 4), **site), create("preemptive-fcfs"))
     assert rows(result, "starting_time") == [(1, 18.0), (3, 9.0)]
 
 
@@ -286,13 +286,13 @@ class Watching(Answers):
     def act(self, observation: BatchObservation) -> Any:
         """Answer."""
         assert isinstance(observation, NodeObservation)
-        held = {job_id: observation.held_by(job_id)[0].amounts[0] for job_id in observation.running.job_id.tolist()}
+        held = {job_id: observation.allocation_of(job_id)[0].amounts[0] for job_id in observation.running.job_id.tolist()}
         self.seen.append((observation.time, observation.room.free[:, 0].tolist(), held))
         return self.answers.pop(0) if self.answers else None
 
 
 def test_lent_cores_count_once_on_nodes() -> None:
-    agent = Watching(1, Preempt(3, (1,)))
+    agent = Watching(1, StartPreempting(3, (1,)))
     jobs = [JOBS[0], JOBS[2], Job(4, 20.0, 1, 5.0, 5.0)]
     simulate(cluster("suspend", jobs, num_cores=None, nodes=Node.several(1, 7)), agent, until=30.0)
     assert agent.seen[1] == (10.0, [3], {1: 4})
@@ -302,17 +302,17 @@ def test_lent_cores_count_once_on_nodes() -> None:
 @pytest.mark.parametrize(
     ("answers", "message"),
     [
-        ([1, 2, Preempt(3, (4,))], "time 10.0: job 3 cannot start: job 4, which it would preempt, is not running"),
+        ([1, 2, StartPreempting(3, (4,))], "time 10.0: job 3 cannot start: job 4, which it would preempt, is not running"),
         (
-            [1, 2, Preempt(3, (1, 1))],
+            [1, 2, StartPreempting(3, (1, 1))],
             r"job 3 cannot start: victims: got \(1, 1\), expected a tuple of distinct job ids",
         ),
         (
-            [1, 2, Preempt(3, (1,))],
+            [1, 2, StartPreempting(3, (1,))],
             r"job 3 cannot start: it requests 5 cores, which would not be free even without jobs \(1,\)",
         ),
-        ([1, Preempt(2, (1,))], "its QOS is 'standby', which does not preempt 'standby', the QOS of job 1"),
-        ([Preempt(7, (1,))], "is not the id of a queued job"),
+        ([1, StartPreempting(2, (1,))], "its QOS is 'standby', which does not preempt 'standby', the QOS of job 1"),
+        ([StartPreempting(7, (1,))], "is not the id of a queued job"),
     ],
 )
 def test_what_is_refused(answers: list[Any], message: str) -> None:
@@ -323,9 +323,9 @@ def test_what_is_refused(answers: list[Any], message: str) -> None:
 
 def test_preemption_takes_qualities() -> None:
     with pytest.raises(InfeasibleAction, match="it preempts others, but the cluster has no qualities"):
-        simulate(BatchCluster(JOBS, 8), Answers(Preempt(1, ())))
+        simulate(BatchCluster(JOBS, 8), Answers(StartPreempting(1, ())))
     with pytest.raises(InfeasibleAction, match="its QOS is 'urgent', which does not preempt none"):
-        simulate(cluster(quality_of={3: "urgent"}), Answers(1, 2, Preempt(3, (1, 2))))
+        simulate(cluster(qos_of={3: "urgent"}), Answers(1, 2, StartPreempting(3, (1, 2))))
 
 
 @pytest.mark.parametrize(
@@ -340,25 +340,25 @@ def test_preemption_takes_qualities() -> None:
         ),
         (lambda: QualityOfService("a", preempts=("a",)), "quality 'a' preempts itself"),
         (
-            lambda: cluster(quality_of={1: "stand-by"}),
-            r"quality_of\[1\]: got 'stand-by' \(did you mean 'standby'\?\), expected one of: urgent, standby",
+            lambda: cluster(qos_of={1: "stand-by"}),
+            r"qos_of\[1\]: got 'stand-by' \(did you mean 'standby'\?\), expected one of: urgent, standby",
         ),
         (
-            lambda: cluster(qualities=[QualityOfService("urgent", 1.0, ("x",))]),
+            lambda: cluster(qos=[QualityOfService("urgent", 1.0, ("x",))]),
             "quality 'urgent': preempts: got 'x', expected one of: urgent",
         ),
-        (lambda: cluster(qualities=[*qualities(), *qualities()]), "qualities: the name 'urgent' occurs twice"),
-        (lambda: cluster(qualities=["urgent"]), "qualities: got 'urgent', expected QualityOfService objects"),
+        (lambda: cluster(qos=[*qos(), *qos()]), "qos: the name 'urgent' occurs twice"),
+        (lambda: cluster(qos=["urgent"]), "qos: got 'urgent', expected QualityOfService objects"),
         (
             lambda: cluster(
-                qualities=[
+                qos=[
                     QualityOfService(*one) for one in (("a", 1.0, ("b",)), ("b", 1.0, ("c",)), ("c", 1.0, ("a",)))
                 ]
             ),
             "QOS levels preempt each other: a preempts b preempts c preempts a",
         ),
-        (lambda: cluster(qualities=[]), r"quality_of\[1\]: got 'standby', expected one of: none"),
-        (lambda: Preempting(Answers()), "expected one with a priority order"),
+        (lambda: cluster(qos=[]), r"qos_of\[1\]: got 'standby', expected one of: none"),
+        (lambda: PreemptiveAgent(Answers()), "expected one with a priority order"),
     ],
 )
 def test_what_makes_no_sense(make: Any, message: str) -> None:
@@ -370,8 +370,8 @@ def test_multifactor_knows_the_priority_of_qualities() -> None:
     weights: Any = dict.fromkeys(("age", "size", "fair_share", "partition"), 0.0)
     jobs = [Job(0, 0.0, 4, 9.0, 9.0)] + [Job(n, 1.0, 4, 9.0, 9.0) for n in (1, 2, 3, 4)]
     some = [QualityOfService("a", 5.0), QualityOfService("b", 20.0), QualityOfService("c")]
-    site: Any = {"qualities": some, "quality_of": {1: "c", 2: "a", 3: "b"}}
-    result = simulate(BatchCluster(jobs, 4, **site), Multifactor(quality=100.0, **weights))
+    site: Any = {"qos": some, "qos_of": {1: "c", 2: "a", 3: "b"}}
+    result = simulate(BatchCluster(jobs, 4, **site), Multifactor(qos=100.0, **weights))
     assert sorted(rows(result, "starting_time"), key=lambda row: row[1]) == [
         (0, 0.0),
         (3, 9.0),
@@ -383,7 +383,7 @@ def test_multifactor_knows_the_priority_of_qualities() -> None:
     while (decision := simulation.advance()) is not None and simulation.env.now < 9.0:
         decision.answer(FCFS().act(decision.observation))
     assert decision is not None
-    priority = Multifactor(quality=100.0, **weights)
+    priority = Multifactor(qos=100.0, **weights)
     priority.look(decision.observation)
     assert priority.scores(decision.observation.queue, 9.0).tolist() == [0.0, -25.0, -100.0, 0.0]
 
@@ -393,7 +393,7 @@ def test_multifactor_knows_the_priority_of_qualities() -> None:
 def test_forks_go_on_alike(foresight: bool, nodes: bool) -> None:
     jobs = [*JOBS, Job(4, 20.0, 1, 5.0, 5.0), Job(5, 90.0, 1, 5.0, 5.0)]
     options: Any = {"num_cores": None, "nodes": Node.several(2, 4)} if nodes else {}
-    simulation, agent = Simulation(cluster("suspend", jobs, **options)), create("preempting-easy")
+    simulation, agent = Simulation(cluster("suspend", jobs, **options)), create("preemptive-easy")
     while (decision := simulation.advance()) is not None and simulation.env.now < 20.0:
         decision.answer(agent.act(decision.observation))
     fork = simulation.fork(foresight=foresight)
@@ -418,7 +418,7 @@ def test_users_use_nothing_while_suspended() -> None:
             self.seen.append((observation.time, observation.usage(1e9).by_user(observation.time)))
             return self.answers.pop(0) if self.answers else None
 
-    agent = Asking(1, 2, Preempt(3, (1, 2)))
+    agent = Asking(1, 2, StartPreempting(3, (1, 2)))
     simulate(cluster("suspend", [*JOBS, Job(4, 30.0, 1, 5.0, 5.0)]), agent, until=35.0)
     assert agent.seen[-1][0] == 30.0
     assert agent.seen[-1][1] == pytest.approx({1: 40.0, 2: 20.0, 3: 100.0}, rel=1e-4)
@@ -432,7 +432,7 @@ def test_listeners_hear_of_all_segments() -> None:
             problem.on(event, lambda time, one, event=event: heard.append((time, event, one.job.job_id)))
         yield problem.env.timeout(0)
 
-    simulate(cluster("suspend", [JOBS[0], JOBS[2]], 5, processes=[listen]), create("preempting-fcfs"))
+    simulate(cluster("suspend", [JOBS[0], JOBS[2]], 5, processes=[listen]), create("preemptive-fcfs"))
     of_first = [entry[:2] for entry in heard if entry[2] == 1]
     assert of_first == [(0.0, "start"), (10.0, "interruption"), (40.0, "start"), (130.0, "completion")]
 
@@ -440,8 +440,8 @@ def test_listeners_hear_of_all_segments() -> None:
 def test_tables_without_preemptions_have_their_columns() -> None:
     result = simulate(cluster(), create("easy"))
     assert result.table("preemptions").is_empty()
-    assert result.table("qualities")["preempts"].to_list() == [["standby"], []]
-    assert result.table("job_qualities").select("job_id", "quality").rows() == [
+    assert result.table("qos")["preempts"].to_list() == [["standby"], []]
+    assert result.table("job_qos").select("job_id", "qos").rows() == [
         (1, "standby"),
         (2, "standby"),
         (3, "urgent"),

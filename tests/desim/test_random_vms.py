@@ -10,7 +10,7 @@ from capacity_runs import run_capacity
 from scipy import stats
 
 from desim import InvalidConfiguration
-from desim.problems.deferrable import DeferrableCluster, foresee
+from desim.problems.deferrable import DeferrableCluster, clairvoyant_view
 from desim.processes.capacity import Pattern
 from desim.processes.on_demand import OnDemand, on_demand_vms
 
@@ -248,10 +248,10 @@ def test_vms_that_never_leave():
 def test_same_seed_same_capacity():
     process = on_demand_vms(60, Pattern(3.0, 0.5, day_length=24), 8.0, sizes=[1, 2, 4], batch_size=2, warm_up=24.0)
     cluster = DeferrableCluster([], process, num_slots=100)
-    first, second, other = (foresee(cluster, seed=seed).capacity.tolist() for seed in (1, 1, 2))
+    first, second, other = (clairvoyant_view(cluster, seed=seed).capacity.tolist() for seed in (1, 1, 2))
     assert first == second
     assert first != other
-    assert foresee(DeferrableCluster([], process, num_slots=60), seed=1).capacity.tolist() == first[:60]
+    assert clairvoyant_view(DeferrableCluster([], process, num_slots=60), seed=1).capacity.tolist() == first[:60]
 
 
 class Promising:
@@ -304,10 +304,10 @@ class Scalar:
 def test_refusals(change, message):
     arguments = {"total": 10, "arrivals": 1.0, "lifetime": 1.0} | change
     with pytest.raises(InvalidConfiguration, match=message):
-        foresee(DeferrableCluster([], on_demand_vms(**arguments), num_slots=3))
+        clairvoyant_view(DeferrableCluster([], on_demand_vms(**arguments), num_slots=3))
 
 
 def test_as_many_totals_as_resources():
     cluster = DeferrableCluster([], on_demand_vms(10, 1.0, 1.0), num_slots=3, resources=("cores", "memory"))
     with pytest.raises(InvalidConfiguration, match=r"total: got \(10\.0,\), expected a number for each of"):
-        foresee(cluster)
+        clairvoyant_view(cluster)

@@ -175,7 +175,7 @@ def test_the_description_says_what_was_run(result: Result) -> None:
     described: dict[str, Any] = {
         "problem": "batch",
         "num_cores": 8,
-        "kill_at_request": True,
+        "enforce_time_limit": True,
         "infeasible": "raise",
         "too_wide": "error",
         "on_outage": "requeue",

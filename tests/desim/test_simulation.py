@@ -15,7 +15,7 @@ from small_agents import FirstFit, Scripted, drive, make_jobs, random_jobs
 
 from desim import DesimError, InvalidConfiguration, Result, Simulation, WorkloadError, simulate
 from desim.agents.batch import FCFS, create
-from desim.core import end_of
+from desim.core import run_to_end
 from desim.problem import Problem
 from desim.problems.batch import BatchCluster, Job
 from desim.processes import random_outages
@@ -213,7 +213,7 @@ def test_a_simulation_whose_records_stay_open_ends_as_any(name: str) -> None:
     jobs = random_jobs(40, 8)
     cluster, ends = BatchCluster(jobs, 8), list[float]()
     cluster.on("completion", lambda time, execution: ends.append(time))
-    simulation = end_of(cluster, create(name))
+    simulation = run_to_end(cluster, create(name))
     result = simulate(BatchCluster(jobs, 8), create(name))
     assert simulation.end_time == ends[-1] == result.jobs["finish_time"].max()
     assert ends == sorted(result.jobs["finish_time"])

@@ -340,7 +340,7 @@ def test_expected_times_follow_from_means_and_what_has_happened(transfers: Any, 
 
         def act(self, observation: DagObservation) -> Any:
             Watcher.asked += 1
-            for executor, table in observation.timetables.items():
+            for executor, table in observation.executor_queues.items():
                 time = observation.time
                 if table.running is not None:
                     time = max(time, table.running.finish)
@@ -349,9 +349,9 @@ def test_expected_times_follow_from_means_and_what_has_happened(transfers: Any, 
                     assert copy.start == max(time, copy.shares.ready)
                     time = copy.finish
                 assert observation.available_times[executor] == time
-            for state, node in observation.executable.values():
+            for state, node in observation.ready.values():
                 assert isinstance(state, TaskState)
-                ready = [state.shares(node, executor).ready for executor in range(len(observation.timetables))]
+                ready = [state.shares(node, executor).ready for executor in range(len(observation.executor_queues))]
                 assert ready == state.ready_times(node).tolist()
             return self.agent.act(observation)
 
@@ -372,7 +372,7 @@ def test_what_waits_behind_a_task_that_was_quick_is_expected_earlier() -> None:
     assert decision.observation.available_times.tolist() == [8]
     decision = simulation.advance()
     assert decision is not None and decision.observation.time == 2
-    (waiting,) = decision.observation.timetables[0].waiting
+    (waiting,) = decision.observation.executor_queues[0].waiting
     assert (waiting.start, waiting.finish) == (2, 5)
     assert decision.observation.available_times.tolist() == [5]
 

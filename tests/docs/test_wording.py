@@ -12,7 +12,7 @@ from documentation import EXAMPLES, PAGES, ROOT, SOURCES, read
 
 #: What is not written, and what stands for it here.
 VARIANTS = {
-    "back-filling": r"back ?fill\w*",
+    "backfilling": r"(?<!deep )back[- ]fill\w*",
     "makespan": r"make[- ]span",
     "slowdown": r"slow-down|job slow down",
     "speedup": r"speed-up",
@@ -74,12 +74,12 @@ def pattern_of(variants: dict[str, str]) -> re.Pattern[str]:
 
 
 def found_in(text: str, variants: dict[str, str]) -> list[tuple[str, str]]:
-    """Return variants that a text has, each with the word of the house."""
+    """Return variants that a text has, each with the word of the project."""
     houses = list(variants)
     return [(match[0], houses[(match.lastindex or 1) - 1]) for match in pattern_of(variants).finditer(text)]
 
 
-def test_words_are_those_of_the_house() -> None:
+def test_words_are_those_of_the_project() -> None:
     wrong = []
     for path in (ROOT / "README.md", ROOT / "CHANGELOG.md", *PAGES, *EXAMPLES, *SOURCES):
         variants = VARIANTS if path.suffix == ".py" else VARIANTS | ON_PAGES_ONLY
@@ -90,12 +90,12 @@ def test_words_are_those_of_the_house() -> None:
 def test_variants_are_found_in_prose_only(tmp_path: Path) -> None:
     page, module = tmp_path / "page.rst", tmp_path / "module.py"
     page.write_text(
-        "Backfilling, ``backfilling``, :doc:`backfilling`, EASYBackfilling and backfilling-sjf; a grey colour.\n\n"
+        "Back-filling, ``back-filling``, :doc:`back-filling`, EASYBackfilling and backfilling-sjf; a grey colour.\n\n"
         ".. code-block:: python\n\n   backfilling = gray\n\nThe center.\n"
     )
     module.write_text(
         '"""Minimise the make-span."""\n\nrealise = {"dataset": 1}  # labeled\nraise E(f"no dataset {realise}")\n'
     )
-    assert [word for word, _ in found_in(prose_of(page), VARIANTS | ON_PAGES_ONLY)] == ["Backfilling", "center"]
+    assert [word for word, _ in found_in(prose_of(page), VARIANTS | ON_PAGES_ONLY)] == ["Back-filling", "center"]
     words = {word for word, _ in found_in(prose_of(module), VARIANTS)}
     assert words == {"Minimise", "make-span", "labeled", "dataset"}

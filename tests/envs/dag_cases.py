@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from desim.agents.dag.orders import mean_run_times, mean_transfer_times, rank_down, rank_up
+from desim.agents.dag.orders import mean_run_times, mean_transfer_times, downward_rank, upward_rank
 from desim.core import Decision, Simulation
 from desim.problems.dag import DagCluster, Executors, Job, TaskCluster
 from desim.processes import Outage, planned_outages
@@ -62,7 +62,7 @@ def log(value: float) -> float:
 
 def fixed_features(job: Job, executors: Executors) -> list[list[float]]:
     """Return what does not change while a job runs, node by node, written as it is described."""
-    times, up, down = mean_run_times(job, executors), rank_up(job, executors), rank_down(job, executors)
+    times, up, down = mean_run_times(job, executors), upward_rank(job, executors), downward_rank(job, executors)
     ends = [(parent, int(child)) for parent in range(job.num_nodes) for child in job.children(parent)]
     edges = list(zip(ends, mean_transfer_times(job, executors), strict=True))
     rows = []

@@ -9,7 +9,7 @@ import numpy as np
 
 from desim.core import Decision, Simulation
 from desim.exceptions import WorkloadError
-from desim.problems.batch import BatchCluster, Node, NodeJob, NodeTable, Room
+from desim.problems.batch import BatchCluster, Node, NodeJob, NodeTable, NodeAvailability
 from desim.processes.outages import Outage, planned_outages
 from tests.agents.node_jobs import NODES, random_jobs
 
@@ -19,11 +19,11 @@ __all__ = ["NODES", "decisions", "fitting_jobs", "node_settings"]
 def fitting_jobs(seed: int, count: int, nodes: Sequence[Node] = NODES) -> list[NodeJob]:
     """Return random jobs, without those that never have room."""
     table = NodeTable(nodes)
-    empty = Room(table)
+    empty = NodeAvailability(table)
 
     def fits(job: NodeJob) -> bool:
         try:
-            return empty.fits(table.shape_of(job))
+            return empty.fits(table.compiled_request(job))
         except WorkloadError:  # it asks for what no node has
             return False
 

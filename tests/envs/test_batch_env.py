@@ -73,7 +73,7 @@ def decisions(rng: Random, encoder: Any, **cluster: Any) -> Iterator[tuple[Simul
     problem = BatchCluster(
         jobs,
         num_cores,
-        kill_at_request=rng.random() < 0.5,
+        enforce_time_limit=rng.random() < 0.5,
         processes=[outages] if rng.random() < 0.3 else (),
         **cluster,
     )
@@ -96,7 +96,7 @@ def test_the_mask_is_what_the_cluster_accepts(seed: int, window: tuple[int, int]
         mask = encoder_now.encode(observation)["action_mask"].tolist()
         shown = naive_window(*window, observation.queue.job_id.tolist())
         shown += [None] * (len(mask) - 1 - len(shown))
-        assert encoder_now.forced(observation) == (sum(mask) == 1)
+        assert encoder_now.is_forced(observation) == (sum(mask) == 1)
         assert (mask[-1], encoder_now.decode(observation, len(mask) - 1)) == (1, (None, True))
         for slot, job_id in enumerate(shown):
             answer, valid = encoder_now.decode(observation, slot)

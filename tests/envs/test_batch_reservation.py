@@ -1,4 +1,4 @@
-"""A reservation for the oldest job, and costs of long waits, against EASY back-filling and plain sums."""
+"""A reservation for the oldest job, and costs of long waits, against EASY backfilling and plain sums."""
 
 from __future__ import annotations
 
@@ -92,8 +92,8 @@ class Asking(WaitingCost):
         super().__init__(*arguments)
         self.told = 0
 
-    def answered(self, answer: object) -> None:
-        super().answered(answer)
+    def on_decision(self, answer: object) -> None:
+        super().on_decision(answer)
         self.told += 1
 
 

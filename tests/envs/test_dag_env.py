@@ -38,8 +38,8 @@ def test_the_mask_is_what_the_cluster_accepts(seed: int, max_nodes: int) -> None
     for number, (simulation, decision) in enumerate(decisions(Random(seed), encoder)):
         observation = decision.observation
         mask = encoder.encode(observation)["action_mask"].tolist()
-        nodes = list(observation.executable.values())[:max_nodes]
-        if encoder.forced(observation):
+        nodes = list(observation.ready.values())[:max_nodes]
+        if encoder.is_forced(observation):
             assert mask == [1] + [0] * (3 * max_nodes - 1)
             assert [encoder.decode(observation, action) for action in (0, 1)] == [(None, True), (None, False)]
             assert not any(is_accepted(simulation, Assign(state.job.job_id, node, 0)) for state, node in nodes)
@@ -93,7 +93,7 @@ def slow_features(seen: Any, max_nodes: int) -> dict[str, np.ndarray]:
     idle_at = [time - seen.time for time in seen.available_times.tolist()]
     nodes = np.zeros((max_nodes, len(NODE_FEATURES)))
     finish_times = np.zeros((max_nodes, len(executors)))
-    for row, (state, node) in enumerate(list(seen.executable.values())[:max_nodes]):
+    for row, (state, node) in enumerate(list(seen.ready.values())[:max_nodes]):
         job = state.job
         for executor in executors:
             start = max(seen.available_times[executor], state.ready_time(node, executor), seen.time)
@@ -110,12 +110,12 @@ def slow_features(seen: Any, max_nodes: int) -> dict[str, np.ndarray]:
             finish_times[row].min(),
         ]
     up = [time < math.inf for time in idle_at]
-    waiting = [len(seen.timetables[executor].waiting) for executor in executors]
+    waiting = [len(seen.executor_queues[executor].waiting) for executor in executors]
     rows = [
         [up[executor], seen.executors.speeds[executor] / 2.0, log(idle_at[executor]), log(waiting[executor])]
         for executor in executors
     ]
-    count = len(seen.executable)
+    count = len(seen.ready)
     system = [log(len(seen.jobs)), log(count), log(max(count - max_nodes, 0)), sum(up) / 3, log(min(idle_at))]
     return {"nodes": nodes, "executors": np.array(rows), "finish_times": finish_times, "system": np.array(system)}
 
@@ -165,7 +165,7 @@ def oldest(gym_env: Any) -> int:
     """Return the place of the node that FIFO takes: of the job that arrived first, the first."""
     seen = gym_env.simulation.problem.observation
     order = {job_id: number for number, job_id in enumerate(seen.jobs)}
-    keys = [(order[state.job.job_id], node) for state, node in seen.executable.values()]
+    keys = [(order[state.job.job_id], node) for state, node in seen.ready.values()]
     return keys.index(min(keys))
 
 

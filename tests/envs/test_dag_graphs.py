@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from desim.agents.dag import DEFT
-from desim.agents.dag.orders import mean_run_times, mean_transfer_times, rank_up
+from desim.agents.dag.orders import mean_run_times, mean_transfer_times, upward_rank
 from desim.core import Simulation
 from desim.exceptions import InvalidConfiguration
 from desim.problems.dag import Assign, DagCluster, Executors, Job
@@ -89,8 +89,8 @@ def test_graphs_are_those_of_the_jobs(seed: int) -> None:
         found.add_nodes_from(where)
         found.add_edges_from((where[parent], where[child]) for parent, child in graph.edges)
         assert nx.utils.graphs_equal(found, wanted)
-        executable = [(state.job.job_id, node) for state, node in seen.executable.values()]
-        assert [(states[where[n][0]].job.job_id, where[n][1]) for n in graph.candidate_nodes] == executable
+        ready = [(state.job.job_id, node) for state, node in seen.ready.values()]
+        assert [(states[where[n][0]].job.job_id, where[n][1]) for n in graph.candidate_nodes] == ready
         unassigned = [not done for state in states for done in state.assigned.tolist()]
         assert graph.unassigned.tolist() == unassigned
 
@@ -127,11 +127,11 @@ def assert_counts(candidates: np.ndarray, ranks: list[float], work: list[float])
 
 
 def keys_of(seen: Any) -> tuple[list[float], list[float]]:
-    """Return the upward ranks of the executable nodes, and the work that is left of their jobs."""
+    """Return the upward ranks of the ready nodes, and the work that is left of their jobs."""
     ranks, work = [], []
-    for state, node in seen.executable.values():
+    for state, node in seen.ready.values():
         times = mean_run_times(state.job, seen.executors)
-        ranks.append(rank_up(state.job, seen.executors)[node])
+        ranks.append(upward_rank(state.job, seen.executors)[node])
         work.append(sum(times[other] for other in range(state.job.num_nodes) if not state.assigned[other]))
     return ranks, work
 
@@ -147,7 +147,7 @@ def slow_features(seen: Any, only_idle: bool) -> dict[str, np.ndarray]:
         job = state.job
         times, transfers = mean_run_times(job, executors), mean_transfer_times(job, executors)
         edge_times += [log(time) for time in transfers]
-        up = rank_up(job, executors)
+        up = upward_rank(job, executors)
         nodes += fixed_features(job, executors)
         left = [node for node in range(job.num_nodes) if not state.assigned[node]]
         work, critical = sum(times[node] for node in left), max((up[node] for node in left), default=0.0)
@@ -156,7 +156,7 @@ def slow_features(seen: Any, only_idle: bool) -> dict[str, np.ndarray]:
         jobs.append([log(v) for v in (len(left), running, work, critical, now - job.submission_time)])
     candidates = []
     ranks, works = keys_of(seen)
-    for (state, node), rank, work in zip(seen.executable.values(), ranks, works, strict=True):
+    for (state, node), rank, work in zip(seen.ready.values(), ranks, works, strict=True):
         ready = state.ready_times(node)
         run = state.run_times[node]
         finish = [max(at, ready[k]) + run[k] - now for k, at in enumerate(idle_at)]
@@ -197,8 +197,8 @@ def test_actions_assign_candidates_or_wait(seed: int) -> None:
         if encoder.only_idle:
             available = np.where(available <= seen.time, available, np.inf)
         stuck = available.min() == np.inf
-        assert encoder.forced(seen) == stuck
-        nodes = list(seen.executable.values())
+        assert encoder.is_forced(seen) == stuck
+        nodes = list(seen.ready.values())
         for action in range(SIZES.candidates):
             answer, valid = encoder.decode(seen, action)
             if stuck or action >= len(nodes):

@@ -97,7 +97,7 @@ def test_jobs_are_started_in_order_of_their_scores_while_they_fit(
         mask = encoder.encode(observation)["action_mask"].tolist()
         count = min(len(observation.current), max_jobs)
         assert mask == [1] * count + [0] * (max_jobs - count)
-        assert encoder.forced(observation) == (sum(mask) == 0)
+        assert encoder.is_forced(observation) == (sum(mask) == 0)
         expected += [(float(observation.slot), int(observation.current.job_id[position])) for position in answer]
     assert started == expected
 

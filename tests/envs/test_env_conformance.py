@@ -20,7 +20,7 @@ from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 from node_cases import node_settings
 
 from desim import plugins
-from desim.envs import FlatArrays, SchedulingEnv, environments
+from desim.envs import FlattenArrays, SchedulingEnv, environments
 from desim.exceptions import DesimError, InvalidConfiguration, MissingDependency
 from desim.validation import validate
 
@@ -58,7 +58,7 @@ def test_the_default_settings_are_sound(name: str) -> None:
 @pytest.mark.parametrize(("name", "settings"), VARIANTS, ids=brief)
 def test_stable_baselines_has_nothing_to_complain_of(name: str, settings: dict[str, Any]) -> None:
     env_checker = pytest.importorskip("stable_baselines3.common.env_checker")
-    env_checker.check_env(FlatArrays(make(name, **settings)))
+    env_checker.check_env(FlattenArrays(make(name, **settings)))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         env_checker.check_env(make(name, **settings))
@@ -242,7 +242,7 @@ def test_a_missing_workload_is_named(name: str, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize("name", NAMES)
 def test_flat_arrays_hold_the_same_numbers(name: str) -> None:
-    flat, plain = FlatArrays(make(name)), make(name)
+    flat, plain = FlattenArrays(make(name)), make(name)
     seen, other = flat.reset(seed=1)[0], plain.reset(seed=1)[0]
     assert isinstance(flat.unwrapped, SchedulingEnv)
     assert np.array_equal(flat.action_masks(), plain.action_masks())
@@ -251,7 +251,7 @@ def test_flat_arrays_hold_the_same_numbers(name: str) -> None:
         assert np.array_equal(array, other[key].ravel())
         assert array in flat.observation_space[key]
     with pytest.raises(InvalidConfiguration, match="want a Dict"):
-        FlatArrays(gymnasium.make("CartPole-v1"))
+        FlattenArrays(gymnasium.make("CartPole-v1"))
 
 
 @pytest.mark.parametrize("name", ["desim/Batch-v0", "desim/Deferrable-v0"])

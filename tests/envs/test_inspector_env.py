@@ -37,7 +37,7 @@ def trace(count: int = 120, seed: int = 0) -> list[Job]:
 JOBS = trace()
 
 
-def make(base: str = "sjf-cores", **options: Any) -> InspectorEnv:
+def make(base: str = "smallest-first", **options: Any) -> InspectorEnv:
     return InspectorEnv(BackfilledPriority(base), JOBS, CORES, **{"num_jobs": 25} | options)
 
 
@@ -75,7 +75,7 @@ def test_it_is_an_environment() -> None:
 
 
 @pytest.mark.parametrize("keeps", [True, False])
-@pytest.mark.parametrize("base", ["sjf-cores", "f1"])
+@pytest.mark.parametrize("base", ["smallest-first", "f1"])
 def test_the_agent_meets_the_same_questions(base: str, keeps: bool) -> None:
     env = make(base, keeps_accepted=keeps)
     actions, rewards, _ = play(env, 3, 0.5)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from desim.core import Simulation
 from desim.exceptions import InvalidConfiguration
-from desim.problems.multiserver import BipartiteGraph, Gang, HoldingCluster, MultiServerCluster, RewardModel
+from desim.problems.multiserver import BipartiteGraph, Gang, MultiSlotCluster, MultiServerCluster, RewardModel
 from desim.problems.multiserver.env import AllocationEncoder, MultiServerEnv, PaperReward
 from desim.workloads import multiserver
 
@@ -68,7 +68,7 @@ def test_every_action_is_carried_out_scaled_to_what_is_there(seed: int) -> None:
         expected = slow_allocation(seen, action)
         mask = encoder.encode(seen)["action_mask"]
         assert np.array_equal(mask == 1, seen.arrived[seen.graph.channel_port][:, None] & np.ones(encoder.shape, bool))
-        assert encoder.forced(seen) == (not seen.arrived.any())
+        assert encoder.is_forced(seen) == (not seen.arrived.any())
         answer, valid = encoder.decode(seen, action)
         assert valid
         np.testing.assert_allclose(answer, expected, rtol=1e-12, atol=1e-15)
@@ -168,7 +168,7 @@ def test_graphs_may_differ_in_all_but_their_shape() -> None:
 
 def test_jobs_that_hold_resources_take_a_reward_of_ones_own() -> None:
     graph = BipartiteGraph([[2.0], [3.0]], [[4.0]])
-    cluster = HoldingCluster(RewardModel(graph, "linear"), [[1, 1], [0, 1], [0, 0], [0, 0]], 2.5)
+    cluster = MultiSlotCluster(RewardModel(graph, "linear"), [[1, 1], [0, 1], [0, 0], [0, 0]], 2.5)
     with pytest.raises(InvalidConfiguration, match="last one slot"):
         MultiServerEnv([cluster]).reset(seed=0)
 

@@ -24,11 +24,11 @@ from desim.problems.batch import (
     PLACEMENTS,
     BatchCluster,
     FragmentationGradient,
-    Held,
+    NodeAllocation,
     Job,
     Node,
     NodeTable,
-    Place,
+    StartOnNodes,
     typical_requests,
 )
 from desim.problems.batch.encoders import SplitWindow
@@ -54,15 +54,15 @@ def is_accepted(simulation: Simulation, answer: Any) -> bool:
     fork.problem.on("start", lambda time, execution: started.append(execution.job.job_id))
     decision = fork.advance()
     assert decision is not None
-    job_id = answer.job_id if isinstance(answer, Place) else answer
+    job_id = answer.job_id if isinstance(answer, StartOnNodes) else answer
     try:
         decision.answer(answer)
     except InfeasibleAction as error:
         assert f"job {job_id}" in str(error)
         return False
     assert started == [job_id]
-    if isinstance(answer, Place):
-        assert fork.problem.observation.held_by(job_id) == answer.held  # type: ignore[attr-defined]
+    if isinstance(answer, StartOnNodes):
+        assert fork.problem.observation.allocation_of(job_id) == answer.held  # type: ignore[attr-defined]
     return True
 
 
@@ -77,13 +77,13 @@ def compare_masks(seed: int, window: tuple[int, int], action: Any, placement: st
         mask = encoder.encode(seen)["action_mask"]
         assert mask.shape == (slots * choices + 1,)
         assert (mask[-1], encoder.decode(seen, slots * choices)) == (1, (None, True))
-        assert encoder.forced(seen) == (mask.sum() == 1)
+        assert encoder.is_forced(seen) == (mask.sum() == 1)
         jobs = shown(window, seen.queue.job_id.tolist())
         table = mask[:-1].reshape(slots, choices)
         assert not table[len(jobs) :].any()
         free = free_at(seen, running(seen), seen.time)
         for slot, job_id in enumerate(jobs):
-            shape = seen.shape_of(job_id)
+            shape = seen.compiled_request(job_id)
             fits = free.place(shape) is not None
             for choice in range(choices):
                 possible = fits and (action == "job" or free.on_node(shape, choice, 1) is not None)
@@ -101,8 +101,8 @@ def compare_masks(seed: int, window: tuple[int, int], action: Any, placement: st
                     assert is_accepted(simulation, answer)
                 else:
                     gpus = ((0, 1000 if shape.gpus else shape.share),) if shape.gpus or shape.share else ()
-                    asked = Held(choice, 1, shape.amounts, gpus)
-                    assert not is_accepted(simulation, Place(job_id, (asked,)))
+                    asked = NodeAllocation(choice, 1, shape.amounts, gpus)
+                    assert not is_accepted(simulation, StartOnNodes(job_id, (asked,)))
 
 
 @pytest.mark.parametrize("action", ACTIONS)
@@ -171,7 +171,7 @@ def slow_features(window: tuple[int, int], seen: Any) -> dict[str, Any]:
     jobs = shown(window, queue)
     job_rows, room, eligible, fitting = [], [], [], 0
     for slot, (job_id, requested) in enumerate(jobs):
-        shape = seen.shape_of(job_id)
+        shape = seen.compiled_request(job_id)
         request = shape.request
         eligible.append([_will_do(request, node) for node in nodes])
         places = [free.on_node(shape, number, shape.tasks) for number in range(len(nodes))]
@@ -296,7 +296,7 @@ def _always(jobs: list[Any], placement: Any, rng: np.random.Generator) -> BatchC
 @pytest.mark.parametrize("placement", [*sorted(PLACEMENTS), FGD], ids=named)
 @pytest.mark.parametrize("action", ACTIONS)
 def test_what_an_agent_answers_is_an_action(action: Any, placement: Any) -> None:
-    """Every answer of a back-filling agent on nodes has its action, whose answer starts the same jobs there."""
+    """Every answer of a backfilling agent on nodes has its action, whose answer starts the same jobs there."""
     encoder = NodeFeatureEncoder(SplitWindow(60, 0), TABLE, action=action)
     jobs = fitting_jobs(7, 60)
     easy, simulation = EASYBackfilling("sjf"), Simulation(BatchCluster(jobs, nodes=NODES, placement=placement))
@@ -304,23 +304,23 @@ def test_what_an_agent_answers_is_an_action(action: Any, placement: Any) -> None
     while (decision := simulation.advance()) is not None:
         seen = decision.observation
         answer = easy.act(seen)
-        number = encoder.action_of(seen, answer)
+        number = encoder.encode_action(seen, answer)
         assert number is not None
-        assert encoder.action_of(seen, encoder.decode(seen, number)[0]) == number
-        starts = [one for one in (answer if isinstance(answer, list) else [answer]) if isinstance(one, Place)]
+        assert encoder.encode_action(seen, encoder.decode(seen, number)[0]) == number
+        starts = [one for one in (answer if isinstance(answer, list) else [answer]) if isinstance(one, StartOnNodes)]
         meant, _ = encoder.decode(seen, number)
         if starts:
             assert (meant if action == "job" else meant.job_id) == starts[0].job_id
             if action == "job-on-node":
                 assert meant.held[0].node == starts[0].held[0].node
-                placed = seen.room.place(seen.shape_of(starts[0].job_id), seen.policy)
-                by_policy = encoder.action_of(seen, starts[0].job_id)  # it names no nodes
-                assert encoder.decode(seen, by_policy)[0] == Place(starts[0].job_id, placed)
+                placed = seen.room.place(seen.compiled_request(starts[0].job_id), seen.policy)
+                by_policy = encoder.encode_action(seen, starts[0].job_id)  # it names no nodes
+                assert encoder.decode(seen, by_policy)[0] == StartOnNodes(starts[0].job_id, placed)
             count += 1
         else:
             assert meant is None
         decision.answer(meant)
-        hidden = encoder.action_of(simulation.problem.observation, 10**6)
+        hidden = encoder.encode_action(simulation.problem.observation, 10**6)
         assert hidden is None
     assert count > 30
 
@@ -446,7 +446,7 @@ def test_nodes_and_counted_cores_are_told_apart() -> None:
     decision = Simulation(BatchCluster([Job(1, 0.0, 1, 1.0, 1.0)], 2)).advance()
     assert decision is not None
     encoder = make_encoder("features", SplitWindow(2, 0), nodes=TABLE)
-    for ask in (encoder.encode, encoder.forced, partial(encoder.decode, action=0)):
+    for ask in (encoder.encode, encoder.is_forced, partial(encoder.decode, action=0)):
         with pytest.raises(InvalidConfiguration, match="the cluster has counted cores"):
             ask(decision.observation)
     with pytest.raises(InvalidConfiguration, match="action: got 3, expected an integer from 0 to 2"):

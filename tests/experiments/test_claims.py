@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from desim import plugins
 from desim.exceptions import InvalidConfiguration
-from desim.experiments.blocks import Table
+from desim.experiments.report_blocks import Table
 from desim.experiments.claims import (
     REGISTER_FILE,
     Claim,

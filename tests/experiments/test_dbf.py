@@ -22,7 +22,7 @@ from desim.experiments.dbf.figure5 import Figure5
 from desim.experiments.dbf.figure7 import Figure7, by_type
 from desim.experiments.dbf.simulate import CORES, TIMES, WIDE, Setting, perform, play
 from desim.experiments.dbf.study import ONLINE, RULES, Study
-from desim.experiments.dbf.unseen import Unseen
+from desim.experiments.dbf.held_out import HeldOut
 from desim.experiments.dbf.workloads import KTH, TRACE, episode, num_episodes, present
 from desim.experiments.frame import Choice, Frame
 from desim.experiments.learning_curves import COLUMN
@@ -72,9 +72,9 @@ def test_there_have_to_be_so_many_blocks() -> None:
     study = Study(workload=GENERATED, seeds=1_001)
     with pytest.raises(InvalidConfiguration, match=r"seeds: got 1001 blocks of 5 episodes, expected at most 5000"):
         study.seeds_of(study.fit(ONLINE))
-    unseen = Unseen(num_jobs=1_000)
-    log, generated = (unseen.fit(Setting(name, num_jobs=1_000)) for name in (KTH, "Lublin, 64 cores"))
-    assert [len(unseen.seeds_of(setting)) for setting in (log, generated)] == [6, 20]
+    held_out = HeldOut(num_jobs=1_000)
+    log, generated = (held_out.fit(Setting(name, num_jobs=1_000)) for name in (KTH, "Lublin, 64 cores"))
+    assert [len(held_out.seeds_of(setting)) for setting in (log, generated)] == [6, 20]
 
 
 def test_a_generated_trace_stands_in_for_a_file_that_is_absent(

@@ -1,4 +1,4 @@
-"""LACHESIS: what runs measure, the rivals of each figure, claims, and unseen workloads."""
+"""LACHESIS: what runs measure, the rivals of each figure, claims, and held-out workloads."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from desim.experiments.lachesis.figure8 import Figure8
 from desim.experiments.lachesis.figure9 import DENSER, Figure9
 from desim.experiments.lachesis.scan import JOBS, Scan, panel_of
 from desim.experiments.lachesis.simulate import CALIBRATED, Setting, jobs_of, perform
-from desim.experiments.lachesis.unseen import BATCH, NETWORKS, RULES, STREAM, Unseen
+from desim.experiments.lachesis.held_out import BATCH, NETWORKS, RULES, STREAM, HeldOut
 from desim.experiments.lachesis.workloads import NEED_DATA, WORKLOADS
 from desim.experiments.lachesis.workloads import jobs_of as general_jobs_of
 from desim.experiments.learning_curves import COLUMN
@@ -163,7 +163,7 @@ def test_claims_compare_with_the_second_best_of_the_paper_and_say_what_rank_up_d
     shorter = found[f"figure 7: {SHORTER}"]
     assert shorter.ours.mean == pytest.approx(15.0)  # 102 below 120, the larger of two leads
     assert shorter.verdict == "reproduced"
-    assert shorter.reason == "20 jobs; there it is -3.0 ± 0.0 % below rank_up-DEFT"
+    assert shorter.reason == "20 jobs; there it is -3.0 ± 0.0 % below rank-up-DEFT"
     assert found["figure 7: the longest makespan"].verdict == "reproduced"
     assert found["figure 7: TDCA is ahead of FIFO-DEFT only"].verdict == "reproduced"
     assert found["figure 7: Decima-DEFT above HEFT, %"].ours == "0.8, 0.8"
@@ -200,7 +200,7 @@ def test_a_stream_is_judged_by_the_order_of_its_rules() -> None:
     rows = {"SJF-DEFT": 130.0, "HRRN-DEFT": 131.0}
     ours = frame_of(MADE, {column: batches(98.0, **rows) for column in ("20", "60", "80")})
     found = claims_of(figure9=ours)
-    assert found["figure 9: Decima-DEFT above rank_up-DEFT with more than 50 jobs, %"].verdict == "reproduced"
+    assert found["figure 9: Decima-DEFT above rank-up-DEFT with more than 50 jobs, %"].verdict == "reproduced"
     assert found["figure 9: HRRN-DEFT above SJF-DEFT, %"].verdict == "reproduced"
     assert found[f"figure 9: {SHORTER}"].ours.mean == pytest.approx(100 / 99)
     assert found[f"figure 9: {SHORTER}"].verdict == "reproduced in order only"
@@ -221,13 +221,13 @@ def test_a_training_that_is_not_flat_cannot_be_judged() -> None:
     assert "10 validations, too few" in short[what].reason
 
 
-# -- unseen workloads ---------------------------------------------------------------------------
+# -- held-out workloads ---------------------------------------------------------------------------
 
 
 def test_what_is_unseen_is_neither_random_graphs_nor_generated_queries() -> None:
     assert len({setting.workload for setting in WORKLOADS.values()}) >= 6
     assert len(set(WORKLOADS.values())) == len(WORKLOADS)
-    batch, stream = Unseen().panels()
+    batch, stream = HeldOut().panels()
     assert set(batch.columns) == {name for name, one in WORKLOADS.items() if one.workload not in NEED_DATA}
     for setting in stream.columns.values():
         jobs = general_jobs_of(setting, 1)
@@ -240,7 +240,7 @@ def test_what_is_unseen_is_neither_random_graphs_nor_generated_queries() -> None
 
 @needs_data
 def test_recorded_workflows_are_of_several_origins() -> None:
-    batch, _ = Unseen(data=DATA).panels()
+    batch, _ = HeldOut(data=DATA).panels()
     assert list(batch.columns) == list(WORKLOADS)
     for setting in batch.columns.values():
         jobs = general_jobs_of(setting, 0)
@@ -255,7 +255,7 @@ def test_arriving_jobs_have_the_load_that_is_asked_for() -> None:
 
 
 def test_networks_and_searches_stand_beside_the_best_rule(tmp_path: Path) -> None:
-    study = Unseen(quick=True, seeds=1, workers=Workers(1), out=tmp_path / "unseen")
+    study = HeldOut(quick=True, seeds=1, workers=Workers(1), out=tmp_path / "held_out")
     panel = study.panels()[1]
     rows = {row: panel.rows[row] for row in (*RULES, *NETWORKS) if "portfolio" not in row}
     columns = {"trees, CCR 2": replace(panel.columns["trees, CCR 2"], num_jobs=2)}

@@ -15,9 +15,9 @@ pytest.importorskip("torch")
 from desim import simulate
 from desim.agents.deferrable import FIFO, Oracle
 from desim.agents.learning.pretrained import PRETRAINED
-from desim.experiments.blocks import Drawing, Table
+from desim.experiments.report_blocks import Drawing, Table
 from desim.experiments.claims import claims_table, fixed_rules_table, read_register
-from desim.experiments.family import Family
+from desim.experiments.paper import Family
 from desim.experiments.frame import FRAME_FILE, Choice, Frame
 from desim.experiments.learning_curves import COLUMN
 from desim.experiments.osdec import FAMILY, figure4, table1
@@ -117,7 +117,7 @@ def test_learned_agents_are_those_of_the_weights_that_come_with_desim() -> None:
 @pytest.mark.parametrize("name", FAMILY.modules)
 def test_a_trial_shows_everything_and_gives_no_verdicts(name: str, tmp_path: Path) -> None:
     settings: dict[str, Any] = {"quick": True, "seeds": 1, "workers": Workers(1), "out": tmp_path / name}
-    if name == "unseen":
+    if name == "held_out":
         settings |= {"moves": (10,), "workloads": ("fluctuating",)}
     study = FAMILY.study(name)(**settings)
     assert carry_out(study) == 0

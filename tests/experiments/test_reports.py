@@ -26,7 +26,7 @@ from small_family.fourth import Fourth
 from desim import plugins
 from desim.cli import main
 from desim.exceptions import InvalidConfiguration, RecordError
-from desim.experiments.blocks import (
+from desim.experiments.report_blocks import (
     Cell,
     Drawing,
     Fault,
@@ -135,7 +135,7 @@ def test_a_study_of_ones_own_is_a_program(
     program = tmp_path / "mine.py"
     program.write_text(
         '"""What is mine."""\nimport sys\nfrom dataclasses import dataclass\n'
-        "from desim.experiments.blocks import Paragraph\n"
+        "from desim.experiments.report_blocks import Paragraph\n"
         "from desim.experiments.study import Study, run_as_program\n"
         "@dataclass(frozen=True)\nclass Mine(Study):\n    def blocks(self):\n        yield Paragraph('done')\n"
         "if __name__ == '__main__':\n    sys.exit(run_as_program(Mine))\n"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from desim import plugins
-from desim.experiments.blocks import Drawing, Table, with_interval
+from desim.experiments.report_blocks import Drawing, Table, with_interval
 from desim.experiments.drawing import readable_names
 from desim.experiments.frame import FRAME_FILE, Frame
 from desim.experiments.openb.simulate import made, thinned

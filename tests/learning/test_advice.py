@@ -14,7 +14,7 @@ from desim import simulate
 from desim.agents.deferrable import create
 from desim.agents.deferrable.score_agent import ScoreConfig
 from desim.agents.deferrable.training import DeferrableEpisodes, ScoreTraining
-from desim.agents.learning.imitation import EXPERT, Advised, imitate
+from desim.agents.learning.imitation import EXPERT, ExpertLabelledEnv, imitate
 from desim.agents.learning.learner import LearningConfig
 from desim.agents.learning.ppo import PPO
 from desim.agents.learning.training import TrainingConfig
@@ -40,7 +40,7 @@ class Told:
     def act(self, seen: Any) -> Any:
         """Return the agent's answer."""
         answer = self.agent.act(seen)
-        action = self.encoder.action_of(seen, answer)
+        action = self.encoder.encode_action(seen, answer)
         decoded = None if action is None else self.encoder.decode(seen, action)[0] or []
         self.pairs.append((list(answer or []), decoded))
         return answer
@@ -74,18 +74,18 @@ def test_shares_that_are_the_same_allocation() -> None:
     for _ in range(19):
         seen = gym_env.observation
         answer = agent.act(seen)
-        action = encoder.action_of(seen, answer)
+        action = encoder.encode_action(seen, answer)
         assert gym_env.action_space.contains(np.clip(action, -1, 1))
         np.testing.assert_allclose(encoder.decode(seen, action)[0], answer, rtol=1e-4, atol=1e-4)
         gym_env.step(action)
     seen = gym_env.observation
-    assert (encoder.action_of(seen, None) == -1).all()
-    assert encoder.action_of(seen, 3.0 * np.ones(encoder.shape) * seen.graph.channel_requests) is None
+    assert (encoder.encode_action(seen, None) == -1).all()
+    assert encoder.encode_action(seen, 3.0 * np.ones(encoder.shape) * seen.graph.channel_requests) is None
     assert isinstance(encoder, AllocationEncoder)
 
 
 def test_environments_with_several_numbers_tell_what_the_agent_would_do() -> None:
-    gym_env = Advised(DeferrableEnv(EPISODES, max_jobs=2, rule="skip", threshold=0.0), create("fifo"))
+    gym_env = ExpertLabelledEnv(DeferrableEnv(EPISODES, max_jobs=2, rule="skip", threshold=0.0), create("fifo"))
     shown, _ = gym_env.reset(seed=1)
     unknown, over = 0, False
     while not over:

@@ -36,7 +36,7 @@ from desim.agents.learning.q_actor_critic import QActorCritic
 from desim.agents.learning.training import Task, Training, TrainingConfig
 from desim.exceptions import InvalidConfiguration
 
-LINE = LearningConfig(learning_rate=0.02, epochs=3, minibatch_size=20, entropy=0.05, target_kl=0.0, discount=0.9)
+LINE = LearningConfig(learning_rate=0.02, epochs=3, minibatch_size=20, entropy_coef=0.05, target_kl=0.0, discount=0.9)
 
 
 def ppo(policy: Policy | None = None, **changes: Any) -> PPO:
@@ -105,10 +105,10 @@ class TestAdvantages:
         np.testing.assert_allclose(found, self.slow(seen, **told), rtol=1e-6, atol=1e-6)
 
     def test_weights_by_decision_and_by_time(self) -> None:
-        discounts, decays = LearningConfig(discount=0.9, decay=0.8).weights(np.array([0.0, 5.0]))
+        discounts, decays = LearningConfig(discount=0.9, gae_lambda=0.8).weights(np.array([0.0, 5.0]))
         assert (discounts.tolist(), decays.tolist()) == ([0.9, 0.9], [0.8, 0.8])
         elapsed = np.array([0.0, 1800.0, 3600.0, 7200.0])
-        discounts, decays = LearningConfig(discount=0.9, decay=0.8, time_unit=3600.0).weights(elapsed)
+        discounts, decays = LearningConfig(discount=0.9, gae_lambda=0.8, time_unit=3600.0).weights(elapsed)
         np.testing.assert_allclose(discounts, [1.0, 0.9**0.5, 0.9, 0.81])
         np.testing.assert_allclose(decays, [1.0, 0.8**0.5, 0.8, 0.64])
 
@@ -124,7 +124,7 @@ def plain_ppo(policy: Policy, seen: Experience, order: np.ndarray, config: Learn
             if seen.ends[step, env]:
                 following, running = seen.final_values[step, env], 0.0
             error = seen.rewards[step, env] + config.discount * following - seen.values[step, env]
-            running = found[step, env] = error + config.discount * config.decay * running
+            running = found[step, env] = error + config.discount * config.gae_lambda * running
     targets = found + seen.values
     targets = (targets - targets.mean()) / targets.std()
     places = [(step, env) for step in range(length) for env in range(count)]
@@ -140,10 +140,10 @@ def plain_ppo(policy: Policy, seen: Experience, order: np.ndarray, config: Learn
                 distribution, value = policy(shown)
                 log = distribution.log_prob(torch.tensor([seen.actions[place]]))[0]
                 ratio = torch.exp(log - float(seen.log_probs[place]))
-                limited = ratio.clamp(1 - config.clip, 1 + config.clip)
+                limited = ratio.clamp(1 - config.clip_range, 1 + config.clip_range)
                 gain = torch.minimum(ratio * float(weight), limited * float(weight))
                 error = (value[0] - float(targets[place])) ** 2
-                objective.append(gain - config.value_weight * error + config.entropy * distribution.entropy()[0])
+                objective.append(gain - config.value_coef * error + config.entropy_coef * distribution.entropy()[0])
             optimizer.zero_grad()
             (-torch.stack(objective).mean()).backward()
             torch.nn.utils.clip_grad_norm_(policy.parameters(), MAX_GRADIENT)
@@ -215,7 +215,7 @@ class TestPPO:
         assert all(torch.isfinite(parameter).all() for parameter in learner.policy.parameters())
 
     def test_schedules_follow_the_progress(self) -> None:
-        learner = ppo(learning_rate=1e-3, entropy=0.2)
+        learner = ppo(learning_rate=1e-3, entropy_coef=0.2)
         weights, rates = [], []
         for progress in (0.0, 0.5, 1.0, 1.2):
             weights.append(learner.schedule(progress))
@@ -272,11 +272,11 @@ class TestPPO:
 @pytest.mark.parametrize(
     ("wrong", "what"),
     [
-        *(({name: 0}, "above 0") for name in ("learning_rate", "clip")),
+        *(({name: 0}, "above 0") for name in ("learning_rate", "clip_range")),
         *(({name: 0}, "at least 1") for name in ("epochs", "minibatch_size")),
-        *(({name: -1.0}, "at least 0") for name in ("time_unit", "entropy", "value_weight", "target_kl")),
+        *(({name: -1.0}, "at least 0") for name in ("time_unit", "entropy_coef", "value_coef", "target_kl")),
         ({"discount": 1.1}, "from 0 to 1"),
-        ({"decay": float("nan")}, "from 0 to 1"),
+        ({"gae_lambda": float("nan")}, "from 0 to 1"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(wrong: dict[str, Any], what: str) -> None:
@@ -376,7 +376,7 @@ class TestReturns:
     def test_they_are_divided_by_their_deviation_or_are_not(self) -> None:
         moved = {}
         for standardize in (False, True):
-            config, policy, seen = LearningConfig(standardize=standardize, entropy=0.0), line_policy(), whole(3)
+            config, policy, seen = LearningConfig(standardize=standardize, entropy_coef=0.0), line_policy(), whole(3)
             seen.rewards *= 1e-6
             Reinforce(policy, config, np.random.default_rng(0)).update(seen, 0.0)
             moved[standardize] = float((policy.actor[0].weight - line_policy().actor[0].weight).detach().abs().max())
@@ -394,7 +394,7 @@ class TestQActorCritic:
         with torch.no_grad():
             for parameter in (*policy.target_actor.parameters(), *policy.target_critic.parameters()):
                 parameter.add_(torch.from_numpy(rng.normal(size=parameter.shape).astype(np.float32)))
-        config = LearningConfig(discount=0.9, learning_rate=1e-2, minibatch_size=7, epochs=2, entropy=0.0)
+        config = LearningConfig(discount=0.9, learning_rate=1e-2, minibatch_size=7, epochs=2, entropy_coef=0.0)
         seen = collector(4, seed=seed, make=Bandit).collect_episodes(policy, length)
         return QActorCritic(policy, config, np.random.default_rng(0)), seen
 
@@ -474,7 +474,7 @@ class TestQActorCritic:
 
 def test_the_actor_critic_takes_one_step_down_its_loss() -> None:
     seen = collector(4).collect(line_policy(), 12)
-    config = LearningConfig(learning_rate=0.01, entropy=0.1)
+    config = LearningConfig(learning_rate=0.01, entropy_coef=0.1)
     learner, policy = ActorCritic(line_policy(), config, np.random.default_rng(0)), line_policy()
     found, targets = learner.estimate(seen)
     figures = learner.update(seen, 0.5)
@@ -497,7 +497,7 @@ def test_the_actor_critic_takes_one_step_down_its_loss() -> None:
 
 def test_two_numbers_are_learned() -> None:
     policy = PointPolicy()
-    learner = ppo(policy, learning_rate=1e-2, epochs=8, minibatch_size=128, entropy=0.0, discount=0.0, decay=0.0)
+    learner = ppo(policy, learning_rate=1e-2, epochs=8, minibatch_size=128, entropy_coef=0.0, discount=0.0, gae_lambda=0.0)
     training = TrainingConfig(total_steps=12_000, num_envs=8, num_steps=64, validate_every=100, validation_episodes=1)
     before = mean_of(evaluate(policy, Point, range(20)))["return"]
     Training(Task(Point, Point), learner, training).run()
@@ -519,10 +519,10 @@ class Rivals:
             learning_rate=known["lr"],
             epochs=known["epochs"],
             minibatch_size=known["batch"],
-            entropy=0.0,
+            entropy_coef=0.0,
             target_kl=0.0,
             discount=known["gamma"],
-            decay=known["lambda"],
+            gae_lambda=known["lambda"],
         )
         loop = {"num_envs": known["envs"], "num_steps": known["steps"], "validate_every": 100_000}
         training = TrainingConfig(known["total"], seed, validation_episodes=1, **loop | further)

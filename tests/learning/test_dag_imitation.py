@@ -13,9 +13,9 @@ from desim import simulate
 from desim.agents.dag import create
 from desim.agents.dag.graph_agent import GraphConfig
 from desim.agents.dag.training import GraphEpisodes, GraphTraining, make_env
-from desim.agents.learning.imitation import EXPERT, Advised
+from desim.agents.learning.imitation import EXPERT, ExpertLabelledEnv
 from desim.agents.learning.training import TrainingConfig
-from desim.core import introduce
+from desim.core import prepare_agent
 from desim.exceptions import InvalidConfiguration
 from desim.problems.dag import Assign, DagCluster, Executors, Job
 from desim.problems.dag.env import DagEnv
@@ -38,17 +38,17 @@ def test_episodes_may_be_of_several_kinds_and_loads() -> None:
 @pytest.mark.parametrize(
     ("name", "mode"),
     [
-        ("rank_up-deft-patient", "idle"),
+        ("rank-up-deft-patient", "idle"),
         ("fifo-deft-idle", "idle"),
         ("graph:tpch-completion", "idle"),
-        ("rank_up-deft", "immediate"),
-        ("rank_up-insertion-deft", "planned"),
+        ("rank-up-deft", "immediate"),
+        ("rank-up-insertion-deft", "planned"),
     ],
 )
 def test_who_follows_advice_does_what_the_expert_does(name: str, mode: Any) -> None:
     settings_ = GraphTraining(GraphConfig(mode=mode), episodes=EVERYTHING, expert=name)
     for seed in range(3):
-        advised = Advised(make_env(settings_), create(name))
+        advised = ExpertLabelledEnv(make_env(settings_), create(name))
         seen, _ = advised.reset(seed=seed)
         over = False
         while not over:
@@ -56,16 +56,16 @@ def test_who_follows_advice_does_what_the_expert_does(name: str, mode: Any) -> N
         other = make_env(settings_)
         other.reset(seed=seed)
         simulation, agent = other.simulation, create(name)
-        introduce(agent, simulation)
+        prepare_agent(agent, simulation)
         while (decision := simulation.advance()) is not None:
             decision.answer(agent.act(decision.observation))
         assert advised.unwrapped.result().jobs.equals(simulation.finish().jobs)  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("name", ["rank_up-eft", "fifo-eft"])
+@pytest.mark.parametrize("name", ["rank-up-eft", "fifo-eft"])
 def test_pairs_of_node_and_executor_tell_what_rules_answer(name: str) -> None:
     episodes: Any = [DagCluster(*_small(seed)) for seed in range(2)]
-    advised = Advised(DagEnv(episodes, 3, max_nodes=64), create(name))
+    advised = ExpertLabelledEnv(DagEnv(episodes, 3, max_nodes=64), create(name))
     seen, _ = advised.reset(seed=1)
     problem = advised.unwrapped.simulation.problem  # type: ignore[attr-defined]
     over = False
@@ -88,7 +88,7 @@ def test_a_search_gives_advice_whatever_is_done_with_it(guide: str) -> None:
     rng = np.random.default_rng(0)
     for seed in range(3):
         gym_env = make_env(GraphTraining(GraphConfig(), episodes=EVERYTHING))
-        advised = Advised(gym_env, create(f"search:dag:completion_time:20{guide}"))
+        advised = ExpertLabelledEnv(gym_env, create(f"search:dag:completion_time:20{guide}"))
         seen, _ = advised.reset(seed=seed)
         over, advice_ = False, []
         while not over:
@@ -121,12 +121,12 @@ def test_answers_become_nodes() -> None:
                     "hidden": Assign(0, 3, 0),
                     "hidden first": [Assign(0, 3, 0), second],
                 }.items():
-                    found[name] = encoder.action_of(seen, answer)
+                    found[name] = encoder.encode_action(seen, answer)
 
     jobs = [Job(0, [3.0, 2.0, 1.0, 1.0], allow_disconnected=True)]
     simulate(DagCluster(jobs, Executors([1.0, 1.5])), Asking(), until=0.5)
     assert list(found.values()) == [3, 3, 1, 1, 0, 0, None, 1]
-    assert GraphConfig(mode="immediate").encoder(GraphSizes(jobs=1, candidates=3)).action_of(None, None) is None
+    assert GraphConfig(mode="immediate").encoder(GraphSizes(jobs=1, candidates=3)).encode_action(None, None) is None
 
 
 def test_a_network_learns_from_an_agent_that_sees_everything() -> None:

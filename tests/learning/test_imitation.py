@@ -17,14 +17,14 @@ from desim import simulate
 from desim.agents.batch import SimpleBackfilling, create
 from desim.agents.batch.split_window import SplitWindowAgent, SplitWindowConfig
 from desim.agents.batch.window_rules import EXPERTS, WindowRule, aged, reserving, shortest
-from desim.agents.learning.imitation import EXPERT, Advised, Expert, advice, clone, imitate
+from desim.agents.learning.imitation import EXPERT, ExpertLabelledEnv, Expert, advice, clone, imitate
 from desim.agents.learning.learner import Learner, LearningConfig
 from desim.agents.learning.policy import Distribution, MLPPolicy, to_tensors
 from desim.agents.learning.ppo import PPO
-from desim.core import introduce
+from desim.core import prepare_agent
 from desim.envs import ACTION_MASK
 from desim.exceptions import InvalidConfiguration
-from desim.problems.batch import BatchCluster, BatchObservation, Job, Start, WaitFor, WaitUntil
+from desim.problems.batch import BatchCluster, BatchObservation, Job, Start, WaitForCores, WaitUntil
 from desim.problems.batch.encoders import FeatureEncoder, FlatEncoder, SplitWindow, WindowEncoder
 from desim.problems.batch.env import BatchEnv, TraceEpisodes
 from desim.workloads import lublin
@@ -57,7 +57,7 @@ def improbability(distribution: Distribution, wanted: Tensor) -> Tensor:
 
 class TestWhileActing:
     def test_the_best_arm_is_learned_from_an_expert(self) -> None:
-        learner = learner_of(bandit_policy(), discount=0.0, decay=0.0)
+        learner = learner_of(bandit_policy(), discount=0.0, gae_lambda=0.0)
         together = collector(8, make=Bandit)
         before = json.dumps(learner.optimizer.state_dict()["state"])
         collect = partial(together.collect, learner.policy, 64)
@@ -235,7 +235,7 @@ def batch_env() -> BatchEnv:
 class TestAdvice:
     @pytest.mark.parametrize("name", ["fcfs", "easy-sjf", "conservative", "rollout:easy-sjf", "window-shortest-6-2"])
     def test_who_follows_an_agent_does_what_the_agent_does(self, name: str) -> None:
-        advised = Advised(batch_env(), create(name))
+        advised = ExpertLabelledEnv(batch_env(), create(name))
         seen, _ = advised.reset(seed=3)
         over, wanted = False, []
         while not over:
@@ -250,7 +250,7 @@ class TestAdvice:
         other.forks = True
         other.reset(seed=3)
         simulation, agent = other.simulation, create(name)
-        introduce(agent, simulation)
+        prepare_agent(agent, simulation)
         while (decision := simulation.advance()) is not None:
             decision.answer(agent.act(decision.observation))
         assert advised.unwrapped.result().jobs.equals(simulation.finish().jobs)
@@ -263,8 +263,8 @@ class TestAdvice:
         class Asking:
             def act(self, seen: BatchObservation) -> None:
                 if len(seen.queue) == 5:
-                    for answer in (None, [], 0, 1, 4, 2, 3, [2, 1], Start(1, 0b111), [WaitFor(3)], WaitUntil(9.0), 77):
-                        found[repr(answer)] = encoder.action_of(seen, answer)
+                    for answer in (None, [], 0, 1, 4, 2, 3, [2, 1], Start(1, 0b111), [WaitForCores(3)], WaitUntil(9.0), 77):
+                        found[repr(answer)] = encoder.encode_action(seen, answer)
 
         simulate(BatchCluster(jobs, 8), Asking(), until=1.0)
         assert found.pop("Start(job_id=1, cores=7)") == 1
@@ -291,7 +291,7 @@ class TestAdvice:
             used.append(int((wanted >= 0).sum()))
             return wanted
 
-        together = collector(2, make=lambda: Advised(batch_env(), create("easy-sjf")))
+        together = collector(2, make=lambda: ExpertLabelledEnv(batch_env(), create("easy-sjf")))
         shares: list[int] = []
         original = policy.forward
 
@@ -311,5 +311,5 @@ class TestAdvice:
     def test_who_cannot_be_asked_is_refused(self) -> None:
         gym_env = batch_env()
         gym_env.encoder = object()  # type: ignore[assignment]
-        with pytest.raises(InvalidConfiguration, match="object has no action_of, which fcfs needs as an expert"):
-            Advised(gym_env, create("fcfs"))
+        with pytest.raises(InvalidConfiguration, match="object has no encode_action, which fcfs needs as an expert"):
+            ExpertLabelledEnv(gym_env, create("fcfs"))

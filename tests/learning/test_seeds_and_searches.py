@@ -125,7 +125,7 @@ class TestSeeds:
 
 class TestRanges:
     def test_numbers_and_choices(self) -> None:
-        found = [range_of(SMALL, text) for text in ("learning-rate=1e-4:0.01:log", "epochs=2:8", "entropy=0:.1")]
+        found = [range_of(SMALL, text) for text in ("learning-rate=1e-4:0.01:log", "epochs=2:8", "entropy-coef=0:.1")]
         assert [(one.name, one.low, one.high, one.log, one.is_whole) for one in found] == [
             ("learning_rate", 1e-4, 0.01, True, False),
             ("epochs", 2, 8, False, True),
@@ -145,8 +145,8 @@ class TestRanges:
             ("seed=1:5", "cannot search over 'seed'"),
             ("epochs=8:2", "expected least:most"),
             ("epochs=1.5:3", "expected least:most"),
-            ("entropy=0:1:log", "least:most:log with least > 0"),
-            ("entropy=a:b", "expected numbers"),
+            ("entropy-coef=0:1:log", "least:most:log with least > 0"),
+            ("entropy-coef=a:b", "expected numbers"),
             ("masked=maybe,no", "masked: got 'maybe', expected yes or no"),
             ("epochs=two,3", "epochs: got 'two'"),
         ],
@@ -213,13 +213,13 @@ class TestSearches:
 
     def test_several_seeds_count_by_their_mean(self, tmp_path: Path) -> None:
         pytest.importorskip("optuna")
-        found = SMALL.tune(tmp_path, 1, over=("entropy=0:0.1",), seeds=2)
+        found = SMALL.tune(tmp_path, 1, over=("entropy-coef=0:0.1",), seeds=2)
         trained = with_values(SMALL, found.best.values).train_seeds(tmp_path / "trial-0", 2)
         assert found.best.found == trained.final.mean
 
     def test_the_command_line_searches(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         pytest.importorskip("optuna")
-        search = ["tune", *COMMAND, "--trials", "2", "--over", "entropy=0:0.1", "epochs=1,2", "--out", str(tmp_path)]
+        search = ["tune", *COMMAND, "--trials", "2", "--over", "entropy-coef=0:0.1", "epochs=1,2", "--out", str(tmp_path)]
         assert main(search) == 0
         out, err = capsys.readouterr()
         assert err.count("trial ") == 2

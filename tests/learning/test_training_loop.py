@@ -34,7 +34,7 @@ TASK = Task(Line, Line, line_length)
 
 def ppo(policy: Callable[[], Any] = line_policy) -> PPO:
     config = LearningConfig(
-        learning_rate=3e-3, entropy=0.02, minibatch_size=8, epochs=3, discount=0.95, decay=0.9, time_unit=2.0
+        learning_rate=3e-3, entropy_coef=0.02, minibatch_size=8, epochs=3, discount=0.95, gae_lambda=0.9, time_unit=2.0
     )
     return PPO(policy(), config, np.random.default_rng(1))
 

@@ -78,12 +78,12 @@ def _random_run(
         others = QualityOfService("suspended", mode="suspend"), QualityOfService("requeued")
         names = ("urgent", "suspended", "suspended", "requeued")
         service = {
-            "qualities": [urgent, *others],
-            "quality_of": {number: names[number % 4] for number in range(num_jobs)},
+            "qos": [urgent, *others],
+            "qos_of": {number: names[number % 4] for number in range(num_jobs)},
         }
-    service |= {"checkpoint_interval": interval, "kill_at_request": bool(seed % 2)}
+    service |= {"checkpoint_interval": interval, "enforce_time_limit": bool(seed % 2)}
     problem = BatchCluster(jobs, 8, too_wide="reject", on_outage=on_outage, processes=[outages], **service)
-    agent = create("preempting-backfilling-sjf") if preempts else AnyFit(seed)
+    agent = create("preemptive-backfilling-sjf") if preempts else AnyFit(seed)
     return simulate(problem, agent, until=80.0 if seed % 5 else float("inf"), **options)
 
 

@@ -63,7 +63,7 @@ def ran_before(result, job_id):
         (cut["finish_time"] - cut["starting_time"], kept) for cut, kept in cuts_of(result) if cut["job_id"] == job_id
     ]
     kept = sum(kept for _, kept in mine)
-    goes_on = "checkpoint_interval" in result.info or "qualities" in result.info
+    goes_on = "checkpoint_interval" in result.info or "qos" in result.info
     return sum(length for length, _ in mine) if goes_on else 0.0, kept
 
 

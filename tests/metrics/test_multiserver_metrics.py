@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from desim import InvalidConfiguration, Result, simulate
-from desim.problems.multiserver import BipartiteGraph, HoldingCluster, MultiServerCluster, RewardModel
+from desim.problems.multiserver import BipartiteGraph, MultiSlotCluster, MultiServerCluster, RewardModel
 from desim.problems.multiserver.metrics import METRICS, multiserver_metrics, reward_ratio, running_average_reward
 
 JOBS = ("submission_time", "starting_time", "finish_time", "gain", "overhead", "reward", "status")
@@ -200,7 +200,7 @@ def tiny_run(part, holding=False, **options):
     graph = BipartiteGraph([[4.0], [2.0]], [[8.0]], resources=["CPU"])
     rewards = RewardModel(graph, "linear", 2.0, 1.0)
     arrivals = [[1, 0], [1, 1], [0, 0], [0, 1]]
-    problem = HoldingCluster(rewards, arrivals, work=3.0) if holding else MultiServerCluster(rewards, arrivals)
+    problem = MultiSlotCluster(rewards, arrivals, work=3.0) if holding else MultiServerCluster(rewards, arrivals)
     return simulate(problem, Share(part), **options)
 
 

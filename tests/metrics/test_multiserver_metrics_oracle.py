@@ -12,7 +12,7 @@ from plain_numbers import mean, quantile
 
 from desim import simulate
 from desim.agents.multiserver import create
-from desim.problems.multiserver import BipartiteGraph, HoldingCluster, MultiServerCluster, RewardModel
+from desim.problems.multiserver import BipartiteGraph, MultiSlotCluster, MultiServerCluster, RewardModel
 from desim.problems.multiserver.metrics import reward_ratio, running_average_reward
 
 RESOURCES = ("CPU", "GPU")
@@ -27,7 +27,7 @@ def random_run(seed, holding, agent="drf", until=math.inf):
     arrivals = rng.random((12, 3)) < 0.6
     if not holding:
         return simulate(MultiServerCluster(rewards, arrivals.astype(int)), create(agent), until=until)
-    cluster = HoldingCluster(
+    cluster = MultiSlotCluster(
         rewards, arrivals, work=lambda stream, port: float(stream.uniform(5.0, 30.0)), minimum_speed=0.5
     )
     return simulate(cluster, create(agent), seed=seed, until=until)

@@ -16,7 +16,7 @@ from desim.problems.batch import BatchCluster, Job, Node, NodeJob, Request
 from desim.problems.batch.fragmentation import Fragmentation, typical_requests
 from desim.problems.batch.node_metrics import waits_by
 from desim.problems.batch.nodes import NodeTable
-from desim.problems.batch.room import Room
+from desim.problems.batch.node_availability import NodeAvailability
 from desim.processes.outages import Outage, planned_outages
 
 NODES = [
@@ -45,7 +45,7 @@ class Holding:
     """Follows a run, and adds up what is held from one moment to the next."""
 
     def __init__(self, problem: Any, table: NodeTable, jobs: list[NodeJob]) -> None:
-        self.room, self.table, self.time, self.held = Room(table), table, 0.0, {}
+        self.room, self.table, self.time, self.held = NodeAvailability(table), table, 0.0, {}
         self.measure = Fragmentation(typical_requests(job.request for job in jobs), table)
         self.used = dict.fromkeys(["cores", "memory", "gpus", "gpus_A", "gpus_B", "licenses", "lost"], 0.0)
         self.up = dict.fromkeys(self.used, 0.0)
@@ -78,7 +78,7 @@ class Holding:
 
     def end(self, time: float, execution: Any) -> None:
         self.go_on(time)
-        self.room.give_back(self.held.pop(execution.job.job_id))
+        self.room.release(self.held.pop(execution.job.job_id))
 
     def turn(self, time: float, cores: int, is_down: bool) -> None:
         self.go_on(time)

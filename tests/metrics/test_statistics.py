@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from desim import InvalidConfiguration
-from desim.statistics import area, batch_means, compare, maximum, mean_interval, paired_difference, step_area, summarize
+from desim.statistics import time_integral, batch_means, compare, maximum, mean_interval, paired_difference, step_integral, summarize
 
 
 def test_interval_of_five_values():
@@ -121,8 +121,8 @@ def test_agents_are_summarized_and_compared_seed_by_seed():
 
 def test_areas_and_maxima():
     begins, ends = np.array([0.0, 2.0, 8.0]), np.array([4.0, 6.0, 9.0])
-    assert area(begins, ends, np.array([1.0, 10.0, 100.0]), (1.0, 5.0)) == 3.0 + 30.0
+    assert time_integral(begins, ends, np.array([1.0, 10.0, 100.0]), (1.0, 5.0)) == 3.0 + 30.0
     assert maximum(begins, ends, (0.0, 10.0)) == 2.0
     assert maximum(begins, ends, (4.0, 6.0)) == 1.0
     assert maximum(begins, ends, (6.0, 8.0)) == 0.0
-    assert step_area(np.array([2.0, 2.0, 5.0]), np.array([9.0, 1.0, 3.0]), 2.0, (1.0, 6.0)) == 2.0 + 3.0 + 3.0
+    assert step_integral(np.array([2.0, 2.0, 5.0]), np.array([9.0, 1.0, 3.0]), 2.0, (1.0, 6.0)) == 2.0 + 3.0 + 3.0

@@ -5,7 +5,7 @@ notice. From the root of the repository::
 
     python -m tests.mutants list                        # all of them, and whether their text is still there
     python -m tests.mutants run                         # all that have no result yet; stop and go on at any time
-    python -m tests.mutants run rules batch-requeue     # some rooms, some mutants
+    python -m tests.mutants run rules batch-requeue     # some packages, some mutants
     python -m tests.mutants run --again --jobs 2        # forget the results, two at a time
     python -m tests.mutants report                      # what survives, and what the old suite killed
 

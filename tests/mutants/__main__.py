@@ -21,10 +21,10 @@ OLD = HERE / "old_suite.json"
 
 
 def chosen(names: list[str]) -> list[Mutant]:
-    """Return the mutants of some names and rooms, or all."""
+    """Return the mutants of some names and packages, or all."""
     unknown = set(names) - set(ROOMS) - {mutant.name for mutant in MUTANTS}
     if unknown:
-        sys.exit(f"no mutant and no room {', '.join(sorted(unknown))}; rooms are {', '.join(ROOMS)}")
+        sys.exit(f"no mutant and no room {', '.join(sorted(unknown))}; packages are {', '.join(ROOMS)}")
     return [mutant for mutant in MUTANTS if not names or mutant.name in names or mutant.room in names]
 
 
@@ -62,7 +62,7 @@ def baseline(names: list[str], tree: Path) -> int:
 
 
 def report(results: Results) -> int:
-    """Print what was killed by rooms, what was not, and what the old suite had killed; 1 if there is such a one."""
+    """Print what was killed by packages, what was not, and what the old suite had killed; 1 if there is such a one."""
     old = json.loads(OLD.read_text()) if OLD.exists() else {}
     outcomes = {mutant.name: results.by_name.get(mutant.name, {}).get("outcome", "not run") for mutant in MUTANTS}
     print(f"{'room':<12} {'mutants':>7} {'killed':>7} {'old suite':>10}")
@@ -92,7 +92,7 @@ def main() -> None:
     parser.add_argument(
         "word", choices=("list", "run", "report", "baseline"), help="baseline runs tests without mutants"
     )
-    parser.add_argument("names", nargs="*", help="mutants and rooms (default: all)")
+    parser.add_argument("names", nargs="*", help="mutants and packages (default: all)")
     parser.add_argument("--tree", type=Path, default=ROOT, help="another checkout")
     parser.add_argument(
         "--results", type=Path, default=ROOT / "results" / "mutants.json", help="where results are kept"

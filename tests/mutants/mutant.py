@@ -20,7 +20,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "readers": ("workloads", "cli"),
     "learning": ("learning", "envs", "agents"),
 }
-"""The rooms of mutants, and the folders of tests that see them."""
+"""The packages of mutants, and the folders of tests that see them."""
 
 
 @dataclass(frozen=True)

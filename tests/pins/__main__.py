@@ -55,7 +55,7 @@ def columns_of(problem: str, scenario: dict[str, Any]) -> dict[str, str]:
         for column in table.columns
     }
     found |= {f"metrics.{name}": digest_of_text(repr(float(value))) for name, value in metrics.items()}
-    return found | {f"info.{name}": digest_of_text(repr(value)) for name, value in adapter.end_of(result).items()}
+    return found | {f"info.{name}": digest_of_text(repr(value)) for name, value in adapter.how_it_ended(result).items()}
 
 
 def digests_now(problem: str) -> tuple[dict[str, list[str]], dict[int, str]]:
@@ -128,7 +128,7 @@ def show(problem: str, place: int) -> None:
             for row in [result.table(name).columns, *result.table(name).rows()]:
                 print(*row, sep=", ")
         print("\n# metrics")
-        for name, value in (result.metrics() | adapter.end_of(result)).items():
+        for name, value in (result.metrics() | adapter.how_it_ended(result)).items():
             print(f"{name}: {value!r}")
 
 

@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "properties"))
 from everything import Scenario
 from everything_draws import Drawn
 
-__all__ = ["end_of", "play", "run"]
+__all__ = ["how_it_ended", "play", "run"]
 
 desim.envs.register()
 
@@ -51,7 +51,7 @@ def _forked(cluster: Any, agent: Any, after: int, **options: Any) -> Result:
     return simulation.finish(agent=getattr(agent, "name", type(agent).__name__))
 
 
-def end_of(result: Result) -> dict[str, Any]:
+def how_it_ended(result: Result) -> dict[str, Any]:
     """Return how and when a run ended."""
     status = result.info["status"]  # "stalled" came later than the digests
     return {"status": "complete" if status == "stalled" else status, "end_time": float(result.info["end_time"])}

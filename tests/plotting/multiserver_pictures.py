@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from desim import Result, simulate
-from desim.problems.multiserver import BipartiteGraph, HoldingCluster, MultiServerCluster, RewardModel
+from desim.problems.multiserver import BipartiteGraph, MultiSlotCluster, MultiServerCluster, RewardModel
 
 RESOURCES = ("cpu", "gpu")
 
@@ -76,7 +76,7 @@ def hold(num_slots: int, rewards: RewardModel | None = None, *, until: float = n
     """Simulate jobs that hold what they are given."""
     rewards = rewards or some_rewards()
     arrivals = some_arrivals(num_slots, rewards.graph.num_ports)
-    cluster = HoldingCluster(rewards, arrivals, lambda rng, port: rng.exponential(9.0) + 0.1, **options)
+    cluster = MultiSlotCluster(rewards, arrivals, lambda rng, port: rng.exponential(9.0) + 0.1, **options)
     return simulate(cluster, RandomShares(most=0.6), seed=0, until=until)
 
 

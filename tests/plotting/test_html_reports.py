@@ -18,7 +18,7 @@ from desim import InvalidConfiguration, RecordError, Result
 from desim.plotting import gantt, report, utilization
 from desim.plotting.page import Bullets, Cell, Paragraph, Picture, Section, Table, write_page
 from desim.problem import Figure as Drawing
-from desim.problem import Kind, kind_of
+from desim.problem import ProblemDescriptor, kind_of
 
 JOBS = some_jobs(12, 4)
 #: Reports without pictures, which take long.
@@ -109,7 +109,7 @@ def test_tables_have_heads_and_numbers_on_the_right(page):
     assert all(head.get("scope") in ("col", "row") for head in page.of("th"))
     assert sum(cell.get("class") == "number" for cell in page.of("td")) > 40
     text = page.text()
-    for words in ("end (min)", "waiting time, mean (s)", "completed (jobs)", "kill_at_request = True", "offered load"):
+    for words in ("end (min)", "waiting time, mean (s)", "completed (jobs)", "enforce_time_limit = True", "offered load"):
         assert words in text
 
 
@@ -235,7 +235,7 @@ def test_figures_of_a_problem_of_ones_own(monkeypatch, two, tmp_path):
         axes.set_title(f"{len(results) if isinstance(results, dict) else 'one'} in {color}")
         return axes
 
-    mine = Kind(name="mine", figures_from={"gantt": Drawing(gantt_of_mine, "Mine, drawn.")})
+    mine = ProblemDescriptor(name="mine", figures_from={"gantt": Drawing(gantt_of_mine, "Mine, drawn.")})
     monkeypatch.setattr(problem, "kinds", lambda: {"mine": mine})
     result = Result({"jobs": two["plain"].scan("jobs")}, two["plain"].info | {"problem": "mine"})
     assert gantt(result).get_title() == "one in red"
@@ -248,7 +248,7 @@ def test_figures_of_a_problem_of_ones_own(monkeypatch, two, tmp_path):
 
 def test_nothing_is_loaded_before_it_is_needed():
     code = (
-        "import sys, desim, desim.plotting, desim.plotting.words\n"
+        "import sys, desim, desim.plotting, desim.plotting.formatting\n"
         "assert 'matplotlib' not in sys.modules and 'jinja2' not in sys.modules\n"
         "from desim import simulate\n"
         "from desim.plotting import bipartite_drawing, capacity_use, dag_drawing, gantt, utilization\n"

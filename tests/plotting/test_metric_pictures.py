@@ -22,7 +22,7 @@ from desim.plotting import (
 )
 from desim.plotting.axes import figure_style, new_figure, time_axis
 from desim.plotting.curves import bin_edges
-from desim.plotting.words import (
+from desim.plotting.formatting import (
     compared,
     duration_words,
     format_value,
@@ -37,7 +37,7 @@ from desim.statistics import performance_profile, rank_agents
 RNG = np.random.default_rng(0)
 SAMPLES = {
     name: {count: RNG.normal(count * factor, 3.0, 10) for count in (20, 1, 5, 10)}
-    for name, factor in (("rank_up-DEFT", 10.0), ("HEFT", 12.0))
+    for name, factor in (("rank-up-DEFT", 10.0), ("HEFT", 12.0))
 }
 METRICS = {
     "a": {"waiting_time_mean": 10.0, "utilization": 0.5, "jobs_submitted": 7.0},

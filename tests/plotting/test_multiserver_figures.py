@@ -69,7 +69,7 @@ def capacities(result: Result, resource: str) -> np.ndarray:
         hold(10, until=8.0),
         hold(6, until=4.5, jobs_per_port=2),
     ],
-    ids=["slots", "reservations", "copies", "gangs", "holding", "holding, cut", "holding, cut in a slot"],
+    ids=["slots", "user_reservations", "copies", "gangs", "holding", "holding, cut", "holding, cut in a slot"],
 )
 def test_cells_are_what_the_tables_say(result):
     for resource, by in (("cpu", "node"), ("gpu", "port")):

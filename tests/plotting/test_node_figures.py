@@ -12,7 +12,7 @@ from batch_pictures import area, boxes
 from desim import InvalidConfiguration, Result, simulate
 from desim.agents.batch import create
 from desim.problem import kind_of
-from desim.problems.batch import BatchCluster, Job, Node, NodeJob, Request, Window
+from desim.problems.batch import BatchCluster, Job, Node, NodeJob, Request, AdvanceReservation
 from desim.problems.batch.node_figures import node_gantt, node_map
 from desim.processes.outages import Outage, planned_outages
 
@@ -108,8 +108,8 @@ def test_nodes_that_are_down_are_grey() -> None:
 
 def test_reservations_are_marked() -> None:
     jobs = [NodeJob.of(n, 0.0, Request(cores=4), 100.0, 100.0, user_id=n) for n in range(2)]
-    windows = [Window(20.0, 400.0, nodes=[1], users=[1]), Window(30.0, 50.0, nodes=[2])]
-    result = simulate(BatchCluster(jobs, nodes=Node.several(3, 4), windows=windows), create("fcfs"))
+    reservations = [AdvanceReservation(20.0, 400.0, nodes=[1], users=[1]), AdvanceReservation(30.0, 50.0, nodes=[2])]
+    result = simulate(BatchCluster(jobs, nodes=Node.several(3, 4), reservations=reservations), create("fcfs"))
     axes = node_gantt(result)
     assert boxes(axes, "reserved for users").tolist() == [[20.0, 100.0, 0.5, 1.5]]
     assert boxes(axes, "node down").tolist() == [[30.0, 50.0, 1.5, 2.5]]

@@ -49,7 +49,7 @@ class Anything:
         if busy and rng.random() < 0.2:
             return rng.choice([None, []])
         if rng.random() < 0.3:
-            some = rng.sample(list(observation.executable.values()), rng.randint(1, len(observation.executable)))
+            some = rng.sample(list(observation.ready.values()), rng.randint(1, len(observation.ready)))
             answer = [self.assign(*entry, rng.randrange(observation.executors.num_executors)) for entry in some]
         else:
             answer = [self.anything(observation)]
@@ -73,7 +73,7 @@ class Anything:
 
     def anything(self, observation: Any) -> Assign:
         executor = self.rng.randrange(observation.executors.num_executors)
-        behind = self.assign(*self.rng.choice(list(observation.executable.values())), executor)
+        behind = self.assign(*self.rng.choice(list(observation.ready.values())), executor)
         action = behind._replace(position=self.rng.randint(0, len(self.reference.queues[executor])))
         return action if is_expected(self.reference, observation) and fits(self.reference, action) else behind
 
@@ -88,7 +88,7 @@ def is_expected(reference: Reference, observation: Any) -> bool:
     clone = reference.clone()
     clone.advance(math.inf)
     starts = sorted(copy.start for copy in clone.copies if not copy.start <= reference.now)
-    return starts == sorted(copy.start for table in observation.timetables.values() for copy in table.waiting)
+    return starts == sorted(copy.start for table in observation.executor_queues.values() for copy in table.waiting)
 
 
 def fits(reference: Reference, action: Assign) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from desim.agents.multiserver.gang import GangRepair
-from desim.problems.batch import PLACEMENTS, NodeObservation, Place, Preempt, Start, StartAs, WaitUntil
+from desim.problems.batch import PLACEMENTS, NodeObservation, StartOnNodes, StartPreempting, Start, StartWithSize, WaitUntil
 from desim.problems.batch.placement import placement_of
 from desim.problems.dag import Assign
 
@@ -54,11 +54,11 @@ class AnySite(_Anything):
     def act(self, observation: Any) -> Any:
         rng, queue = self.rng, observation.queue
         if self.info["infeasible"] == "forward" and len(observation.running) and rng.random() < 0.1:
-            return [Preempt(int(queue.job_id[0]), (10**6,)), StartAs(10**6, 1)][rng.integers(2)] if len(queue) else None
+            return [StartPreempting(int(queue.job_id[0]), (10**6,)), StartWithSize(10**6, 1)][rng.integers(2)] if len(queue) else None
         for job_id in rng.permutation(queue.job_id.tolist()).tolist():
             taken = [other for other, _ in observation.preemptible_by(job_id) if rng.random() < 0.5]
             if taken and rng.random() < 0.4 and observation.has_room_without(job_id, taken):
-                return Preempt(job_id, tuple(rng.permutation(taken).tolist()))
+                return StartPreempting(job_id, tuple(rng.permutation(taken).tolist()))
         on_nodes = isinstance(observation, NodeObservation)
         fits = observation.fitting() if on_nodes else queue.requested_cores <= observation.free_cores
         fitting = queue.job_id[fits].tolist()
@@ -79,23 +79,23 @@ class AnySite(_Anything):
             allowed = observation.allows_size(job_id, size)
             may = not on_nodes and allowed and sizes[size][0] <= observation.free_cores
         if len(sizes) > 1 and may:
-            return StartAs(job_id, size)
+            return StartWithSize(job_id, size)
         if on_nodes and rng.random() < 0.5:
             policy = placement_of(list(PLACEMENTS)[rng.integers(len(PLACEMENTS))])
-            return Place(job_id, observation.room.place(observation.shape_of(job_id), policy))
+            return StartOnNodes(job_id, observation.room.place(observation.compiled_request(job_id), policy))
         return job_id
 
 
 class _Dag(_Anything):
-    """Assign any executable node to any executor, some with duplicates, some twice; tasks in any number."""
+    """Assign any ready node to any executor, some with duplicates, some twice; tasks in any number."""
 
     def act(self, observation: Any) -> Any:
         rng = self.rng
         up = np.flatnonzero(observation.available_times < math.inf)
-        busy = any(len(table.waiting) for table in observation.timetables.values())
+        busy = any(len(table.waiting) for table in observation.executor_queues.values())
         if not len(up) or (busy and rng.random() < 0.2):
             return None
-        choices = list(observation.executable.values())
+        choices = list(observation.ready.values())
         state, node = choices[rng.integers(len(choices))]
         executor = int(rng.choice(up))
         if self.info["granularity"] == "task":

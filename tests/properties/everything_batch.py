@@ -23,7 +23,7 @@ def draw(draws: Draws, agent: str) -> Drawn:
     """Draw a cluster and jobs, as plain values."""
     system: dict[str, Any] = {
         "num_cores": draws.pick((1, 2, 2, 3, 4, 5, 8, 16, 33, 64, 100, 256, 1_000)),
-        "kill_at_request": draws.chance(0.7),
+        "enforce_time_limit": draws.chance(0.7),
         "infeasible": "forward" if draws.chance(0.3) else "raise",
         "too_wide": "reject" if draws.chance(0.25) else "error",
         "on_outage": "lose" if draws.chance(0.3) else "requeue",
@@ -32,7 +32,7 @@ def draw(draws: Draws, agent: str) -> Drawn:
     workload = draw_workload(draws, system, small=looks_ahead(agent))
     rows = rows_of(workload)
     times = [row[1] for row in rows]
-    lengths = [min(row[3], row[4]) if system["kill_at_request"] else row[4] for row in rows]
+    lengths = [min(row[3], row[4]) if system["enforce_time_limit"] else row[4] for row in rows]
     span = max(moments_of(times, lengths), default=10.0)
     until = draws.end(moments_of(times, lengths))
     choice = draws.whole(0, 7)

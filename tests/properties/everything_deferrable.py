@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from everything_draws import Drawn, Draws, processes_of, stream_of, without_kind
 
-from desim.agents.deferrable import CapacityShield, LastValue, Seasonal
+from desim.agents.deferrable import CapacityShield, Persistence, Seasonal
 from desim.problems.deferrable import DeferrableCluster, Job
 from desim.processes import (
     Pattern,
@@ -95,13 +95,13 @@ def draw_workload(draws: Draws, system: dict[str, Any], kind: str, last: int) ->
 
 def draw_rows(draws: Draws, system: dict[str, Any], kind: str, ids: list[int], last: int) -> list[tuple[Any, ...]]:
     """Draw jobs: known at a slot's beginning or between two, windows of one slot or many, some that never fit."""
-    whole, notice = draws.chance(0.4), draws.pick((0, 1, 4))
+    whole, lead_time = draws.chance(0.4), draws.pick((0, 1, 4))
     slack, longest, most = draws.pick((0, 1, 5, 9)), draws.pick((1, 3, 7)), draws.pick((2, 6, 12))
     huge = draws.chance(0.1) and system["num_slots"] is not None
     times = sorted(draws.whole(0, last) + (0.0 if whole else draws.pick((0.0, 0.125, 0.5, 0.75))) for _ in ids)
     rows = []
     for job_id, time in zip(ids, times, strict=True):
-        earliest = math.ceil(time) + draws.whole(0, notice)
+        earliest = math.ceil(time) + draws.whole(0, lead_time)
         latest, duration = earliest + draws.whole(0, slack), draws.whole(1, longest)
         if huge and draws.chance(0.2):
             latest, duration = draws.pick(((2**53, duration), (latest, 2**52), (2**40, 2**40)))
@@ -218,7 +218,7 @@ def with_options(agent: Any, options: dict[str, Any]) -> Any:
     """Give an agent its shield and other settings."""
     for name, value in options.items():
         if name == "shield":
-            base = Seasonal(value["period"]) if value["period"] else LastValue()
+            base = Seasonal(value["period"]) if value["period"] else Persistence()
             agent.forecast = CapacityShield(base, np.array(value["margins"]), 0.1)
         else:
             setattr(agent, name, value)

@@ -41,7 +41,7 @@ def _expected_names(result: Result) -> list[str]:
 
 def _of_sites(result: Result) -> Iterator[str]:
     """Yield the names of metrics that batch clusters have only with qualities of service, or nodes."""
-    if "qualities" in result.info:
+    if "qos" in result.info:
         yield "preemptions"
     if "num_nodes" in result.info:
         yield from (f"utilization_{name}" for name in _capacity(result))
@@ -88,7 +88,7 @@ def _executed(result: Result, finished: pl.DataFrame) -> bool:
     """Tell whether some job that has finished took any time, before it was suspended or after."""
     if (finished["execution_time"] > 0).any():
         return True
-    if "qualities" not in result.info:
+    if "qos" not in result.info:
         return False
     cuts = result.table("interruptions").rows(named=True)
     for number in finished["arrival_number"]:

@@ -12,7 +12,7 @@ from desim.problems.multiserver import (
     UTILITIES,
     BipartiteGraph,
     Gang,
-    HoldingCluster,
+    MultiSlotCluster,
     MultiServerCluster,
     RewardModel,
 )
@@ -183,7 +183,7 @@ def build(drawn: Drawn) -> MultiServerCluster:
     stream = iter(arrivals) if drawn.workload.get("iterator") else arrivals
     if holding is None:
         return MultiServerCluster(rewards, stream, **options)
-    return HoldingCluster(rewards, stream, **(holding | {"work": _work(holding["work"])}), **options)
+    return MultiSlotCluster(rewards, stream, **(holding | {"work": _work(holding["work"])}), **options)
 
 
 def submitted(drawn: Drawn) -> Any:

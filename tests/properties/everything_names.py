@@ -22,7 +22,7 @@ ANY = "anything"
 """An agent that answers whatever is allowed; no registry has it."""
 
 _WINDOWS = ("9-1", "0-1", "1-0", "3-2", "16-16")
-_BACKFILLING = ("backfilling", "easy", "easy-specific", "easy-molding", "conservative", "conservative-specific")
+_BACKFILLING = ("backfilling", "easy", "easy-specific", "easy-moldable", "conservative", "conservative-specific")
 
 
 def _registry(problem: str) -> Any:
@@ -86,14 +86,14 @@ def _patterns(problem: str) -> dict[str, Callable[[], list[str]]]:
     """Return what each pattern of a registry stands for."""
     if problem == "batch":
         return {f"{prefix}-PRIORITY": _backfilling(prefix) for prefix in _BACKFILLING} | {
-            "preempting-AGENT": lambda: [f"preempting-{name}" for name in ("fcfs", "easy-sjf", "conservative")],
+            "preemptive-AGENT": lambda: [f"preemptive-{name}" for name in ("fcfs", "easy-sjf", "conservative")],
             "window-RULE-HEAD-TAIL": _windows,
             "window-RULE-HEAD-TAIL@SECONDS": lambda: [f"window-reserving-{window}@14400" for window in _WINDOWS],
             "split-window:NAME": _pretrained("split-window", "split-window"),
             "split-window:NAME@HEAD-TAIL": _other_windows,
             "dbf:NAME": list,  # it knows clusters of its own number of cores only
             "inspector:NAME": _pretrained("inspector", "inspector"),
-            "inspector-PRIORITY": lambda: [f"inspector-{priority}" for priority in ("sjf", "sjf-cores")],
+            "inspector-PRIORITY": lambda: [f"inspector-{priority}" for priority in ("sjf", "smallest-first")],
             "schedinspector:NAME": _pretrained("schedinspector", "schedinspector"),
             "schedinspector-PRIORITY": lambda: [f"schedinspector-{priority}" for priority in ("fcfs", "f1")],
             "rollout:BASE": _on("rollout", "fcfs", "easy-f1", "window-shortest-3-2"),
@@ -111,7 +111,7 @@ def _patterns(problem: str) -> dict[str, Callable[[], list[str]]]:
             "lachesis:NAME": _pretrained("lachesis", "lachesis"),
             "decima:NAME": _pretrained("decima", "decima"),
             "portfolio:MEMBERS": lambda: ["portfolio:heft+fifo"],
-            "rollout:BASE": _on("rollout", "rank_up-deft", "fifo-eft-idle", "heft"),
+            "rollout:BASE": _on("rollout", "rank-up-deft", "fifo-eft-idle", "heft"),
             "rollout-completion_time:BASE": _on(
                 "rollout-completion_time", "sjf-insertion-deft", "least-work-eft-patient"
             ),

@@ -1,4 +1,4 @@
-"""Random batch clusters as sites run them: nodes with resources, dependencies, limits, windows, qualities of service.
+"""Random batch clusters as sites run them: nodes with resources, dependencies, limits, reservations, qualities of service.
 
 They stand beside those of `everything`, whose numbers keep their meaning. A scenario is a number here, too, of
 :func:`site`; to see one and run it alone::
@@ -21,7 +21,7 @@ from everything_names import ANY, agent_names, create, is_learned, kind_of, look
 from desim.agents.batch.priorities import PRIORITIES
 from desim.problems.batch import (
     PLACEMENTS,
-    After,
+    Dependency,
     BatchCluster,
     FragmentationGradient,
     Job,
@@ -31,7 +31,7 @@ from desim.problems.batch import (
     NodeJob,
     QualityOfService,
     Request,
-    Window,
+    AdvanceReservation,
     typical_requests,
 )
 
@@ -71,8 +71,8 @@ class Site(Scenario):
 
 def refuses_nodes(name: str) -> bool:
     """Tell whether an agent refuses clusters of nodes: those that count cores, or reserve particular ones, do."""
-    base = name.partition(":")[2] if looks_ahead(name) else name.removeprefix("preempting-")
-    counting = ("easy-specific", "easy-molding", "conservative-specific", "search:", "split-window:", "inspector", "sched")
+    base = name.partition(":")[2] if looks_ahead(name) else name.removeprefix("preemptive-")
+    counting = ("easy-specific", "easy-moldable", "conservative-specific", "search:", "split-window:", "inspector", "sched")
     return base.startswith((*counting, *(f"window-{rule}-" for rule in ("reserving", "weighing", "aged"))))
 
 
@@ -89,7 +89,7 @@ def families() -> tuple[tuple[str, ...], ...]:
         for prefix in ("backfilling", "easy", "conservative")
     }
     bases = (*orders, *(name for prefix in backfilling for name in backfilling[prefix]))
-    preempting = tuple(f"preempting-{name}" for name in bases)
+    preempting = tuple(f"preemptive-{name}" for name in bases)
     others = tuple(name for name in names if name.startswith("search:"))
     molding = tuple(name for name in backfilling["easy"] if "molding" in name)
     found = (
@@ -130,7 +130,7 @@ def draw(draws: Draws, agent: str) -> Drawn:
     much = draws.uniform(0.3, 1.0)
     kills = draws.chance(0.75)
     system: dict[str, Any] = {
-        "kill_at_request": kills,
+        "enforce_time_limit": kills,
         "infeasible": "forward" if draws.chance(0.3) else "raise",
         "too_wide": "reject",
         "on_outage": "lose" if draws.chance(0.25) else "requeue",
@@ -150,7 +150,7 @@ def draw(draws: Draws, agent: str) -> Drawn:
     span = max(moments_of([row[1] for row in rows], [row[2][0][1] for row in rows]), default=10.0)
     time = lambda most: moment(draws, scale, most)  # noqa: E731  # one scale for all
     if draws.chance(0.4 * much):
-        system["grace"] = time(5) + 0.25
+        system["over_time_limit"] = time(5) + 0.25
     if draws.chance(0.6 * much):
         system["checkpoint_interval"] = draws.pick((0.5, 1.0, 4.0, 0.3))
     if ids and draws.chance(0.6 * much):
@@ -158,8 +158,8 @@ def draw(draws: Draws, agent: str) -> Drawn:
     if draws.chance(0.6 * much):
         system["limits"] = draw_limits(draws, system, ids)
     if draws.chance(0.6 * much):
-        system["windows"] = draw_windows(draws, system, scale, span)
-    if draws.chance(0.9 if agent.startswith("preempting-") or agent == ANY else 0.3 * much):
+        system["reservations"] = draw_reservations(draws, system, scale, span)
+    if draws.chance(0.9 if agent.startswith("preemptive-") or agent == ANY else 0.3 * much):
         system |= draw_qualities(draws, ids)
     until = draws.end(moments_of([row[1] for row in rows], [row[2][0][1] for row in rows]), 0.15)
     units, choice = len(system["nodes"]) if "nodes" in system else system["num_cores"], draws.whole(0, 7)
@@ -230,7 +230,7 @@ def draw_request(draws: Draws, nodes: list[dict[str, Any]]) -> dict[str, Any]:
         given["partition"] = node["partition"]
     if node["features"] and draws.chance(0.3):
         given["features"] = (node["features"][0],)
-    given["without"] = ("fast",) if draws.chance(0.07) else ()
+    given["excluded_features"] = ("fast",) if draws.chance(0.07) else ()
     given["exclusive"] = draws.chance(0.1)
     given["tasks_per_node"] = draws.whole(1, 2) if draws.chance(0.15) else None
     return given
@@ -238,7 +238,7 @@ def draw_request(draws: Draws, nodes: list[dict[str, Any]]) -> dict[str, Any]:
 
 def draw_rows(draws: Draws, system: dict[str, Any], scale: float | None, count: int) -> list[Any]:
     """Draw jobs: identifier, submission, sizes, user; a size is what is requested, for how long, and the run times."""
-    nodes, kills = system.get("nodes"), system["kill_at_request"]
+    nodes, kills = system.get("nodes"), system["enforce_time_limit"]
     longest, gap = draws.pick((5, 12, 40)), draws.pick((0, 1, 4, 12))
     moldable = draws.pick((0.0, 0.0, 0.6))
     plain = draws.pick((0.0, 0.0, 0.3))  # jobs that ask nodes for cores alone
@@ -276,27 +276,27 @@ def draw_limits(draws: Draws, system: dict[str, Any], ids: list[int]) -> list[di
     queues = {job_id: draws.pick(("short", "long")) for job_id in ids if draws.chance(0.8)}
     limits: list[dict[str, Any]] = [
         {"running_jobs": draws.whole(1, 4), "running_cores": most},
-        {"by": "user", "of": ["1"], "running_cores": most},
-        {"by": queues, "running_cores": 2 * most},
-        {"by": queues, "of": ["short"], "job_time": 10.0, "job_cores": most},
-        {"by": "partition", "of": ["p"], "running_jobs": 1} if "nodes" in system else {"running_jobs": 2},
+        {"scope": "user", "members": ["1"], "running_cores": most},
+        {"scope": queues, "running_cores": 2 * most},
+        {"scope": queues, "members": ["short"], "job_time": 10.0, "job_cores": most},
+        {"scope": "partition", "members": ["p"], "running_jobs": 1} if "nodes" in system else {"running_jobs": 2},
     ]
     return draws.some(limits, 3) or limits[:1]
 
 
-def draw_windows(draws: Draws, system: dict[str, Any], scale: float | None, span: float) -> list[dict[str, Any]]:
-    """Draw windows, of which some begin as others end, and some on nodes admit users."""
+def draw_reservations(draws: Draws, system: dict[str, Any], scale: float | None, span: float) -> list[dict[str, Any]]:
+    """Draw reservations, of which some begin as others end, and some on nodes admit users."""
     most = max(4, int(span))
-    windows: list[dict[str, Any]] = []
+    reservations: list[dict[str, Any]] = []
     if "nodes" not in system:
         begin = moment(draws, scale, most)
         for _ in range(draws.whole(1, 4)):
             end = begin + moment(draws, scale, most // 3 + 1) + 1.0
-            windows.append({"start": begin, "end": end, "cores": draws.whole(1, system["num_cores"])})
+            reservations.append({"start": begin, "end": end, "cores": draws.whole(1, system["num_cores"])})
             begin = end + draws.pick((0.0, moment(draws, scale, most // 3 + 1)))
-        return windows
+        return reservations
     nodes = system["nodes"]
-    free = [moment(draws, scale, most)] * len(nodes)  # from when on each belongs to no window
+    free = [moment(draws, scale, most)] * len(nodes)  # from when on each belongs to no reservation
     there = sorted({node["partition"] for node in nodes if node["partition"]})
     for _ in range(draws.whole(1, 5)):
         which = draws.pick(("all", "some", "some", "partition" if there else "some"))
@@ -310,16 +310,16 @@ def draw_windows(draws: Draws, system: dict[str, Any], scale: float | None, span
             numbers = [place for place, node in enumerate(nodes) if node["partition"] == given["partition"]]
         begin = max(free[number] for number in numbers)
         end = begin + moment(draws, scale, most // 3 + 1) + 1.0
-        windows.append({"start": begin, "end": end, "users": draws.some((0, 1, 2), draws.pick((0, 0, 2))), **given})
+        reservations.append({"start": begin, "end": end, "users": draws.some((0, 1, 2), draws.pick((0, 0, 2))), **given})
         for number in numbers:
             free[number] = end + draws.pick((0.0, moment(draws, scale, most // 3 + 1)))
-    return windows
+    return reservations
 
 
 def draw_qualities(draws: Draws, ids: list[int]) -> dict[str, Any]:
     """Draw qualities of service, of which each may preempt some of those before it."""
     names = [f"q{number}" for number in range(draws.whole(1, 4))]
-    qualities = [
+    qos = [
         {
             "name": name,
             "priority": float(draws.pick((0, place, place, 5))),
@@ -328,7 +328,7 @@ def draw_qualities(draws: Draws, ids: list[int]) -> dict[str, Any]:
         }
         for place, name in enumerate(names)
     ]
-    return {"qualities": qualities, "quality_of": {job_id: draws.pick(names) for job_id in ids if draws.chance(0.9)}}
+    return {"qos": qos, "qos_of": {job_id: draws.pick(names) for job_id in ids if draws.chance(0.9)}}
 
 
 # -- what is made of it -------------------------------------------------------------------------------
@@ -361,8 +361,8 @@ def build(drawn: Drawn) -> BatchCluster:
             requests = [getattr(job, "request", None) or Request(tasks=job.requested_cores) for job in jobs]
             system["placement"] = FragmentationGradient(typical_requests(requests or [Request()]))
     if "after" in system:
-        system["after"] = {job_id: After(tuple(others), think) for job_id, (others, think) in system["after"].items()}
-    for name, kind in (("limits", Limit), ("windows", Window), ("qualities", QualityOfService)):
+        system["after"] = {job_id: Dependency(tuple(others), think) for job_id, (others, think) in system["after"].items()}
+    for name, kind in (("limits", Limit), ("reservations", AdvanceReservation), ("qos", QualityOfService)):
         if name in system:
             system[name] = [kind(**given) for given in system[name]]
     return BatchCluster(stream_of(jobs, drawn.workload), processes=processes, **system)

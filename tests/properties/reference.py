@@ -25,7 +25,7 @@ ORDERS: dict[str, Order] = {
     "fcfs": lambda job, position, now: position,
     "lcfs": lambda job, position, now: -position,
     "sjf": lambda job, position, now: job.requested_time,
-    "sjf-cores": lambda job, position, now: job.requested_cores,
+    "smallest-first": lambda job, position, now: job.requested_cores,
     "f1": lambda job, position, now: (
         np.log10(max(job.requested_time, 1)) * job.requested_cores + 870 * np.log10(max(job.submission_time, 1))
     ),

@@ -13,7 +13,7 @@ from scenarios import KINDS, Scenario, difference, random_scenario, scenarios, s
 from desim.agents.batch import create
 
 ORDERS = ("fcfs", "sjf", "lcfs", "f1")
-PAIRS = [*product(KINDS, ORDERS), *product(("strict", "backfilling", "easy"), ("sjf-cores", "wfp3"))]
+PAIRS = [*product(KINDS, ORDERS), *product(("strict", "backfilling", "easy"), ("smallest-first", "wfp3"))]
 
 
 def check_many(kind: str, order: str, seeds: range, shortest: int = 1) -> None:

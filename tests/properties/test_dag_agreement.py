@@ -131,7 +131,7 @@ def test_every_copy_starts_when_the_reference_says_in_many_more_scenarios(*, spa
 
 AGENTS = {
     "FIFO-EFT": lambda: ListScheduler(FIFO(), EFT()),
-    "rank_up-DEFT": lambda: ListScheduler(RankUp(), DEFT()),
+    "rank-up-DEFT": lambda: ListScheduler(RankUp(), DEFT()),
     "critical path-insertion": lambda: ListScheduler(CriticalPath(), InsertionEFT()),
     "random-DEFT": lambda: ListScheduler(RandomOrder(), DEFT()),
     "HRRN-insertion": lambda: ListScheduler(HRRN(), InsertionEFT()),

@@ -26,7 +26,7 @@ from desim.agents.dag import (
     RandomOrder,
     RankUp,
 )
-from desim.problems.dag import Copy, Timetable
+from desim.problems.dag import Copy, ExecutorQueue
 from desim.processes import random_outages
 
 ORDERS: list[Callable[[], Order]] = [FIFO, HRRN, CriticalPath, RandomOrder, RankUp]
@@ -118,7 +118,7 @@ class Checking(Logged):
     def compare(self, observation: Any, clone: Reference) -> None:
         now = observation.time
         available, last_ends = observation.available_times, observation.last_gap_ends
-        for executor, table in observation.timetables.items():
+        for executor, table in observation.executor_queues.items():
             there = [copy for copy in clone.copies if copy.executor == executor]
             waits = [copy for copy in there if self.waits(copy, clone)]
             assert sorted(copy.start for copy in waits) == [copy.start for copy in table.waiting]
@@ -150,7 +150,7 @@ class Checking(Logged):
             assert state.ready_times(node)[executor] == ready == state.ready_time(node, executor)
 
 
-def gaps_of(table: Timetable) -> list[tuple[float, float]]:
+def gaps_of(table: ExecutorQueue) -> list[tuple[float, float]]:
     """Return the idle times before waiting copies."""
     time = table.free_since if table.running is None else table.running.finish
     gaps = []
@@ -170,7 +170,7 @@ def test_agents_see_what_will_happen(agent: Callable[[], Any]) -> None:
         perform(scenario.cluster(), Checking(scenario, agent()))
 
 
-def brute_gap(table: Timetable, now: float, ready: float, duration: float) -> tuple[float, int] | None:
+def brute_gap(table: ExecutorQueue, now: float, ready: float, duration: float) -> tuple[float, int] | None:
     """Try all idle times before waiting copies, in order."""
     for begin, end in gaps_of(table):
         start = max(begin, ready)
@@ -184,7 +184,7 @@ def test_the_earliest_gap_is_that_of_trying_all() -> None:
 
     class Trying(Logged):
         def act(self, observation: Any) -> Any:
-            for table in observation.timetables.values():
+            for table in observation.executor_queues.values():
                 for ready in [observation.time + later for later in (0, 0.25, 1, 3, 7.3, 20)]:
                     for duration in (0, 0.25, 1, 4, 11.7):
                         gap = table.earliest_gap(ready, duration)

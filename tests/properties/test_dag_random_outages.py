@@ -30,7 +30,7 @@ class Wild:
         up = [executor for executor, time in enumerate(observation.available_times) if time < math.inf]
         if not up:
             return None
-        state, node = self.rng.choice(list(observation.executable.values()))
+        state, node = self.rng.choice(list(observation.ready.values()))
         executor = self.rng.choice(up)
         known = [other for other in range(state.job.num_nodes) if self.may_run_again(state, other)]
         supported = all(state.copies[parent] for parent, _ in state.job.parent_lists[node])
@@ -47,7 +47,7 @@ class Wild:
 
 
 AGENTS: dict[str, Callable[[], Any]] = {
-    "rank_up-DEFT": lambda: ListScheduler(RankUp(), DEFT()),
+    "rank-up-DEFT": lambda: ListScheduler(RankUp(), DEFT()),
     "FIFO-EFT": lambda: ListScheduler(FIFO(), EFT()),
     "HRRN-insertion": lambda: ListScheduler(HRRN(), InsertionEFT()),
     "random-DEFT": lambda: ListScheduler(RandomOrder(), DEFT()),

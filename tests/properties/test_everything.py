@@ -40,12 +40,12 @@ def test_a_scenario_of_each_kind_of_agent_is_valid(problem: str) -> None:
 
 
 SITES = (
-    "grace",
+    "over_time_limit",
     "checkpoint_interval",
     "after",
     "limits",
-    "windows",
-    "qualities",
+    "reservations",
+    "qos",
     "planned outages",
     "random outages",
     "stop_after",
@@ -57,8 +57,8 @@ SITES = (
 
 ONLY_SITES = {
     *("nodes", "requests", "placements", "placed_tasks", "suitable_nodes", "held_gpus", "cores_on_nodes"),
-    *("node_capacity", "exclusive_nodes", "request_conservation", "dependencies", "checkpoints", "windows"),
-    *("window_nodes", "limits", "qualities", "preemptions", "suspended"),
+    *("node_capacity", "exclusive_nodes", "request_conservation", "dependencies", "checkpoints", "reservations"),
+    *("reservation_nodes", "limits", "qos", "preemptions", "suspended"),
 }
 """Rules that need nodes, or what sites do."""
 

@@ -1,4 +1,4 @@
-"""What conservative back-filling promises when a job arrives, and what it keeps."""
+"""What conservative backfilling promises when a job arrives, and what it keeps."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from desim.agents.batch import ConservativeBackfilling
 
 
 class Watched:
-    """Conservative back-filling, with a note of the first reservation of every job."""
+    """Conservative backfilling, with a note of the first reservation of every job."""
 
     def __init__(self, order: str, specific_cores: bool) -> None:
         self.agent = ConservativeBackfilling(order, specific_cores=specific_cores)

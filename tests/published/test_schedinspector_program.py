@@ -7,7 +7,7 @@ differs is this:
 * its SJF breaks ties of run times by cores, here by arrival;
 * times of submission begin with the sequence here, which matters to F1 alone; of the program this was not recorded.
 
-Its back-filling, in order of arrival and strictly before the chosen job can start, is what ``schedinspector-PRIORITY``
+Its backfilling, in order of arrival and strictly before the chosen job can start, is what ``schedinspector-PRIORITY``
 does. By EASY (``inspector-PRIORITY``) SJF waits a quarter to a third less, which tells the two apart.
 """
 
@@ -28,16 +28,16 @@ LOG = Path(__file__).resolve().parents[3] / "shared" / "data" / "swf" / "lublin_
 STARTS = 300
 
 RECORDED = {
-    (128, "sjf-cores"): (55.3, 9.0, 5_278.0),
+    (128, "smallest-first"): (55.3, 9.0, 5_278.0),
     (128, "sjf"): (53.0, 9.0, 7_448.0),
     (128, "f1"): (50.8, 9.0, 5_099.0),
     (128, "fcfs"): (67.8, 11.0, 6_984.0),
     (128, "lcfs"): (59.1, 10.0, 6_723.0),
-    (256, "sjf-cores"): (72.0, 7.4, None),
+    (256, "smallest-first"): (72.0, 7.4, None),
     (256, "sjf"): (64.9, 6.4, None),
 }
 """By jobs and policy: bounded slowdown, half width of its interval, and waiting time. With 128 jobs the half width was
-recorded of sjf-cores alone; those of the others are taken in proportion to the mean."""
+recorded of smallest-first alone; those of the others are taken in proportion to the mean."""
 
 
 def measured(num_jobs: int, name: str, count: int) -> tuple[np.ndarray, np.ndarray]:

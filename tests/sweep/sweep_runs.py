@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from desim.exceptions import DesimError, WorkloadError
-from desim.sweep import Run, Store, Workers, perform_all
+from desim.sweep import Run, Store, Workers, run_all
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def main(store: str, trace: str, count: str, jobs: str, steps: str, dies_at: str
         die_at(int(dies_at), store)
     runs = walks(Path(trace), int(count), steps=int(steps))
     try:
-        perform_all(walk, runs, Store(Path(store)), workers=Workers(int(jobs)), title="walks")
+        run_all(walk, runs, Store(Path(store)), workers=Workers(int(jobs)), title="walks")
     except DesimError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -106,7 +106,7 @@ def test_temperatures_fall_from_the_first_step_to_the_last() -> None:
 @pytest.mark.parametrize("problem", ["dag", "batch"])
 def test_instances_change_within_bounds_and_are_read_back(problem: str, tmp_path: Path) -> None:
     kind, rng = instances_of(problem), default_rng(0)
-    agents = {"dag": ("heft", "rank_up-eft"), "batch": ("easy-fcfs", "sjf")}[problem]
+    agents = {"dag": ("heft", "rank-up-eft"), "batch": ("easy-fcfs", "sjf")}[problem]
     metric = {"dag": "makespan", "batch": "bounded_slowdown_mean"}[problem]
     instance = kind.draw(rng)
     for _ in range(200):

@@ -22,7 +22,7 @@ from desim.problems import deferrable
 from desim.problems.batch import BatchCluster
 from desim.problems.deferrable import DeferrableCluster
 from desim.sweep import simulated
-from desim.sweep.comparing import Compared
+from desim.sweep.comparing import ComparisonResult
 from desim.workloads import lublin
 
 SMALL = {"jobs": 60, "cores": 32, "load": 0.9}
@@ -247,7 +247,7 @@ def test_what_is_wrong_is_told() -> None:
     with pytest.warns(ComparisonWarning) as told:
         found = desim.compare(cluster, [Waits(), Fails(), "fcfs"], seeds=1, workers=1)
     texts = [str(warning.message) for warning in told]
-    assert list(found.troubles) == texts and found.status == 1
+    assert list(found.issues) == texts and found.status == 1
     assert "waits, seed 0: stalled: work remains" in texts[0]
     assert texts[1].startswith("fails failed and is left out (seed 0): ZeroDivisionError")
     with pytest.raises(DesimError, match="fails, seed 0: ZeroDivisionError"):
@@ -285,20 +285,20 @@ def test_mistakes_are_found_before_the_first_run(
 
 
 @pytest.fixture(scope="module")
-def compared() -> Compared:
+def compared() -> ComparisonResult:
     """Return a comparison with ranks."""
     return desim.compare(cluster, ["fcfs", "easy", "sjf"], seeds=3, workers=1)
 
 
-def test_it_shows_itself(compared: Compared) -> None:
-    assert repr(compared).startswith("Compared(batch: fcfs, easy-fcfs, sjf; 3 seeds, best by waiting_time_mean: ")
+def test_it_shows_itself(compared: ComparisonResult) -> None:
+    assert repr(compared).startswith("ComparisonResult(batch: fcfs, easy-fcfs, sjf; 3 seeds, best by waiting_time_mean: ")
     assert "Metrics: means over 3 seeds" in str(compared) and "Ranks by" in str(compared)
     html = compared._repr_html_()
     assert html.count("<table>") == 4 and "easy-fcfs" in html and "has the best mean" in html
     assert set(compared.figures()) == {"metrics", "ranks", "profiles"}
 
 
-def test_its_tables_hold_what_the_file_does(compared: Compared, tmp_path: Path) -> None:
+def test_its_tables_hold_what_the_file_does(compared: ComparisonResult, tmp_path: Path) -> None:
     from desim.sweep.comparison import write_csv
 
     table = compared.table

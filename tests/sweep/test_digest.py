@@ -111,7 +111,7 @@ def test_a_project_of_ones_own_counts_and_of_what_is_installed_only_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, content in {
-        "ownstudy.py": "import numpy, json, ownhelp, ownkit.deep, bought\nfrom desim.sweep import perform_all\n",
+        "ownstudy.py": "import numpy, json, ownhelp, ownkit.deep, bought\nfrom desim.sweep import run_all\n",
         "ownhelp.py": "from desim.exceptions import DesimError\n",
         "ownkit/__init__.py": "from ownkit import wide\n",
         "ownkit/deep.py": "VALUE = 1\n",
@@ -168,7 +168,7 @@ def test_all_code_that_a_run_executes_is_in_the_digest() -> None:
     assert ours >= {ROOT / "desim/agents/multiserver/projection.py", ROOT / "desim/core.py"}
     handed = {
         ROOT / "desim/experiments/study.py",  # asks whether records are valid, and nothing else of a run
-        ROOT / "desim/meeting.py",  # whether the arguments make sense
+        ROOT / "desim/agent_resolution.py",  # whether the arguments make sense
     }
     assert ours - handed <= set(modules_behind("desim.experiments.ogasched.simulate").values())
 
@@ -196,7 +196,7 @@ def test_a_file_that_changes_within_a_tick_of_the_clock_is_read_again(tmp_path: 
 
 def test_agents_are_known_by_the_files_that_are_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert [agent_digest("batch", name) for name in ("easy-fcfs", "preempting-easy")] == ["", ""]
+    assert [agent_digest("batch", name) for name in ("easy-fcfs", "preemptive-easy")] == ["", ""]
     assert agent_digest("dag", "portfolio:heft+search:dag:makespan:50:heft") == ""
     assert agent_digest("multiserver", "gang-drf") == ""
     card = {"agent": "split-window", "config": {"network": "mlp"}}

@@ -27,7 +27,7 @@ from desim.sweep import (
     SweepInterrupted,
     SweepStatus,
     Workers,
-    perform_all,
+    run_all,
     runner,
     settings_of,
 )
@@ -72,7 +72,7 @@ def leftovers(store: Store) -> list[Path]:
 def undisturbed(tmp_path: Path, runs: list[Run]) -> dict[str, bytes]:
     """Return the files of the same sweep on a store of its own."""
     store = Store(tmp_path / "undisturbed")
-    perform_all(walk, runs, store, workers=Workers(1))
+    run_all(walk, runs, store, workers=Workers(1))
     (tmp_path / "trace").unlink()
     return contents(store)
 
@@ -85,13 +85,13 @@ def test_every_run_is_performed_once_and_never_again(tmp_path: Path, jobs: int) 
     trace, store = tmp_path / "trace", Store(tmp_path / "runs")
     (zero, one, two, three) = walks(trace, 4)
     same = Run(one.setting, Walker(length=1), 1)
-    outcomes = perform_all(walk, [two, zero, one, two, same], store, workers=Workers(jobs))
+    outcomes = run_all(walk, [two, zero, one, two, same], store, workers=Workers(jobs))
     assert traced(trace) == [0, 1, 2]
     assert list(outcomes) == [two, zero, one]
     assert (outcomes.performed, list(outcomes.reused)) == (3, [])
     assert outcomes[one]["end"] == walk(one)["end"]
     assert outcomes[one]["nothing"] is None
-    again = perform_all(walk, [two, three], store, workers=Workers(jobs))
+    again = run_all(walk, [two, three], store, workers=Workers(jobs))
     assert (again.performed, list(again.reused), again[two]) == (1, [two], outcomes[two])
     assert traced(trace) == [0, 1, 1, 2, 3]
     assert 0 < again.seconds < 60
@@ -100,7 +100,7 @@ def test_every_run_is_performed_once_and_never_again(tmp_path: Path, jobs: int) 
 def test_without_a_store_nothing_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     runs = walks(tmp_path / "trace", 3)
     for _ in range(2):
-        outcomes = perform_all(walk, runs, workers=Workers(1))
+        outcomes = run_all(walk, runs, workers=Workers(1))
         assert [outcomes[run]["end"] for run in runs] == [walk(run)["end"] for run in runs]
     assert capsys.readouterr().err == ""
     assert [path.name for path in tmp_path.iterdir()] == ["trace"]
@@ -109,19 +109,19 @@ def test_without_a_store_nothing_is_kept(tmp_path: Path, capsys: pytest.CaptureF
 def test_records_are_kept_beside_outcomes(tmp_path: Path) -> None:
     trace, store = tmp_path / "trace", Store(tmp_path / "runs")
     runs = walks(trace, 2, Walker("raises"))
-    perform_all(record, runs, store, workers=Workers(1), with_records=True)
+    run_all(record, runs, store, workers=Workers(1), with_records=True)
     notes = [store.records(settings_of(record, run)) / "note.txt" for run in runs]
     assert [note.read_text() for note in notes] == ["0", "1"]
     shutil.rmtree(notes[1].parent)
-    perform_all(record, runs, store, workers=Workers(1), with_records=True)
+    run_all(record, runs, store, workers=Workers(1), with_records=True)
     assert traced(trace) == [0, 1, 1]
     Path(f"{trace}.ill").touch()
     notes[1].parent.rename(tmp_path / "elsewhere")
     with pytest.raises(SweepFailed):
-        perform_all(record, runs, store, workers=Workers(1), with_records=True)
+        run_all(record, runs, store, workers=Workers(1), with_records=True)
     assert not notes[1].exists()
     assert leftovers(store) == []
-    assert perform_all(record, runs[:1], workers=Workers(1), with_records=True)[runs[0]]["end"] == walk(runs[0])["end"]
+    assert run_all(record, runs[:1], workers=Workers(1), with_records=True)[runs[0]]["end"] == walk(runs[0])["end"]
 
 
 @dataclass(frozen=True)
@@ -159,10 +159,10 @@ def test_an_interruption_keeps_what_is_finished(tmp_path: Path) -> None:
     Path(f"{trace}.ill").touch()
     runs = walks(trace, 5, Walker("stops"))
     with pytest.raises(SweepInterrupted, match="2 of 5 runs are stored; run the same command again to continue"):
-        perform_all(walk, runs, store, workers=Workers(1))
+        run_all(walk, runs, store, workers=Workers(1))
     assert len(contents(store)) == 2
     with pytest.raises(SweepInterrupted, match=r"2 of 5 runs are done$"):
-        perform_all(walk, runs, workers=Workers(1))
+        run_all(walk, runs, workers=Workers(1))
 
 
 def test_progress_without_a_terminal_is_a_line_now_and_then(
@@ -171,7 +171,7 @@ def test_progress_without_a_terminal_is_a_line_now_and_then(
     monkeypatch.setattr(runner, "PERIOD", 0.0)
     Path(f"{tmp_path / 'trace'}.ill").touch()
     with pytest.raises(SweepFailed):
-        perform_all(walk, walks(tmp_path / "trace", 4, Walker("raises")), workers=Workers(1), title="walks")
+        run_all(walk, walks(tmp_path / "trace", 4, Walker("raises")), workers=Workers(1), title="walks")
     told = [re.sub(r"\d+ s left", "T left", line) for line in capsys.readouterr().err.splitlines()]
     assert told == [
         "walks: 1 of 4 runs, about T left",
@@ -209,7 +209,7 @@ def test_killed_again_and_again_a_sweep_ends_as_if_nothing_had_been(tmp_path: Pa
     assert "already stored" in child.communicate()[1]
     assert child.returncode == 0
     performed = len(traced(trace))
-    outcomes = perform_all(walk, runs, store, workers=Workers(1))
+    outcomes = run_all(walk, runs, store, workers=Workers(1))
     assert len(traced(trace)) == performed <= count + kills * jobs  # only what was being performed was lost
     assert contents(store) == wanted
     assert leftovers(store) == []
@@ -222,7 +222,7 @@ def test_killed_again_and_again_a_sweep_ends_as_if_nothing_had_been(tmp_path: Pa
 FULL = """
 import json, resource, subprocess, sys
 from pathlib import Path
-from desim.sweep import StorageError, Store, Workers, perform_all, settings_of
+from desim.sweep import StorageError, Store, Workers, run_all, settings_of
 from sweep_runs import walk, walks
 
 store, trace, jobs, how = Store(Path(sys.argv[1])), Path(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
@@ -235,7 +235,7 @@ else:
     runs = runs[:5] + walks(trace, 24, steps=4_000)[5:]
     resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, limits[1]))
 try:
-    perform_all(walk, runs, store, workers=Workers(jobs))
+    run_all(walk, runs, store, workers=Workers(jobs))
     raise SystemExit("nothing went wrong")
 except StorageError as error:
     message = str(error)
@@ -246,7 +246,7 @@ if how == "tmpfs":
     subprocess.run(["mount", "-o", "remount,size=16m", str(store.directory)], check=True)
 else:
     resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-outcomes = perform_all(walk, runs, store, workers=Workers(jobs))
+outcomes = run_all(walk, runs, store, workers=Workers(jobs))
 right = [outcomes[run]["end"] == walk(run)["end"] for run in runs]
 print(json.dumps({"message": message, "found": found, "left": left, "began": began, "right": right}))
 """
@@ -285,18 +285,18 @@ def test_a_full_disk_ends_a_sweep_and_costs_nothing_that_was_stored(tmp_path: Pa
 READ_ONLY = """
 import json, subprocess, sys
 from pathlib import Path
-from desim.sweep import StorageError, Store, Workers, perform_all
+from desim.sweep import StorageError, Store, Workers, run_all
 from sweep_runs import walk, walks
 
 store, trace = Store(Path(sys.argv[1])), Path(sys.argv[2])
 runs = walks(trace, 6)
-perform_all(walk, runs[:4], store, workers=Workers(1))
+run_all(walk, runs[:4], store, workers=Workers(1))
 trace.unlink()
 subprocess.run(["mount", "--bind", str(store.directory), str(store.directory)], check=True)
 subprocess.run(["mount", "-o", "remount,bind,ro", str(store.directory)], check=True)
-reused = len(perform_all(walk, runs[:4], store, workers=Workers(1)))
+reused = len(run_all(walk, runs[:4], store, workers=Workers(1)))
 try:
-    perform_all(walk, runs, store, workers=Workers(1))
+    run_all(walk, runs, store, workers=Workers(1))
     message = "nothing went wrong"
 except StorageError as error:
     message = str(error)
@@ -323,7 +323,7 @@ def test_a_file_where_the_store_should_be_is_named_before_anything_is_run(tmp_pa
     (tmp_path / "runs").write_text("mine")
     for directory in (tmp_path / "runs", tmp_path / "runs" / "below"):
         with pytest.raises(StorageError, match="runs"):
-            perform_all(walk, walks(tmp_path / "trace", 2), Store(directory), workers=Workers(1))
+            run_all(walk, walks(tmp_path / "trace", 2), Store(directory), workers=Workers(1))
     assert (tmp_path / "runs").read_text() == "mine"
     assert not (tmp_path / "trace").exists()
 
@@ -359,13 +359,13 @@ def test_files_that_cannot_be_used_are_set_aside_and_their_runs_repeated(
 ) -> None:
     trace, store = tmp_path / "trace", Store(tmp_path / "runs")
     spoils, runs = [cut, emptied, foreign, turned, garbage], walks(trace, 6)
-    outcomes, before = perform_all(walk, runs, store, workers=Workers(1)), contents(store)
+    outcomes, before = run_all(walk, runs, store, workers=Workers(1)), contents(store)
     paths = [store.path(settings_of(walk, run)) for run in runs]
     for number in (1, 2):
         for spoil, path in zip(spoils, paths, strict=False):
             spoil(path)
         spoiled = [path.read_bytes() for path in paths]
-        assert perform_all(walk, runs, store, workers=Workers(1)) == outcomes
+        assert run_all(walk, runs, store, workers=Workers(1)) == outcomes
         assert contents(store) == before
         told = capsys.readouterr().err
         for path, content in zip(paths[:5], spoiled, strict=False):
@@ -380,17 +380,17 @@ def test_a_changed_configuration_is_another_run_and_the_old_outcome_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trace, store = tmp_path / "trace", Store(tmp_path / "runs")
-    old = perform_all(walk, walks(trace, 2), store, workers=Workers(1))
+    old = run_all(walk, walks(trace, 2), store, workers=Workers(1))
     kept = contents(store)
-    new = perform_all(walk, walks(trace, 2, Walker(length=2.0)), store, workers=Workers(1))
+    new = run_all(walk, walks(trace, 2, Walker(length=2.0)), store, workers=Workers(1))
     assert [one["end"] for one in new.values()] == pytest.approx([2 * one["end"] for one in old.values()])
     with monkeypatch.context() as patched:
         patched.setattr(runner, "source_digest", lambda module: "edited")
-        perform_all(walk, walks(trace, 2), store, workers=Workers(1))
+        run_all(walk, walks(trace, 2), store, workers=Workers(1))
     assert traced(trace) == [0, 0, 0, 1, 1, 1]
     assert kept.items() <= contents(store).items()
     assert len(contents(store)) == 6
-    assert perform_all(walk, walks(trace, 2), store, workers=Workers(1)) == old
+    assert run_all(walk, walks(trace, 2), store, workers=Workers(1)) == old
     assert len(traced(trace)) == 6
 
 
@@ -414,7 +414,7 @@ def test_a_sweep_leaves_out_what_another_one_has_stored_meanwhile(tmp_path: Path
     trace, store, count = tmp_path / "trace", Store(tmp_path / "runs"), 12
     child = program(store, trace, count, held_from=3)
     wait_until(lambda: len(traced(trace)) == 4, child)  # it performs the fourth run
-    perform_all(walk, walks(trace, count), store, workers=Workers(1))
+    run_all(walk, walks(trace, count), store, workers=Workers(1))
     assert traced(trace) == sorted([*range(count), 3])
     Path(f"{trace}.held").unlink()
     told = child.communicate()[1]
@@ -435,7 +435,7 @@ def test_failed_runs_are_written_down_the_others_go_on_and_the_next_call_tries_a
     ill.touch()
     for _ in range(2):
         with pytest.raises(SweepFailed) as caught:
-            perform_all(walk, runs, store, workers=workers, title="walks")
+            run_all(walk, runs, store, workers=workers, title="walks")
         message = str(caught.value)
         assert message.startswith(
             "5 of 14 runs of walks failed, 9 are stored; run the same command again to retry them"
@@ -457,7 +457,7 @@ def test_failed_runs_are_written_down_the_others_go_on_and_the_next_call_tries_a
     assert document["settings"]["seed"] == 4
     assert traced(trace) == sorted([*range(14), *range(1, 14, 3)])
     ill.unlink()
-    outcomes = perform_all(walk, runs, store, workers=workers, title="walks")
+    outcomes = run_all(walk, runs, store, workers=workers, title="walks")
     assert [outcomes[run]["end"] for run in runs] == [walk(run)["end"] for run in runs]
     assert not list(store.directory.glob("failures/*"))
     assert store.sweeps()[0].failed == 0
@@ -467,16 +467,16 @@ def test_a_failure_is_forgotten_when_another_sweep_has_brought_the_outcome(tmp_p
     trace, store = tmp_path / "trace", Store(tmp_path / "runs")
     (run,) = walks(trace, 1)
     settings = settings_of(walk, run)
-    perform_all(walk, [run], store, workers=Workers(1))
+    run_all(walk, [run], store, workers=Workers(1))
     write_durably(store.failure_path(settings), "{}")
     assert store.sweeps()[0].failed == 0
-    perform_all(walk, [run], store, workers=Workers(1))
+    run_all(walk, [run], store, workers=Workers(1))
     assert not store.failure_path(settings).exists()
 
 
 def test_an_outcome_that_cannot_be_stored_as_text_is_a_failed_run(tmp_path: Path) -> None:
     with pytest.raises(SweepFailed, match="TypeError: Object of type set is not JSON"):
-        perform_all(awkward, walks(tmp_path / "trace", 1), Store(tmp_path / "runs"), workers=Workers(1))
+        run_all(awkward, walks(tmp_path / "trace", 1), Store(tmp_path / "runs"), workers=Workers(1))
 
 
 def test_a_worker_that_is_killed_costs_only_its_run(tmp_path: Path) -> None:
@@ -485,12 +485,12 @@ def test_a_worker_that_is_killed_costs_only_its_run(tmp_path: Path) -> None:
     ill = Path(f"{trace}.ill")
     ill.touch()
     for stored in (7, 7):
-        with pytest.raises(SweepFailed, match=r"seed 2: WorkerDied: .*SIGKILL"):
-            perform_all(walk, runs, store, workers=Workers(2))
+        with pytest.raises(SweepFailed, match=r"seed 2: WorkerCrashed: .*SIGKILL"):
+            run_all(walk, runs, store, workers=Workers(2))
         assert len(contents(store)) == stored
     assert traced(trace) == sorted([*range(8), 2, 2, 2])  # two attempts in each sweep
     ill.unlink()
-    assert len(perform_all(walk, runs, store, workers=Workers(2))) == 8
+    assert len(run_all(walk, runs, store, workers=Workers(2))) == 8
     assert leftovers(store) == []
 
 
@@ -510,7 +510,7 @@ def test_the_ledger_tells_while_a_sweep_runs_and_after_it(tmp_path: Path, capsys
     (status,) = store.sweeps()
     assert (status.running, status.wanted) == (False, 50)
     runs = walks(trace, 2)
-    perform_all(walk, runs, store, workers=Workers(1), title="a/b: c")
+    run_all(walk, runs, store, workers=Workers(1), title="a/b: c")
     other, first = store.sweeps()
     assert other == SweepStatus("a/b: c", 2, 2, 0, other.started, False)
     assert first == status
@@ -519,8 +519,8 @@ def test_the_ledger_tells_while_a_sweep_runs_and_after_it(tmp_path: Path, capsys
         capsys.readouterr()
         assert [one.title for one in store.sweeps()] == ["a/b: c"]
         assert "walks.json cannot be read" in capsys.readouterr().err
-        perform_all(walk, runs, store, workers=Workers(1), title="a/b: c")
-        perform_all(walk, walks(trace, 3), store, workers=Workers(1), title="walks")  # nor does it stop a sweep
+        run_all(walk, runs, store, workers=Workers(1), title="a/b: c")
+        run_all(walk, walks(trace, 3), store, workers=Workers(1), title="walks")  # nor does it stop a sweep
         assert [one.wanted for one in store.sweeps()] == [2, 3]
 
 
@@ -529,34 +529,34 @@ def test_the_ledger_tells_while_a_sweep_runs_and_after_it(tmp_path: Path, capsys
 
 def test_a_cluster_is_not_asked_for_what_is_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store, runs = Store(tmp_path / "runs"), walks(tmp_path / "trace", 2)
-    outcomes = perform_all(walk, runs, store, workers=Workers(1))
+    outcomes = run_all(walk, runs, store, workers=Workers(1))
     monkeypatch.setitem(sys.modules, "ray", None)
-    assert perform_all(walk, runs, store, workers=Workers(2, "ray")) == outcomes
+    assert run_all(walk, runs, store, workers=Workers(2, "ray")) == outcomes
     with pytest.raises(MissingDependency, match="needs Ray"):
-        perform_all(walk, walks(tmp_path / "trace", 3), store, workers=Workers(2, "ray"))
+        run_all(walk, walks(tmp_path / "trace", 3), store, workers=Workers(2, "ray"))
 
 
 def test_a_machine_with_other_code_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     digests = iter(["mine"] + ["theirs"] * 9)
     monkeypatch.setattr(runner, "source_digest", lambda module: next(digests))
-    real = runner.perform_tasks
-    monkeypatch.setattr(runner, "perform_tasks", lambda method, jobs, workers: real(method, jobs, Workers(1)))
+    real = runner.run_tasks
+    monkeypatch.setattr(runner, "run_tasks", lambda method, jobs, workers: real(method, jobs, Workers(1)))
     with pytest.raises(SweepFailed, match=r"has other code or files for sweep_runs \(theirs\) .*\(mine\): install the"):
-        perform_all(walk, walks(tmp_path / "trace", 1), Store(tmp_path / "runs"), workers=Workers(2, "dask"))
+        run_all(walk, walks(tmp_path / "trace", 1), Store(tmp_path / "runs"), workers=Workers(2, "dask"))
     assert traced(tmp_path / "trace") == []
 
 
 CLUSTER = """
 import json, sys
 from pathlib import Path
-from desim.sweep import Store, SweepFailed, Workers, perform_all
+from desim.sweep import Store, SweepFailed, Workers, run_all
 from sweep_runs import Walker, walk, walks
 
 def sweep(backend, address):
     trace, store = Path(sys.argv[3]), Store(Path(sys.argv[2]))
     runs = walks(trace, 8, Walker("raises"), steps=300)
     try:
-        perform_all(walk, runs, store, workers=Workers(2, backend, address))
+        run_all(walk, runs, store, workers=Workers(2, backend, address))
     except SweepFailed as error:
         print(json.dumps(str(error)))
 
@@ -591,7 +591,7 @@ def test_a_cluster_stores_the_same_to_the_last_bit(tmp_path: Path, backend: str)
     assert "WorkloadError: step 1 leads nowhere" in message
     assert store.sweeps()[0].failed == 3
     Path(f"{trace}.ill").unlink()
-    outcomes = perform_all(walk, runs, store, workers=Workers(1))  # goes on here with what has failed there
+    outcomes = run_all(walk, runs, store, workers=Workers(1))  # goes on here with what has failed there
     assert traced(trace) == sorted([*range(8), 1, 4, 7])
     assert contents(store) == wanted
     assert [outcomes[run]["end"] for run in runs] == [walk(run)["end"] for run in runs]

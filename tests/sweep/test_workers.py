@@ -14,14 +14,14 @@ import pytest
 from parallel_tasks import Step, environment, imported, meeting, noted, process, square, unpicklable
 
 from desim.exceptions import DesimError, InvalidConfiguration, MissingDependency, WorkloadError
-from desim.sweep import Failed, Finished, WorkerDied, Workers, perform_tasks
+from desim.sweep import Failed, Finished, WorkerCrashed, Workers, run_tasks
 
 HERE = Path(__file__).parent
 WHO = [Workers(1), Workers(2), Workers(3)]
 
 
 def results(function: Callable[[Any], Any], tasks: Any, workers: Workers) -> dict[Any, Any]:
-    ended = list(perform_tasks(function, tasks, workers))
+    ended = list(run_tasks(function, tasks, workers))
     found = {one.task: one.outcome if isinstance(one, Finished) else one for one in ended}
     assert len(found) == len(ended)
     return found
@@ -30,8 +30,8 @@ def results(function: Callable[[Any], Any], tasks: Any, workers: Workers) -> dic
 @pytest.mark.parametrize("workers", WHO)
 def test_every_task_ends_once(workers: Workers) -> None:
     assert results(square, range(20), workers) == {number: number * number for number in range(20)}
-    assert list(perform_tasks(square, [], workers)) == []
-    assert [one.task for one in perform_tasks(square, [3, 3, 3], workers)] == [3, 3, 3]
+    assert list(run_tasks(square, [], workers)) == []
+    assert [one.task for one in run_tasks(square, [3, 3, 3], workers)] == [3, 3, 3]
 
 
 @pytest.mark.parametrize("workers", WHO)
@@ -61,18 +61,18 @@ def test_an_exception_that_cannot_be_pickled_keeps_its_words() -> None:
     [(unpicklable, [0, 1, 2], "pickle"), (square, [0, (number for number in ()), 2], "pickle")],
 )
 def test_what_cannot_be_pickled_fails_alone(function: Any, tasks: list[Any], words: str) -> None:
-    ended = list(perform_tasks(function, tasks, Workers(2)))
+    ended = list(run_tasks(function, tasks, Workers(2)))
     (failed,) = [one for one in ended if isinstance(one, Failed)]
     assert failed.task == tasks[1]
     assert words in failed.message
-    assert not isinstance(failed.error, WorkerDied)
+    assert not isinstance(failed.error, WorkerCrashed)
     assert sorted(one.outcome for one in ended if isinstance(one, Finished)) == [function(0), function(2)]
 
 
 def test_the_death_of_a_worker_costs_only_its_task() -> None:
     found = results(square, [1, -5, 2, 3, -6, 4, 5, 6], Workers(2))
     assert [found.pop(number) for number in range(1, 7)] == [number * number for number in range(1, 7)]
-    assert [(one.kind, type(one.error)) for one in found.values()] == [("WorkerDied", WorkerDied)] * 2
+    assert [(one.kind, type(one.error)) for one in found.values()] == [("WorkerCrashed", WorkerCrashed)] * 2
     assert "SIGKILL" in found[-5].message
     assert "EXIT(7)" in found[-6].message
 
@@ -97,7 +97,7 @@ def test_tasks_are_read_when_they_are_needed(tmp_path: Path, workers: Workers) -
             drawn.append(number)
             yield number
 
-    generator = perform_tasks(square, tasks(), workers)
+    generator = run_tasks(square, tasks(), workers)
     assert drawn == []
     for ended in range(1, 11):
         next(generator)
@@ -108,7 +108,7 @@ def test_tasks_are_read_when_they_are_needed(tmp_path: Path, workers: Workers) -
 
 def test_closing_gives_up_at_once_what_is_performed(tmp_path: Path) -> None:
     trace = tmp_path / "trace"
-    generator = perform_tasks(noted, [Step(0, trace), Step(1, trace, 600.0), Step(2, trace, 600.0)], Workers(2))
+    generator = run_tasks(noted, [Step(0, trace), Step(1, trace, 600.0), Step(2, trace, 600.0)], Workers(2))
     assert next(generator).task.number == 0
     generator.close()  # the test would take minutes if it waited
     assert set(trace.read_text().splitlines()) <= {"begin 0", "end 0", "begin 1", "begin 2"}
@@ -118,12 +118,12 @@ def test_closing_gives_up_at_once_what_is_performed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("workers", WHO)
 def test_an_interruption_in_a_worker_is_one_here(workers: Workers) -> None:
     with pytest.raises(KeyboardInterrupt):
-        list(perform_tasks(square, [1, -4, 2], workers))
+        list(run_tasks(square, [1, -4, 2], workers))
 
 
 def test_one_job_means_this_process_and_more_mean_others(tmp_path: Path) -> None:
     assert set(results(process, range(2), Workers(1)).values()) == {os.getpid()}
-    others = {ended.outcome for ended in perform_tasks(meeting, [tmp_path] * 2, Workers(2))}
+    others = {ended.outcome for ended in run_tasks(meeting, [tmp_path] * 2, Workers(2))}
     assert os.getpid() not in others
     assert len(others) == 2
     assert set(results(process, range(6), Workers(2)).values()) <= others  # they wait for more
@@ -150,7 +150,7 @@ def test_processes_end_with_the_one_that_started_them(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     script = (
         "import sys; from pathlib import Path; from parallel_tasks import *; from desim.sweep import *\n"
-        "list(perform_tasks(lingering, [Path(sys.argv[1])] * 4, Workers(2)))\n"
+        "list(run_tasks(lingering, [Path(sys.argv[1])] * 4, Workers(2)))\n"
     )
     child = subprocess.Popen(
         [sys.executable, "-c", script, str(pipe)],
@@ -181,22 +181,22 @@ def test_unusable_arguments_are_named(arguments: dict[str, Any], words: str) -> 
 def test_what_is_not_installed_is_named(backend: Any, module: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(MissingDependency, match=rf"pip install 'desim\[{backend}\]'"):
-        next(perform_tasks(square, [1], Workers(1, backend)))
+        next(run_tasks(square, [1], Workers(1, backend)))
 
 
 CLUSTER = """
 import sys
-from desim.sweep import Finished, Workers, perform_tasks
+from desim.sweep import Finished, Workers, run_tasks
 from parallel_tasks import square
 
 if __name__ == "__main__":
     unwieldy = (number for number in ())
-    ended = perform_tasks(square, [1, -1, 2, unwieldy, -5, 3], Workers(2, sys.argv[1]))
+    ended = run_tasks(square, [1, -1, 2, unwieldy, -5, 3], Workers(2, sys.argv[1]))
     found = {one.task: one.outcome if isinstance(one, Finished) else one for one in ended}
     assert [found[number] for number in (1, 2, 3)] == [1, 4, 9]
     assert found[-1].message == "line 7 is empty", found
     assert found[-1].trace.splitlines()[1].endswith("in square"), found[-1].trace
-    assert found[-5].kind == "WorkerDied", found
+    assert found[-5].kind == "WorkerCrashed", found
     assert "cannot be submitted" in found[unwieldy].message, found[unwieldy]
     print("all right")
 """
@@ -227,4 +227,4 @@ def test_a_cluster_that_is_not_there_is_named() -> None:
         dask.config.set({"distributed.comm.timeouts.connect": "100ms"}),
         pytest.raises(DesimError, match=r"cannot reach a Dask scheduler at tcp://127\.0\.0\.1:9"),
     ):
-        next(perform_tasks(square, [1], Workers(2, "dask", "tcp://127.0.0.1:9")))
+        next(run_tasks(square, [1], Workers(2, "dask", "tcp://127.0.0.1:9")))

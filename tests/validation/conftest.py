@@ -12,7 +12,7 @@ from editable_runs import EditableRun
 
 from desim import Phase, at, simulate
 from desim.agents.batch import create
-from desim.problems.batch import After, BatchCluster, Job, Limit, QualityOfService, Window, core_set
+from desim.problems.batch import Dependency, BatchCluster, Job, Limit, QualityOfService, AdvanceReservation, core_set
 
 NUM_CORES = 12
 
@@ -112,37 +112,37 @@ def stopped() -> Run:
 @pytest.fixture(scope="session")
 def dependent() -> Run:
     """Return a run that stops while jobs wait for others to end."""
-    after = {number: After((number - 3, number - 5), 10.0) for number in range(15, 60, 4)}
-    return _random_run(5, outages=False, until=220.0, after=after)
+    after = {number: Dependency((number - 3, number - 5), 10.0) for number in range(15, 60, 4)}
+    return _random_run(5, outages=False, until=220.0, dependencies=after)
 
 
 @pytest.fixture(scope="session")
 def limited() -> Run:
     """Return a run in which users have limits, and long jobs are turned away."""
-    limits = [Limit(running_jobs=2, running_cores=12, job_time=55.0), Limit(of=("1", "2"), running_cores=6)]
+    limits = [Limit(running_jobs=2, running_cores=12, job_time=55.0), Limit(members=("1", "2"), running_cores=6)]
     return _random_run(6, limits=limits, too_wide="reject")
 
 
 @pytest.fixture(scope="session")
 def windowed() -> Run:
-    """Return a run with windows into which jobs run, and which cost them their cores."""
-    return _random_run(7, windows=[Window(20.0, 60.0, 5), Window(50.0, 90.0, 4)])
+    """Return a run with reservations into which jobs run, and which cost them their cores."""
+    return _random_run(7, reservations=[AdvanceReservation(20.0, 60.0, 5), AdvanceReservation(50.0, 90.0, 4)])
 
 
 @pytest.fixture(scope="session")
 def saving() -> Run:
     """Return a run with outages, in which jobs go on from checkpoints and have some grace."""
-    return _random_run(8, checkpoint_interval=2.0, grace=5.0)
+    return _random_run(8, checkpoint_interval=2.0, over_time_limit=5.0)
 
 
 @pytest.fixture(scope="session")
 def preempted() -> Run:
     """Return a run with outages and checkpoints, in which jobs preempt others, which are requeued or suspended."""
-    qualities = [
+    qos = [
         QualityOfService("urgent", 9.0, ("spare", "standby")),
         QualityOfService("spare", 1.0, ("standby",)),
         QualityOfService("standby", mode="suspend"),
     ]
-    quality_of = {number: ("urgent", "spare", "standby", "standby")[number % 4] for number in range(7, 64)}
-    agent = create("preempting-backfilling-fcfs")
-    return _random_run(9, agent=agent, qualities=qualities, quality_of=quality_of, checkpoint_interval=2.0)
+    qos_of = {number: ("urgent", "spare", "standby", "standby")[number % 4] for number in range(7, 64)}
+    agent = create("preemptive-backfilling-fcfs")
+    return _random_run(9, agent=agent, qos=qos, qos_of=qos_of, checkpoint_interval=2.0)

@@ -187,15 +187,15 @@ def same_group(run):
 
 def unknown_quality(run):
     """Let a job that has nothing to do with preemption have a quality that there is not."""
-    named, told = run.result.table("job_qualities"), run.result.table("preemptions")
+    named, told = run.result.table("job_qos"), run.result.table("preemptions")
     involved = {*told["job_id"], *told["preempted_by"]}
     row = next(place for place, job_id in enumerate(named["job_id"]) if job_id not in involved)
-    return run.edited("job_qualities", row, quality="nobody")
+    return run.edited("job_qos", row, qos="nobody")
 
 
 def preempted_by_another(run):
     """Say that it was another urgent job that took the first one off."""
-    told, urgent = run.row("preemptions", 0), run.result.table("job_qualities").filter(quality="urgent")
+    told, urgent = run.row("preemptions", 0), run.result.table("job_qos").filter(qos="urgent")
     other = urgent.filter(pl.col("job_id") != told["preempted_by"]).row(-1, named=True)
     return run.edited("preemptions", 0, preempted_by=other["job_id"], number_preempted_by=other["arrival_number"])
 

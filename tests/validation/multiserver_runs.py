@@ -10,7 +10,7 @@ from editable_runs import EditableRun
 
 from desim import simulate
 from desim.agents.multiserver import create
-from desim.problems.multiserver import BipartiteGraph, Gang, HoldingCluster, MultiServerCluster, RewardModel
+from desim.problems.multiserver import BipartiteGraph, Gang, MultiSlotCluster, MultiServerCluster, RewardModel
 
 UTILITIES = ("linear", "log", "reciprocal", "poly")
 AGENTS = ("exact-oga-reactive", "exact-oga-reservation", "drf", "fairness", "bin-packing", "spreading")
@@ -84,7 +84,7 @@ def random_run(
             "give_up_after": 5,
             "minimum_speed": 0.5,
         } | options
-    problem = (HoldingCluster if holding else MultiServerCluster)(
+    problem = (MultiSlotCluster if holding else MultiServerCluster)(
         rewards,
         arrivals,
         jobs_per_port=copies,

@@ -27,7 +27,7 @@ def test_every_check_has_its_corruption(request: Any, monkeypatch: pytest.Monkey
         found |= set(validate(corrupt(corrupted), corrupted.jobs).counts)
     for of_nodes, cases, jobs in (
         ("run", on_nodes.CASES, on_nodes.JOBS),
-        ("reserved", on_nodes.OF_WINDOWS, on_nodes.RESERVED),
+        ("reserved", on_nodes.OF_RESERVATIONS, on_nodes.RESERVED),
     ):
         for _, corrupt, _ in cases:
             found |= set(validate(corrupt(request.getfixturevalue(of_nodes)), jobs).counts)

@@ -41,14 +41,14 @@ from corruptions import (
 from desim.problems.batch.node_rules import NODE_RULES
 from desim.validation import rules_of, validate
 
-OF_NODES = {*(rule.name for rule in NODE_RULES), "window_nodes"}
+OF_NODES = {*(rule.name for rule in NODE_RULES), "reservation_nodes"}
 
 CASES = [
     ("plain", "description", lambda run: run.described(num_cores=0)),
     ("plain", "description", lambda run: run.described(end_time=float("nan"))),
     ("plain", "description", lambda run: run.described(status="paused")),
     ("stopped", "unfinished", lambda run: run.described(until=1e9), "conservation"),
-    ("plain", "description", lambda run: run.described(kill_at_request=None)),
+    ("plain", "description", lambda run: run.described(enforce_time_limit=None)),
     ("plain", "description", lambda run: run.described(on_outage="ignore")),
     ("plain", "columns", lambda run: run.with_table("jobs", run.result.jobs.drop("stretch"))),
     ("plain", "columns", lambda run: run.with_table("jobs", run.result.jobs.cast({"job_id": pl.Float64}))),
@@ -88,7 +88,7 @@ CASES = [
     ("plain", "execution_time", lambda run: with_job(run, status="killed", success=False)),
     ("plain", "execution_time", lambda run: rescaled(run, run.find("jobs", status="completed"), 1e-3)),
     ("plain", "execution_time", killed_after_its_run_time, "core_exclusive", "capacity"),
-    ("plain", "execution_time", lambda run: run.described(kill_at_request=False)),
+    ("plain", "execution_time", lambda run: run.described(enforce_time_limit=False)),
     (
         "lost",
         "execution_time",
@@ -167,23 +167,23 @@ CASES = [
     ),
     ("saving", "checkpoints", lambda run: run.edited("checkpoints", 0, saved=1.0)),
     ("saving", "checkpoints", lambda run: drop(run, "checkpoints", 0)),
-    ("saving", "execution_time", lambda run: run.described(grace=4.0)),
-    ("windowed", "windows", lambda run: run.edited("windows", 0, cores=6)),
-    ("windowed", "windows", lambda run: run.edited("windows", 1, start=49.0)),
-    ("windowed", "values", lambda run: run.edited("windows", 1, cores=0)),
+    ("saving", "execution_time", lambda run: run.described(over_time_limit=4.0)),
+    ("windowed", "reservations", lambda run: run.edited("reservations", 0, cores=6)),
+    ("windowed", "reservations", lambda run: run.edited("reservations", 1, start=49.0)),
+    ("windowed", "values", lambda run: run.edited("reservations", 1, cores=0)),
     ("limited", "limits", lambda run: run.edited("limits", 0, running_jobs=1)),
     ("limited", "limits", lambda run: run.edited("limits", 1, running_cores=5), "rejected"),
     ("limited", "limits", same_group),
     ("limited", "rejected", lambda run: run.edited("limits", 0, job_time=40.0)),
     ("limited", "rejected", lambda run: run.edited("limits", 0, job_time=None)),
     ("limited", "values", lambda run: run.edited("limits", 0, running_jobs=0), "limits"),
-    ("preempted", "qualities", unknown_quality),
-    ("preempted", "qualities", lambda run: run.edited("qualities", 2, preempts=["urgent"])),
-    ("preempted", "preemptions", lambda run: run.edited("qualities", 2, mode="requeue")),
+    ("preempted", "qos", unknown_quality),
+    ("preempted", "qos", lambda run: run.edited("qos", 2, preempts=["urgent"])),
+    ("preempted", "preemptions", lambda run: run.edited("qos", 2, mode="requeue")),
     ("preempted", "preemptions", lambda run: drop(run, "preemptions", 0)),
     ("preempted", "preemptions", preempted_by_another),
     ("preempted", "suspended", resumed_elsewhere, "core_down"),
-    ("preempted", "suspended", lambda run: run.edited("qualities", 0, preempts=["spare"]), "preemptions"),
+    ("preempted", "suspended", lambda run: run.edited("qos", 0, preempts=["spare"]), "preemptions"),
     ("preempted", "execution_time", began_later),
     ("preempted", "checkpoints", lambda run: drop(run, "checkpoints", 0), "execution_time"),
     ("preempted", "interruptions", cut_by_no_outage, "preemptions"),
@@ -191,7 +191,7 @@ CASES = [
     ("dependent", "dependencies", lambda run: run.edited("dependencies", 0, after="9 11")),
     ("dependent", "dependencies", lambda run: run.edited("dependencies", 0, after="10 nobody")),
     ("dependent", "dependencies", lambda run: run.edited("dependencies", 0, submission_time=None), "conservation"),
-    ("dependent", "conservation", lambda run: run.edited("dependencies", 3, planned_time=1.0)),
+    ("dependent", "conservation", lambda run: run.edited("dependencies", 3, trace_submission_time=1.0)),
     ("dependent", "values", lambda run: run.edited("dependencies", 0, think_time=-1.0), "dependencies"),
 ]
 
@@ -219,9 +219,9 @@ def test_the_runs_are_valid_before_they_are_corrupted(request, scenario):
     of_sites = {
         "dependent": {"dependencies"},
         "limited": {"limits"},
-        "windowed": {"windows"},
+        "windowed": {"reservations"},
         "saving": {"checkpoints"},
-        "preempted": {"checkpoints", "qualities", "preemptions", "suspended"},
+        "preempted": {"checkpoints", "qos", "preemptions", "suspended"},
     }
     absent = OF_NODES | (set.union(*of_sites.values()) - of_sites.get(scenario, set()))
     assert list(report.checks) == [rule for rule in rules_of("batch") if rule not in absent]

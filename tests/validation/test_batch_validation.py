@@ -16,7 +16,7 @@ from desim.problems.batch.node_rules import NODE_RULES
 from desim.validation import ValidationReport, rules_of, validate
 
 LUBLIN = Path(__file__).parents[3] / "shared" / "data" / "swf" / "lublin_256.swf"
-OF_SITES = {"dependencies", "limits", "windows", "window_nodes", "checkpoints", "qualities", "preemptions", "suspended"}
+OF_SITES = {"dependencies", "limits", "reservations", "reservation_nodes", "checkpoints", "qos", "preemptions", "suspended"}
 OF_SOME_RUNS = {*(rule.name for rule in NODE_RULES), *OF_SITES}
 
 
@@ -34,7 +34,7 @@ class FirstComeFirstServed:
     seed=st.integers(0, 10_000),
     outages=st.booleans(),
     until=st.sampled_from([30.0, 150.0, float("inf")]),
-    kill_at_request=st.booleans(),
+    enforce_time_limit=st.booleans(),
     on_outage=st.sampled_from(["requeue", "lose"]),
     too_wide=st.sampled_from(["error", "reject"]),
 )

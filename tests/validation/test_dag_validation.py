@@ -108,7 +108,7 @@ def test_jobs_with_measured_durations_leave_valid_records():
     "jobs", [[], [Job(1, [0.0], num_tasks=[3])], [Job(1, [0.0, 0.0], [(0, 1, 0.0)]), Job(2, [0.0])]]
 )
 def test_runs_in_which_nothing_takes_time_are_valid(cluster, jobs):
-    report = validate(simulate(cluster(jobs, Executors([1.0, 1.0])), TASK_AGENTS["rank_up"]()), jobs)
+    report = validate(simulate(cluster(jobs, Executors([1.0, 1.0])), TASK_AGENTS["rank-up"]()), jobs)
     assert report.ok, str(report)
 
 

@@ -143,8 +143,8 @@ capacities = st.lists(capacity, min_size=SLOTS, max_size=SLOTS)
 def rows_of(specification):
     """List the rows of the job table: jobs start as late as said, if that is in their window and in the run."""
     rows = []
-    for name, (submission, notice, slack, wait, duration, requests) in enumerate(specification):
-        earliest = int(-(-submission // 1)) + notice
+    for name, (submission, lead_time, slack, wait, duration, requests) in enumerate(specification):
+        earliest = int(-(-submission // 1)) + lead_time
         latest, start = earliest + slack, None if wait is None else earliest + min(wait, slack)
         rows.append(
             job(name, submission, earliest, latest, duration, requests, None if (start or 0) >= SLOTS else start)

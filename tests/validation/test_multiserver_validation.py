@@ -16,9 +16,9 @@ from desim.agents.multiserver import create
 from desim.problems.multiserver import (
     UTILITIES,
     BipartiteGraph,
-    Earnings,
+    RewardTerms,
     Gang,
-    HoldingCluster,
+    MultiSlotCluster,
     MultiServerCluster,
     RewardModel,
     Utility,
@@ -89,7 +89,7 @@ def test_the_rules_of_gangs_take_the_place_of_requests():
 def test_runs_in_which_nothing_happens_are_valid(holding, slots):
     rewards = random_rewards(np.random.default_rng(0), 3, 2, 2)
     arrivals = np.zeros((slots, 3), dtype=int)
-    problem = HoldingCluster(rewards, arrivals, work=1.0) if holding else MultiServerCluster(rewards, arrivals)
+    problem = MultiSlotCluster(rewards, arrivals, work=1.0) if holding else MultiServerCluster(rewards, arrivals)
     report = validate(simulate(problem, create("fairness")), arrivals)
     assert report.ok, str(report)
 
@@ -100,7 +100,7 @@ def test_stored_and_streamed_runs_are_valid(holding, tmp_path):
     stored = Result.load(run.result.save(tmp_path / "stored"))
     assert str(validate(stored, run.arrivals)) == str(validate(run.result, run.arrivals))
     rewards = random_rewards(np.random.default_rng(5), 4, 6, 3)
-    problem = HoldingCluster(rewards, run.arrivals, work=9.0) if holding else MultiServerCluster(rewards, run.arrivals)
+    problem = MultiSlotCluster(rewards, run.arrivals, work=9.0) if holding else MultiServerCluster(rewards, run.arrivals)
     simulate(problem, create("drf"), until=20.0, out=tmp_path / "streamed")
     report = validate(Result.load(tmp_path / "streamed"), run.arrivals)
     assert report.ok, str(report)
@@ -123,7 +123,7 @@ class Tired:
 def test_a_failed_run_is_valid_as_far_as_it_went(holding, last):
     rewards = random_rewards(np.random.default_rng(2), 3, 4, 2)
     arrivals = np.ones((8, 3), dtype=int)
-    problem = HoldingCluster(rewards, arrivals, work=9.0) if holding else MultiServerCluster(rewards, arrivals)
+    problem = MultiSlotCluster(rewards, arrivals, work=9.0) if holding else MultiServerCluster(rewards, arrivals)
     with pytest.raises(ValueError, match="enough") as caught:
         simulate(problem, Tired(last))
     report = validate(caught.value.result, arrivals)
@@ -247,7 +247,7 @@ def scenario(holding):
     rewards = random_rewards(np.random.default_rng(6), 4, 3, 3)
     arrivals = np.ones((12, 4), dtype=int)
     if holding:
-        return HoldingCluster(rewards, arrivals, work=60.0, jobs_per_port=2), arrivals
+        return MultiSlotCluster(rewards, arrivals, work=60.0, jobs_per_port=2), arrivals
     return MultiServerCluster(rewards, arrivals), arrivals
 
 
@@ -262,7 +262,7 @@ def test_a_simulator_that_does_not_check_allocations_is_noticed(monkeypatch, hol
 def test_a_simulator_that_adds_overheads_up_is_noticed(monkeypatch):
     def added_up(self, allocation, arrived):
         right = evaluate(self, allocation, arrived)
-        return Earnings(right.gain, (right.held * self.overhead).sum(axis=1), right.dominant, right.held)
+        return RewardTerms(right.gain, (right.held * self.overhead).sum(axis=1), right.dominant, right.held)
 
     evaluate = RewardModel.evaluate
     problem, arrivals = scenario(False)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from desim import Result, Simulation
-from desim.problems.multiserver import BipartiteGraph, HoldingCluster, RewardModel
+from desim.problems.multiserver import BipartiteGraph, MultiSlotCluster, RewardModel
 from desim.validation import validate
 
 PORTS, NODES, RESOURCES = ("a", "b"), ("m", "n"), ("CPU", "GPU")
@@ -144,7 +144,7 @@ def result_of(specification, jobs_per_port):
     """Put jobs into the tables of a run that goes on until all have ended."""
     graph = BipartiteGraph([[2.0, 2.0], [2.0, 2.0]], CAPACITY, ports=PORTS, nodes=NODES, resources=RESOURCES)
     rewards = RewardModel(graph, UTILITIES, WEIGHTS, OVERHEAD)
-    empty = Simulation(HoldingCluster(rewards, [], work=1.0, jobs_per_port=jobs_per_port)).finish()
+    empty = Simulation(MultiSlotCluster(rewards, [], work=1.0, jobs_per_port=jobs_per_port)).finish()
     rows = rows_of(specification)
     last = max((row["finish_time"] or row["submission_time"] + 1 for row in rows), default=0.0)
     slots = slots_of(specification, rows, math.ceil(last))

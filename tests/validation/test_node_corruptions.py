@@ -10,7 +10,7 @@ from editable_runs import EditableRun
 
 from desim import simulate
 from desim.agents.batch import create
-from desim.problems.batch import BatchCluster, Node, NodeJob, QualityOfService, Request, Window
+from desim.problems.batch import BatchCluster, Node, NodeJob, QualityOfService, Request, AdvanceReservation
 from desim.problems.batch.node_rules import NODE_RULES
 from desim.processes.outages import Outage, planned_outages
 from desim.validation import validate
@@ -24,7 +24,7 @@ REQUESTS = [
     Request(tasks=2, cores=1, gpus=0.5, gpu_models=("B",)),  # 1: on the third one, from 0 s, too
     Request(cores=2, memory=60, resources=(("licenses", 1),)),  # 2: beside the first
     Request(cores=2, memory=90, features=("disk",), gpus=1),  # 3: beside the second
-    Request(tasks=2, cores=2, exclusive=True, without=("disk",), tasks_per_node=1),  # 4: waits for both nodes
+    Request(tasks=2, cores=2, exclusive=True, excluded_features=("disk",), tasks_per_node=1),  # 4: waits for both nodes
     Request(cores=1, gpus=0.25),  # 5: on the third one, after it
 ]
 JOBS = [NodeJob.of(10 + number, float(number), request, 20.0, 10.0) for number, request in enumerate(REQUESTS)]
@@ -106,7 +106,7 @@ def test_the_run_is_valid_before(run: EditableRun) -> None:
 
 
 RESERVED = [NodeJob.of(number, float(number), Request(cores=4), 30.0, 20.0, user_id=number % 2) for number in range(6)]
-WINDOWS = [Window(10.0, 50.0, nodes="n0"), Window(10.0, 40.0, nodes=["n1"], users=(0,)), Window(60.0, 70.0, nodes=[0])]
+RESERVATIONS = [AdvanceReservation(10.0, 50.0, nodes="n0"), AdvanceReservation(10.0, 40.0, nodes=["n1"], users=(0,)), AdvanceReservation(60.0, 70.0, nodes=[0])]
 
 
 class Careless:
@@ -121,31 +121,31 @@ class Careless:
 def reserved() -> EditableRun:
     """Return a run in which a job is cut by maintenance, and one by the reservation of others."""
     nodes = Node.several(2, 4)
-    return EditableRun(simulate(BatchCluster(RESERVED, nodes=nodes, windows=WINDOWS), Careless()))
+    return EditableRun(simulate(BatchCluster(RESERVED, nodes=nodes, reservations=RESERVATIONS), Careless()))
 
 
-OF_WINDOWS: list[Any] = [
-    ("windows", lambda run: run.edited("windows", 2, start=59.0), {"window_nodes"}),
-    ("windows", lambda run: run.edited("windows", 1, end=55.0), {"window_nodes"}),
-    ("window_nodes", lambda run: run.edited("windows", 1, cores=3), set()),
-    ("window_nodes", lambda run: run.dropped("window_nodes", 0), {"interruptions"}),
-    ("window_nodes", lambda run: run.repeated("window_nodes", 0), set()),
-    ("window_nodes", lambda run: run.edited("window_users", 0, user_id=1), {"interruptions"}),
-    ("interruptions", lambda run: run.edited("windows", 0, start=9.0), {"window_nodes"}),
+OF_RESERVATIONS: list[Any] = [
+    ("reservations", lambda run: run.edited("reservations", 2, start=59.0), {"reservation_nodes"}),
+    ("reservations", lambda run: run.edited("reservations", 1, end=55.0), {"reservation_nodes"}),
+    ("reservation_nodes", lambda run: run.edited("reservations", 1, cores=3), set()),
+    ("reservation_nodes", lambda run: run.dropped("reservation_nodes", 0), {"interruptions"}),
+    ("reservation_nodes", lambda run: run.repeated("reservation_nodes", 0), set()),
+    ("reservation_nodes", lambda run: run.edited("reservation_users", 0, user_id=1), {"interruptions"}),
+    ("interruptions", lambda run: run.edited("reservations", 0, start=9.0), {"reservation_nodes"}),
 ]
 
 
-@pytest.mark.parametrize("case", [pytest.param(case, id=f"{case[0]}-{index}") for index, case in enumerate(OF_WINDOWS)])
-def test_a_corruption_of_windows_is_caught(reserved: EditableRun, case: Any) -> None:
+@pytest.mark.parametrize("case", [pytest.param(case, id=f"{case[0]}-{index}") for index, case in enumerate(OF_RESERVATIONS)])
+def test_a_corruption_of_reservations_is_caught(reserved: EditableRun, case: Any) -> None:
     rule, corrupt, consequences = case
     report = validate(corrupt(reserved), RESERVED)
     assert set(report.counts) == {rule, *consequences}, str(report)
 
 
-def test_the_run_with_windows_is_valid_before(reserved: EditableRun) -> None:
+def test_the_run_with_reservations_is_valid_before(reserved: EditableRun) -> None:
     report = validate(reserved.result, RESERVED)
     assert report.ok, str(report)
-    assert {"windows", "window_nodes"} <= set(report.checks)
+    assert {"reservations", "reservation_nodes"} <= set(report.checks)
     assert reserved.result.table("interruptions").select("finish_time").rows() == [(10.0,), (10.0,), (60.0,)]
 
 
@@ -176,14 +176,14 @@ def test_on_nodes_of_several_speeds_work_that_is_left_has_a_bound() -> None:
 
 
 def test_suspended_jobs_hold_their_memory() -> None:
-    qualities = [QualityOfService("urgent", preempts=("standby",)), QualityOfService("standby", mode="suspend")]
+    qos = [QualityOfService("urgent", preempts=("standby",)), QualityOfService("standby", mode="suspend")]
     jobs = [
         NodeJob.of(1, 0.0, Request(cores=4, memory=60), 90.0, 90.0),
         NodeJob.of(2, 10.0, Request(cores=2, memory=40), 9.0, 9.0),
     ]
-    service: Any = {"qualities": qualities, "quality_of": {1: "standby", 2: "urgent"}}
+    service: Any = {"qos": qos, "qos_of": {1: "standby", 2: "urgent"}}
     cluster = BatchCluster(jobs, nodes=[Node("n", 4, memory=100)], **service)
-    run = EditableRun(simulate(cluster, create("preempting-fcfs")))
+    run = EditableRun(simulate(cluster, create("preemptive-fcfs")))
     assert run.result.jobs["starting_time"].to_list() == [19.0, 10.0]
     assert validate(run.result, jobs).ok
     report = validate(run.edited("requests", 1, memory=41))

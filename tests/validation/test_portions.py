@@ -72,7 +72,7 @@ def edited(run: Any, rng: np.random.Generator, count: int) -> Result:
 @given(seed=st.integers(0, 10_000), count=st.integers(0, 6), rows=st.sampled_from([4, 16]))
 def test_random_faults_are_told_alike(random_run: Any, seed: int, count: int, rows: int) -> None:
     rng = np.random.default_rng(seed)
-    options = ({}, {"on_outage": "lose"}, {"until": 90.0}, {"too_wide": "reject"}, {"kill_at_request": False})
+    options = ({}, {"on_outage": "lose"}, {"until": 90.0}, {"too_wide": "reject"}, {"enforce_time_limit": False})
     run = random_run(seed % 7, count=40, outages=bool(rng.random() < 0.7), **options[rng.integers(len(options))])
     result, jobs = edited(run, rng, count), [job for job in run.jobs if count < 3 or rng.random() < 0.98]
     whole = validate(result, jobs)

@@ -8,7 +8,7 @@ import pytest
 from workload_files import data, refusal
 
 from desim import simulate
-from desim.agents.batch import Recorded, create
+from desim.agents.batch import TraceReplay, create
 from desim.exceptions import InvalidConfiguration
 from desim.problems.batch import BatchCluster, NodeJob, Request
 from desim.validation import validate
@@ -27,7 +27,7 @@ ROWS = [
 MACHINES = "0\tsmall\t9\t4\t1\t1\n1\tbig\t9\t8\t1\t3\n"
 REQUESTS = [
     Request(1, 8, 600, features=("cl_big",), exclusive=True, tasks_per_node=1),
-    Request(2, 2, 3_000, without=("cl_small",), tasks_per_node=1),
+    Request(2, 2, 3_000, excluded_features=("cl_small",), tasks_per_node=1),
     Request(1, 2, 500, tasks_per_node=1),
     Request(5, 1, 200),
     Request(1, 1, 100, features=("nodecpus4",), tasks_per_node=1),
@@ -71,8 +71,8 @@ def test_the_log_is_repeated_where_it_ran(log: Path) -> None:
     rows = [row for row in ROWS if row[0] != 1]  # which ran on a node that is no part of its cluster
     path = write(log.parent, rows)
     workload = registry.load(str(path), nodes="log")
-    agent = Recorded.named(str(path))
-    result = simulate(BatchCluster(workload.jobs, nodes=workload.nodes, kill_at_request=False), agent)
+    agent = TraceReplay.named(str(path))
+    result = simulate(BatchCluster(workload.jobs, nodes=workload.nodes, enforce_time_limit=False), agent)
     assert agent.delays == {}
     assert validate(result, workload.jobs).ok
     assert result.jobs.sort("job_id")["waiting_time"].to_list() == [0, 0, 20, 5]
@@ -90,12 +90,12 @@ def test_the_log_is_repeated_where_it_ran(log: Path) -> None:
 def test_a_job_waits_for_its_own_nodes_or_goes_anywhere_if_they_are_not_there(log: Path) -> None:
     rows = [(0, 100, 0, 50, 8, 0, "7,7,7,7,7,7,7,7", "q", "1:ppn=8"), (1, 101, 60, 5, 1, 0, "7", "q", "1:ppn=1")]
     path = write(log.parent, rows)
-    agent = Recorded({0: 100.0, 1: 101.0}, nodes={0: [("7", 1)], 1: [("7", 1)]})
+    agent = TraceReplay({0: 100.0, 1: 101.0}, nodes={0: [("7", 1)], 1: [("7", 1)]})
     workload = registry.load(str(path), nodes="log")
-    simulate(BatchCluster(workload.jobs, nodes=workload.nodes, kill_at_request=False), agent)
+    simulate(BatchCluster(workload.jobs, nodes=workload.nodes, enforce_time_limit=False), agent)
     assert agent.delays == {1: 49.0}
     other = registry.load(str(path), nodes="2x8")
-    simulate(BatchCluster(other.jobs, nodes=other.nodes, kill_at_request=False), agent)
+    simulate(BatchCluster(other.jobs, nodes=other.nodes, enforce_time_limit=False), agent)
     assert agent.delays == {}
 
 
@@ -135,8 +135,8 @@ def test_the_published_log() -> None:
     trace = cerit.read(data("swf/wagap-2013.swf.gz"), max_jobs=1_500)
     every = cerit.read(data("swf/wagap-2013.swf.gz"))
     assert (len(every), every.num_cores, len(every.nodes)) == (17_898, 1_752, 44)
-    cluster = BatchCluster(trace.jobs, nodes=every.nodes, kill_at_request=False)
-    agent = Recorded(trace.recorded_starts(), nodes=trace.recorded_nodes)
+    cluster = BatchCluster(trace.jobs, nodes=every.nodes, enforce_time_limit=False)
+    agent = TraceReplay(trace.recorded_starts(), nodes=trace.recorded_nodes)
     result = simulate(cluster, agent)
     assert agent.delays == {}
     assert validate(result, trace.jobs).ok

@@ -15,7 +15,7 @@ from numpy.random import default_rng
 from scipy.stats import chi2_contingency, chisquare
 
 from desim.exceptions import InvalidConfiguration
-from desim.problems.deferrable import DeferrableCluster, Job, foresee
+from desim.problems.deferrable import DeferrableCluster, Job, clairvoyant_view
 from desim.problems.deferrable.job import check_job
 from desim.workloads.deferrable import (
     CORE_CASES,
@@ -31,7 +31,7 @@ from desim.workloads.deferrable import (
 )
 
 LONG = replace(
-    DEFAULT, num_slots=12_000, arrival_rate=2.0, arrival_swing=0.5, arrival_phase=0.0, batch_mean=1.0, notice=0
+    DEFAULT, num_slots=12_000, arrival_rate=2.0, arrival_swing=0.5, arrival_phase=0.0, batch_mean=1.0, lead_time=0
 )
 
 
@@ -94,9 +94,9 @@ def test_sizes_and_lengths_have_their_probabilities(drawn: Scenario) -> None:
 
 
 def test_notice_and_slack_follow_their_laws() -> None:
-    found = generate(replace(LONG, notice=Uniform(2, 5), slack=up_to_its_length), seed=3).jobs
+    found = generate(replace(LONG, lead_time=Uniform(2, 5), slack=up_to_its_length), seed=3).jobs
     late = [job for job in found if job.earliest_start >= 5]
-    likely(frequencies([job.notice for job in late], [2, 3, 4, 5]), [0.25] * 4)
+    likely(frequencies([job.lead_time for job in late], [2, 3, 4, 5]), [0.25] * 4)
     for length in (1, 2, 3):
         slacks = [job.slack for job in found if job.duration == length]
         likely(frequencies(slacks, range(length + 1)), [1 / (length + 1)] * (length + 1))
@@ -109,13 +109,13 @@ def test_notice_and_slack_follow_their_laws() -> None:
 
 
 def test_what_was_submitted_before_the_run_is_known_from_its_beginning() -> None:
-    options = replace(LONG, num_slots=40, notice=Uniform(3, 6))
+    options = replace(LONG, num_slots=40, lead_time=Uniform(3, 6))
     counts = np.zeros(40)
     for seed in range(80):
         jobs = generate(options, seed=seed).jobs
         counts += np.bincount([job.earliest_start for job in jobs], minlength=40)
         assert all(job.submission_time == 0 for job in jobs if job.earliest_start <= 3)
-        assert all(3 <= job.notice <= 6 for job in jobs if job.submission_time > 0)
+        assert all(3 <= job.lead_time <= 6 for job in jobs if job.submission_time > 0)
     # Windows open as often at the beginning and at the end as ever: as jobs were submitted 3 to 6 slots before
     submitted = np.arange(40)[:, None] - np.arange(3, 7)
     rate = (2 * (1 + 0.5 * np.sin(2 * np.pi * submitted / 24))).mean(axis=1)
@@ -201,7 +201,7 @@ def test_the_same_seed_gives_the_same_scenario() -> None:
     assert generate(seed=generators[0]).jobs != generate(seed=default_rng(4)).jobs  # further on
 
 
-STOCHASTIC = replace(DEFAULT, notice=Uniform(0, 4), slack=Uniform(0, 9), batch_mean=2.0)
+STOCHASTIC = replace(DEFAULT, lead_time=Uniform(0, 4), slack=Uniform(0, 9), batch_mean=2.0)
 
 
 @pytest.mark.parametrize(
@@ -237,8 +237,8 @@ def test_a_shorter_run_is_the_beginning_of_a_longer_one() -> None:
             "arrival_swing": st.floats(0, 3),
             "arrival_phase": st.floats(-2, 2),
             "batch_mean": st.floats(1, 5),
-            "batch_alike": st.sampled_from([("cores",), ("duration", "slack"), ("notice",)]),
-            "notice": st.sampled_from([3, Uniform(0, 5), up_to_its_length]),
+            "batch_alike": st.sampled_from([("cores",), ("duration", "slack"), ("lead_time",)]),
+            "lead_time": st.sampled_from([3, Uniform(0, 5), up_to_its_length]),
             "slack": st.sampled_from([0, Uniform(1, 5), Sometimes(0.3, up_to_its_length)]),
             "capacity_swing": st.floats(0, 2),
             "capacity_correlation": st.floats(0, 0.999),
@@ -261,7 +261,7 @@ def test_any_scenario_can_be_run(options: dict[str, Any], seed: int) -> None:
     assert capacity.min() >= chosen.capacity_floor
     if chosen.whole_capacity and chosen.capacity_floor == 0:
         assert np.array_equal(capacity, np.round(capacity))
-    known = foresee(DeferrableCluster(jobs, capacity, num_slots=num_slots))
+    known = clairvoyant_view(DeferrableCluster(jobs, capacity, num_slots=num_slots))
     assert known.jobs == jobs
     np.testing.assert_array_equal(known.capacity[:, 0], capacity)
 
@@ -338,8 +338,8 @@ def test_cases_differ_in_their_probabilities_only() -> None:
             r"core_probabilities: got \(.*\), whose sum is 1.1, expected a sum of 1",
         ),
         ("durations", (0, 2, 3, 4, 5, 6), r"durations\[0\]: got 0, expected an integer >= 1"),
-        ("notice", Constant(10**9), "arrival_rate: got .* slots .*; expected at most 1e"),
-        ("notice", lambda uniforms, durations: -uniforms, "notice: got -0.9*, expected integer numbers"),
+        ("lead_time", Constant(10**9), "arrival_rate: got .* slots .*; expected at most 1e"),
+        ("lead_time", lambda uniforms, durations: -uniforms, "notice: got -0.9*, expected integer numbers"),
         ("slack", 1.5, "slack: got 1.5"),
         ("capacity_correlation", 1.0, "capacity_correlation: got 1.0, expected a finite number >= 0 and < 1"),
         ("capacity_floor", -1, "capacity_floor is -1"),

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from desim import WorkloadError
-from desim.problems.batch import Fragmentation, FragmentationGradient, NodeTable, Request, Room, typical_requests
+from desim.problems.batch import Fragmentation, FragmentationGradient, NodeTable, Request, NodeAvailability, typical_requests
 from desim.workloads.batch.openb import CPU, read_nodes, read_pods
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
@@ -38,7 +38,7 @@ def test_the_described_workloads(workload: str, pods: int, gpus: float, kinds: i
     assert (len(table), table.num_gpus) == (1_213, 6_212)
     typical = typical_requests(requests)
     assert len(typical) == kinds
-    assert Fragmentation(typical, table, CPU).of_room(Room(table)).sum() == pytest.approx(empty, abs=0.01)
+    assert Fragmentation(typical, table, CPU).of_room(NodeAvailability(table)).sum() == pytest.approx(empty, abs=0.01)
 
 
 @needs_data
@@ -47,11 +47,11 @@ def test_the_described_scores() -> None:
     typical = typical_requests(pod.request for pod in read_pods(DEFAULT))
     nodes = [node for node in read_nodes(NODES) if node.gpu_model == "G2" and node.cores == 96]
     table = NodeTable(nodes[:1])
-    room, policy = Room(table), FragmentationGradient(typical, CPU)
+    room, policy = NodeAvailability(table), FragmentationGradient(typical, CPU)
     only = np.array([0])
 
     def score(cpu: int, gpus: float) -> int:
-        return int(policy.scores(room, table.shape(Request(gpus=gpus, resources=((CPU, cpu),))), only)[0])
+        return int(policy.scores(room, table.compile(Request(gpus=gpus, resources=((CPU, cpu),))), only)[0])
 
     assert Fragmentation(typical, table, CPU).of_room(room)[0] == pytest.approx(1_087.8187, abs=1e-4)
     assert [score(3_152, 0.81), score(11_908, 0.47), score(11_300, 1), score(12_500, 0)] == [48, 42, 53, 50]
@@ -59,7 +59,7 @@ def test_the_described_scores() -> None:
     room.gpus[0] = [1000, 1000, 530, 190, 0, 0, 0, 0]
     assert Fragmentation(typical, table, CPU).of_room(room)[0] == pytest.approx(892.6320, abs=1e-4)
     assert score(11_908, 0.47) == 59
-    shape = table.shape(Request(gpus=0.47, resources=((CPU, 11_908),)))
+    shape = table.compile(Request(gpus=0.47, resources=((CPU, 11_908),)))
     assert policy.device(room, shape, 0, room.gpus[0]) == 2
 
 

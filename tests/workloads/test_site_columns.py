@@ -12,7 +12,7 @@ import pytest
 
 from desim import WorkloadError, simulate
 from desim.agents.batch import create
-from desim.problems.batch import After, BatchCluster, Limit, MoldableJob, Node
+from desim.problems.batch import Dependency, BatchCluster, Limit, MoldableJob, Node
 from desim.validation import validate
 from desim.workloads.batch import job_table
 
@@ -40,13 +40,13 @@ def test_all_columns_of_a_file(tmp_path: Path) -> None:
         "partition": {1: "big", 3: "big", 4: "small"},
         "user": {1: "ann", 2: "bob", 3: "ann"},
     }
-    assert trace.after == {2: After((1,), 30.0), 3: After((1, 2))}
+    assert trace.dependencies == {2: Dependency((1,), 30.0), 3: Dependency((1, 2))}
     first = trace.jobs[0]
     assert isinstance(first, MoldableJob)
     assert [(job[2], job[3], job[4]) for job in first.sizes] == [(4, 120, 100), (2, 240, 180), (8, 80, 60)]
-    limits = [Limit(by=trace.groups()["queue"], of=("short",), running_jobs=1)]
-    cluster = BatchCluster(trace.jobs, 8, after=trace.after, limits=limits)
-    result = simulate(cluster, create("easy-molding"))
+    limits = [Limit(scope=trace.groups()["queue"], members=("short",), running_jobs=1)]
+    cluster = BatchCluster(trace.jobs, 8, dependencies=trace.dependencies, limits=limits)
+    result = simulate(cluster, create("easy-moldable"))
     starts = dict(result.jobs.select("job_id", "submission_time").iter_rows())
     ends = dict(result.jobs.select("job_id", "finish_time").iter_rows())
     assert starts[2] == ends[1] + 30 and starts[3] == max(ends[1], ends[2])
@@ -58,20 +58,20 @@ def test_tables_in_memory(make: Any) -> None:
     """Ids are numbers here, of a list or of one job; rows need not be in the order of submission."""
     table = make(columns(after=["1|2", None, "1"], think_time=[1.5, None, None], queue=["x", None, "y"]))
     trace = job_table.jobs_from(table)
-    assert trace.after == {3: After((1, 2), 1.5), 2: After((1,))}
+    assert trace.dependencies == {3: Dependency((1, 2), 1.5), 2: Dependency((1,))}
     assert trace.groups()["queue"] == {3: "x", 2: "y"}
-    assert job_table.jobs_from(pl.DataFrame(columns(after=[[1, 2], [], None]))).after == {3: After((1, 2))}
-    assert job_table.jobs_from(pd.DataFrame(columns(after=[1.0, np.nan, 1.0]))).after == {
-        3: After((1,)),
-        2: After((1,)),
+    assert job_table.jobs_from(pl.DataFrame(columns(after=[[1, 2], [], None]))).dependencies == {3: Dependency((1, 2))}
+    assert job_table.jobs_from(pd.DataFrame(columns(after=[1.0, np.nan, 1.0]))).dependencies == {
+        3: Dependency((1,)),
+        2: Dependency((1,)),
     }
     named = job_table.jobs_from(columns(needs=["1", "", ""]), names={"after": "needs"})
-    assert named.after == {3: After((1,))}
+    assert named.dependencies == {3: Dependency((1,))}
 
 
 def test_a_job_does_not_wait_for_one_that_is_dropped() -> None:
     trace = job_table.jobs_from(columns(after=["1 2", "", ""], run_time=[10, 20, -1]))
-    assert trace.after == {3: After((1,))}
+    assert trace.dependencies == {3: Dependency((1,))}
 
 
 def test_run_times_by_model_and_sizes_on_nodes(tmp_path: Path) -> None:
@@ -125,6 +125,6 @@ def test_what_is_wrong_on_nodes() -> None:
 
 
 def test_qualities_of_service() -> None:
-    trace = job_table.jobs_from(columns(quality=["urgent", None, "standby"]))
-    assert trace.groups()["quality"] == {3: "urgent", 2: "standby"}
-    assert trace.quality_name == ["", "standby", "urgent"]  # in order of submission
+    trace = job_table.jobs_from(columns(qos=["urgent", None, "standby"]))
+    assert trace.groups()["qos"] == {3: "urgent", 2: "standby"}
+    assert trace.qos_name == ["", "standby", "urgent"]  # in order of submission

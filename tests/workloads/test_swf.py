@@ -18,7 +18,7 @@ from workload_files import BATCH_JOBS, data, refusal
 from desim import simulate
 from desim.agents.batch import create
 from desim.exceptions import InvalidConfiguration, WorkloadError
-from desim.problems.batch import After, BatchCluster
+from desim.problems.batch import Dependency, BatchCluster
 from desim.problems.batch.job import Job
 from desim.workloads import swf
 from desim.workloads.batch.registry import load
@@ -518,8 +518,8 @@ def test_preceding_jobs_and_think_times(tmp_path: Path) -> None:
     assert trace.report.count(Reason.DEPENDENCY) == 5
     assert "depends on another job: read only by swf.dependencies" in str(trace.report)
     after = swf.dependencies(path, trace.jobs)
-    assert after == {2: After((1,), 30.0), 3: After((2,), 0.0)}
-    jobs = simulate(BatchCluster(trace.jobs, 8, after=after), create("fcfs")).jobs
+    assert after == {2: Dependency((1,), 30.0), 3: Dependency((2,), 0.0)}
+    jobs = simulate(BatchCluster(trace.jobs, 8, dependencies=after), create("fcfs")).jobs
     assert jobs["submission_time"].to_list() == [0.0, 7.0, 9.0, 40.0, 50.0]
 
 
@@ -537,18 +537,18 @@ def test_numbers_of_preceding_jobs_are_those_of_the_file(tmp_path: Path) -> None
     path.write_text("\n".join(lines) + "\n")
     trace = swf.read(path)
     assert [job.job_id for job in trace.jobs] == [1, 2, 3, 5, 6, 9]
-    expected = {3: After((1,), 100.0), 6: After((3,), 7.0), 9: After((5,), 1.0)}
+    expected = {3: Dependency((1,), 100.0), 6: Dependency((3,), 7.0), 9: Dependency((5,), 1.0)}
     assert swf.dependencies(path, trace) == expected
     assert swf.dependencies(path, trace.jobs) == expected
     window = swf.read(path, window=(3, 9), shift=True)  # without the job that the number 1 means
     assert [job.job_id for job in window.jobs] == [1, 2, 5, 3, 9]
-    assert swf.dependencies(path, window) == {3: After((2,), 7.0), 9: After((5,), 1.0)}
-    assert load(path, num_cores=8, dependencies="keep").after == expected
+    assert swf.dependencies(path, window) == {3: Dependency((2,), 7.0), 9: Dependency((5,), 1.0)}
+    assert load(path, num_cores=8, dependencies="keep").dependencies == expected
     message = "uses job numbers twice, and the jobs are not those of swf.read"
     with pytest.raises(WorkloadError, match=message):
         swf.dependencies(path, window.jobs)
     shifted = swf.read(path, shift=True).jobs[2:]
-    assert swf.dependencies(path, shifted) == {6: After((3,), 7.0), 9: After((5,), 1.0)}
+    assert swf.dependencies(path, shifted) == {6: Dependency((3,), 7.0), 9: Dependency((5,), 1.0)}
 
 
 def test_texts_are_told_apart_by_their_lines(tmp_path: Path) -> None:

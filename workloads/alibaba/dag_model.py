@@ -25,12 +25,12 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from desim.checks import finite, one_of, whole
+from desim.checks import check_float, check_choice, check_int
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.dag.job import Job
 from desim.workloads.alibaba.dags import Work
 from desim.workloads.dag.random_dags import part_of, with_ccr
-from desim.workloads.documents import LARGEST, Entries, listed, object_of, read_object, shown
+from desim.workloads.json_fields import LARGEST, Entries, listed, object_of, read_object, short_repr
 from desim.workloads.files import Pathish
 from desim.workloads.streams import NamedStreams
 
@@ -281,13 +281,13 @@ def generate(
     InvalidConfiguration
         If an argument is out of range, or the model has no job with such numbers of tasks.
     """
-    count = whole("num_jobs", num_jobs, least=1)
-    least = whole("min_tasks", min_tasks, least=1)
-    most = float(model.num_tasks.values[-1]) if max_tasks is None else whole("max_tasks", max_tasks, least=1)
-    speed = finite("reference_speed", reference_speed, above=0)
-    finite("ccr", ccr, least=0)
-    finite("transfer_speed", transfer_speed, above=0)
-    one_of("work", work, get_args(Work))
+    count = check_int("num_jobs", num_jobs, least=1)
+    least = check_int("min_tasks", min_tasks, least=1)
+    most = float(model.num_tasks.values[-1]) if max_tasks is None else check_int("max_tasks", max_tasks, least=1)
+    speed = check_float("reference_speed", reference_speed, above=0)
+    check_float("ccr", ccr, least=0)
+    check_float("transfer_speed", transfer_speed, above=0)
+    check_choice("work", work, get_args(Work))
     streams = NamedStreams(seed)
     rngs = {name: streams(f"alibaba.dags.{name}") for name in _STREAMS}
     sizes = model.num_tasks.between("tasks of a job", least, most).draw(rngs["sizes"], count).astype(np.int64)
@@ -318,7 +318,7 @@ def _submissions(intervals: Histogram, count: int, mean: float | None, rng: Gene
     """Return submission times; the first is 0."""
     gaps = intervals.draw(rng, count - 1)
     if mean is not None:
-        wanted = finite("mean_interval", mean, least=0)
+        wanted = check_float("mean_interval", mean, least=0)
         if wanted and not intervals.mean:
             raise InvalidConfiguration(f"mean_interval: got {mean!r}, expected 0: all intervals of the model are 0")
         gaps *= wanted / intervals.mean if wanted else 0.0
@@ -416,7 +416,7 @@ def _histograms_of(source: str, document: Entries, key: str, by: str, first: int
     found = {}
     for name in given:
         if not name.isascii() or not name.isdigit() or len(name) > 4 or int(name) in found:
-            raise WorkloadError(f"{where}: got {shown(name)}, expected distinct integers as keys")
+            raise WorkloadError(f"{where}: got {short_repr(name)}, expected distinct integers as keys")
         found[int(name)] = _histogram_of(f"{where}.{name}", object_of(where, given, name), least=1.0, whole=True)
     for number in range(first, max(found, default=first) + 1):
         if number not in found:
@@ -428,5 +428,5 @@ def _numbers(where: str, entries: Entries, key: str) -> Floats:
     values = listed(where, entries, key)
     for at, value in enumerate(values):
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= LARGEST:
-            raise WorkloadError(f"{where}: {key}[{at}]: got {shown(value)}, expected a number from 0 to 1e15")
+            raise WorkloadError(f"{where}: {key}[{at}]: got {short_repr(value)}, expected a number from 0 to 1e15")
     return np.array(values, dtype=np.float64)

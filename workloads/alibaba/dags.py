@@ -21,12 +21,12 @@ from graphlib import CycleError, TopologicalSorter
 from itertools import groupby
 from typing import Literal, NamedTuple, get_args
 
-from desim.checks import finite, one_of
+from desim.checks import check_float, check_choice
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.dag.job import Job
 from desim.workloads.alibaba.reading import stream
 from desim.workloads.dag.random_dags import part_of
-from desim.workloads.documents import LARGEST
+from desim.workloads.json_fields import LARGEST
 from desim.workloads.files import Pathish
 from desim.workloads.report import ListedReason, RepairReport
 
@@ -237,8 +237,8 @@ def jobs(
     InvalidConfiguration
         If an option is out of range.
     """
-    speed = finite("reference_speed", reference_speed, above=0)
-    one_of("work", work, get_args(Work))
+    speed = check_float("reference_speed", reference_speed, above=0)
+    check_choice("work", work, get_args(Work))
     if isinstance(statuses, str):
         raise InvalidConfiguration(f"statuses: got {statuses!r}, expected a collection of strings, or None")
     kept = None if statuses is None else frozenset(statuses)

@@ -21,10 +21,10 @@ from typing import IO, TYPE_CHECKING, Literal, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.checks import whole
+from desim.checks import check_int
 from desim.exceptions import WorkloadError
 from desim.workloads.alibaba.tables import Column, TableSchema, find_table
-from desim.workloads.documents import LARGEST, shown
+from desim.workloads.json_fields import LARGEST, short_repr
 from desim.workloads.files import BLOCK, Pathish, line_blocks, open_binary
 from desim.workloads.report import RepairReport
 
@@ -88,7 +88,7 @@ class TableStream:
         self.path = path
         self.schema: TableSchema = find_table(path, table)
         self.report = TableReport()
-        self._batch_rows = whole("batch_rows", batch_rows, least=1)
+        self._batch_rows = check_int("batch_rows", batch_rows, least=1)
         with closing(_chunks(path)) as parts:
             if next(parts, None) is None:
                 raise WorkloadError(f"{os.fspath(path)}: is empty")
@@ -220,7 +220,7 @@ def _without_header(source: str, block: bytes, table: TableSchema) -> tuple[int,
     where = f"{source}: line 1: the header of {table.name}"
     for at, (name, wanted) in enumerate(zip(names, table.names, strict=False), 1):
         if name != wanted:
-            raise WorkloadError(f"{where}: column {at}: got {shown(name)}, expected {wanted!r}")
+            raise WorkloadError(f"{where}: column {at}: got {short_repr(name)}, expected {wanted!r}")
     raise WorkloadError(f"{where}: got {len(names)} columns, expected {len(table.names)}: {','.join(table.names)}")
 
 
@@ -317,7 +317,7 @@ def _convert(text: pl.Series, column: Column) -> tuple[pl.Series, _Fault | None]
     if wrong.any():
         row = int(np.argmax(wrong))
         wanted = f"a {column.kind}{' from -1e15 to 1e15' if abs(numbers[row]) > LARGEST else ''}"
-        faults.append(_Fault(row, f"column {column.name}: got {shown(text[row])}, expected {wanted}"))
+        faults.append(_Fault(row, f"column {column.name}: got {short_repr(text[row])}, expected {wanted}"))
     elif column.kind == "whole number":
         values = values.cast(pl.Int64)
     return values, min(faults, key=lambda fault: fault.row, default=None)

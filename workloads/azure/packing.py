@@ -30,10 +30,10 @@ from typing import Any, Literal, NamedTuple, cast, get_args
 
 import numpy as np
 
-from desim.checks import finite, one_of
+from desim.checks import check_float, check_choice
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.workloads.azure.vms import VirtualMachine, VmReason, VmReport
-from desim.workloads.documents import shown
+from desim.workloads.json_fields import short_repr
 from desim.workloads.files import Pathish
 
 __all__ = ["DAYS", "LAST_DAY", "VmStream", "read_vms"]
@@ -83,20 +83,20 @@ class VmStream:
         machine: Size,
         alive_before: AliveBefore,
     ) -> None:
-        first, last = (finite(f"days[{at}]", day, least=0) for at, day in enumerate(days))
+        first, last = (check_float(f"days[{at}]", day, least=0) for at, day in enumerate(days))
         if not first < last:
             raise InvalidConfiguration(f"days: got {days!r}, expected a first day before the last")
         if priority is not None and (not isinstance(priority, int | np.integer) or isinstance(priority, bool)):
             raise InvalidConfiguration(f"priority: got {priority!r}, expected an integer (0 high, 1 low) or None")
-        one_of("alive_before", alive_before, get_args(AliveBefore))
+        check_choice("alive_before", alive_before, get_args(AliveBefore))
         self.path = path
         self.report = VmReport()
         self._days = first, last
-        self._slots_a_day = _SECONDS / finite("slot_seconds", slot_seconds, above=0)
+        self._slots_a_day = _SECONDS / check_float("slot_seconds", slot_seconds, above=0)
         self._priority = priority
         self._machine = (
-            finite("cores_per_machine", machine[0], above=0),
-            finite("memory_per_machine", machine[1], above=0),
+            check_float("cores_per_machine", machine[0], above=0),
+            check_float("memory_per_machine", machine[1], above=0),
         )
         self._drops_early = alive_before == "drop"
         with _open(path):
@@ -352,7 +352,7 @@ class _File:
 
     def _error(self, table: str, column: str, row: tuple[Any, ...], value: object, wanted: str) -> WorkloadError:
         key = _COLUMNS[table][0]
-        got = "NULL" if value is None else shown(value)
+        got = "NULL" if value is None else short_repr(value)
         return WorkloadError(
             f"{self.source}: table {table}: {key} {row[0]!r}: column {column}: got {got}, expected {wanted}"
         )

@@ -25,10 +25,10 @@ from typing import Literal, NamedTuple, get_args
 
 from numpy.random import Generator, default_rng
 
-from desim.checks import finite, one_of
+from desim.checks import check_float, check_choice
 from desim.exceptions import WorkloadError
 from desim.workloads.azure.vms import VirtualMachine, VmReason, VmReport
-from desim.workloads.documents import shown
+from desim.workloads.json_fields import short_repr
 from desim.workloads.files import Pathish, read_bytes
 from desim.workloads.streams import seed_sequence
 
@@ -63,8 +63,8 @@ class VmStream2017:
 
     def __init__(self, directory: Pathish, slot_seconds: float, within: Within, seed: int | Generator) -> None:
         self.report = VmReport(unit="line")
-        self._slot_seconds = finite("slot_seconds", slot_seconds, above=0)
-        self._within = one_of("within", within, get_args(Within))
+        self._slot_seconds = check_float("slot_seconds", slot_seconds, above=0)
+        self._within = check_choice("within", within, get_args(Within))
         self._entropy = seed_sequence(seed).entropy
         folder = Path(directory)
         self._durations_file = str(folder / _DURATIONS)
@@ -221,7 +221,7 @@ def _read_flavors(path: Path) -> dict[str, _Flavor]:
         size, _, letter = text.partition(" ")
         parts = size.split(",")
         if len(parts) != 2 or not letter or letter in flavors or set(letter) & set(" ,|"):
-            raise WorkloadError(f"{path}: line {place}: got {shown(text)}, expected CORES,GIGABYTES and a new letter")
+            raise WorkloadError(f"{path}: line {place}: got {short_repr(text)}, expected CORES,GIGABYTES and a new letter")
         flavors[letter] = _Flavor(*(_amount(path, place, part) for part in parts))
     if not flavors:
         raise WorkloadError(f"{path}: got no flavor, expected at least one")
@@ -234,7 +234,7 @@ def _amount(path: Path, place: int, text: str) -> float:
     except ValueError:
         value = math.nan
     if not 0 < value < math.inf:
-        raise WorkloadError(f"{path}: line {place}: got {shown(text)}, expected a number > 0")
+        raise WorkloadError(f"{path}: line {place}: got {short_repr(text)}, expected a number > 0")
     return value
 
 
@@ -245,7 +245,7 @@ def _read_bins(path: Path) -> dict[int, _Bin]:
     for place, text in _numbered_lines(path):
         fields = text.split()
         if len(fields) != 2 or not all(field.isdecimal() and len(field) < 16 for field in fields):
-            raise WorkloadError(f"{path}: line {place}: got {shown(text)}, expected SECONDS and a bin")
+            raise WorkloadError(f"{path}: line {place}: got {short_repr(text)}, expected SECONDS and a bin")
         seconds, index = map(int, fields)
         if seconds <= latest[0] or index not in (latest[1], latest[1] + 1):
             raise WorkloadError(
@@ -353,12 +353,12 @@ class _PairedFiles:
             letter, code = pair
             if letter not in self._flavors:
                 raise WorkloadError(
-                    f"{where[0]}: got {shown(letter)}, expected a flavor: one of {' '.join(self._flavors)}"
+                    f"{where[0]}: got {short_repr(letter)}, expected a flavor: one of {' '.join(self._flavors)}"
                 )
             match = _DURATION.match(code)
             if match is None or int(match[2]) not in self._bins:
                 wanted = f"U or C and a bin from 0 to {max(self._bins)}"
-                raise WorkloadError(f"{where[1]}: got {shown(code)}, expected {wanted}")
+                raise WorkloadError(f"{where[1]}: got {short_repr(code)}, expected {wanted}")
             known = self._items[pair] = _Item(self._flavors[letter], match[1] == "U", int(match[2]))
         return known
 
@@ -367,7 +367,7 @@ def _batches(where: str, text: str) -> tuple[int, list[list[str]]]:
     """Split a line such as ``1800000 b,b,|,g,|`` into its time and batches."""
     time, _, sequence = text.partition(" ")
     if not time.isdecimal() or len(time) > 15:
-        raise WorkloadError(f"{where}: got {shown(time)}, expected a time in whole seconds")
+        raise WorkloadError(f"{where}: got {short_repr(time)}, expected a time in whole seconds")
     batches: list[list[str]] = [[]]
     for token in sequence.strip().split(",") if sequence.strip() else []:
         if token != _BATCH_END:

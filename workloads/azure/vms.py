@@ -1,7 +1,7 @@
 """Virtual machines of a trace: lifetime, cores and memory; as on-demand load, and as deferrable jobs.
 
 A trace states neither which virtual machines could have waited nor for how long. The caller chooses both: which of
-them become jobs (often those of low priority), and the distributions of lead time (`notice`) and slack.
+them become jobs (often those of low priority), and the distributions of lead time (`lead_time`) and slack.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.random import Generator, SeedSequence, default_rng
 
-from desim.checks import whole
+from desim.checks import check_int
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.deferrable import Job
-from desim.workloads.deferrable.laws import Law, drawn, law_of
+from desim.workloads.deferrable.distributions import Law, drawn, law_of
 from desim.workloads.report import ListedReason, RepairReport
 from desim.workloads.streams import seed_sequence
 
@@ -185,15 +185,15 @@ class _DeferrableJobs:
         return self._jobs()
 
     def _jobs(self) -> Iterator[Job]:
-        notice, slack = self._laws
-        for_notice, for_slack = map(default_rng, SeedSequence(self._entropy).spawn(2))
+        lead_time, slack = self._laws
+        for_lead_time, for_slack = map(default_rng, SeedSequence(self._entropy).spawn(2))
         source = iter(self.vms)
         latest = 0.0
         while block := list(islice(source, _BLOCK)):
             durations = np.array([self._duration(machine) for machine in block])
-            notices = drawn("notice", notice, for_notice.random(len(block)), durations)
+            lead_times = drawn("lead_time", lead_time, for_lead_time.random(len(block)), durations)
             slacks = drawn("slack", slack, for_slack.random(len(block)), durations)
-            for machine, *slots in zip(block, durations.tolist(), notices.tolist(), slacks.tolist(), strict=True):
+            for machine, *slots in zip(block, durations.tolist(), lead_times.tolist(), slacks.tolist(), strict=True):
                 if machine.start < latest:
                     raise WorkloadError(
                         f"virtual machine {machine.vm_id}: start: got {machine.start!r}, expected at least "
@@ -210,22 +210,22 @@ class _DeferrableJobs:
             )
         return int(min(max(math.ceil(machine.lifetime - _ROUNDING), 1), self._longest))
 
-    def _job(self, machine: VirtualMachine, duration: int, notice: int, slack: int) -> Job:
-        earliest = math.ceil(machine.start) + notice
+    def _job(self, machine: VirtualMachine, duration: int, lead_time: int, slack: int) -> Job:
+        earliest = math.ceil(machine.start) + lead_time
         return Job(machine.vm_id, machine.start, earliest, earliest + slack, duration, machine.cores)
 
 
 def deferrable_jobs(
     vms: Iterable[VirtualMachine],
     *,
-    notice: Law | int,
+    lead_time: Law | int,
     slack: Law | int,
     longest: int | None = None,
     seed: int | Generator = 0,
 ) -> Iterable[Job]:
     """Turn virtual machines into deferrable jobs.
 
-    A job is submitted when its virtual machine started. Its window opens `notice` slots after the beginning of the next
+    A job is submitted when its virtual machine started. Its window opens `lead_time` slots after the beginning of the next
     slot and closes `slack` slots later. Its duration is the lifetime, rounded up to whole slots. Id and cores are kept.
 
     Parameters
@@ -233,9 +233,9 @@ def deferrable_jobs(
     vms : iterable of VirtualMachine
         Virtual machines in order of start. Those clipped to the beginning of the trace would all be submitted at
         the same time: read it with ``alive_before="drop"``.
-    notice : Law or int
+    lead_time : Law or int
         Lead time: slots from the submission (rounded up) to the earliest start, as a number or a distribution such as
-        ``desim.workloads.deferrable.Uniform(0, 12)``, see `desim.workloads.deferrable.laws`.
+        ``desim.workloads.deferrable.Uniform(0, 12)``, see `desim.workloads.deferrable.distributions`.
     slack : Law or int
         Slots from the earliest to the latest start, as a number or a distribution.
     longest : int, optional
@@ -259,10 +259,10 @@ def deferrable_jobs(
     Examples
     --------
     >>> machine = VirtualMachine(7, start=2.5, end=6.0, cores=2.0, memory=3.5)
-    >>> list(deferrable_jobs([machine], notice=2, slack=4))
+    >>> list(deferrable_jobs([machine], lead_time=2, slack=4))
     [Job(job_id=7, submission_time=2.5, earliest_start=5, latest_start=9, duration=4, cores=2.0, others=())]
     """
     if longest is not None:
-        whole("longest", longest, least=1)
-    laws = law_of("notice", notice), law_of("slack", slack)
+        check_int("longest", longest, least=1)
+    laws = law_of("lead_time", lead_time), law_of("slack", slack)
     return _DeferrableJobs(vms, laws, longest, seed)

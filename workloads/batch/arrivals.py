@@ -9,11 +9,11 @@ import numpy as np
 from numpy.random import Generator, default_rng
 from numpy.typing import ArrayLike, NDArray
 
-from desim.checks import finite, whole
+from desim.checks import check_float, check_int
 from desim.exceptions import WorkloadError
 from desim.problems.batch.job import Job
 from desim.workloads.batch.selection import make_jobs
-from desim.workloads.documents import LARGEST
+from desim.workloads.json_fields import LARGEST
 from desim.workloads.streams import seed_sequence
 
 __all__ = ["constant", "exponential", "poisson_jobs"]
@@ -43,7 +43,7 @@ def exponential(mean: float) -> Sampler:
     InvalidConfiguration
         If `mean` is not positive and finite.
     """
-    finite("mean", mean, above=0)
+    check_float("mean", mean, above=0)
     return lambda rng, count: rng.exponential(mean, count)
 
 
@@ -65,7 +65,7 @@ def constant(value: float) -> Sampler:
     InvalidConfiguration
         If `value` is negative or not finite.
     """
-    finite("value", value, least=0)
+    check_float("value", value, least=0)
     return lambda rng, count: np.full(count, value)
 
 
@@ -115,10 +115,10 @@ def poisson_jobs(
     ([2.0, 2.0, 2.0], 4)
     """
     if num_jobs is not None:
-        whole("num_jobs", num_jobs, least=1)
-    finite("arrival_rate", arrival_rate, above=0)
+        check_int("num_jobs", num_jobs, least=1)
+    check_float("arrival_rate", arrival_rate, above=0)
     if not callable(cores):
-        cores = constant(whole("cores", cores, least=1))
+        cores = constant(check_int("cores", cores, least=1))
     generators = [default_rng(child) for child in seed_sequence(seed).spawn(3)]
     return chain.from_iterable(_blocks(num_jobs, arrival_rate, service, cores, generators))
 

@@ -19,12 +19,12 @@ from typing import Any, Literal, Unpack, get_args
 
 import numpy as np
 
-from desim.checks import one_of, whole
+from desim.checks import check_choice, check_int
 from desim.exceptions import WorkloadError
 from desim.problems.batch.job import Job
 from desim.workloads.batch.selection import Columns, TraceOptions, check_writable, identified, select
 from desim.workloads.batch.trace import Trace, TraceHeader, TraceReason, TraceReport
-from desim.workloads.documents import LARGEST, Entries, listed, number, object_of, read_object, shown
+from desim.workloads.json_fields import LARGEST, Entries, listed, number, object_of, read_object, short_repr
 from desim.workloads.files import Pathish, plain_number, write_lines
 
 __all__ = ["read", "write"]
@@ -59,7 +59,7 @@ def read(path: Pathish, *, unknown_profile: UnknownProfile = "error", **options:
     InvalidConfiguration
         If an option is out of range.
     """
-    drop_unknown = one_of("unknown_profile", unknown_profile, get_args(UnknownProfile)) == "drop"
+    drop_unknown = check_choice("unknown_profile", unknown_profile, get_args(UnknownProfile)) == "drop"
     document = read_object(path)
     jobs = listed(str(path), document, "jobs", dict)
     profiles = object_of(str(path), document, "profiles")
@@ -76,7 +76,7 @@ def read(path: Pathish, *, unknown_profile: UnknownProfile = "error", **options:
 def _numbers(where: str, job: Entries, profiles: Entries, drop_unknown: bool) -> tuple[float, ...]:
     """Return submission time, cores, requested time, run time and user of a job; -1 where unknown."""
     if isinstance(job.get("id"), bool) or not isinstance(job.get("id"), int | str):
-        raise WorkloadError(f"{where}: id: got {shown(job.get('id'))}, expected an integer or a string")
+        raise WorkloadError(f"{where}: id: got {short_repr(job.get('id'))}, expected an integer or a string")
     return (
         number(where, job, "subtime", least=-LARGEST),
         number(where, job, "res", least=-LARGEST, whole=True),
@@ -89,13 +89,13 @@ def _numbers(where: str, job: Entries, profiles: Entries, drop_unknown: bool) ->
 def _run_time(where: str, name: Any, profiles: Entries, drop_unknown: bool) -> float:
     profile = profiles.get(name) if isinstance(name, str) else None
     if not isinstance(profile, dict):
-        raise WorkloadError(f"{where}: profile: got {shown(name)}, expected the name of one of the profiles")
+        raise WorkloadError(f"{where}: profile: got {short_repr(name)}, expected the name of one of the profiles")
     if profile.get("type") == "delay":
-        return number(f"{where}: profile {shown(name)}", profile, "delay", least=-LARGEST)
+        return number(f"{where}: profile {short_repr(name)}", profile, "delay", least=-LARGEST)
     if drop_unknown:
         return -1.0
     raise WorkloadError(
-        f"{where}: profile {shown(name)}: got type {shown(profile.get('type'))}, whose run time is unknown, "
+        f"{where}: profile {short_repr(name)}: got type {short_repr(profile.get('type'))}, whose run time is unknown, "
         "expected 'delay'; try unknown_profile='drop'"
     )
 
@@ -120,7 +120,7 @@ def write(path: Pathish, jobs: Iterable[Job], num_cores: int) -> None:
     InvalidConfiguration
         If `num_cores` is not positive.
     """
-    write_lines(path, _lines(jobs, whole("num_cores", num_cores, least=1)))
+    write_lines(path, _lines(jobs, check_int("num_cores", num_cores, least=1)))
 
 
 def _lines(jobs: Iterable[Job], num_cores: int) -> Iterator[str]:

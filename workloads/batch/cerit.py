@@ -196,7 +196,7 @@ def _request(text: str, memory: int, clusters: frozenset[str]) -> tuple[Request 
         1 if is_unequal else cpus[0],
         memory // max(cpus) if is_unequal else memory,
         features=tuple(wanted),
-        without=tuple(without),
+        excluded_features=tuple(without),
         exclusive=flag == "excl",
         tasks_per_node=None if is_unequal else 1,
     )

@@ -29,9 +29,9 @@ from operator import itemgetter
 
 from numpy.random import Generator
 
-from desim.checks import finite, whole
+from desim.checks import check_float, check_int
 from desim.exceptions import InvalidConfiguration, WorkloadError
-from desim.problems.batch import After, Job
+from desim.problems.batch import Dependency, Job
 
 __all__ = ["SESSION_GAP", "closed_loop", "deal"]
 
@@ -57,7 +57,7 @@ def closed_loop(
     *,
     session_gap: float = SESSION_GAP,
     sequential: bool = False,
-) -> tuple[list[Job], dict[int, After]]:
+) -> tuple[list[Job], dict[int, Dependency]]:
     """Return jobs that are submitted after the earlier jobs of their user have ended.
 
     Parameters
@@ -74,8 +74,8 @@ def closed_loop(
 
     Returns
     -------
-    list of Job and dict of int to After
-        Jobs and dependencies for ``BatchCluster(jobs, after=...)``. The submission time of a job with dependencies is
+    list of Job and dict of int to Dependency
+        Jobs and dependencies for ``BatchCluster(jobs, dependencies=...)``. The submission time of a job with dependencies is
         the start of its session, so that it can be submitted earlier than in the log.
 
     Raises
@@ -92,7 +92,7 @@ def closed_loop(
     {2: After(jobs=(1,), think_time=20.0)}
     """
     if session_gap != math.inf:
-        finite("session_gap", session_gap, least=0)
+        check_float("session_gap", session_gap, least=0)
     jobs = list(jobs)
     waits = [0.0] * len(jobs) if waiting_time is None else [float(wait) for wait in waiting_time]
     if len(waits) != len(jobs):
@@ -102,7 +102,7 @@ def closed_loop(
     if all(job.user_id < 0 for job in jobs):
         raise WorkloadError("jobs: got no known user, expected at least one user_id >= 0; no user waits for any job")
     users: dict[int, _User] = {}
-    after: dict[int, After] = {}
+    dependencies: dict[int, Dependency] = {}
     begins: list[tuple[float, Job]] = []
     for job, wait in zip(jobs, waits, strict=True):
         begin = job.submission_time
@@ -110,12 +110,12 @@ def closed_loop(
             user = users.setdefault(job.user_id, _User())
             begin = _submitted(user, job, session_gap, sequential=sequential)
             if user.before:
-                after[job.job_id] = After(user.before, user.think_time + job.submission_time - user.began)
+                dependencies[job.job_id] = Dependency(user.before, user.think_time + job.submission_time - user.began)
             user.ended = max(user.ended, job.submission_time + (0.0 if math.isnan(wait) else wait) + job.run_time)
         begins.append((begin, job))
     begins.sort(key=itemgetter(0))  # stable: ties keep their order
     made = [job if begin == job.submission_time else job._replace(submission_time=begin) for begin, job in begins]
-    return made, after
+    return made, dependencies
 
 
 def _submitted(user: _User, job: Job, session_gap: float, *, sequential: bool) -> float:
@@ -155,7 +155,7 @@ def deal(jobs: Iterable[Job], num_users: int, rng: Generator) -> list[Job]:
     InvalidConfiguration
         If `num_users` is less than 1.
     """
-    whole("num_users", num_users, least=1)
+    check_int("num_users", num_users, least=1)
     jobs = list(jobs)
     users = rng.integers(num_users, size=len(jobs)).tolist()
     return [job._replace(user_id=user) for job, user in zip(jobs, users, strict=True)]

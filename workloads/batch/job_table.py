@@ -44,7 +44,7 @@ from desim.workloads.batch.requests import RequestColumns
 from desim.workloads.batch.selection import Columns, Floats, TraceOptions, check_writable, identified, select
 from desim.workloads.batch.site_columns import SiteColumns, named_users
 from desim.workloads.batch.trace import Trace, TraceHeader, TraceReason, TraceReport
-from desim.workloads.documents import LARGEST, shown
+from desim.workloads.json_fields import LARGEST, short_repr
 from desim.workloads.files import Pathish, plain_number, read_bytes, write_lines, writing
 
 __all__ = ["TableLike", "TableReport", "jobs_from", "read", "write"]
@@ -305,7 +305,7 @@ def _read_text(source: str) -> _Table:
         raise WorkloadError(f"{source}: line {reader.line_num}: {error}") from error
     twice = next((name for at, name in enumerate(names) if name in names[:at]), None)
     if twice is not None:
-        raise WorkloadError(f"{source}: line 1: got two columns {shown(twice)}, expected distinct names")
+        raise WorkloadError(f"{source}: line 1: got two columns {short_repr(twice)}, expected distinct names")
     cells = list(zip(*rows, strict=True)) if rows else [()] * len(names)
     return _Table(source, dict(zip(names, cells, strict=True)), "line", np.array(places, dtype=np.int64))
 

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.random import Generator, SeedSequence, default_rng
 from numpy.typing import NDArray
 
-from desim.checks import finite, one_of, whole
+from desim.checks import check_float, check_choice, check_int
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch.job import Job
 from desim.workloads.batch.selection import Floats, make_jobs
@@ -286,18 +286,18 @@ class _Request:
 
     def __post_init__(self) -> None:
         """Check every argument."""
-        one_of("model", self.model, get_args(Model))
-        whole("num_cores", self.num_cores, least=1)
+        check_choice("model", self.model, get_args(Model))
+        check_int("num_cores", self.num_cores, least=1)
         for name in ("num_jobs", "num_users"):
             if getattr(self, name) is not None:
-                whole(name, getattr(self, name), least=1)
+                check_int(name, getattr(self, name), least=1)
         if self.load is not None:
-            finite("load", self.load, above=0)
+            check_float("load", self.load, above=0)
             if self.num_jobs == 1:
                 raise InvalidConfiguration("num_jobs: got 1 with a load, expected at least 2 jobs to define a load")
         if self.umed_offset is not None:
-            finite("umed_offset", self.umed_offset, least=0)
-        finite("overestimate", self.overestimate, least=1)
+            check_float("umed_offset", self.umed_offset, least=0)
+        check_float("overestimate", self.overestimate, least=1)
 
     @property
     def types(self) -> tuple[str, ...]:

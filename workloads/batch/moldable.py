@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from desim.checks import finite, whole
+from desim.checks import check_float, check_int
 from desim.exceptions import InvalidConfiguration
 from desim.problems.batch import Job, MoldableJob
 
@@ -47,8 +47,8 @@ def downey_speedup(num_cores: float, parallelism: float, sigma: float) -> float:
     InvalidConfiguration
         If an argument is out of range.
     """
-    n, a = finite("num_cores", num_cores, least=1), finite("parallelism", parallelism, least=1)
-    sigma = finite("sigma", sigma, least=0)
+    n, a = check_float("num_cores", num_cores, least=1), check_float("parallelism", parallelism, least=1)
+    sigma = check_float("sigma", sigma, least=0)
     if sigma >= 1:
         return n * a * (sigma + 1) / (sigma * (n + a - 1) + a) if n <= a + a * sigma - sigma else a
     if n <= a:
@@ -92,12 +92,12 @@ def moldable(
     InvalidConfiguration
         If an argument is out of range.
     """
-    whole("num_cores", num_cores, least=1)
-    finite("parallelism", parallelism, least=1)
+    check_int("num_cores", num_cores, least=1)
+    check_float("parallelism", parallelism, least=1)
     if not factors:
         raise InvalidConfiguration("factors: got an empty sequence, expected at least one number > 0")
     for factor in factors:
-        finite("factors", factor, above=0)
+        check_float("factors", factor, above=0)
     return [_molded(job, num_cores, factors, sigma, parallelism) for job in jobs]
 
 

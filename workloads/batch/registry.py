@@ -11,9 +11,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.random import Generator
 
-from desim.checks import did_you_mean, whole
+from desim.checks import did_you_mean, check_int
 from desim.exceptions import InvalidConfiguration, WorkloadError
-from desim.problems.batch import After, Job, Node
+from desim.problems.batch import Dependency, Job, Node
 from desim.problems.batch.nodes import NodeTable
 from desim.workloads.batch import batsim, cerit, closed_loop, job_table, lublin, node_file, philly, swf
 from desim.workloads.batch import moldable as molding
@@ -107,7 +107,7 @@ class Workload:
         Trace that was read; None for a generated workload.
     nodes : sequence of Node
         Nodes of the machine; empty if it is modelled as a number of cores.
-    after : mapping of int to After
+    dependencies : mapping of int to Dependency
         Job dependencies by job id.
     """
 
@@ -117,7 +117,7 @@ class Workload:
     num_jobs: int | None
     trace: Trace | SWFStream | None = None
     nodes: Sequence[Node] = ()
-    after: Mapping[int, After] = field(default_factory=dict)
+    dependencies: Mapping[int, Dependency] = field(default_factory=dict)
 
     @property
     def groups(self) -> dict[str, dict[int, str]]:
@@ -245,12 +245,12 @@ def load(
 def _with_dependencies(workload: Workload, source: Pathish, dependencies: Dependencies) -> Workload:
     """Return a workload with the dependencies that the caller asked for."""
     if dependencies == "drop":
-        return replace(workload, after={})
+        return replace(workload, dependencies={})
     if not isinstance(workload.trace, Trace):
         what = "a generated workload has none" if workload.trace is None else "a stream reads none"
         raise InvalidConfiguration(f"dependencies: got {dependencies!r}, but {what}; try 'drop'")
     if _READERS.get(_suffix(source), swf.read) is swf.read:
-        return replace(workload, after=swf.dependencies(source, workload.trace))
+        return replace(workload, dependencies=swf.dependencies(source, workload.trace))
     return workload
 
 
@@ -266,7 +266,7 @@ def _closed(workload: Workload, session_gap: float, *, load: float | None, strea
         )
     known = None if waits is None else waits.tolist()
     jobs, after = closed_loop.closed_loop(workload.jobs, known, session_gap=session_gap, sequential=sequential)
-    return replace(workload, jobs=jobs, after=after)
+    return replace(workload, jobs=jobs, dependencies=after)
 
 
 def _molded(workload: Workload, sigma: float) -> Workload:
@@ -301,7 +301,7 @@ def _read(
 ) -> Workload:
     """Return the jobs of a file; if nodes are given, check every request against them."""
     if num_cores is not None:
-        whole("num_cores", num_cores, least=1)
+        check_int("num_cores", num_cores, least=1)
     if os.fspath(source).isidentifier() and not Path(source).exists():
         near = did_you_mean(source, [_GENERATED])
         raise WorkloadError(f"{source}: no such file or generated workload{near}; try {_GENERATED} or a file")
@@ -326,7 +326,7 @@ def _read(
                 f"load: {source} does not state the cores of the machine, which define a load; try num_cores"
             )
         jobs = rescale_load(jobs, cores, load)
-    return Workload(Path(source).name, jobs, cores, len(jobs), trace, trace.nodes, trace.after)
+    return Workload(Path(source).name, jobs, cores, len(jobs), trace, trace.nodes, trace.dependencies)
 
 
 def _check_requests(source: str, trace: Trace, table: NodeTable) -> None:
@@ -335,7 +335,7 @@ def _check_requests(source: str, trace: Trace, table: NodeTable) -> None:
     for job, place in zip(trace.jobs, trace.place.tolist(), strict=True):
         try:
             for size in getattr(job, "sizes", (job,)):
-                table.shape_of(size)
+                table.compiled_request(size)
         except WorkloadError as error:
             raise WorkloadError(f"{source}: {trace.report.locate(place)}: job {job.job_id}: {error}") from error
 

@@ -37,9 +37,9 @@ from desim.workloads.batch.trace import Trace
 __all__ = ["RequestColumns"]
 
 _WHOLE, _WORDS = ("tasks", "tasks_per_node"), ("partition", "queue")
-_SEVERAL = ("gpu_models", "features", "without")
+_SEVERAL = ("gpu_models", "features", "excluded_features")
 _NAMES: Mapping[str, tuple[str, ...]] = {
-    **{name: (name,) for name in (*_WHOLE, "memory", "gpus", "exclusive", *_WORDS, "features", "without")},
+    **{name: (name,) for name in (*_WHOLE, "memory", "gpus", "exclusive", *_WORDS, "features", "excluded_features")},
     "gpu_models": ("gpu_models", "gpu_model", "model"),
 }
 _RESOURCE = "resource:"

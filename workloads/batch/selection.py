@@ -13,11 +13,11 @@ from typing import Any, Literal, TypedDict, Unpack, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.checks import one_of
+from desim.checks import check_choice
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch.job import Job, check_job
 from desim.workloads.batch.trace import Trace, TraceHeader, TraceReason, TraceReport
-from desim.workloads.documents import LARGEST
+from desim.workloads.json_fields import LARGEST
 
 __all__ = ["TraceOptions"]
 
@@ -76,7 +76,7 @@ class Rules:
 
     def __post_init__(self) -> None:
         """Check every option."""
-        one_of("zero_run_time", self.zero_run_time, get_args(ZeroRunTime))
+        check_choice("zero_run_time", self.zero_run_time, get_args(ZeroRunTime))
         for name in ("max_cores", "max_jobs"):
             number = getattr(self, name)
             if number is not None and not number >= 1:

@@ -25,15 +25,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desim.exceptions import InvalidConfiguration, WorkloadError
-from desim.problems.batch import After, Job, MoldableJob, NodeJob
+from desim.problems.batch import Dependency, Job, MoldableJob, NodeJob
 from desim.problems.batch.dependencies import Dependencies
 from desim.workloads.batch._cells import cells_of, is_missing, number, several
 from desim.workloads.batch.trace import Trace
 
 __all__ = ["SiteColumns", "named_users"]
 
-_NAMES = ("after", "think_time", "queue", "partition", "quality", "sizes")
-_GROUPS = ("queue", "partition", "quality")
+_NAMES = ("after", "think_time", "queue", "partition", "qos", "sizes")
+_GROUPS = ("queue", "partition", "qos")
 _RUN_TIME = "run_time:"
 _WANT_SIZE = "expected sizes such as 8:60 or 8:60:90: cores, run time and requested time"
 
@@ -110,10 +110,10 @@ class SiteColumns:
         return replace(
             trace,
             jobs=jobs,
-            after=after,
+            dependencies=after,
             queue_name=groups.get("queue", trace.queue_name),
             partition_name=groups.get("partition"),
-            quality_name=groups.get("quality"),
+            qos_name=groups.get("qos"),
         )
 
     def _with_times_and_sizes(
@@ -162,7 +162,7 @@ class SiteColumns:
         cells: Mapping[str, Sequence[Any]],
         ids: Sequence[Any],
         where: Callable[[int], str],
-    ) -> Iterator[tuple[int, After]]:
+    ) -> Iterator[tuple[int, Dependency]]:
         """Yield the dependencies by job id."""
         if "after" not in cells:
             return
@@ -182,7 +182,7 @@ class SiteColumns:
             if kept:
                 think_time = cells["think_time"][row] if "think_time" in cells else None
                 try:
-                    yield job.job_id, After(tuple(kept), 0.0 if is_missing(think_time) else self._think(think_time))
+                    yield job.job_id, Dependency(tuple(kept), 0.0 if is_missing(think_time) else self._think(think_time))
                 except InvalidConfiguration as error:
                     raise WorkloadError(f"{where(row)}: {error}") from error
 

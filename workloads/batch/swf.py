@@ -27,9 +27,9 @@ from typing import NoReturn, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.checks import whole
+from desim.checks import check_int
 from desim.exceptions import WorkloadError
-from desim.problems.batch.dependencies import After
+from desim.problems.batch.dependencies import Dependency
 from desim.problems.batch.job import Job
 from desim.workloads.batch.selection import (
     PARTS,
@@ -43,7 +43,7 @@ from desim.workloads.batch.selection import (
     shifted,
 )
 from desim.workloads.batch.trace import Trace, TraceHeader, TraceReason, TraceReport
-from desim.workloads.documents import LARGEST, shown
+from desim.workloads.json_fields import LARGEST, short_repr
 from desim.workloads.files import Pathish, chunks, line_blocks, plain_number, write_lines
 
 __all__ = ["SWFReport", "SWFStream", "dependencies", "read", "stream", "texts", "write"]
@@ -211,7 +211,7 @@ def texts(path: Pathish, field: int) -> dict[int, str]:
     WorkloadError
         If the file cannot be read, or a row lacks this field or a job number.
     """
-    whole("field", field, least=1)
+    check_int("field", field, least=1)
     found: dict[int, str] = {}
     for first, block in line_blocks(path, chunks(path)):
         for number, line in enumerate(block.split(b"\n"), first):
@@ -224,7 +224,7 @@ def texts(path: Pathish, field: int) -> dict[int, str]:
     return found
 
 
-def dependencies(path: Pathish, jobs: Trace | Iterable[Job]) -> dict[int, After]:
+def dependencies(path: Pathish, jobs: Trace | Iterable[Job]) -> dict[int, Dependency]:
     """Return the job dependencies of fields 17 and 18: the preceding job and the think time.
 
     Parameters
@@ -237,8 +237,8 @@ def dependencies(path: Pathish, jobs: Trace | Iterable[Job]) -> dict[int, After]
 
     Returns
     -------
-    dict of int to After
-        Dependencies by job id, for ``BatchCluster(jobs, after=...)``; an unknown think time counts as 0.
+    dict of int to Dependency
+        Dependencies by job id, for ``BatchCluster(jobs, dependencies=...)``; an unknown think time counts as 0.
 
     Raises
     ------
@@ -260,7 +260,7 @@ def dependencies(path: Pathish, jobs: Trace | Iterable[Job]) -> dict[int, After]
         if line in id_of or line not in parts:
             first.setdefault(number, line)
     return {
-        id_of[line]: After((id_of[first[preceding]],), max(think_time, 0.0))
+        id_of[line]: Dependency((id_of[first[preceding]],), max(think_time, 0.0))
         for line, preceding, think_time in links
         if line in id_of and first.get(preceding) in id_of
     }
@@ -481,7 +481,7 @@ def _complain_of_row(source: str, number: int, row: list[bytes]) -> None:
         hint = " (a truncated line?)" if len(row) < len(_FIELDS) else ""
         raise WorkloadError(f"{where}: got {len(row)} fields, expected {len(_FIELDS)}{hint}")
     for at, token in enumerate(row):
-        field = f"{where}: field {at + 1} ({_FIELDS[at]}): got {shown(token.decode())}"
+        field = f"{where}: field {at + 1} ({_FIELDS[at]}): got {short_repr(token.decode())}"
         if not _NUMBER.fullmatch(token):
             raise WorkloadError(f"{field}, expected a number")
         if abs(float(token)) > LARGEST:

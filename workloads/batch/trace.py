@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.problems.batch.dependencies import After
+from desim.problems.batch.dependencies import Dependency
 from desim.problems.batch.job import Job
 from desim.problems.batch.nodes import Node
 from desim.reprs import Summarized
@@ -179,10 +179,10 @@ class Trace(Summarized):
         Partition number of each job, -1 where unknown.
     queue_name, partition_name, user_name : list of str, optional
         Names of the queue, partition and user of each job, if the file has names instead of numbers.
-    quality_name : list of str, optional
+    qos_name : list of str, optional
         Name of the quality of service (QOS) of each job, empty if it has none; only if the file states them.
-    after : mapping of int to After
-        Job dependencies by job id, if the reader knows them, for ``BatchCluster(jobs, after=...)``.
+    dependencies : mapping of int to Dependency
+        Job dependencies by job id, if the reader knows them, for ``BatchCluster(jobs, dependencies=...)``.
     nodes : tuple of Node
         Nodes of the machine, if the file describes them.
     recorded_nodes : mapping of int to sequence of (str, int), optional
@@ -199,8 +199,8 @@ class Trace(Summarized):
     partition: NDArray[np.int64] | None = field(default=None, compare=False, repr=False)
     partition_name: list[str] | None = field(default=None, compare=False, repr=False)
     user_name: list[str] | None = field(default=None, compare=False, repr=False)
-    quality_name: list[str] | None = field(default=None, compare=False, repr=False)
-    after: Mapping[int, After] = field(default_factory=dict, compare=False, repr=False)
+    qos_name: list[str] | None = field(default=None, compare=False, repr=False)
+    dependencies: Mapping[int, Dependency] = field(default_factory=dict, compare=False, repr=False)
     nodes: tuple[Node, ...] = field(default=(), compare=False, repr=False)
     recorded_nodes: Mapping[int, Sequence[tuple[str, int]]] | None = field(default=None, compare=False, repr=False)
 
@@ -223,7 +223,7 @@ class Trace(Summarized):
         """
         named = {"queue": (self.queue_name, self.queue), "partition": (self.partition_name, self.partition)}
         groups: dict[str, dict[int, str]] = {}
-        alone = {"user": (self.user_name, None), "quality": (self.quality_name, None)}
+        alone = {"user": (self.user_name, None), "qos": (self.qos_name, None)}
         for by, (names, numbers) in (named | alone).items():
             if names is None and numbers is not None:
                 names = ["" if number < 0 else str(number) for number in numbers.tolist()]  # noqa: PLW2901

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from desim.checks import finite, whole
+from desim.checks import check_float, check_int
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch.job import Job
 
@@ -41,7 +41,7 @@ def offered_load(jobs: Iterable[Job], num_cores: int) -> float:
     InvalidConfiguration
         If `num_cores` is not positive.
     """
-    whole("num_cores", num_cores, least=1)
+    check_int("num_cores", num_cores, least=1)
     jobs = list(jobs)
     work = math.fsum(job.requested_cores * job.run_time for job in jobs)
     times = [job.submission_time for job in jobs]
@@ -72,7 +72,7 @@ def scale_interarrivals(jobs: Iterable[Job], factor: float) -> list[Job]:
     InvalidConfiguration
         If `factor` is not positive and finite.
     """
-    finite("factor", factor, above=0)
+    check_float("factor", factor, above=0)
     jobs = list(jobs)
     first = jobs[0].submission_time if jobs else 0.0
     return [job._replace(submission_time=first + (job.submission_time - first) * factor) for job in jobs]
@@ -102,7 +102,7 @@ def rescale_load(jobs: Iterable[Job], num_cores: int, load: float) -> list[Job]:
     InvalidConfiguration
         If `load` is not positive and finite, or `num_cores` is not positive.
     """
-    finite("load", load, above=0)
+    check_float("load", load, above=0)
     jobs = list(jobs)
     offered = offered_load(jobs, num_cores)
     if offered == 0:

@@ -23,11 +23,11 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 from xml.parsers import expat
 
-from desim.checks import finite
+from desim.checks import check_float
 from desim.exceptions import WorkloadError
 from desim.problems.dag.job import Job
 from desim.workloads.dag._workflow import Pair, Task, build
-from desim.workloads.documents import LARGEST, shown
+from desim.workloads.json_fields import LARGEST, short_repr
 from desim.workloads.files import Pathish, read_bytes
 
 __all__ = ["read"]
@@ -74,16 +74,16 @@ def read(
     InvalidConfiguration
         If an option is out of range.
     """
-    speed = finite("reference_speed", reference_speed, above=0)
-    run_time = None if default_run_time is None else finite("default_run_time", default_run_time, least=0)
-    size = None if default_size is None else finite("default_size", default_size, least=0)
+    speed = check_float("reference_speed", reference_speed, above=0)
+    run_time = None if default_run_time is None else check_float("default_run_time", default_run_time, least=0)
+    size = None if default_size is None else check_float("default_size", default_size, least=0)
     source = str(path)
     root = _parse_xml(source, read_bytes(path))
     if root.tag != "adag":
         raise WorkloadError(f"{source}: line {root.line}: got the root <{root.tag:.40}>, expected <adag>")
     version = root.attributes.get("version", "2.1")
     if version.partition(".")[0] not in ("2", "3"):
-        raise WorkloadError(f"{source}: line {root.line}: version: got {shown(version)}, expected 2.x or 3.x")
+        raise WorkloadError(f"{source}: line {root.line}: version: got {short_repr(version)}, expected 2.x or 3.x")
     tasks = _tasks(source, root, speed, run_time, size)
     label, edges = root.attributes.get("name", ""), _edges(source, root, tasks)
     return build(source, label, list(tasks.values()), edges, allow_disconnected=allow_disconnected)
@@ -119,7 +119,7 @@ def _files(
         where = f"{source}: line {element.line}"
         link = _attribute(where, element, "link")
         if link not in _LINKS:
-            raise WorkloadError(f"{where}: link: got {shown(link)}, expected one of {', '.join(_LINKS)}")
+            raise WorkloadError(f"{where}: link: got {short_repr(link)}, expected one of {', '.join(_LINKS)}")
         file = element.attributes.get("file") or _attribute(where, element, "name")
         for part in ("namespace", "version"):
             if part in element.attributes:
@@ -151,7 +151,7 @@ def _reference(source: str, element: _Element, tasks: Mapping[str, Task]) -> str
     where = f"{source}: line {element.line}"
     name = _attribute(where, element, "ref")
     if name not in tasks:
-        raise WorkloadError(f"{where}: <{element.tag}>: got {shown(name)}, expected the id of a job")
+        raise WorkloadError(f"{where}: <{element.tag}>: got {short_repr(name)}, expected the id of a job")
     return name
 
 
@@ -180,7 +180,7 @@ def _stated(where: str, element: _Element, key: str, default: float | None) -> f
     except ValueError:
         value = math.nan
     if not 0 <= value <= LARGEST or "_" in text:
-        raise WorkloadError(f"{where}: {key}: got {shown(text)}, expected a number from 0 to 1e15")
+        raise WorkloadError(f"{where}: {key}: got {short_repr(text)}, expected a number from 0 to 1e15")
     return value
 
 

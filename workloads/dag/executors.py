@@ -8,7 +8,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from desim.checks import finite, whole
+from desim.checks import check_float, check_int
 from desim.exceptions import InvalidConfiguration
 from desim.problems.dag.executors import Executors
 from desim.workloads.streams import NamedStreams
@@ -66,7 +66,7 @@ def heterogeneous(
     >>> heterogeneous(seed=1)
     Executors(50, speeds 2.1 to 3.6)
     """
-    count = whole("num_executors", num_executors, least=1)
+    count = check_int("num_executors", num_executors, least=1)
     streams = NamedStreams(seed)
     choices = _speeds(speeds)
     return Executors(
@@ -102,7 +102,7 @@ def homogeneous(
     InvalidConfiguration
         If an argument is out of range.
     """
-    return Executors([speed] * whole("num_executors", num_executors, least=1), transfer_speed, latency)
+    return Executors([speed] * check_int("num_executors", num_executors, least=1), transfer_speed, latency)
 
 
 def racks(
@@ -148,7 +148,7 @@ def racks(
     >>> racks(2, 2, speeds=[1.0]).transfer_speeds[0].tolist()
     [inf, 10.0, 1.0, 1.0]
     """
-    num_racks, per_rack = whole("num_racks", num_racks, least=1), whole("per_rack", per_rack, least=1)
+    num_racks, per_rack = check_int("num_racks", num_racks, least=1), check_int("per_rack", per_rack, least=1)
     rack = np.repeat(np.arange(num_racks), per_rack)
     same = rack[:, None] == rack
     choices = _speeds(speeds)
@@ -174,7 +174,7 @@ def _between_pairs(name: str, value: float | tuple[float, float], count: int, rn
     """Return one value for all pairs, or a symmetric table of values sampled between two bounds."""
     if not isinstance(value, tuple | list):
         return value
-    if len(value) != 2 or finite(name, value[0], least=0) > finite(name, value[1], least=0):
+    if len(value) != 2 or check_float(name, value[0], least=0) > check_float(name, value[1], least=0):
         raise InvalidConfiguration(f"{name}: got {value!r}, expected a number, or two bounds in ascending order")
     upper = np.triu(rng.uniform(value[0], value[1], (count, count)), 1)
     table: Floats = upper + upper.T

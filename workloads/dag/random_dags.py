@@ -16,7 +16,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from desim.checks import finite, whole
+from desim.checks import check_float, check_int
 from desim.exceptions import InvalidConfiguration
 from desim.problems.dag.job import Job
 from desim.workloads.streams import NamedStreams
@@ -100,10 +100,10 @@ def generate(
     >>> job.num_nodes, round(float(job.parent_size.mean() / job.work.mean()), 9)
     (40, 2.0)
     """
-    count = whole("num_nodes", num_nodes, least=1)
-    degree = whole("out_degree", out_degree, least=1)
-    finite("shape", shape, above=0)
-    finite("mean_work", mean_work, least=0)
+    count = check_int("num_nodes", num_nodes, least=1)
+    degree = check_int("out_degree", out_degree, least=1)
+    check_float("shape", shape, above=0)
+    check_float("mean_work", mean_work, least=0)
     streams = NamedStreams(seed)
     rng = streams("random_dags.graph")
     pairs = _layered(rng, _widths(rng, count, shape), degree)
@@ -161,12 +161,12 @@ def with_random_work(
     InvalidConfiguration
         If an argument is out of range.
     """
-    finite("mean_work", mean_work, least=0)
-    finite("heterogeneity", heterogeneity, least=0, most=2)
+    check_float("mean_work", mean_work, least=0)
+    check_float("heterogeneity", heterogeneity, least=0, most=2)
     work = rng.uniform(0, 2 * mean_work, job.num_nodes)
     if num_executors is None:
         return _rebuilt(job, work=work)
-    size = (job.num_nodes, whole("num_executors", num_executors, least=1))
+    size = (job.num_nodes, check_int("num_executors", num_executors, least=1))
     factors = (run_time_rng or rng).uniform(1 - heterogeneity / 2, 1 + heterogeneity / 2, size)
     return _rebuilt(job, work=work, run_times=work[:, None] * factors)
 
@@ -289,7 +289,7 @@ def chain(num_nodes: int, *, work: float = 1.0, size: float = 1.0, job_id: int =
     InvalidConfiguration
         If an argument is out of range.
     """
-    count = whole("num_nodes", num_nodes, least=1)
+    count = check_int("num_nodes", num_nodes, least=1)
     return _job(
         f"chain-{count}",
         count,
@@ -326,7 +326,7 @@ def fork_join(width: int, *, stages: int = 1, work: float = 1.0, size: float = 1
     InvalidConfiguration
         If an argument is out of range.
     """
-    width, stages = whole("width", width, least=1), whole("stages", stages, least=1)
+    width, stages = check_int("width", width, least=1), check_int("stages", stages, least=1)
     pairs: Pairs = []
     for fork in range(0, stages * (width + 1), width + 1):
         join = fork + width + 1
@@ -367,7 +367,7 @@ def gaussian_elimination(order: int, *, work: float = 1.0, size: float = 1.0, jo
     Topcuoglu et al. 2002, section 5, after M. Cosnard et al., "Parallel Gaussian elimination on an MIMD computer",
     Parallel Computing 6, 1988.
     """
-    order = whole("order", order, least=2)
+    order = check_int("order", order, least=2)
     numbers: dict[tuple[int, int], int] = {}
     pairs: Pairs = []
     for step in range(1, order):
@@ -409,7 +409,7 @@ def fft(points: int, *, work: float = 1.0, size: float = 1.0, job_id: int = 0) -
     -----
     Topcuoglu et al. 2002, section 5; all paths from the root have the same length.
     """
-    if whole("points", points) < 2 or points & (points - 1):
+    if check_int("points", points) < 2 or points & (points - 1):
         raise InvalidConfiguration(f"points: got {points}, expected a power of two >= 2")
     calls = 2 * points - 1
     pairs: Pairs = [((node - 1) // 2, node) for node in range(1, calls)]
@@ -492,13 +492,13 @@ def in_tree(depth: int, *, branching: int = 2, work: float = 1.0, size: float = 
 
 
 def _tree(depth: int, branching: int) -> tuple[Pairs, str]:
-    depth, branching = whole("depth", depth, least=1), whole("branching", branching, least=1)
+    depth, branching = check_int("depth", depth, least=1), check_int("branching", branching, least=1)
     count = sum(branching**level for level in range(depth))
     return [((node - 1) // branching, node) for node in range(1, count)], f"{depth}x{branching}"
 
 
 def _job(label: str, count: int, pairs: Iterable[tuple[int, int]], *, work: float, size: float, job_id: int) -> Job:
-    work, size = finite("work", work, least=0), finite("size", size, least=0)
+    work, size = check_float("work", work, least=0), check_float("size", size, least=0)
     return Job(job_id, [work] * count, [(parent, child, size) for parent, child in pairs], label=label)
 
 
@@ -555,10 +555,10 @@ def with_ccr(
     >>> round(float(sized.parent_size.mean()) / 10.0, 9)
     2.0
     """
-    finite("ccr", ccr, least=0)
-    finite("reference_speed", reference_speed, above=0)
-    finite("transfer_speed", transfer_speed, above=0)
-    finite("latency", latency, least=0)
+    check_float("ccr", ccr, least=0)
+    check_float("reference_speed", reference_speed, above=0)
+    check_float("transfer_speed", transfer_speed, above=0)
+    check_float("latency", latency, least=0)
     if not isinstance(rng, Generator):
         raise InvalidConfiguration(f"rng: got {rng!r}, expected a numpy Generator")
     seconds = job.work / reference_speed if job.run_times is None else job.run_times.mean(axis=1)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from desim.checks import did_you_mean, finite, one_of, whole
+from desim.checks import did_you_mean, check_float, check_choice, check_int
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.dag.executors import Executors
 from desim.problems.dag.job import Job
@@ -115,16 +115,16 @@ def draw(
     rates = _AS_PUBLISHED if as_published else _rates(executors)
     if mean_interval is None:
         mean_interval = _LACHESIS_INTERVAL * _LACHESIS_EXECUTORS / executors.num_executors
-    finite("mean_interval", mean_interval, least=0)
-    if one_of("graphs", graphs, (_GENERATED, *_RANDOM)) in _RANDOM:
-        jobs = _random_graphs(rng, whole("num_jobs", num_jobs, least=1), ccr or 0.0, _RANDOM[graphs], rates)
+    check_float("mean_interval", mean_interval, least=0)
+    if check_choice("graphs", graphs, (_GENERATED, *_RANDOM)) in _RANDOM:
+        jobs = _random_graphs(rng, check_int("num_jobs", num_jobs, least=1), ccr or 0.0, _RANDOM[graphs], rates)
         return _submitted(jobs, executors, mean_interval, load, rng), executors
     queries = _queries(task_times=task_times) if templates is None else templates
     if not queries:
         raise InvalidConfiguration("templates: got an empty sequence, expected at least one job")
     jobs = list(queries)
     if num_jobs is not None:
-        jobs = [queries[at] for at in rng.integers(len(queries), size=whole("num_jobs", num_jobs, least=1))]
+        jobs = [queries[at] for at in rng.integers(len(queries), size=check_int("num_jobs", num_jobs, least=1))]
     if ccr is not None:
         jobs = [with_ccr(job, ccr, rng=rng, **rates._asdict()) for job in jobs]
     return _submitted(jobs, executors, mean_interval, load, rng), executors
@@ -152,7 +152,7 @@ def _submitted(
 ) -> list[Job]:
     """Return jobs with submission times."""
     if load is not None:
-        finite("load", load, least=0)
+        check_float("load", load, least=0)
         seconds = sum(float(job.work.sum()) for job in jobs) / len(jobs) / float(executors.speeds.sum())
         mean_interval = seconds / load if load else 0.0
     return submissions.poisson(jobs, mean_interval, rng) if mean_interval else submissions.batch(jobs)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator, default_rng
 
-from desim.checks import finite
+from desim.checks import check_float
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.dag.job import Job
 from desim.workloads.streams import seed_sequence
@@ -189,7 +189,7 @@ def _clock(times: Iterable[float]) -> list[float]:
 def _poisson_times(
     mean_interval: float, seed: int | Generator | np.random.SeedSequence, first_at_zero: bool
 ) -> Iterator[float]:
-    mean = finite("mean_interval", mean_interval, above=0)
+    mean = check_float("mean_interval", mean_interval, above=0)
     sequence = seed if isinstance(seed, np.random.SeedSequence) else seed_sequence(seed)
     times = chain.from_iterable(_blocks(mean, default_rng(sequence)))
     return chain((0.0,), times) if first_at_zero else times

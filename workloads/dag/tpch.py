@@ -27,12 +27,12 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
-from desim.checks import finite, whole
+from desim.checks import check_float, check_int
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.dag.job import Job, TaskTimes
 from desim.workloads.dag import _tpch_like as like
 from desim.workloads.dag.random_dags import with_ccr
-from desim.workloads.documents import LARGEST, Entries, listed, number, object_of, read_object, shown
+from desim.workloads.json_fields import LARGEST, Entries, listed, number, object_of, read_object, short_repr
 from desim.workloads.files import Pathish
 from desim.workloads.streams import NamedStreams
 
@@ -194,8 +194,8 @@ def generate(
     >>> [job.label for job in generate(3, sizes=[10], seed=1)]
     ['tpch-like-q21-10g', 'tpch-like-q22-10g', 'tpch-like-q11-10g']
     """
-    num_jobs = whole("num_jobs", num_jobs, least=1)
-    finite("ccr", ccr, least=0)
+    num_jobs = check_int("num_jobs", num_jobs, least=1)
+    check_float("ccr", ccr, least=0)
     sizes, queries = _numbers("sizes", sizes), _numbers("queries", queries)
     make = templates if directory is None else partial(read, directory)
     choices = make(sizes, queries, task_times=task_times)
@@ -262,7 +262,7 @@ def _read_stages(path: Path, size: int, queries: Sequence[int]) -> dict[int, lis
     content = read_object(path)
     for key, expected in (("size_gb", size), ("time_unit", "ms")):
         if content.get(key, expected) != expected:
-            raise WorkloadError(f"{path}: {key}: got {shown(content[key])}, expected {expected!r}")
+            raise WorkloadError(f"{path}: {key}: got {short_repr(content[key])}, expected {expected!r}")
     by_query = object_of(str(path), content, "queries")
     return {
         query: _stages(f"{path}: query {query}", object_of(f"{path}: queries", by_query, str(query)))
@@ -286,11 +286,11 @@ def _stages(where: str, query: Entries) -> list[_MeasuredStage]:
 
 def _stage(where: str, stage: Entries, at: int, count: int) -> _MeasuredStage:
     if stage.get("stage", at) != at:
-        raise WorkloadError(f"{where}: stage: got {shown(stage['stage'])}, expected {at}")
+        raise WorkloadError(f"{where}: stage: got {short_repr(stage['stage'])}, expected {at}")
     parents = listed(where, stage, "parents")
     for parent in parents:
         if not isinstance(parent, int) or isinstance(parent, bool) or not 0 <= parent < count:
-            raise WorkloadError(f"{where}: parents: got {shown(parent)}, expected an integer from 0 to {count - 1}")
+            raise WorkloadError(f"{where}: parents: got {short_repr(parent)}, expected an integer from 0 to {count - 1}")
     num_tasks = int(number(where, stage, "num_tasks", least=1, whole=True))
     return _MeasuredStage(parents, num_tasks, number(where, stage, "mean_all") / 1e3)
 
@@ -312,7 +312,7 @@ def _task_times(where: str, stage: Entries) -> TaskTimes:
     runs = {}
     for key in stage:
         if not (key.isascii() and key.isdigit() and len(key) < 10):
-            raise WorkloadError(f"{where}: got {shown(key)}, expected a number of executors")
+            raise WorkloadError(f"{where}: got {short_repr(key)}, expected a number of executors")
         run = object_of(where, stage, key)
         runs[int(key)] = [_seconds(f"{where}, {key} executors", run, wave) for wave in ("fresh", "first", "rest")]
     try:
@@ -325,5 +325,5 @@ def _seconds(where: str, run: Entries, wave: str) -> NDArray[np.float64]:
     given = listed(where, run, wave)
     for value in given:
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= LARGEST:
-            raise WorkloadError(f"{where}: {wave}: got {shown(value)}, expected milliseconds >= 0")
+            raise WorkloadError(f"{where}: {wave}: got {short_repr(value)}, expected milliseconds >= 0")
     return np.array(given, dtype=np.float64) / 1e3

@@ -25,12 +25,12 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, get_args
 
-from desim.checks import finite, one_of
+from desim.checks import check_float, check_choice
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.dag.executors import Executors
 from desim.problems.dag.job import Job
 from desim.workloads.dag._workflow import Pair, Task, build
-from desim.workloads.documents import LARGEST, Entries, has, listed, number, object_of, read_object, shown, text
+from desim.workloads.json_fields import LARGEST, Entries, has, listed, number, object_of, read_object, short_repr, text
 from desim.workloads.files import Pathish, plain_number, write_lines
 
 __all__ = ["executors_of", "read", "write"]
@@ -77,14 +77,14 @@ def read(
     InvalidConfiguration
         If an option is out of range.
     """
-    speed = finite("reference_speed", reference_speed, above=0)
-    one_of("relations", relations, get_args(Relations))
+    speed = check_float("reference_speed", reference_speed, above=0)
+    check_choice("relations", relations, get_args(Relations))
     source = str(path)
     document = read_object(path)
     version = text(source, document, "schemaVersion")
     label = document.get("name") or ""
     if not isinstance(label, str):
-        raise WorkloadError(f"{source}: name: got {shown(label)}, expected a string")
+        raise WorkloadError(f"{source}: name: got {short_repr(label)}, expected a string")
     workflow = object_of(source, document, "workflow")
     is_flat = version == _FLAT
     if version in _SPECIFIED:
@@ -96,7 +96,7 @@ def read(
         entries, aliases = _flat_entries(f"{source}: workflow", workflow)
         tasks = _flat_tasks(source, entries, speed)
     else:
-        raise WorkloadError(f"{source}: schemaVersion: got {shown(version)}, expected '1.6', '1.5' or '1.4'")
+        raise WorkloadError(f"{source}: schemaVersion: got {short_repr(version)}, expected '1.6', '1.5' or '1.4'")
     if not tasks:
         raise WorkloadError(f"{source}: got no task, expected at least one")
     edges = [] if relations == "files" else _edges(source, entries, aliases, relations, may_lack=is_flat)
@@ -146,7 +146,7 @@ def _by_name(where: str, entries: Entries, key: str, identity: str) -> dict[str,
     for at, item in enumerate(listed(where, entries, key, dict)):
         name = text(f"{where}.{key}[{at}]", item, identity)
         if name in found:
-            raise WorkloadError(f"{where}.{key}[{at}]: {identity}: got {shown(name)} again, expected distinct ones")
+            raise WorkloadError(f"{where}.{key}[{at}]: {identity}: got {short_repr(name)} again, expected distinct ones")
         found[name] = item
     return found
 
@@ -178,7 +178,7 @@ def _listed_files(where: str, entry: Entries, key: str, files: Sizes) -> Sizes:
     names = listed(where, entry, key, str) if has(entry, key) else []
     unknown = next((name for name in names if name not in files), None)
     if unknown is not None:
-        raise WorkloadError(f"{where}: {key}: got {shown(unknown)}, expected the id of a file")
+        raise WorkloadError(f"{where}: {key}: got {short_repr(unknown)}, expected the id of a file")
     return {name: files[name] for name in names}
 
 
@@ -193,11 +193,11 @@ def _flat_entries(where: str, workflow: Entries) -> tuple[dict[str, Entries], di
         here = f"{where}.tasks[{at}]"
         if not are_unique and not has(item, "id"):
             raise WorkloadError(
-                f"{here}: id: got nothing, expected an id, because the name {shown(name)} is not unique"
+                f"{here}: id: got nothing, expected an id, because the name {short_repr(name)} is not unique"
             )
         unique = name if are_unique else f"{name}_{text(here, item, 'id')}"
         if unique in entries:
-            raise WorkloadError(f"{here}: name and id: got {shown(unique)} again, expected distinct ones")
+            raise WorkloadError(f"{here}: name and id: got {short_repr(unique)} again, expected distinct ones")
         entries[unique] = item
         aliases.setdefault(name, []).append(unique)
     for unique, item in entries.items():
@@ -215,7 +215,7 @@ def _flat_tasks(source: str, entries: dict[str, Entries], speed: float) -> list[
             here = f"{where}: files[{at}]"
             link = text(here, file, "link")
             if link not in sizes:
-                raise WorkloadError(f"{here}: link: got {shown(link)}, expected 'input' or 'output'")
+                raise WorkloadError(f"{here}: link: got {short_repr(link)}, expected 'input' or 'output'")
             path = text(here, file, "path") if has(file, "path") and file["path"] != "" else ""
             size = number(here, file, "sizeInBytes") if has(file, "sizeInBytes") else None
             sizes[link][path.removesuffix("/") + "/" * bool(path) + text(here, file, "name")] = size
@@ -250,12 +250,12 @@ def _relatives(
     for name in names:
         meant = aliases.get(name, [])
         if not meant:
-            raise WorkloadError(f"{where}: {key}: got {shown(name)}, expected the name of a task")
+            raise WorkloadError(f"{where}: {key}: got {short_repr(name)}, expected the name of a task")
         if len(meant) > 1:
-            several = " and ".join(map(shown, meant[:2]))
-            raise WorkloadError(f"{where}: {key}: got {shown(name)}, which can be {several}; try identifiers")
+            several = " and ".join(map(short_repr, meant[:2]))
+            raise WorkloadError(f"{where}: {key}: got {short_repr(name)}, which can be {several}; try identifiers")
         if meant[0] in seen:
-            raise WorkloadError(f"{where}: {key}: got {shown(name)} twice, expected distinct tasks")
+            raise WorkloadError(f"{where}: {key}: got {short_repr(name)} twice, expected distinct tasks")
         seen[meant[0]] = None
     return seen
 
@@ -317,7 +317,7 @@ def write(path: Pathish, job: Job, *, reference_speed: float = 1.0, executors: E
     InvalidConfiguration
         If `reference_speed` is not > 0.
     """
-    speed = finite("reference_speed", reference_speed, above=0)
+    speed = check_float("reference_speed", reference_speed, above=0)
     if job.run_times is not None:
         raise WorkloadError(f"job {job.job_id}: has run times for each executor, which WfFormat cannot store")
     most = max(float(job.work.max()) / speed, *job.parent_size.tolist(), 0.0)

@@ -13,7 +13,7 @@ from desim.workloads.deferrable.generator import (
     generate,
     named,
 )
-from desim.workloads.deferrable.laws import Constant, Law, Sometimes, Uniform
+from desim.workloads.deferrable.distributions import Constant, Law, Sometimes, Uniform
 
 __all__ = [
     "CORE_CASES",

@@ -34,10 +34,10 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from desim.checks import finite, whole
+from desim.checks import check_float, check_int
 from desim.exceptions import InvalidConfiguration
 from desim.problems.deferrable import Job
-from desim.workloads.deferrable.laws import Law, Sometimes, Uniform, drawn, law_of, most_of
+from desim.workloads.deferrable.distributions import Law, Sometimes, Uniform, drawn, law_of, most_of
 from desim.workloads.streams import NamedStreams
 
 __all__ = [
@@ -71,9 +71,9 @@ DURATION_CASES: Mapping[str, tuple[float, ...]] = MappingProxyType(
 )
 
 #: Attributes that the jobs of a batch can share.
-_ALIKE = ("cores", "duration", "notice", "slack")
+_ALIKE = ("cores", "duration", "lead_time", "slack")
 
-_NOTICE, _SLACK = Uniform(0, 3), Sometimes(0.8, 13)
+_LEAD_TIME, _SLACK = Uniform(0, 3), Sometimes(0.8, 13)
 
 #: Largest expected number of jobs of a run, because all are kept in memory.
 _MOST_JOBS = 1e8
@@ -105,7 +105,7 @@ class Settings:
     batch_mean : float
         Mean number of jobs in a batch, >= 1; the number is geometric.
     batch_alike : tuple of str
-        Attributes that the jobs of a batch share: any of ``"cores"``, ``"duration"``, ``"notice"`` and ``"slack"``.
+        Attributes that the jobs of a batch share: any of ``"cores"``, ``"duration"``, ``"lead_time"`` and ``"slack"``.
     cores : tuple of float
         Possible sizes of jobs in cores, > 0.
     core_probabilities : tuple of float
@@ -114,7 +114,7 @@ class Settings:
         Possible durations of jobs in slots, >= 1.
     duration_probabilities : tuple of float
         Probabilities of the durations; their sum is 1.
-    notice : Law or int
+    lead_time : Law or int
         Lead time: slots from a job's submission to its earliest start, as a number or a distribution such as `Uniform`.
     slack : Law or int
         Slots from the earliest to the latest start, as a number or a distribution.
@@ -148,7 +148,7 @@ class Settings:
     core_probabilities: tuple[float, ...] = CORE_CASES["core-1"]
     durations: tuple[int, ...] = (1, 2, 3, 5, 8, 12)
     duration_probabilities: tuple[float, ...] = DURATION_CASES["duration-3"]
-    notice: Law | int = _NOTICE
+    lead_time: Law | int = _LEAD_TIME
     slack: Law | int = _SLACK
     capacity_mean: float = 35.7
     capacity_swing: float = 0.0
@@ -160,28 +160,28 @@ class Settings:
 
     def __post_init__(self) -> None:
         """Check every parameter."""
-        whole("num_slots", self.num_slots, least=1)
-        finite("day_slots", self.day_slots, above=0)
-        finite("batch_mean", self.batch_mean, least=1)
+        check_int("num_slots", self.num_slots, least=1)
+        check_float("day_slots", self.day_slots, above=0)
+        check_float("batch_mean", self.batch_mean, least=1)
         for name in ("arrival_rate", "arrival_swing", "capacity_mean", "capacity_swing"):
-            finite(name, getattr(self, name), least=0)
+            check_float(name, getattr(self, name), least=0)
         for name in ("capacity_deviation", "capacity_floor"):
-            finite(name, getattr(self, name), least=0)
+            check_float(name, getattr(self, name), least=0)
         for name in ("arrival_phase", "capacity_phase"):
-            finite(name, getattr(self, name))
-        finite("capacity_correlation", self.capacity_correlation, least=0, below=1)
+            check_float(name, getattr(self, name))
+        check_float("capacity_correlation", self.capacity_correlation, least=0, below=1)
         if not isinstance(self.whole_capacity, bool | np.bool_):
             raise InvalidConfiguration(f"whole_capacity: got {self.whole_capacity!r}, expected True or False")
         if not isinstance(self.batch_alike, tuple) or not set(self.batch_alike) <= set(_ALIKE):
             raise InvalidConfiguration(f"batch_alike: got {self.batch_alike!r}, expected a tuple of some of {_ALIKE}")
         for position, size in enumerate(_several("cores", self.cores)):
-            finite(f"cores[{position}]", size, above=0)
+            check_float(f"cores[{position}]", size, above=0)
         for position, length in enumerate(_several("durations", self.durations)):
-            whole(f"durations[{position}]", length, least=1)
+            check_int(f"durations[{position}]", length, least=1)
         _check_probabilities("core_probabilities", self.core_probabilities, len(self.cores))
         _check_probabilities("duration_probabilities", self.duration_probabilities, len(self.durations))
         law_of("slack", self.slack)
-        slots = self.num_slots + self.longest_notice
+        slots = self.num_slots + self.longest_lead_time
         expected = self.arrival_rate * (1 + self.arrival_swing) * slots
         if max(slots, expected) > _MOST_JOBS:
             raise InvalidConfiguration(
@@ -190,9 +190,9 @@ class Settings:
             )
 
     @property
-    def longest_notice(self) -> int:
+    def longest_lead_time(self) -> int:
         """Largest lead time that a job can have, in slots."""
-        return most_of("notice", law_of("notice", self.notice), max(self.durations))
+        return most_of("lead_time", law_of("lead_time", self.lead_time), max(self.durations))
 
     @property
     def mean_cores(self) -> float:
@@ -215,7 +215,7 @@ def _check_probabilities(name: str, values: Any, count: int) -> None:
     given = _several(name, values)
     if len(given) != count:
         raise InvalidConfiguration(f"{name}: got {values!r}, expected {count} numbers")
-    total = math.fsum(finite(f"{name}[{position}]", value, least=0) for position, value in enumerate(given))
+    total = math.fsum(check_float(f"{name}[{position}]", value, least=0) for position, value in enumerate(given))
     if abs(total - 1) > 1e-9:
         raise InvalidConfiguration(f"{name}: got {values!r}, whose sum is {total:g}, expected a sum of 1")
 
@@ -232,7 +232,7 @@ FLUCTUATING = Settings(
     cores=(1, 2, 4, 8),
     durations=(1, 2, 3, 4),
     duration_probabilities=(0.6, 0.25, 0.1, 0.05),
-    notice=Uniform(0, 3),
+    lead_time=Uniform(0, 3),
     slack=Uniform(0, 1),
     capacity_mean=41.7,
     capacity_swing=0.39,
@@ -449,7 +449,7 @@ def generate(settings: Settings = DEFAULT, *, seed: int | Generator = 0) -> Scen
     """Generate the jobs and the capacity of one run.
 
     Arrivals, batches, sizes, durations, lead times, slack and capacity have independent random streams. For the same
-    seed, other probabilities of sizes therefore change only the sizes, and so on. Another `notice` changes only times
+    seed, other probabilities of sizes therefore change only the sizes, and so on. Another `lead_time` changes only times
     and, through them, which windows open in the run. A shorter run has the same capacity, and the same jobs except
     those whose windows open after its end.
 
@@ -486,7 +486,7 @@ def generate(settings: Settings = DEFAULT, *, seed: int | Generator = 0) -> Scen
 def _draw_jobs(settings: Settings, streams: NamedStreams) -> tuple[Job, ...]:
     """Return the jobs whose windows open in the run, including those that were submitted before it."""
     # Backwards in time and with separate streams, so that the longest lead time does not influence other jobs
-    before = _draw_columns(settings, np.arange(-1, -1 - settings.longest_notice, -1), streams, "before")
+    before = _draw_columns(settings, np.arange(-1, -1 - settings.longest_lead_time, -1), streams, "before")
     during = _draw_columns(settings, np.arange(settings.num_slots), streams, "during")
     columns = np.concatenate([before[:, np.argsort(before[0], kind="stable")], during], axis=1)
     earliest = columns[1]
@@ -515,7 +515,7 @@ def _draw_columns(settings: Settings, slots: Slots, streams: NamedStreams, part:
     submitted = of_batches[batch_of]
     size = _pick(settings.core_probabilities, uniforms("cores"))
     duration = np.array(settings.durations)[_pick(settings.duration_probabilities, uniforms("duration"))]
-    earliest = submitted + drawn("notice", law_of("notice", settings.notice), uniforms("notice"), duration)
+    earliest = submitted + drawn("lead_time", law_of("lead_time", settings.lead_time), uniforms("notice"), duration)
     latest = earliest + drawn("slack", law_of("slack", settings.slack), uniforms("slack"), duration)
     return np.stack([submitted, earliest, latest, duration, size])
 

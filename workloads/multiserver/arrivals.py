@@ -8,7 +8,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
-from desim.checks import finite, whole
+from desim.checks import check_float, check_int
 from desim.exceptions import InvalidConfiguration
 from desim.workloads.streams import NamedStreams
 
@@ -53,7 +53,7 @@ def bernoulli_arrivals(
     >>> bernoulli_arrivals(4, 3, [0.0, 0.5, 1.0]).shape
     (4, 3)
     """
-    slots, ports = whole("num_slots", num_slots, least=1), whole("num_ports", num_ports, least=1)
+    slots, ports = check_int("num_slots", num_slots, least=1), check_int("num_ports", num_ports, least=1)
     chance = _one_each("probability", probability, ports, 0.0, 1.0)
     drawn: Booleans = NamedStreams(seed)("arrivals").random((slots, ports)) < chance
     return drawn
@@ -84,7 +84,7 @@ def poisson_arrivals(num_slots: int, num_ports: int, mean: ArrayLike, seed: int 
     InvalidConfiguration
         If an argument is out of range.
     """
-    slots, ports = whole("num_slots", num_slots, least=1), whole("num_ports", num_ports, least=1)
+    slots, ports = check_int("num_slots", num_slots, least=1), check_int("num_ports", num_ports, least=1)
     means = _one_each("mean", mean, ports, 0.0, _LARGEST_MEAN)
     return NamedStreams(seed)("arrivals").poisson(means, (slots, ports))
 
@@ -130,8 +130,8 @@ def periodic_arrivals(
     InvalidConfiguration
         If an argument is out of range.
     """
-    slots, ports = whole("num_slots", num_slots, least=1), whole("num_ports", num_ports, least=1)
-    length = finite("period", period, above=0)
+    slots, ports = check_int("num_slots", num_slots, least=1), check_int("num_ports", num_ports, least=1)
+    length = check_float("period", period, above=0)
     middle = _one_each("probability", probability, ports, 0.0, 1.0)
     swings = _one_each("swing", swing, ports, 0.0, 1.0)
     peaks = _one_each("peak", peak, ports, 0.0)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.checks import finite, whole
+from desim.checks import check_float, check_int
 from desim.exceptions import WorkloadError
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def job_types(requests: pl.DataFrame, num_types: int) -> pl.DataFrame:
     """
     import polars as pl
 
-    wanted = whole("num_types", num_types, least=1)
+    wanted = check_int("num_types", num_types, least=1)
     memory = memory_column(requests=requests)
     columns = ["cpu", memory, "gpu"]
     known = _known("requests", requests, memory)
@@ -116,8 +116,8 @@ def trace_arrivals(
     WorkloadError
         If a column is missing, no row is left, or the tables state memory in different units.
     """
-    seconds = finite("slot_seconds", slot_seconds, above=0)
-    slots = None if num_slots is None else whole("num_slots", num_slots, least=1)
+    seconds = check_float("slot_seconds", slot_seconds, above=0)
+    slots = None if num_slots is None else check_int("num_slots", num_slots, least=1)
     memory = memory_column(requests=requests, types=types)
     _require("requests", requests, ("arrival_time",))
     arrived = _known("requests", requests.filter(requests["arrival_time"].is_not_null()), memory)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from desim.checks import finite, whole
+from desim.checks import check_float, check_int
 from desim.exceptions import InvalidConfiguration
 from desim.problems.multiserver import UTILITIES, BipartiteGraph, RewardModel
 from desim.workloads.multiserver.alibaba_model import draw_gpus, draw_machines, draw_requests
@@ -195,9 +195,9 @@ class _System:
     overhead: tuple[float, float]
 
     def __post_init__(self) -> None:
-        whole("num_ports", self.num_ports, least=1)
-        whole("num_nodes", self.num_nodes, least=1)
-        finite("contention", self.contention, above=0)
+        check_int("num_ports", self.num_ports, least=1)
+        check_int("num_nodes", self.num_nodes, least=1)
+        check_float("contention", self.contention, above=0)
         _check_range("weights", self.weights, above=0)
         _check_range("overhead", self.overhead, least=0)
         if not isinstance(self.utilities, str) or self.utilities not in ("mixed", *UTILITIES):
@@ -206,7 +206,7 @@ class _System:
             )
         if self.is_complete:
             return
-        density = finite("density", self.density, least=1)
+        density = check_float("density", self.density, least=1)
         if density * self.num_nodes < self.num_ports:
             raise InvalidConfiguration(
                 f"density: got {density:g}, which gives {self.num_nodes} nodes fewer channels than the "
@@ -279,6 +279,6 @@ def _serve_all(serves: NDArray[np.bool_], draws: Floats) -> None:
 def _check_range(name: str, value: Any, **bounds: float) -> None:
     if not isinstance(value, tuple | list | np.ndarray) or len(value) != 2:
         raise InvalidConfiguration(f"{name}: got {value!r}, expected a pair of numbers: lower and upper bound")
-    low, high = (finite(f"{name}[{at}]", end, **bounds) for at, end in enumerate(value))
+    low, high = (check_float(f"{name}[{at}]", end, **bounds) for at, end in enumerate(value))
     if low > high:
         raise InvalidConfiguration(f"{name}: got {value!r}, expected the smaller number first")

@@ -2,30 +2,30 @@
 
 from desim.problems.batch.cluster import BatchCluster
 from desim.problems.batch.cores import core_set, lowest_cores, parse_core_sets, to_core_ids
-from desim.problems.batch.dependencies import After
+from desim.problems.batch.dependencies import Dependency
 from desim.problems.batch.fragmentation import Fragmentation, FragmentationGradient, typical_requests
-from desim.problems.batch.job import Job, Start, WaitFor, WaitUntil, check_job
+from desim.problems.batch.job import Job, Start, WaitForCores, WaitUntil, check_job
 from desim.problems.batch.limits import Limit
-from desim.problems.batch.moldable import MoldableJob, StartAs
+from desim.problems.batch.moldable import MoldableJob, StartWithSize
 from desim.problems.batch.node_cluster import NodeCluster
-from desim.problems.batch.nodes import GPU, Held, Node, NodeJob, NodeTable, Request, Shape
+from desim.problems.batch.nodes import GPU, NodeAllocation, Node, NodeJob, NodeTable, Request, CompiledRequest
 from desim.problems.batch.observation import BatchObservation, Execution, Queue, Running
 from desim.problems.batch.placement import PLACEMENTS, PlacementPolicy
-from desim.problems.batch.preemption import Preempt, QualityOfService
-from desim.problems.batch.room import NodeObservation, Place, Room
+from desim.problems.batch.preemption import StartPreempting, QualityOfService
+from desim.problems.batch.node_availability import NodeObservation, StartOnNodes, NodeAvailability
 from desim.problems.batch.usage import Usage
-from desim.problems.batch.windows import Window
+from desim.problems.batch.reservations import AdvanceReservation
 
 __all__ = [
     "GPU",
     "PLACEMENTS",
-    "After",
+    "Dependency",
     "BatchCluster",
     "BatchObservation",
     "Execution",
     "Fragmentation",
     "FragmentationGradient",
-    "Held",
+    "NodeAllocation",
     "Job",
     "Limit",
     "MoldableJob",
@@ -34,21 +34,21 @@ __all__ = [
     "NodeJob",
     "NodeObservation",
     "NodeTable",
-    "Place",
+    "StartOnNodes",
     "PlacementPolicy",
-    "Preempt",
+    "StartPreempting",
     "QualityOfService",
     "Queue",
     "Request",
-    "Room",
+    "NodeAvailability",
     "Running",
-    "Shape",
+    "CompiledRequest",
     "Start",
-    "StartAs",
+    "StartWithSize",
     "Usage",
-    "WaitFor",
+    "WaitForCores",
     "WaitUntil",
-    "Window",
+    "AdvanceReservation",
     "check_job",
     "core_set",
     "lowest_cores",

@@ -17,20 +17,20 @@ from typing import Any, ClassVar, Literal, Self
 
 import simpy
 
-from desim.checks import finite, items, one_of, python_scalar, whole
+from desim.checks import check_float, items, check_choice, python_scalar, check_int
 from desim.core import Decision, Phase, at, reschedule
 from desim.exceptions import InfeasibleAction, InvalidConfiguration, WorkloadError
 from desim.problem import Problem, Process
 from desim.problems.batch.cores import core_set, lowest_cores, to_core_ids
-from desim.problems.batch.dependencies import After, Dependencies, Followers
-from desim.problems.batch.job import Job, Start, WaitFor, WaitUntil, check_job
+from desim.problems.batch.dependencies import Dependency, Dependencies, Followers
+from desim.problems.batch.job import Job, Start, WaitForCores, WaitUntil, check_job
 from desim.problems.batch.limits import Admission, Limit
-from desim.problems.batch.moldable import MoldableJob, StartAs
+from desim.problems.batch.moldable import MoldableJob, StartWithSize
 from desim.problems.batch.nodes import Node, NodeTable
 from desim.problems.batch.observation import BatchObservation, BatchState, Execution, Resumed, Suspended, corrected_end
 from desim.problems.batch.placement import PlacementPolicy
-from desim.problems.batch.preemption import Preempt, Qualities, QualityOfService
-from desim.problems.batch.windows import Window, windows_of
+from desim.problems.batch.preemption import StartPreempting, QOSTable, QualityOfService
+from desim.problems.batch.reservations import AdvanceReservation, reservations_of
 from desim.processes.arrivals import Arrivals
 from desim.processes.outages import FailingCluster, FailureCounts
 from desim.tables import Table
@@ -48,9 +48,9 @@ class BatchCluster(FailingCluster, Problem):
 
     Within a cycle the agent is asked repeatedly:
 
-    * A job id or a :class:`Start` starts that job, and the cycle continues. So do :class:`StartAs`, which starts a
-      :class:`MoldableJob` in one of its sizes, and :class:`Preempt`, which starts a job by preempting others.
-    * None, a :class:`WaitUntil` or a :class:`WaitFor` ends the cycle.
+    * A job id or a :class:`Start` starts that job, and the cycle continues. So do :class:`StartWithSize`, which starts a
+      :class:`MoldableJob` in one of its sizes, and :class:`StartPreempting`, which starts a job by preempting others.
+    * None, a :class:`WaitUntil` or a :class:`WaitForCores` ends the cycle.
     * A list of such actions is carried out in order and ends the cycle. It saves an agent that has decided on several
       actions at once the decisions in between.
 
@@ -69,9 +69,9 @@ class BatchCluster(FailingCluster, Problem):
         Nodes with memory, GPUs and other resources; the cluster is then a :class:`NodeCluster`.
     placement : str or PlacementPolicy, optional
         Policy that chooses nodes for a job if the agent names none, see :class:`NodeCluster`.
-    kill_at_request : bool
+    enforce_time_limit : bool
         Whether the requested time is a time limit at which a job is killed, as on real systems.
-    grace : float
+    over_time_limit : float
         Seconds that a job may exceed its requested time before it is killed.
     checkpoint_interval : float, optional
         Seconds of work between checkpoints. After an outage, a requeued job resumes from its last checkpoint. By
@@ -87,7 +87,7 @@ class BatchCluster(FailingCluster, Problem):
         again later, or it is lost.
     ask_when_empty : bool
         Whether to request decisions even if no job is queued. The only feasible action is then to wait.
-    after : mapping of int to After, optional
+    dependencies : mapping of int to Dependency, optional
         Job dependencies, by job id. A job with dependencies is submitted once its predecessors have ended and its
         think time has passed, but not before its submission time in the workload. With dependencies, the workload is
         read at once, and job ids must be unique.
@@ -95,11 +95,11 @@ class BatchCluster(FailingCluster, Problem):
         Limits on what a job may request, and on what a user, partition or queue may use at once. A job that requests
         more than a limit allows is treated like one that is too wide. Other jobs are held outside the queue until
         the limit permits them.
-    windows : iterable of Window
-        Advance reservations of cores or nodes that jobs cannot use, such as maintenance windows.
-    qualities : iterable of QualityOfService
+    reservations : iterable of AdvanceReservation
+        Advance reservations of cores or nodes that jobs cannot use, such as maintenance reservations.
+    qos : iterable of QualityOfService
         QOS levels, which define whose jobs may preempt which others.
-    quality_of : mapping of int to str, optional
+    qos_of : mapping of int to str, optional
         QOS name of each job, by job id. Other jobs have no QOS.
     processes : iterable of callables
         Extra SimPy processes, such as those of :mod:`desim.processes.outages`. Each is called with
@@ -115,7 +115,7 @@ class BatchCluster(FailingCluster, Problem):
 
     name: ClassVar[str] = "batch"
     sources: ClassVar[tuple[str, ...]] = ("jobs",)
-    constants: ClassVar[tuple[type, ...]] = (Job, MoldableJob, Dependencies, Limit, Window, Qualities)
+    constants: ClassVar[tuple[type, ...]] = (Job, MoldableJob, Dependencies, Limit, AdvanceReservation, QOSTable)
     work_tables: ClassVar[tuple[str, ...]] = ("jobs", "interruptions")
     events: ClassVar[tuple[str, ...]] = (
         "arrival",
@@ -138,18 +138,18 @@ class BatchCluster(FailingCluster, Problem):
         *,
         nodes: Iterable[Node] | NodeTable | None = None,
         placement: str | PlacementPolicy | None = None,
-        kill_at_request: bool = True,
-        grace: float = 0.0,
+        enforce_time_limit: bool = True,
+        over_time_limit: float = 0.0,
         checkpoint_interval: float | None = None,
         infeasible: Literal["raise", "forward"] = "raise",
         too_wide: Literal["error", "reject"] = "error",
         on_outage: Literal["requeue", "lose"] = "requeue",
         ask_when_empty: bool = False,
-        after: Mapping[int, After] | None = None,
+        dependencies: Mapping[int, Dependency] | None = None,
         limits: Iterable[Limit] = (),
-        windows: Iterable[Window] = (),
-        qualities: Iterable[QualityOfService] = (),
-        quality_of: Mapping[int, str] | None = None,
+        reservations: Iterable[AdvanceReservation] = (),
+        qos: Iterable[QualityOfService] = (),
+        qos_of: Mapping[int, str] | None = None,
         processes: Iterable[Process] = (),
     ) -> None:
         super().__init__(processes=processes)
@@ -158,27 +158,27 @@ class BatchCluster(FailingCluster, Problem):
                 f"nodes: passed on by {type(self).__name__}.__init__; derive the class from NodeCluster instead"
             )
         jobs = items("jobs", jobs, "jobs", "submission_time")
-        self.jobs = list(jobs) if after else jobs
-        self.dependencies = Dependencies(self.jobs, after) if after else None  # type: ignore[arg-type]  # a list here
+        self.jobs = list(jobs) if dependencies else jobs
+        self.dependencies = Dependencies(self.jobs, dependencies) if dependencies else None  # type: ignore[arg-type]  # a list here
         self.limits = tuple(limits)
         if wrong := [limit for limit in self.limits if not isinstance(limit, Limit)]:
             raise InvalidConfiguration(f"limits: got {wrong[0]!r}, expected Limit objects")
-        known = Qualities(qualities, quality_of or {})
-        self.qualities = known if known.by_name else None
+        known = QOSTable(qos, qos_of or {})
+        self.qos = known if known.by_name else None
         if num_cores is None:
             raise InvalidConfiguration("num_cores: got None without nodes; give num_cores or nodes")
         if placement is not None:
             raise InvalidConfiguration("placement: needs nodes; a cluster given by num_cores has none")
-        self.num_cores = whole("num_cores", num_cores, least=1)
-        self.windows = windows_of(windows, self.num_cores)
-        self.kill_at_request = kill_at_request
-        self.grace = finite("grace", grace, least=0)
+        self.num_cores = check_int("num_cores", num_cores, least=1)
+        self.reservations = reservations_of(reservations, self.num_cores)
+        self.enforce_time_limit = enforce_time_limit
+        self.over_time_limit = check_float("over_time_limit", over_time_limit, least=0)
         self.checkpoint_interval = (
-            None if checkpoint_interval is None else finite("checkpoint_interval", checkpoint_interval, above=0)
+            None if checkpoint_interval is None else check_float("checkpoint_interval", checkpoint_interval, above=0)
         )
-        self.infeasible = one_of("infeasible", infeasible, ("raise", "forward"))
-        self.too_wide = one_of("too_wide", too_wide, ("error", "reject"))
-        self.on_outage = one_of("on_outage", on_outage, ("requeue", "lose"))
+        self.infeasible = check_choice("infeasible", infeasible, ("raise", "forward"))
+        self.too_wide = check_choice("too_wide", too_wide, ("error", "reject"))
+        self.on_outage = check_choice("on_outage", on_outage, ("requeue", "lose"))
         self.ask_when_empty = ask_when_empty
 
     def describe(self) -> dict[str, Any]:
@@ -186,24 +186,24 @@ class BatchCluster(FailingCluster, Problem):
         description = {
             "problem": self.name,
             "num_cores": self.num_cores,
-            "kill_at_request": self.kill_at_request,
+            "enforce_time_limit": self.enforce_time_limit,
             "infeasible": self.infeasible,
             "too_wide": self.too_wide,
             "on_outage": self.on_outage,
             "ask_when_empty": self.ask_when_empty,
         }
-        if self.grace:
-            description["grace"] = self.grace
+        if self.over_time_limit:
+            description["over_time_limit"] = self.over_time_limit
         if self.checkpoint_interval is not None:
             description["checkpoint_interval"] = self.checkpoint_interval
         if self.dependencies is not None:
-            description["dependencies"] = len(self.dependencies.after)
+            description["dependencies"] = len(self.dependencies.of_job)
         if self.limits:
             description["limits"] = len(self.limits)
-        if self.windows:
-            description["windows"] = len(self.windows)
-        if self.qualities is not None:
-            description["qualities"] = len(self.qualities.by_name)
+        if self.reservations:
+            description["reservations"] = len(self.reservations)
+        if self.qos is not None:
+            description["qos"] = len(self.qos.by_name)
         return description
 
     # -- dynamics of one simulation, on the bound copy ------------------------------------------
@@ -240,17 +240,17 @@ class BatchCluster(FailingCluster, Problem):
             self._record_group = tables["limited_jobs"].append
             for number, limit in enumerate(self.limits):
                 tables["limits"].append((number, limit))
-        self._state.windows = self.windows
+        self._state.reservations = self.reservations
         self._taken: dict[int, int] = {}  # cores of reservations in progress, by number of the reservation
-        for number, window in enumerate(self.windows):  # ends first, so that another can begin at the same instant
-            at(self.env, window.end, Phase.CAPACITY, number).callbacks.append(self._close_window)
-        for number, window in enumerate(self.windows):
-            at(self.env, window.start, Phase.CAPACITY, number).callbacks.append(self._open_window)
-            tables["windows"].append((number, window.start, window.end, self._cores_of(window)))
-        self._state.qualities = self.qualities
-        if self.qualities is not None:
-            for row in self.qualities.rows():
-                tables["qualities"].append(row)
+        for number, reservation in enumerate(self.reservations):  # ends first, so that another can begin at the same instant
+            at(self.env, reservation.end, Phase.CAPACITY, number).callbacks.append(self._close_reservation)
+        for number, reservation in enumerate(self.reservations):
+            at(self.env, reservation.start, Phase.CAPACITY, number).callbacks.append(self._open_reservation)
+            tables["reservations"].append((number, reservation.start, reservation.end, self._cores_of(reservation)))
+        self._state.qos = self.qos
+        if self.qos is not None:
+            for row in self.qos.rows():
+                tables["qos"].append(row)
         if self._followers is not None or self._admission is not None:
             self._on_completion = self._complete_for_others
         self.keep_running(Arrivals(self.env, self.jobs, _submission_time, deliver))
@@ -263,7 +263,7 @@ class BatchCluster(FailingCluster, Problem):
     def is_idle(self) -> bool:
         """Return whether no job is running and nothing is due: no reservation, no think time and no wake-up."""
         thinks = self._followers is not None and self._followers.is_thinking()
-        return not (self._state.running or self._state.windows or thinks) and self._next_wake == math.inf
+        return not (self._state.running or self._state.reservations or thinks) and self._next_wake == math.inf
 
     def tables(self) -> dict[str, Table]:
         """Return the tables ``jobs``, ``interruptions`` and ``outages``; large clusters use smaller chunks."""
@@ -304,8 +304,8 @@ class BatchCluster(FailingCluster, Problem):
             check_job(job)
         number = self._arrived
         self._arrived = number + 1
-        if self.qualities is not None and (quality := self.qualities.of(job_id)) is not None:
-            self.simulation.records.tables["job_qualities"].append((job_id, quality.name, number))
+        if self.qos is not None and (job_qos := self.qos.of(job_id)) is not None:
+            self.simulation.records.tables["job_qos"].append((job_id, job_qos.name, number))
         if requested_cores > self.num_cores:
             self._turn_away(job, f"requests {requested_cores} cores, the cluster has {self.num_cores}")
             return
@@ -458,7 +458,7 @@ class BatchCluster(FailingCluster, Problem):
 
     def _wait(self, action: Any) -> bool:
         """Store the wait condition; return whether the action is a feasible wait."""
-        if type(action) is WaitFor and action.cores <= self.num_cores:
+        if type(action) is WaitForCores and action.cores <= self.num_cores:
             if action.cores > self._state.num_free:
                 self._awaited_cores, self._hears_arrivals = action.cores, action.arrivals
             return True
@@ -480,15 +480,15 @@ class BatchCluster(FailingCluster, Problem):
         return True
 
     def _mold(self, action: Any) -> bool:
-        """Start a moldable job in the given size; return whether the action is a feasible :class:`StartAs`."""
-        if type(action) is not StartAs or (size := self._size(action)) is None or not self._has_room(size):
+        """Start a moldable job in the given size; return whether the action is a feasible :class:`StartWithSize`."""
+        if type(action) is not StartWithSize or (size := self._size(action)) is None or not self._has_room(size):
             return False
         if self._admission is not None and self._admission.resize(size):
             return False
         self._state.queued[size.job_id] = size
         return self._carry_out(size.job_id)
 
-    def _size(self, action: StartAs) -> Job | None:
+    def _size(self, action: StartWithSize) -> Job | None:
         """Return the job in the size that an action names, or None if it has no such size."""
         sizes = getattr(self._state.queued.get(action.job_id), "sizes", ())
         return sizes[action.size] if action.size in range(len(sizes)) else None
@@ -504,9 +504,9 @@ class BatchCluster(FailingCluster, Problem):
 
     def _explain(self, action: Any) -> str:
         """Return why an action cannot be carried out."""
-        if isinstance(action, StartAs) and action.job_id in self._state.queued:
+        if isinstance(action, StartWithSize) and action.job_id in self._state.queued:
             return self._explain_size(action)
-        if isinstance(action, Preempt) and action.job_id in self._state.queued:
+        if isinstance(action, StartPreempting) and action.job_id in self._state.queued:
             return f"job {action.job_id} cannot start: {self._fault(action)[0]}"
         return self._explain_hold(action) or _explain(self._state, action)
 
@@ -517,7 +517,7 @@ class BatchCluster(FailingCluster, Problem):
             return ""
         return f"job {job_id} is held back: {self._admission.explain(job_id)}"
 
-    def _explain_size(self, action: StartAs) -> str:
+    def _explain_size(self, action: StartWithSize) -> str:
         size = self._size(action)
         if size is not None and self._has_room(size) and self._admission is not None:
             return f"job {action.job_id} cannot start in size {action.size}: {self._admission.refuses(size)}"
@@ -535,8 +535,8 @@ class BatchCluster(FailingCluster, Problem):
 
     def _start(self, job: Job, cores: int) -> None:
         duration = job.run_time - self._saved.get(job.job_id, 0.0) if self._saved else job.run_time
-        if duration > job.requested_time and self.kill_at_request:
-            duration = min(duration, job.requested_time + self.grace)
+        if duration > job.requested_time and self.enforce_time_limit:
+            duration = min(duration, job.requested_time + self.over_time_limit)
         execution = Execution(self.env, job, duration, cores, self._on_completion)
         if duration > job.requested_time:
             self._expire_later(execution)
@@ -596,7 +596,7 @@ class BatchCluster(FailingCluster, Problem):
 
     # outages
 
-    def take_down(self, units: int, fresh: list[int]) -> None:
+    def on_failure(self, units: int, fresh: list[int]) -> None:
         """Interrupt the jobs that run on cores that fail."""
         state, cores = self._state, core_set(fresh)
         hit = [execution for execution in state.running.values() if execution.cores & cores]
@@ -609,7 +609,7 @@ class BatchCluster(FailingCluster, Problem):
         self._change("down", cores)
         self.emit("outage", units)
 
-    def bring_up(self, units: int, fresh: list[int]) -> None:
+    def on_repair(self, units: int, fresh: list[int]) -> None:
         """Return repaired cores to service."""
         cores = core_set(fresh)
         self._state.change_cores(self._state.down & ~cores)
@@ -630,34 +630,34 @@ class BatchCluster(FailingCluster, Problem):
             self._saved[job.job_id] = saved
         self.simulation.records.tables["checkpoints"].append((job.job_id, now, saved, self._numbers[job.job_id]))
 
-    def _cores_of(self, window: Window) -> int:
+    def _cores_of(self, reservation: AdvanceReservation) -> int:
         """Return the number of cores of a reservation."""
-        return window.cores
+        return reservation.cores
 
-    def _open_window(self, event: simpy.Event) -> None:
+    def _open_reservation(self, event: simpy.Event) -> None:
         """Take the cores of a reservation out of service: the highest free cores first, then busy ones.
 
         Failed cores are chosen last. They stay out of service until the reservation ends, even if repaired earlier.
         """
         number: Any = event.value
-        window = self.windows[number]
+        reservation = self.reservations[number]
         free, up = to_core_ids(self._state.free).tolist(), to_core_ids(self._up()).tolist()
         busy = sorted(set(up).difference(free))
         failed = to_core_ids(self._state.down & ~reduce(or_, self._taken.values(), 0)).tolist()
-        cores = core_set([*failed, *busy, *free][-window.cores :])
+        cores = core_set([*failed, *busy, *free][-reservation.cores :])
         self._taken[number] = cores
         self.fail(cores)
 
-    def _close_window(self, event: simpy.Event) -> None:
+    def _close_reservation(self, event: simpy.Event) -> None:
         """Return the cores of a reservation to service."""
         number: Any = event.value
-        window = self.windows[number]
-        self._forget_window(window)
+        reservation = self.reservations[number]
+        self._forget_reservation(reservation)
         self.repair(self._taken.pop(number))
 
-    def _forget_window(self, window: Window) -> None:
+    def _forget_reservation(self, reservation: AdvanceReservation) -> None:
         """Hide a reservation that has ended from observations."""
-        self._state.windows = tuple(other for other in self._state.windows if other is not window)
+        self._state.reservations = tuple(other for other in self._state.reservations if other is not reservation)
 
     def _up(self) -> int:
         """Return the cores that are up, as a bit set."""
@@ -684,7 +684,7 @@ class BatchCluster(FailingCluster, Problem):
                 self._save(job, now, worked // self.checkpoint_interval * self.checkpoint_interval)
             left = self._as_submitted(job)  # restarts in the size in which it ran
             self._state.requeue(left.sizes[0] if isinstance(left, MoldableJob) else left)
-        if self._state.lent:
+        if self._state.borrowed:
             self._look_at_suspended()
         self.emit("interruption", execution)
         self.stop_if_done()
@@ -704,8 +704,8 @@ class BatchCluster(FailingCluster, Problem):
     # preemption
 
     def _preempt(self, action: Any) -> bool:
-        """Start a job by preempting others; return whether the action is a feasible :class:`Preempt`."""
-        if type(action) is not Preempt or action.job_id not in self._state.queued:
+        """Start a job by preempting others; return whether the action is a feasible :class:`StartPreempting`."""
+        if type(action) is not StartPreempting or action.job_id not in self._state.queued:
             return False
         fault, place = self._fault(action)
         if fault:
@@ -718,18 +718,18 @@ class BatchCluster(FailingCluster, Problem):
         self._tell_lent()
         return True
 
-    def _fault(self, action: Preempt) -> tuple[str, Any]:
+    def _fault(self, action: StartPreempting) -> tuple[str, Any]:
         """Return why a queued job cannot preempt the jobs that an action names ("" if it can), and where it starts."""
         job_id, victims = action.job_id, action.victims
-        if self.qualities is None:
+        if self.qos is None:
             return "it preempts others, but the cluster has no qualities (QOS levels)", None
         if not isinstance(victims, tuple) or len(set(victims)) < len(victims):
             return f"victims: got {victims!r}, expected a tuple of distinct job ids", None
         for victim in victims:
             if victim not in self._state.running:
                 return f"job {victim}, which it would preempt, is not running", None
-            if not self.qualities.allows(job_id, victim):
-                mine, other = self._quality_named(job_id), self._quality_named(victim)
+            if not self.qos.allows(job_id, victim):
+                mine, other = self._qos_named(job_id), self._qos_named(victim)
                 return f"its QOS is {mine}, which does not preempt {other}, the QOS of job {victim}", None
         job = self._state.queued[job_id]
         place = self._place_without(job, victims)
@@ -737,18 +737,18 @@ class BatchCluster(FailingCluster, Problem):
             return f"it requests {job.requested_cores} cores, which would not be free even without jobs {victims}", None
         return "", place
 
-    def _quality_named(self, job_id: int) -> str:
-        quality = self.observation.quality_of(job_id)
-        return "none" if quality is None else repr(quality.name)
+    def _qos_named(self, job_id: int) -> str:
+        job_qos = self.observation.qos_of(job_id)
+        return "none" if job_qos is None else repr(job_qos.name)
 
     def _place_without(self, job: Job, victims: Sequence[int]) -> Any:
         """Return where a queued job could start once others are preempted, or None if too few cores would be free."""
-        assert self.qualities is not None
-        free, lent = self.qualities.open_to(self._state, job.job_id, victims)
+        assert self.qos is not None
+        free, borrowed = self.qos.open_to(self._state, job.job_id, victims)
         missing = job.requested_cores - free.bit_count()
-        if missing > lent.bit_count():
+        if missing > borrowed.bit_count():
             return None
-        return lowest_cores(free, job.requested_cores) if missing <= 0 else free | lowest_cores(lent, missing)
+        return lowest_cores(free, job.requested_cores) if missing <= 0 else free | lowest_cores(borrowed, missing)
 
     def _start_preempting(self, job: Job, place: Any) -> None:
         """Start a job where :meth:`_place_without` has found free resources."""
@@ -756,9 +756,9 @@ class BatchCluster(FailingCluster, Problem):
 
     def _take_off(self, execution: Execution, by: Job) -> None:
         """Preempt a job: suspend it, or return it to the queue."""
-        assert self.qualities is not None
+        assert self.qos is not None
         job_id = execution.job.job_id
-        suspends = self.qualities.suspends(job_id)
+        suspends = self.qos.suspends(job_id)
         numbers = self._numbers[job_id], self._numbers[by.job_id]
         mode = "suspend" if suspends else "requeue"
         self.simulation.records.tables["preemptions"].append(
@@ -817,19 +817,19 @@ class BatchCluster(FailingCluster, Problem):
     def _resumed(self, one: Suspended, work: float) -> Resumed:
         """Return the execution of a resumed job, with its remaining seconds of work."""
         job, duration = one.job, work
-        if work > job.requested_time - one.done and self.kill_at_request:
-            duration = min(work, max(job.requested_time + self.grace - one.done, 0.0))
+        if work > job.requested_time - one.done and self.enforce_time_limit:
+            duration = min(work, max(job.requested_time + self.over_time_limit - one.done, 0.0))
         execution = Resumed(self.env, job, duration, one.cores, self._on_completion, done=one.done, work=work)
         self._expire_later(execution)
         return execution
 
     # forks
 
-    def forget_future(self) -> None:
+    def drop_future(self) -> None:
         """Remove future events that an agent cannot know at the current decision; for forks without foresight.
 
         Queued and running jobs run for exactly their requested time, regardless of checkpoints. A job that has run
-        longer, which is possible with ``kill_at_request=False`` or a grace time, ends now. No other jobs arrive, not
+        longer, which is possible with ``enforce_time_limit=False`` or a grace time, ends now. No other jobs arrive, not
         even those that arrived at this instant and are not in the queue yet. Cores that are down stay down, except
         those of reservations. Processes end. Wake-ups requested by agents and reservations remain.
         """
@@ -844,7 +844,7 @@ class BatchCluster(FailingCluster, Problem):
                 waiting[job_id] = job.known()
         for job_id, one in self._state.suspended.items():
             self._state.suspended[job_id] = one._replace(job=one.job.known())
-        now, known = self.env.now, {self._wake_up, self._open_window, self._close_window}
+        now, known = self.env.now, {self._wake_up, self._open_reservation, self._close_reservation}
 
         def time_of(event: simpy.Event, time: float) -> float | None:
             """Return the new time of a scheduled event, or None to drop it."""
@@ -864,9 +864,9 @@ def _explain(state: BatchState, action: Any) -> str:
     """Return why an action cannot be carried out, as a sentence that names the job."""
     if isinstance(action, WaitUntil):
         return f"{action!r} is not in the future"
-    if isinstance(action, WaitFor):
+    if isinstance(action, WaitForCores):
         return f"{action!r} awaits more cores than the {state.num_cores} of the cluster"
-    job_id = action.job_id if isinstance(action, Start | StartAs) else action
+    job_id = action.job_id if isinstance(action, Start | StartWithSize) else action
     try:
         job, running = state.queued.get(job_id), job_id in state.running
     except TypeError:
@@ -883,7 +883,7 @@ def _explain(state: BatchState, action: Any) -> str:
 
 
 _submission_time = attrgetter("submission_time")
-_WAITS = (WaitFor, WaitUntil)
+_WAITS = (WaitForCores, WaitUntil)
 _NUMBERS = struct.Struct("qdqddq")  # the field types of a Job: int64 and float64
 
 

@@ -16,11 +16,11 @@ from numbers import Real
 from desim.exceptions import WorkloadError
 from desim.problems.batch.job import Job
 
-__all__ = ["After", "Dependencies", "Followers"]
+__all__ = ["Dependency", "Dependencies", "Followers"]
 
 
 @dataclass(frozen=True, slots=True)
-class After:
+class Dependency:
     """Dependency of a job on others.
 
     Attributes
@@ -42,12 +42,12 @@ class Dependencies:
     ----------
     jobs : sequence of Job
         Workload, with unique job ids.
-    after : mapping of int to After
+    dependencies : mapping of int to Dependency
         Dependency of each job that has one, by job id.
 
     Attributes
     ----------
-    after : dict of int to After
+    dependencies : dict of int to Dependency
         Dependency of each job with at least one predecessor, by job id.
     followers : dict of int to list of int
         Ids of the jobs that depend on a job, by its id.
@@ -58,16 +58,16 @@ class Dependencies:
         If a job or a predecessor does not exist, dependencies form a cycle, or a think time is out of range.
     """
 
-    def __init__(self, jobs: Sequence[Job], after: Mapping[int, After]) -> None:
+    def __init__(self, jobs: Sequence[Job], dependencies: Mapping[int, Dependency]) -> None:
         ids: set[int] = set()
         for job in jobs:
             if job.job_id in ids:
                 raise WorkloadError(f"job_id {job.job_id} occurs twice; jobs with dependencies need unique ids")
             ids.add(job.job_id)
-        self.after: dict[int, After] = {}
+        self.of_job: dict[int, Dependency] = {}
         self.followers: dict[int, list[int]] = {}
-        for job_id, one in after.items():
-            if not isinstance(one, After):
+        for job_id, one in dependencies.items():
+            if not isinstance(one, Dependency):
                 raise WorkloadError(f"after[{job_id}]: got {one!r}, expected an After")
             if job_id not in ids:
                 raise WorkloadError(f"after[{job_id}]: there is no job {job_id} in the workload")
@@ -78,13 +78,13 @@ class Dependencies:
                     raise WorkloadError(f"job {job_id} depends on job {other}, which is not in the workload")
                 self.followers.setdefault(other, []).append(job_id)
             if one.jobs:
-                self.after[job_id] = After(tuple(dict.fromkeys(one.jobs)), one.think_time)
+                self.of_job[job_id] = Dependency(tuple(dict.fromkeys(one.jobs)), one.think_time)
         if circle := self._circle():
             raise WorkloadError(f"dependencies form a cycle: {' after '.join(map(str, circle))}")
 
     def _circle(self) -> list[int]:
         """Return a cycle of jobs, each depending on the next, that ends with its first job; empty if there is none."""
-        missing = {job_id: len(one.jobs) for job_id, one in self.after.items()}
+        missing = {job_id: len(one.jobs) for job_id, one in self.of_job.items()}
         ended = [job_id for job_id in self.followers if job_id not in missing]
         while ended:
             for follower in self.followers.get(ended.pop(), ()):
@@ -96,7 +96,7 @@ class Dependencies:
             return []
         path = [next(iter(missing))]
         while path[-1] not in path[:-1]:  # every job that is left depends on another one that is left
-            path.append(next(other for other in self.after[path[-1]].jobs if other in missing))
+            path.append(next(other for other in self.of_job[path[-1]].jobs if other in missing))
         return path[path.index(path[-1]) :]
 
 
@@ -116,7 +116,7 @@ class Followers:
 
     def __init__(self, dependencies: Dependencies) -> None:
         self._dependencies = dependencies
-        self._missing = {job_id: len(one.jobs) for job_id, one in dependencies.after.items()}
+        self._missing = {job_id: len(one.jobs) for job_id, one in dependencies.of_job.items()}
         self._ready: dict[int, float] = {}  # when the think time after the last predecessor ends
         self.jobs: dict[int, Job] = {}
 
@@ -134,7 +134,7 @@ class Followers:
             Seconds; infinite while a predecessor has not ended, None if the job has no dependency.
         """
         job_id = job.job_id
-        if job_id not in self._dependencies.after:
+        if job_id not in self._dependencies.of_job:
             return None
         self.jobs[job_id] = job
         return math.inf if self._missing[job_id] else self._ready[job_id]
@@ -158,7 +158,7 @@ class Followers:
         for follower in self._dependencies.followers.get(job_id, ()):
             self._missing[follower] -= 1
             if not self._missing[follower]:
-                self._ready[follower] = time + self._dependencies.after[follower].think_time
+                self._ready[follower] = time + self._dependencies.of_job[follower].think_time
                 if follower in self.jobs:
                     freed.append((self._ready[follower], self.jobs[follower]))
         return freed
@@ -169,7 +169,7 @@ class Followers:
 
     def row(self, job: Job, submission: float | None) -> tuple[int, float, str, float, float | None]:
         """Return the record of a job: id, time in the workload, predecessors, think time and submission."""
-        one = self._dependencies.after[job.job_id]
+        one = self._dependencies.of_job[job.job_id]
         return job.job_id, job.submission_time, " ".join(map(str, one.jobs)), one.think_time, submission
 
     def forget(self) -> None:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from desim.envs.base import ACTION_MASK, Arrays
 from desim.exceptions import InvalidConfiguration
-from desim.problems.batch import BatchObservation, NodeObservation, Start, WaitFor, WaitUntil
+from desim.problems.batch import BatchObservation, NodeObservation, Start, WaitForCores, WaitUntil
 from desim.problems.batch.features import CLUSTER_FEATURES, JOB_FEATURES, NEVER, SCALE, Windows, scaled_log
 
 __all__ = [
@@ -224,7 +224,7 @@ class WindowEncoder:
         """Return an observation as new arrays, with the mask of feasible actions."""
         raise NotImplementedError
 
-    def forced(self, observation: BatchObservation) -> bool:
+    def is_forced(self, observation: BatchObservation) -> bool:
         """Return whether no job in the window can start, so that waiting is the only choice.
 
         Parameters
@@ -340,7 +340,7 @@ class WindowEncoder:
                 return None, False
         return job_id, True
 
-    def action_of(self, observation: BatchObservation, answer: Any) -> int | None:
+    def encode_action(self, observation: BatchObservation, answer: Any) -> int | None:
         """Return the action of this encoder that is closest to an agent's answer.
 
         Parameters
@@ -360,7 +360,7 @@ class WindowEncoder:
         starts = [
             one.job_id if isinstance(one, Start) else one
             for one in (answer if isinstance(answer, list) else [answer])
-            if not (one is None or isinstance(one, WaitFor | WaitUntil))
+            if not (one is None or isinstance(one, WaitForCores | WaitUntil))
         ]
         if not starts:
             return self.slots

@@ -14,12 +14,12 @@ from typing import Any, Literal, cast
 import numpy as np
 
 from desim import plugins
-from desim.checks import one_of
+from desim.checks import check_choice
 from desim.core import Decision, Simulation
 from desim.envs.base import Encoder, Episodes, Reward, SchedulingEnv
 from desim.exceptions import InvalidConfiguration
 from desim.problem import Problem
-from desim.problems.batch import BatchCluster, Job, Node, NodeCluster, NodeTable, PlacementPolicy, WaitFor
+from desim.problems.batch import BatchCluster, Job, Node, NodeCluster, NodeTable, PlacementPolicy, WaitForCores
 from desim.problems.batch.encoders import FeatureEncoder, FlatEncoder, SplitWindow, WindowEncoder
 from desim.problems.batch.node_encoder import NodeFeatureEncoder
 from desim.processes import stop_after
@@ -209,7 +209,7 @@ class PaperReward:
         self._earned = 0.0
         self._longest = self._largest = 0.0
 
-    def answered(self, answer: Any) -> None:
+    def on_decision(self, answer: Any) -> None:
         """Add the reward of a cycle if the answer ends it."""
         if answer is None:
             seen = self._observation
@@ -227,7 +227,7 @@ class PaperReward:
             cost += wait * waiting / self._largest
         return cost
 
-    def collect(self) -> float:
+    def pop_reward(self) -> float:
         """Return the reward earned since the last call."""
         earned, self._earned = self._earned, 0.0
         return earned
@@ -320,7 +320,7 @@ class WaitingCost:
         if self.power > 1:
             self._submissions = np.append(self._submissions, job.submission_time)
 
-    def answered(self, answer: Any) -> None:
+    def on_decision(self, answer: Any) -> None:
         """Charge the time since the last update and take over the current queue."""
         self._count(self._simulation.env.now)
         self._length = len(self._queue)
@@ -335,7 +335,7 @@ class WaitingCost:
             self._cost += float((after**self.power - before**self.power).sum())
         self._time = time
 
-    def collect(self) -> float:
+    def pop_reward(self) -> float:
         """Return the reward earned since the last call."""
         self._count(self._simulation.end_time)
         cost, self._cost = self._cost, 0.0
@@ -504,17 +504,17 @@ class BatchEnv(SchedulingEnv):
         if not self._spares:
             return super()._advance(simulation)
         encoder = cast(WindowEncoder, self.encoder)
-        answer: WaitFor | None
+        answer: WaitForCores | None
         while (decision := simulation.advance()) is not None:
             seen = decision.observation
             if cores := encoder.awaited_cores(seen):
-                answer = WaitFor(cores)
-            elif (encoder.reserve_after == math.inf and len(seen.queue)) or not encoder.forced(seen):
+                answer = WaitForCores(cores)
+            elif (encoder.reserve_after == math.inf and len(seen.queue)) or not encoder.is_forced(seen):
                 return decision
             else:  # nothing is queued, or nothing may start beside the reserved job
                 answer = None
             decision.answer(answer)
-            self.reward.answered(answer)
+            self.reward.on_decision(answer)
         return None
 
     def _episode(self, rng: np.random.Generator) -> Problem:
@@ -580,7 +580,7 @@ def make_encoder(
     if nodes is not None:
         if reserve_after < math.inf:
             raise InvalidConfiguration(f"reserve_after: got {reserve_after!r}, but nodes support no reservation")
-        rows = _ROWS[one_of("observation", observation, tuple(_ROWS))]
+        rows = _ROWS[check_choice("observation", observation, tuple(_ROWS))]
         return NodeFeatureEncoder(window, nodes, slots, rows=rows, action=action)
     if observation == "features":
         return FeatureEncoder(window, slots, reserve_after=reserve_after)

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 __all__ = [
     "NEAR_SECONDS",
     "NEAR_SHARE",
-    "Nearness",
-    "WaitLog",
+    "WaitAccuracy",
+    "RecordedWaits",
     "draw_groups",
     "draw_waits",
     "group_nearness",
@@ -49,7 +49,7 @@ _MOST_POINTS = 2_000
 
 
 @dataclass(frozen=True)
-class WaitLog:
+class RecordedWaits:
     """Waiting times recorded in a log, and groups of its jobs.
 
     Parameters
@@ -65,7 +65,7 @@ class WaitLog:
 
 
 @dataclass(frozen=True)
-class Nearness:
+class WaitAccuracy:
     """Accuracy of predicted waits against recorded ones; times are in seconds.
 
     Attributes
@@ -111,7 +111,7 @@ def wait_log(
     queues: Sequence[str] | None = None,
     clock_start: float = 0.0,
     zone: tzinfo = UTC,
-) -> WaitLog:
+) -> RecordedWaits:
     """Return recorded waits grouped by cores, requested time, hour of submission and, if known, queue.
 
     Parameters
@@ -129,7 +129,7 @@ def wait_log(
 
     Returns
     -------
-    WaitLog
+    RecordedWaits
         Waits and groups; queues are sorted by number of jobs, the largest first.
 
     Raises
@@ -159,10 +159,10 @@ def wait_log(
         names = sorted(counts, key=lambda name: (-counts[name], name))
         places = {name: place for place, name in enumerate(names)}
         groups["queue"] = (np.array([places[name] for name in queues]), [name or "unknown" for name in names])
-    return WaitLog(waits, {by: (group.astype(np.int64), names) for by, (group, names) in groups.items()})
+    return RecordedWaits(waits, {by: (group.astype(np.int64), names) for by, (group, names) in groups.items()})
 
 
-def nearness(predicted: ArrayLike, recorded: ArrayLike) -> Nearness:
+def nearness(predicted: ArrayLike, recorded: ArrayLike) -> WaitAccuracy:
     """Return how closely predicted waits match recorded ones, job by job and as distributions.
 
     Parameters
@@ -174,7 +174,7 @@ def nearness(predicted: ArrayLike, recorded: ArrayLike) -> Nearness:
 
     Returns
     -------
-    Nearness
+    WaitAccuracy
         Accuracy over the jobs with a recorded wait; without any, all shares and times are nan.
 
     Examples
@@ -191,12 +191,12 @@ def nearness(predicted: ArrayLike, recorded: ArrayLike) -> Nearness:
     share = float(near.mean()) if len(real) else np.nan
     ours, real = ours[started], real[started]
     if not len(real):
-        return Nearness(int(known.sum()), 0, share, *[np.nan] * 6)
+        return WaitAccuracy(int(known.sum()), 0, share, *[np.nan] * 6)
     errors = np.abs(ours - real)
     varied = np.ptp(ours) > 0 and np.ptp(real) > 0
     places = np.concatenate([ours, real])
     shares = [np.searchsorted(np.sort(waits), places, side="right") / len(waits) for waits in (ours, real)]
-    return Nearness(
+    return WaitAccuracy(
         jobs=int(known.sum()),
         started=len(real),
         near=share,
@@ -216,19 +216,19 @@ def _ranks(values: Floats) -> Floats:
     return ranks
 
 
-def group_nearness(predicted: ArrayLike, log: WaitLog) -> dict[str, dict[str, Nearness]]:
+def group_nearness(predicted: ArrayLike, log: RecordedWaits) -> dict[str, dict[str, WaitAccuracy]]:
     """Return the accuracy of predicted waits in each group that contains a job with a recorded wait.
 
     Parameters
     ----------
     predicted : array_like
         Waits in a simulation, in seconds; nan for jobs that were not started.
-    log : WaitLog
+    log : RecordedWaits
         Recorded waits and groups.
 
     Returns
     -------
-    dict of str to dict of str to Nearness
+    dict of str to dict of str to WaitAccuracy
         Accuracy by name of the grouping, then by name of the group.
     """
     waits = np.asarray(predicted, dtype=np.float64)
@@ -357,9 +357,9 @@ def _mark_times(axis: Any) -> None:
 
 
 def draw_groups(
-    found: Mapping[str, Mapping[str, Mapping[str, Nearness]]],
+    found: Mapping[str, Mapping[str, Mapping[str, WaitAccuracy]]],
     *,
-    value: Callable[[Nearness], float] = lambda one: 100.0 * one.near,
+    value: Callable[[WaitAccuracy], float] = lambda one: 100.0 * one.near,
     label: str = "near (%)",
 ) -> list[Axes]:
     """Draw the accuracy of each agent per group of jobs, one panel per grouping.

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from desim.checks import one_of
+from desim.checks import check_choice
 from desim.exceptions import InvalidConfiguration
 from desim.plotting.axes import (
     add_legend,
@@ -30,8 +30,8 @@ from desim.plotting.bars import CUT, DOWN, WAITING, add_boxes, boxes_of, draw_ba
 from desim.plotting.colors import Bars, Coloring, color_categories, color_neighbours, color_numbers, line_styles
 from desim.plotting.curves import CurveOptions, add_up, draw_steps, draw_utilization
 from desim.plotting.runs import Results, Run, Window, counted_jobs, down_spans, load_runs, one_panel_a_run, span_of
-from desim.plotting.words import how_many, nice_count
-from desim.problem import Figure, ReportWords
+from desim.plotting.formatting import how_many, nice_count
+from desim.problem import Figure, ReportText
 from desim.problems.batch.cores import parse_core_sets
 from desim.problems.batch.site_rules import in_force
 
@@ -181,7 +181,7 @@ def gantt(
     >>> axes.get_xlabel(), axes.get_ylabel()
     ('time (s)', 'core id')
     """
-    one_of("by", by, ("core", "job"))
+    check_choice("by", by, ("core", "job"))
     runs = load_runs(results, "batch")
     span = span_of(runs, window)
     tables = [_executions(run) for run in runs]
@@ -483,7 +483,7 @@ FIGURES = {
         "The scale is logarithmic if waiting times are long, and linear near 0.",
     ),
 }
-WORDS = ReportWords(
+WORDS = ReportText(
     workload=_workload,
     size=lambda result: ("cores", int(result.info["num_cores"])),
     in_force=in_force,

@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desim.exceptions import InvalidConfiguration
-from desim.problems.batch.nodes import CORES, GPU, NodeTable, Request, Shape
+from desim.problems.batch.nodes import CORES, GPU, NodeTable, Request, CompiledRequest
 from desim.problems.batch.placement import PlacementPolicy
-from desim.problems.batch.room import Room
+from desim.problems.batch.node_availability import NodeAvailability
 
 __all__ = ["Fragmentation", "FragmentationGradient", "typical_requests"]
 
-Whole = NDArray[np.int64]
+IntArray = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
@@ -98,7 +98,7 @@ class Fragmentation:
         if resource not in table.resources:
             raise InvalidConfiguration(f"resource: got {resource!r}, expected one of {', '.join(table.resources)}")
         self.column = table.resources.index(resource)
-        shapes = [table.shape(request) for request, _ in typical]
+        shapes = [table.compile(request) for request, _ in typical]
         self._weights = np.array([count for _, count in typical], np.float64)  # integers, so that sums are exact
         self._amounts = np.array([shape.amounts[self.column] for shape in shapes])
         parts = np.array([GPU if shape.gpus else shape.share for shape in shapes])
@@ -106,7 +106,7 @@ class Fragmentation:
         self._counts = np.array([shape.gpus or 1 for shape in shapes])
         self._suits = np.array([shape.eligible & (parts[n] > 0) for n, shape in enumerate(shapes)]).T
 
-    def of(self, nodes: Whole, free: Whole, gpus: Whole) -> Floats:
+    def of(self, nodes: IntArray, free: IntArray, gpus: IntArray) -> Floats:
         """Return the fragmentation of nodes in given states.
 
         Parameters
@@ -133,7 +133,7 @@ class Fragmentation:
         lost: Floats = (left * total - np.where(fits, useful, 0.0) @ self._weights) / total
         return lost
 
-    def of_room(self, room: Room) -> Floats:
+    def of_room(self, room: NodeAvailability) -> Floats:
         """Return the fragmentation of all nodes, shape (N,), in thousandths of GPUs."""
         return self.of(np.arange(len(room.table)), room.free[:, self.column], room.gpus)
 
@@ -168,9 +168,9 @@ class FragmentationGradient(PlacementPolicy):
         self._changed = np.zeros(num_nodes, np.int64)  # clock of the last change of each node
         self._now = np.zeros(num_nodes)
         self._clock = 0
-        self._known: dict[Shape, tuple[Whole, Whole, Whole]] = {}  # scores, devices, and the clock of their computation
+        self._known: dict[CompiledRequest, tuple[IntArray, IntArray, IntArray]] = {}  # scores, devices, and the clock of their computation
 
-    def scores(self, room: Room, shape: Shape, nodes: Whole) -> Whole:
+    def scores(self, room: NodeAvailability, shape: CompiledRequest, nodes: IntArray) -> IntArray:
         """Return the scores of nodes; cached scores are reused for nodes that have not changed."""
         if self._table is not room.table:
             self._begin(room.table)
@@ -186,7 +186,7 @@ class FragmentationGradient(PlacementPolicy):
             since[stale] = self._clock
         return scores[nodes]
 
-    def device(self, room: Room, shape: Shape, node: int, free: Whole) -> int:
+    def device(self, room: NodeAvailability, shape: CompiledRequest, node: int, free: IntArray) -> int:
         """Return the GPU on which a task increases fragmentation least."""
         fitting = (free >= shape.share).nonzero()[0]
         if len(fitting) == 1:
@@ -200,7 +200,7 @@ class FragmentationGradient(PlacementPolicy):
         now = self.fragmentation.of(nodes, left, free[None])
         return int(self._judge(shape, nodes, left, free[None], now)[1][0])
 
-    def _look(self, room: Room) -> None:
+    def _look(self, room: NodeAvailability) -> None:
         """Update the states and the fragmentation of nodes that changed since the last call."""
         free = room.free[:, self.fragmentation.column]
         of_gpus = (room.gpus != self._gpus).ravel().nonzero()[0] // room.gpus.shape[1]
@@ -211,7 +211,7 @@ class FragmentationGradient(PlacementPolicy):
             self._changed[changed] = self._clock
             self._now[changed] = self.fragmentation.of(changed, free[changed], room.gpus[changed])
 
-    def _judge(self, shape: Shape, nodes: Whole, free: Whole, gpus: Whole, now: Floats) -> tuple[Whole, Whole]:
+    def _judge(self, shape: CompiledRequest, nodes: IntArray, free: IntArray, gpus: IntArray, now: Floats) -> tuple[IntArray, IntArray]:
         """Return scores and best GPUs of nodes that have room for a task, given their states and fragmentation."""
         free = free - shape.amounts[self.fragmentation.column]
         if not shape.share:
@@ -229,6 +229,6 @@ class FragmentationGradient(PlacementPolicy):
         return scores[np.arange(len(nodes)), devices], devices
 
     @staticmethod
-    def _score(less: Floats) -> Whole:
+    def _score(less: Floats) -> IntArray:
         """Return integer hundredths of a sigmoid of the reductions in fragmentation, in GPUs."""
         return (100.0 / (1.0 + np.exp(-less / GPU))).astype(np.int64)

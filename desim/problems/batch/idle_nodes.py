@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike
 
 from desim.problems.batch.fidelity import NEAR_SECONDS
 from desim.problems.batch.job import Job
-from desim.problems.batch.nodes import Held, Node, NodeTable
+from desim.problems.batch.nodes import NodeAllocation, Node, NodeTable
 from desim.problems.batch.placement import FirstFit
-from desim.problems.batch.room import Room
+from desim.problems.batch.node_availability import NodeAvailability
 
 __all__ = ["LongWaits", "waits_on_nodes"]
 
@@ -75,7 +75,7 @@ def waits_on_nodes(
     waits = np.asarray(waiting_time, dtype=np.float64)
     is_long = ~np.isnan(waits) & (waits > NEAR_SECONDS) & (True if counted is None else np.asarray(counted, np.bool_))
     table, placement = NodeTable(nodes), FirstFit()
-    room, held = Room(table), dict[int, tuple[Held, ...]]()
+    room, held = NodeAvailability(table), dict[int, tuple[NodeAllocation, ...]]()
     numbers = {node.name: number for number, node in enumerate(table.nodes)}
     running: dict[int, int] = {}  # number of running jobs of each user
     waiting: dict[int, dict[int, None]] = {}  # positions of each user's waiting jobs, in order of submission
@@ -87,17 +87,17 @@ def waits_on_nodes(
         elif kind == _START:
             del waiting[user][place]
             there = [(numbers[name], tasks) for name, tasks in where.get(job.job_id, ())]
-            found = room.place_on(table.shape_of(job), there, placement) if there else None
+            found = room.place_on(table.compiled_request(job), there, placement) if there else None
             if found:  # else the nodes as described are too small for the recorded schedule: skip the job
                 room.take(found)
                 held[place] = found
             running[user] = running.get(user, 0) + 1
         elif kind == _END:
-            room.give_back(held.pop(place, ()))
+            room.release(held.pop(place, ()))
             running[user] -= 1
         else:
             is_behind = next(iter(waiting[user])) != place
-            seen[place] &= (room.fits(table.shape_of(job)), is_behind, not (is_behind or running.get(user)))
+            seen[place] &= (room.fits(table.compiled_request(job)), is_behind, not (is_behind or running.get(user)))
     free = [states for states in seen.values() if states[0]]
     return LongWaits(len(seen), len(free), sum(bool(one[1]) for one in free), sum(bool(one[2]) for one in free))
 

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 import gymnasium
 import numpy as np
 
-from desim.checks import whole
+from desim.checks import check_int
 from desim.core import Decision, Simulation, simulate
 from desim.envs.base import ACTION_MASK, Arrays, Episodes, SchedulingEnv
 from desim.exceptions import DesimError, InvalidConfiguration
@@ -121,7 +121,7 @@ class Inspection:
         keeps_accepted: bool = True,
     ) -> None:
         if max_rejections is not None:
-            whole("max_rejections", max_rejections, least=1)
+            check_int("max_rejections", max_rejections, least=1)
         if not 0 < interval < math.inf:
             raise InvalidConfiguration(f"interval: got {interval!r}, expected a finite time above 0 s")
         self.base = base
@@ -361,7 +361,7 @@ class InspectionEncoder:
             raise InvalidConfiguration(f"action: got {action!r}, expected 0 or 1")
         return self.inspection.decide(observation, accept=bool(int(action))), True
 
-    def forced(self, observation: BatchObservation) -> bool:
+    def is_forced(self, observation: BatchObservation) -> bool:
         """Return False: every question leaves a choice."""
         return False
 
@@ -443,7 +443,7 @@ class Improvement:
         self.own = self.base = None
         self._earned = 0.0
 
-    def answered(self, answer: Any) -> None:
+    def on_decision(self, answer: Any) -> None:
         """Do nothing: single decisions earn no reward."""
 
     def ended(self, simulation: Simulation, problem: Problem) -> None:
@@ -462,7 +462,7 @@ class Improvement:
         own, base = (metrics[OBJECTIVES[self.objective]] for metrics in self.metrics)
         self._earned = max((base - own) / max(base, own if self.by_larger else 1.0, 1.0), self.floor)
 
-    def collect(self) -> float:
+    def pop_reward(self) -> float:
         """Return the reward earned since the last call."""
         earned, self._earned = self._earned, 0.0
         return earned
@@ -535,7 +535,7 @@ class InspectorEnv(SchedulingEnv):
             if isinstance(found, Question):
                 return decision
             decision.answer(found)
-            self.reward.answered(found)
+            self.reward.on_decision(found)
         self.inspection.question = None
         self.improvement.ended(simulation, self._problem)
         return None

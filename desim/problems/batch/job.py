@@ -9,7 +9,7 @@ from typing import NamedTuple, Self
 
 from desim.exceptions import WorkloadError
 
-__all__ = ["Job", "Start", "WaitFor", "WaitUntil", "check_job"]
+__all__ = ["Job", "Start", "WaitForCores", "WaitUntil", "check_job"]
 
 
 class Job(NamedTuple):
@@ -61,7 +61,7 @@ class Start(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)  # not a tuple, which numpy would treat as numbers when comparing job ids
-class WaitFor:
+class WaitForCores:
     """Action that ends a scheduling cycle, and skips decisions at which the agent would only wait.
 
     The next cycle opens once the given number of cores is free, or at another event that may change the decision: an

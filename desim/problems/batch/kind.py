@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from desim.problem import Kind
+from desim.problem import ProblemDescriptor
 from desim.problems.batch.tables import INFO, TABLES
 
 __all__ = ["KIND"]
 
-KIND = Kind(
+KIND = ProblemDescriptor(
     name="batch",
     description="A queue of parallel jobs for cores, or for nodes with memory and GPUs.",
     tables=TABLES,

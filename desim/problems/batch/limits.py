@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from desim.checks import finite, one_of, whole
+from desim.checks import check_float, check_choice, check_int
 from desim.exceptions import InvalidConfiguration
 from desim.problems.batch.job import Job
 
@@ -28,10 +28,10 @@ class Limit:
 
     Attributes
     ----------
-    by : {"user", "partition"} or mapping of int to str
+    scope : {"user", "partition"} or mapping of int to str
         Scope of the limit: each user or each requested partition is a group. Or a mapping from job id to group name,
         such as a queue. Jobs without user, partition or name are not limited.
-    of : collection of str, optional
+    members : collection of str, optional
         Names of the limited groups, or user numbers, converted to text (default: all groups).
     job_cores : int, optional
         Maximum number of cores that a job may request.
@@ -46,8 +46,8 @@ class Limit:
         If a value is out of range, or no maximum is given.
     """
 
-    by: Literal["user", "partition"] | Mapping[int, str] = "user"
-    of: Collection[str] | None = None
+    scope: Literal["user", "partition"] | Mapping[int, str] = "user"
+    members: Collection[str] | None = None
     job_cores: int | None = None
     job_time: float | None = None
     running_jobs: int | None = None
@@ -55,34 +55,34 @@ class Limit:
 
     def __post_init__(self) -> None:
         """Check the values."""
-        if not isinstance(self.by, Mapping):
-            one_of("by", self.by, ("user", "partition"))
-        if isinstance(self.of, str):
-            raise InvalidConfiguration(f"of: got {self.of!r}, expected a collection of names; try ({self.of!r},)")
-        if self.of is not None:
-            object.__setattr__(self, "of", tuple(map(str, self.of)))  # user numbers are compared as text
+        if not isinstance(self.scope, Mapping):
+            check_choice("scope", self.scope, ("user", "partition"))
+        if isinstance(self.members, str):
+            raise InvalidConfiguration(f"of: got {self.members!r}, expected a collection of names; try ({self.members!r},)")
+        if self.members is not None:
+            object.__setattr__(self, "members", tuple(map(str, self.members)))  # user numbers are compared as text
         for name in ("job_cores", "running_jobs", "running_cores"):
             if getattr(self, name) is not None:
-                whole(name, getattr(self, name), least=1)
+                check_int(name, getattr(self, name), least=1)
         if self.job_time is not None:
-            finite("job_time", self.job_time, least=0)
+            check_float("job_time", self.job_time, least=0)
         if (self.job_cores, self.job_time, self.running_jobs, self.running_cores) == (None,) * 4:
             raise InvalidConfiguration("Limit: got no maximum; give job_cores, job_time, running_jobs or running_cores")
 
     def group_of(self, job: Job) -> str | None:
         """Return the group of a job, or None if the job is not limited."""
-        if isinstance(self.by, Mapping):
-            found = self.by.get(job.job_id)
+        if isinstance(self.scope, Mapping):
+            found = self.scope.get(job.job_id)
             group = None if found is None else str(found)
-        elif self.by == "user":
+        elif self.scope == "user":
             group = str(job.user_id) if job.user_id >= 0 else None
         else:
             group = getattr(getattr(job, "request", None), "partition", "") or None
-        return group if self.of is None or group in self.of else None
+        return group if self.members is None or group in self.members else None
 
     def named(self, group: str) -> str:
         """Return the description of a group in error messages."""
-        return f"group {group!r}" if isinstance(self.by, Mapping) else f"{self.by} {group}"
+        return f"group {group!r}" if isinstance(self.scope, Mapping) else f"{self.scope} {group}"
 
     def fault(self, job: Job, group: str) -> str:
         """Return why a job of a group can never run, or an empty string if it can."""

@@ -36,13 +36,13 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.checks import finite, one_of
+from desim.checks import check_float, check_choice
 from desim.exceptions import InvalidConfiguration
 from desim.problem import Better, Metric, Metrics
 from desim.problems.batch.node_metrics import NODE_METRICS, node_metrics
 from desim.problems.batch.tables import INTERRUPTIONS, JOBS
 from desim.records import Parts
-from desim.statistics import area, maximum, step_area
+from desim.statistics import time_integral, maximum, step_integral
 
 if TYPE_CHECKING:
     import polars as pl
@@ -126,8 +126,8 @@ def _measure(result: Result, **options: Any) -> dict[str, float]:
         end_time=result.end_time,
         outages=result.scan("outages"),
         interruptions=result.scan("interruptions"),
-        preempts="qualities" in result.info,
-        suspends="qualities" in result.info and "suspend" in result.table("qualities")["mode"],
+        preempts="qos" in result.info,
+        suspends="qos" in result.info and "suspend" in result.table("qos")["mode"],
         checkpoint_interval=result.info.get("checkpoint_interval"),
         **options,
     )
@@ -199,8 +199,8 @@ def batch_metrics(
     InvalidConfiguration
         If an option is out of range or a column is missing.
     """
-    one_of("unfinished", unfinished, ("exclude", "include"))
-    finite("bounded_slowdown_threshold", bounded_slowdown_threshold, above=0)
+    check_choice("unfinished", unfinished, ("exclude", "include"))
+    check_float("bounded_slowdown_threshold", bounded_slowdown_threshold, above=0)
     parts = None if interruptions is None else _parts(interruptions, checkpoint_interval)
     goes_on = suspends or checkpoint_interval is not None
     table = _with_parts(_read_jobs(jobs), jobs, parts, goes_on=goes_on)
@@ -282,7 +282,7 @@ def _available(outages: pl.DataFrame | pl.LazyFrame | None, num_cores: int, obse
         return num_cores * (observed[1] - observed[0])
     events = outages.lazy().select("time", "cores_up").collect()
     times, up = events["time"].to_numpy(), events["cores_up"].to_numpy()
-    return step_area(times, up.astype(np.float64), num_cores, observed)
+    return step_integral(times, up.astype(np.float64), num_cores, observed)
 
 
 def _occupation(
@@ -292,11 +292,11 @@ def _occupation(
     running, lost = ~np.isnan(table.start), table.status["lost"]
     ends = np.where(np.isnan(table.finish), end_time, table.finish)
     cores = table.cores.astype(np.float64)
-    cut_area = area(cuts.start, cuts.finish, cuts.cores, observed)
-    busy = cut_area + area(_of(table.start, running), _of(ends, running), _of(cores, running), observed)
+    cut_integral = time_integral(cuts.start, cuts.finish, cuts.cores, observed)
+    busy = cut_integral + time_integral(_of(table.start, running), _of(ends, running), _of(cores, running), observed)
     if cuts.kept.any():
-        cut_area = area(cuts.start + cuts.kept, cuts.finish, cuts.cores, observed)
-    wasted_area = cut_area + area(table.start[lost], ends[lost], cores[lost], observed)
+        cut_integral = time_integral(cuts.start + cuts.kept, cuts.finish, cuts.cores, observed)
+    wasted_integral = cut_integral + time_integral(table.start[lost], ends[lost], cores[lost], observed)
     cut_ends = np.concatenate((cuts.finish[~cuts.preempted], ends[lost]))
     length = observed[1] - observed[0]
     finished = np.count_nonzero(_within(table.finish[table.finished], observed, end_time))
@@ -304,7 +304,7 @@ def _occupation(
         "utilization": busy / available if available else math.nan,
         "busy_core_seconds": busy,
         "available_core_seconds": available,
-        "wasted_core_seconds": wasted_area,
+        "wasted_core_seconds": wasted_integral,
         "interruptions": float(np.count_nonzero(_within(cut_ends, observed, end_time))),
         "throughput": 3600.0 * finished / length if length else math.nan,
     }
@@ -316,8 +316,8 @@ def _queue(table: JobColumns, cuts: CutExecutions, observed: tuple[float, float]
     begins, starts = _of(table.submission, queued), _of(table.start, queued)
     ends = np.where(np.isnan(starts), end_time, starts)
     load = _of(table.cores, queued) * _of(table.requested_time, queued)
-    jobs = area(begins, ends, 1.0, observed) - area(cuts.start, cuts.finish, 1.0, observed)
-    waiting_load = area(begins, ends, load, observed) - area(cuts.start, cuts.finish, cuts.load, observed)
+    jobs = time_integral(begins, ends, 1.0, observed) - time_integral(cuts.start, cuts.finish, 1.0, observed)
+    waiting_load = time_integral(begins, ends, load, observed) - time_integral(cuts.start, cuts.finish, cuts.load, observed)
     del ends, load
     entries = np.concatenate((begins, cuts.finish))
     exits = np.concatenate((_of(starts, ~np.isnan(starts)), cuts.start))
@@ -593,7 +593,7 @@ def _described() -> tuple[Metric, ...]:
             "with QOS levels: executions preempted by another job within the observed interval",
             "executions",
             "lower",
-            only_with="qualities",
+            only_with="qos",
         ),
     )
 

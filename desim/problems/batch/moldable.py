@@ -8,13 +8,13 @@ from typing import Any, NamedTuple, Self
 from desim.exceptions import WorkloadError
 from desim.problems.batch.job import Job, check_job
 
-__all__ = ["MoldableJob", "StartAs"]
+__all__ = ["MoldableJob", "StartWithSize"]
 
 
 class MoldableJob(Job):
     """Job with several sizes; its own fields are those of the first, the default size.
 
-    Agents that do not support sizes see it as a rigid :class:`Job` of its first size. :class:`StartAs` starts it in a
+    Agents that do not support sizes see it as a rigid :class:`Job` of its first size. :class:`StartWithSize` starts it in a
     chosen size. It keeps that size, even if an outage returns it to the queue, and records contain that size only.
 
     Attributes
@@ -88,7 +88,7 @@ class MoldableJob(Job):
     __hash__ = Job.__hash__
 
 
-class StartAs(NamedTuple):
+class StartWithSize(NamedTuple):
     """Action that starts a queued moldable job in a chosen size, on cores or nodes that the cluster chooses.
 
     Attributes

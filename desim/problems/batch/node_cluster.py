@@ -11,13 +11,13 @@ from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch.cluster import BatchCluster
 from desim.problems.batch.cores import core_set, lowest_cores
 from desim.problems.batch.job import Job, Start
-from desim.problems.batch.moldable import StartAs
-from desim.problems.batch.nodes import Held, Node, NodeJob, NodeTable, Request, Shape, run_time_on
+from desim.problems.batch.moldable import StartWithSize
+from desim.problems.batch.nodes import NodeAllocation, Node, NodeJob, NodeTable, Request, CompiledRequest, run_time_on
 from desim.problems.batch.observation import Execution
 from desim.problems.batch.placement import PlacementPolicy, placement_of
-from desim.problems.batch.preemption import Preempt
-from desim.problems.batch.room import NodeObservation, Place, Room
-from desim.problems.batch.windows import Window
+from desim.problems.batch.preemption import StartPreempting
+from desim.problems.batch.node_availability import NodeObservation, StartOnNodes, NodeAvailability
+from desim.problems.batch.reservations import AdvanceReservation
 from desim.processes.outages import FailureCounts
 
 __all__ = ["NodeCluster"]
@@ -27,7 +27,7 @@ class NodeCluster(BatchCluster):
     """Batch cluster of nodes with resources: a :class:`BatchCluster` with ``nodes`` instead of ``num_cores``.
 
     An agent answers with the id of a queued job, for which the cluster's placement policy chooses nodes, or with a
-    :class:`Place`, which names the nodes. Otherwise decisions are those of a :class:`BatchCluster`. A plain
+    :class:`StartOnNodes`, which names the nodes. Otherwise decisions are those of a :class:`BatchCluster`. A plain
     :class:`Job` counts as one task per requested core, with one core each. Cores are numbered consecutively node by
     node. The run time of a job is that on the slowest of its nodes, given their speeds and the job's run times by GPU
     model. Its requested time is a limit on all nodes. The processes of :mod:`desim.processes.outages` let nodes fail
@@ -52,7 +52,7 @@ class NodeCluster(BatchCluster):
         If an argument is out of range.
     """
 
-    constants: ClassVar[tuple[type, ...]] = (*BatchCluster.constants, NodeJob, NodeTable, Request, Shape, Held)
+    constants: ClassVar[tuple[type, ...]] = (*BatchCluster.constants, NodeJob, NodeTable, Request, CompiledRequest, NodeAllocation)
 
     def __init__(
         self,
@@ -67,31 +67,31 @@ class NodeCluster(BatchCluster):
             raise InvalidConfiguration("nodes: got num_cores as well, expected only one of them")
         self.table = nodes if isinstance(nodes, NodeTable) else NodeTable(nodes)
         self.placement = placement_of(placement or "first-fit")
-        if windows := tuple(options.pop("windows", ())):
-            self.table = NodeTable(self.table.nodes, windows)
+        if reservations := tuple(options.pop("reservations", ())):
+            self.table = NodeTable(self.table.nodes, reservations)
         super().__init__(jobs, self.table.num_cores, **options)
-        self.windows = self.table.windows
+        self.reservations = self.table.reservations
 
     def describe(self) -> dict[str, Any]:
         """Return the configuration without the jobs, as JSON-compatible values."""
         description = super().describe() | {"num_nodes": len(self.table), "placement": self.placement.name}
-        if self.windows:
-            description["node_windows"] = len(self.windows)
-        if reservations := sum(bool(window.users) for window in self.windows):
-            description["reservations"] = reservations
+        if self.reservations:
+            description["node_reservations"] = len(self.reservations)
+        if user_reservations := sum(bool(reservation.users) for reservation in self.reservations):
+            description["user_reservations"] = user_reservations
         return description
 
     # -- dynamics of one simulation, on the bound copy ------------------------------------------
 
     def begin(self) -> None:
         """Set up the empty cluster, and start the scheduler and the arrivals."""
-        self._room = Room(self.table)
-        self._empty = Room(self.table)
-        self._held: dict[int, tuple[Held, ...]] = {}  # node allocations of running jobs, by id
+        self._room = NodeAvailability(self.table)
+        self._empty = NodeAvailability(self.table)
+        self._held: dict[int, tuple[NodeAllocation, ...]] = {}  # node allocations of running jobs, by id
         self._elsewhere: dict[int, Job] = {}  # running jobs as submitted, if their run time differs on their nodes
         self._saved_of: dict[int, float] = {}  # run time, on the nodes of its last execution, of jobs with saved work
-        self._is_possible: dict[Shape, bool] = {}  # whether a request fits on the empty cluster
-        self._lending: dict[int, tuple[Held, ...]] = {}  # full allocations of suspended jobs and of borrowing jobs
+        self._is_possible: dict[CompiledRequest, bool] = {}  # whether a request fits on the empty cluster
+        self._borrowed_from: dict[int, tuple[NodeAllocation, ...]] = {}  # full allocations of suspended jobs and of borrowing jobs
         self._maintained: set[int] = set()  # nodes that are down for reservations, whether or not they have failed
         super().begin()
         self.observation = self._decision.observation = NodeObservation(
@@ -105,16 +105,16 @@ class NodeCluster(BatchCluster):
         self._record_placement = tables["placements"].append
         for number, node in enumerate(self.table.nodes):
             tables["nodes"].append((number, node, self.table.first_core[number]))
-        for number, window in enumerate(self.windows):
-            for of_window in self.table.nodes_of(number):
-                tables["window_nodes"].append((number, of_window))
-            for user in window.users:
-                tables["window_users"].append((number, user))
+        for number, reservation in enumerate(self.reservations):
+            for of_reservation in self.table.nodes_of(number):
+                tables["reservation_nodes"].append((number, of_reservation))
+            for user in reservation.users:
+                tables["reservation_users"].append((number, user))
 
     def _record_with_request(self, row: tuple[Any, ...]) -> None:
         """Record a job and its request once nothing of it, including its size, can change any more."""
         job, number = row[:2]
-        self._record_request((number, job.job_id, self.table.shape_of(job).request))
+        self._record_request((number, job.job_id, self.table.compiled_request(job).request))
         self._record_last(row)
 
     # arrivals
@@ -122,7 +122,7 @@ class NodeCluster(BatchCluster):
     def _take(self, job: Job) -> None:
         """Put a job that has arrived into the queue, unless it does not fit on the empty cluster."""
         try:
-            shape = self.table.shape_of(job)
+            shape = self.table.compiled_request(job)
         except WorkloadError as error:
             raise WorkloadError(f"job {job.job_id}: {error}") from error
         possible = self._is_possible.get(shape)
@@ -156,61 +156,61 @@ class NodeCluster(BatchCluster):
         self._start_on(job, held)
         return True
 
-    def _placed(self, job: Job, room: Room) -> tuple[Held, ...] | None:
+    def _placed(self, job: Job, room: NodeAvailability) -> tuple[NodeAllocation, ...] | None:
         """Return the allocation that the placement policy chooses for a job, or None if it does not fit."""
         try:
-            return room.place(self.table.shape_of(job), self.placement)
+            return room.place(self.table.compiled_request(job), self.placement)
         except InvalidConfiguration as error:
             raise InvalidConfiguration(f"time {self.env.now}: job {job.job_id}: {error}") from error
 
     def _place(self, action: Any) -> bool:
-        """Start a job on the nodes that the action names; return whether it is a feasible :class:`Place`."""
-        if type(action) is not Place:
+        """Start a job on the nodes that the action names; return whether it is a feasible :class:`StartOnNodes`."""
+        if type(action) is not StartOnNodes:
             return False
         job = self._state.queued.get(action.job_id)
-        if job is None or self._room.fault(self.table.shape_of(job), action.held):
+        if job is None or self._room.fault(self.table.compiled_request(job), action.held):
             return False
         self._start_on(job, action.held)
         return True
 
     def _explain(self, action: Any) -> str:
         """Return why an action cannot be carried out."""
-        if isinstance(action, StartAs | Preempt):
+        if isinstance(action, StartWithSize | StartPreempting):
             return super()._explain(action)
         if isinstance(action, Start):
             return f"{action!r} names cores, but the cluster has nodes; try a Place, or return the id of the job"
-        job = self._state.queued.get(action.job_id if isinstance(action, Place) else action)
+        job = self._state.queued.get(action.job_id if isinstance(action, StartOnNodes) else action)
         if job is None:
             return super()._explain(action)
-        shape = self.table.shape_of(job)
-        if isinstance(action, Place):
+        shape = self.table.compiled_request(job)
+        if isinstance(action, StartOnNodes):
             return f"job {job.job_id} cannot start: {self._room.fault(shape, action.held)}"
         return f"job {job.job_id} cannot start: {shape.request} does not fit on the nodes now"
 
     def _has_room(self, job: Job) -> bool:
         """Return whether a job could start now."""
-        return self._room.fits(self.table.shape_of(job))
+        return self._room.fits(self.table.compiled_request(job))
 
     # jobs start and end
 
-    def _start_on(self, job: Job, held: Sequence[Held]) -> None:
+    def _start_on(self, job: Job, held: Sequence[NodeAllocation]) -> None:
         """Start a job on nodes with enough free resources."""
         held = tuple(held)
         self._start_there(job, held, self._cores_on(job, held, self._state.free, 0))
 
-    def _cores_on(self, job: Job, held: Sequence[Held], free: int, lent: int) -> int:
+    def _cores_on(self, job: Job, held: Sequence[NodeAllocation], free: int, borrowed: int) -> int:
         """Return the cores for a job on given nodes: the lowest free ones, then the lowest borrowed ones."""
-        cores, each = 0, self.table.shape_of(job).amounts[0]
+        cores, each = 0, self.table.compiled_request(job).amounts[0]
         for node, tasks, *_ in held:
             first, mask = self.table.first_core[node], (1 << self.table.nodes[node].cores) - 1
             of_node = (free >> first) & mask
             missing = tasks * each - of_node.bit_count()
             if missing > 0:
-                of_node |= lowest_cores((lent >> first) & mask, missing)
+                of_node |= lowest_cores((borrowed >> first) & mask, missing)
             cores |= lowest_cores(of_node, tasks * each) << first
         return cores
 
-    def _start_there(self, job: Job, held: tuple[Held, ...], cores: int) -> None:
+    def _start_there(self, job: Job, held: tuple[NodeAllocation, ...], cores: int) -> None:
         """Start a job on the given nodes and cores."""
         self._room.take(held)
         self._held[job.job_id] = held
@@ -244,18 +244,18 @@ class NodeCluster(BatchCluster):
         """Release the nodes of an execution, and record its placement."""
         job_id = execution.job.job_id
         held = self._held.pop(job_id)
-        self._room.give_back(held)
+        self._room.release(held)
         self._record_placement((self._numbers[job_id], job_id, held, execution.starting_time, end))
 
     # preemption
 
     def _place_without(self, job: Job, victims: Sequence[int]) -> Any:
-        assert self.qualities is not None
+        assert self.qos is not None
         room = self.observation.room_without(job.job_id, victims)  # type: ignore[attr-defined]  # of nodes
         held = self._placed(job, room)
         if held is None:
             return None
-        return held, self._cores_on(job, held, *self.qualities.open_to(self._state, job.job_id, victims))
+        return held, self._cores_on(job, held, *self.qos.open_to(self._state, job.job_id, victims))
 
     def _start_preempting(self, job: Job, place: Any) -> None:
         self._start_there(job, *place)
@@ -269,22 +269,22 @@ class NodeCluster(BatchCluster):
         """Count each core of a node once: for the suspended job that owns it, not for the job that borrows it."""
         super()._tell_lent()
         state = self._state
-        for job_id in dict.fromkeys((*self._lending, *state.lent)):
+        for job_id in dict.fromkeys((*self._borrowed_from, *state.borrowed)):
             shown = self._held.get(job_id)
             if shown is None:
-                del self._lending[job_id]
+                del self._borrowed_from[job_id]
                 continue
-            held = whole = self._lending.setdefault(job_id, shown)
-            if job_id in state.lent:
-                cores = (state.suspended.get(job_id) or state.running[job_id]).cores & ~state.lent[job_id][0]
+            held = whole = self._borrowed_from.setdefault(job_id, shown)
+            if job_id in state.borrowed:
+                cores = (state.suspended.get(job_id) or state.running[job_id]).cores & ~state.borrowed[job_id][0]
                 held = tuple(
                     one._replace(amounts=(one.amounts[0] - self._count_on(one.node, cores), *one.amounts[1:]))
                     for one in whole
                 )
             else:
-                del self._lending[job_id]
+                del self._borrowed_from[job_id]
             if held != shown:
-                self._room.give_back(shown)
+                self._room.release(shown)
                 self._room.take(held)
                 self._held[job_id] = held
 
@@ -301,32 +301,32 @@ class NodeCluster(BatchCluster):
 
     # outages
 
-    def take_down(self, units: int, fresh: list[int]) -> None:
+    def on_failure(self, units: int, fresh: list[int]) -> None:
         """Interrupt the jobs that run on nodes that fail."""
         self._room.down[fresh] = True
         self._lose(node for node in fresh if node not in self._maintained)
 
-    def bring_up(self, units: int, fresh: list[int]) -> None:
+    def on_repair(self, units: int, fresh: list[int]) -> None:
         """Return repaired nodes to service."""
         self._room.down[fresh] = False
         self._regain(node for node in fresh if node not in self._maintained)
 
     def _lose(self, nodes: Iterable[int]) -> None:
         cores = self.table.core_ids(list(nodes))
-        super().take_down(core_set(cores), cores)
+        super().on_failure(core_set(cores), cores)
 
     def _regain(self, nodes: Iterable[int]) -> None:
         cores = self.table.core_ids(list(nodes))
-        super().bring_up(core_set(cores), cores)
+        super().on_repair(core_set(cores), cores)
 
-    def _cores_of(self, window: Window) -> int:
+    def _cores_of(self, reservation: AdvanceReservation) -> int:
         """Return the number of cores of the nodes of a reservation."""
-        return sum(self.table.nodes[node].cores for node in self.table.nodes_of(self.windows.index(window)))
+        return sum(self.table.nodes[node].cores for node in self.table.nodes_of(self.reservations.index(reservation)))
 
-    def _open_window(self, event: simpy.Event) -> None:
+    def _open_reservation(self, event: simpy.Event) -> None:
         """Take the nodes of a reservation out of service, or reserve them for its users; interrupt other jobs."""
         number: Any = event.value
-        nodes, users = self.table.nodes_of(number), self.windows[number].users
+        nodes, users = self.table.nodes_of(number), self.reservations[number].users
         self._room.closed += (number,)
         if not users:
             self._maintained.update(nodes)
@@ -342,13 +342,13 @@ class NodeCluster(BatchCluster):
                 self._interrupt(self._resumed(one, 0.0))
         self._open_cycle()
 
-    def _close_window(self, event: simpy.Event) -> None:
+    def _close_reservation(self, event: simpy.Event) -> None:
         """End a reservation: return its nodes to service, or open them to all users."""
         number: Any = event.value
-        nodes, window = self.table.nodes_of(number), self.windows[number]
-        self._forget_window(window)
+        nodes, reservation = self.table.nodes_of(number), self.reservations[number]
+        self._forget_reservation(reservation)
         self._room.closed = tuple(other for other in self._room.closed if other != number)
-        if window.users:
+        if reservation.users:
             self._open_cycle()
             return
         self._maintained.difference_update(nodes)

@@ -13,20 +13,20 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.checks import one_of
-from desim.envs.base import ACTION_MASK, LARGEST, Arrays, bounded, compressed
+from desim.checks import check_choice
+from desim.envs.base import ACTION_MASK, LARGEST, Arrays, bounded, log_scaled
 from desim.exceptions import InvalidConfiguration
-from desim.problems.batch import BatchObservation, Place, Start, WaitFor, WaitUntil
+from desim.problems.batch import BatchObservation, StartOnNodes, Start, WaitForCores, WaitUntil
 from desim.problems.batch.encoders import SplitWindow, WindowEncoder
-from desim.problems.batch.moldable import StartAs
-from desim.problems.batch.nodes import GPU, Node, NodeTable, Shape
+from desim.problems.batch.moldable import StartWithSize
+from desim.problems.batch.nodes import GPU, Node, NodeTable, CompiledRequest
 from desim.problems.batch.placement import NodeFirst
-from desim.problems.batch.room import NodeObservation
+from desim.problems.batch.node_availability import NodeObservation
 
 __all__ = ["NodeFeatureEncoder", "are_alike"]
 
 Floats = NDArray[np.float32]
-Whole = NDArray[np.int64]
+IntArray = NDArray[np.int64]
 
 JOB_FEATURES = (
     "present",
@@ -53,7 +53,7 @@ CLUSTER_FEATURES = (
 )
 
 
-def are_alike(table: NodeTable) -> Whole:
+def are_alike(table: NodeTable) -> IntArray:
     """Return the class number of each node, shape (N,); nodes of a class differ only in their names.
 
     Parameters
@@ -133,8 +133,8 @@ class NodeFeatureEncoder(WindowEncoder):
         action: Literal["job", "job-on-node"] = "job",
     ) -> None:
         slots = window.size if slots is None else slots
-        self.rows = one_of("rows", rows, ("each", "alike"))
-        self.names_nodes = one_of("action", action, ("job", "job-on-node")) == "job-on-node"
+        self.rows = check_choice("rows", rows, ("each", "alike"))
+        self.names_nodes = check_choice("action", action, ("job", "job-on-node")) == "job-on-node"
         if self.names_nodes and rows == "alike":
             raise InvalidConfiguration("action: 'job-on-node' needs one row per node; got rows='alike', try 'each'")
         self.num_rows = len(nodes) if rows == "each" else int(are_alike(nodes).max()) + 1
@@ -212,7 +212,7 @@ class NodeFeatureEncoder(WindowEncoder):
         oldest = seen.time - seen.queue.head_submission if length else 0.0
         amounts = (length, length - count, int(shown.fits.sum()), len(seen.running), next_end, oldest)
         free = nodes.free_of(room.free[up]).sum(axis=0) / nodes.totals
-        cluster = [*compressed(amounts), up.mean(), *free, room.gpus[up].sum() / nodes.total_gpus]
+        cluster = [*log_scaled(amounts), up.mean(), *free, room.gpus[up].sum() / nodes.total_gpus]
         return {
             "jobs": jobs,
             "nodes": nodes.describe(seen, up),
@@ -245,9 +245,9 @@ class NodeFeatureEncoder(WindowEncoder):
         amounts = nodes.amounts_of(shapes)
         gpus = np.array([shape.gpus * GPU or shape.share for shape in shapes])[:, None]
         into[:, 0] = 1.0
-        into[:, 1] = compressed(queue.requested_time[shown.positions])
-        into[:, 2] = compressed(seen.time - queue.submission_time[shown.positions])
-        into[:, 3] = compressed(tasks)
+        into[:, 1] = log_scaled(queue.requested_time[shown.positions])
+        into[:, 2] = log_scaled(seen.time - queue.submission_time[shown.positions])
+        into[:, 3] = log_scaled(tasks)
         into[:, 4] = [shape.exclusive for shape in shapes]
         into[:, 5] = shown.fits
         into[:, 6] = np.minimum(counts.sum(axis=1), tasks) / tasks
@@ -265,7 +265,7 @@ class NodeFeatureEncoder(WindowEncoder):
         )
         into[:, len(JOB_FEATURES) :] = np.minimum(np.concatenate(parts, axis=1), LARGEST)
 
-    def forced(self, observation: BatchObservation) -> bool:
+    def is_forced(self, observation: BatchObservation) -> bool:
         """Return whether no job in the window can start, so that waiting is the only choice.
 
         Parameters
@@ -292,7 +292,7 @@ class NodeFeatureEncoder(WindowEncoder):
 
         Returns
         -------
-        tuple of (int, Place or None) and bool
+        tuple of (int, StartOnNodes or None) and bool
             Job id, placement or None, and feasibility; an infeasible action means waiting.
 
         Raises
@@ -316,12 +316,12 @@ class NodeFeatureEncoder(WindowEncoder):
             return (job_id, True) if fits else (None, False)
         if node >= len(seen.table):
             return None, False
-        held = seen.room.place(seen.shape_of(job_id), NodeFirst(seen.policy, node))
+        held = seen.room.place(seen.compiled_request(job_id), NodeFirst(seen.policy, node))
         if held is None or held[0].node != node:
             return None, False
-        return Place(job_id, held), True
+        return StartOnNodes(job_id, held), True
 
-    def action_of(self, observation: BatchObservation, answer: Any) -> int | None:
+    def encode_action(self, observation: BatchObservation, answer: Any) -> int | None:
         """Return the action of this encoder that is closest to an agent's answer.
 
         Parameters
@@ -342,17 +342,17 @@ class NodeFeatureEncoder(WindowEncoder):
         starts = [
             one
             for one in (answer if isinstance(answer, list) else [answer])
-            if not (one is None or isinstance(one, WaitFor | WaitUntil))
+            if not (one is None or isinstance(one, WaitForCores | WaitUntil))
         ]
         if not starts:
             return self.slots * (self.num_rows if self.names_nodes else 1)
         for one in starts:
-            job_id = one.job_id if isinstance(one, Place | Start | StartAs) else one
+            job_id = one.job_id if isinstance(one, StartOnNodes | Start | StartWithSize) else one
             if job_id not in ids:
                 continue
             action = ids.index(job_id)
             if self.names_nodes:
-                held = one.held if isinstance(one, Place) else seen.room.place(seen.shape_of(job_id), seen.policy)
+                held = one.held if isinstance(one, StartOnNodes) else seen.room.place(seen.compiled_request(job_id), seen.policy)
                 if not held:
                     return None
                 action = action * self.num_rows + held[0].node
@@ -371,8 +371,8 @@ class _Shown:
         Queue positions of the jobs.
     """
 
-    def __init__(self, seen: NodeObservation, positions: Whole) -> None:
-        of_queue = seen.shapes()
+    def __init__(self, seen: NodeObservation, positions: IntArray) -> None:
+        of_queue = seen.compiled_requests()
         self.positions = positions
         self.shapes = [of_queue[position] for position in positions.tolist()]
         self.tasks = np.array([shape.tasks for shape in self.shapes], np.int64)
@@ -388,7 +388,7 @@ def _ends(seen: NodeObservation) -> NDArray[np.float64]:
     known: set[int] = set()
     for end, _, job_id in seen.running.releases():  # in order of expected end
         left = max(end - seen.time, 0.0)
-        for held in seen.held_by(job_id):
+        for held in seen.allocation_of(job_id):
             node = held.node
             if node not in known:
                 known.add(node)
@@ -444,7 +444,7 @@ class _Nodes:
         self._free = slice(place, place + len(encoder.resources))
         self._of_gpus = place + 2 * len(encoder.resources)
         rows[:, 0] = 1.0
-        rows[:, 1] = compressed(self._sizes)[self._classes]
+        rows[:, 1] = log_scaled(self._sizes)[self._classes]
         rows[:, 3] = [node.speed / encoder._fastest for node in table.nodes]
         rows[:, self._free.stop : self._of_gpus] = self.free_of(table.capacity) / encoder._most
         rows[:, self._of_gpus + 2] = gpus / encoder._most_gpus
@@ -454,18 +454,18 @@ class _Nodes:
                     rows[number, self._names.index(f"{name}:{given}")] = 1.0
         self._fixed = np.minimum(rows, LARGEST)
 
-    def free_of(self, amounts: Whole) -> Whole:
+    def free_of(self, amounts: IntArray) -> IntArray:
         """Return columns of the table's resources in the encoder's order, shape (N, R)."""
         if self._same_columns:
             return amounts
         nothing = np.zeros((len(amounts), 1), np.int64)
         return np.concatenate([amounts, nothing], axis=1)[:, self._columns]
 
-    def amounts_of(self, shapes: Sequence[Shape]) -> Whole:
+    def amounts_of(self, shapes: Sequence[CompiledRequest]) -> IntArray:
         """Return what a task of each request needs of each shown resource, shape (n, R)."""
         return self.free_of(np.array([shape.amounts for shape in shapes]))
 
-    def summed(self, counts: Whole) -> Whole:
+    def summed(self, counts: IntArray) -> IntArray:
         """Return sums over the nodes of each row, shape (n, rows)."""
         return counts if self._members is None else (counts @ self._members).astype(np.int64)
 
@@ -474,8 +474,8 @@ class _Nodes:
         room, ends = seen.room, _ends(seen)
         rows = self._fixed.copy()
         rows[:, 2] = up
-        rows[:, 4] = compressed(room.jobs)
-        rows[:, 5:7] = compressed(ends.T)
+        rows[:, 4] = log_scaled(room.jobs)
+        rows[:, 5:7] = log_scaled(ends.T)
         rows[:, self._free] = self.free_of(room.free) / self._capacity * up[:, None]
         rows[:, self._of_gpus] = room.gpus.sum(axis=1) / self._gpus * up
         rows[:, self._of_gpus + 1] = room.whole * GPU / self._gpus * up

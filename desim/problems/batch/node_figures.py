@@ -25,7 +25,7 @@ from desim.plotting.bars import CUT, DOWN, add_boxes, boxes_of, draw_bars
 from desim.plotting.colors import DOWN_COLOR
 from desim.plotting.maps import draw_map, integrals, share_scale
 from desim.plotting.runs import Results, Run, Window, counted_jobs, down_spans, load_runs, one_panel_a_run, span_of
-from desim.plotting.words import duration_words, how_many, nice_count, nice_duration
+from desim.plotting.formatting import duration_words, how_many, nice_count, nice_duration
 from desim.problem import Figure
 from desim.problems.batch.figures import (
     DURATIONS,
@@ -36,7 +36,7 @@ from desim.problems.batch.figures import (
     mark_cuts,
 )
 from desim.problems.batch.figures import FIGURES as CORE_FIGURES
-from desim.problems.batch.holdings import capacities, devices, holdings, is_readable, placed
+from desim.problems.batch.allocations import capacities, devices, allocations, is_readable, placed
 from desim.problems.batch.nodes import GPU
 from desim.problems.batch.occupancy import read_core_ranges
 
@@ -166,10 +166,10 @@ def _down(run: Run, rows: pl.DataFrame) -> pl.DataFrame:
 
 def _reserved(run: Run, rows: pl.DataFrame) -> pl.DataFrame:
     """Return the time spans in which nodes were reserved for some users, with their rows."""
-    if "reservations" not in run.info:
+    if "user_reservations" not in run.info:
         return rows.clear().with_columns(start=pl.lit(0.0), end=pl.lit(0.0))
-    windows = run.table("windows").filter(pl.col("start") < run.end).join(run.table("window_users"), "window", "semi")
-    of_nodes = run.table("window_nodes").join(windows, on="window", maintain_order="left")
+    reservations = run.table("reservations").filter(pl.col("start") < run.end).join(run.table("reservation_users"), "reservation", "semi")
+    of_nodes = run.table("reservation_nodes").join(reservations, on="reservation", maintain_order="left")
     return of_nodes.with_columns(pl.col("end").clip(upper_bound=run.end)).join(rows, on="node", maintain_order="left")
 
 
@@ -182,7 +182,7 @@ def _pieces(run: Run, resource: str, rows: pl.DataFrame) -> pl.DataFrame:
         )
         held = held.with_columns(size=pl.lit(GPU))
     else:
-        held = holdings(*tables).select(*KEY, "job_id", "node", "finish_time", gpu=0, amount=resource)
+        held = allocations(*tables).select(*KEY, "job_id", "node", "finish_time", gpu=0, amount=resource)
         held = held.join(rows.select("node", size="capacity"), on="node", maintain_order="left")
     held = held.join(rows.select("node", "row", "capacity"), on="node", maintain_order="left")
     held = held.with_columns(pl.col("finish_time").fill_null(run.end))
@@ -302,7 +302,7 @@ def _grid(run: Run, resource: str, span: tuple[float, float], width: float) -> t
     capacity = capacities(nodes).select(row=row, capacity=pl.col(resource).cast(pl.Float64))
     count = -(-len(nodes) // together)
     whole = np.bincount(capacity["row"].to_numpy(), capacity["capacity"].to_numpy(), count)
-    held = holdings(nodes, run.table("requests"), run.table("placements"))
+    held = allocations(nodes, run.table("requests"), run.table("placements"))
     amounts = held.select(
         row=row,
         begin="starting_time",

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.checks import one_of
+from desim.checks import check_choice
 from desim.exceptions import InvalidConfiguration
 from desim.problem import Metric
 from desim.problems.batch.fragmentation import Fragmentation, typical_requests
-from desim.problems.batch.holdings import capacities, devices, holdings, is_readable, placed
+from desim.problems.batch.allocations import capacities, devices, allocations, is_readable, placed
 from desim.problems.batch.nodes import GPU, Node, NodeTable, Request
 from desim.problems.batch.occupancy import read_core_ranges
-from desim.statistics import area
+from desim.statistics import time_integral
 
 if TYPE_CHECKING:
     import polars as pl
@@ -65,7 +65,7 @@ def node_metrics(result: Result, observed: tuple[float, float]) -> dict[str, flo
         ``utilization_NAME`` of each resource and GPU model; ``fragmentation_gpus`` if there are GPUs.
     """
     nodes = result.table("nodes")
-    held = holdings(nodes, result.table("requests"), result.table("placements"))
+    held = allocations(nodes, result.table("requests"), result.table("placements"))
     there = capacities(nodes)
     up = _time_up(result, nodes, observed)
     begin, end = held["starting_time"].to_numpy(), held["finish_time"].fill_null(result.end_time).to_numpy()
@@ -79,7 +79,7 @@ def node_metrics(result: Result, observed: tuple[float, float]) -> dict[str, flo
             groups |= {f"gpus_{model}": models == model for model in sorted(set(models[capacity > 0])) if model}
         for group, of_group in groups.items():
             mine, room = of_group[node], float((up * capacity)[of_group].sum())
-            used = area(begin[mine], end[mine], amounts[mine], observed)
+            used = time_integral(begin[mine], end[mine], amounts[mine], observed)
             values[f"utilization_{group}"] = used / room if room else math.nan
     if "gpus" in there.columns:
         values["fragmentation_gpus"] = _fragmentation(result, nodes, observed)
@@ -119,7 +119,7 @@ def _fragmentation(result: Result, nodes: pl.DataFrame, observed: tuple[float, f
     )
     follows = np.append(node[1:] == node[:-1], False)
     until = np.where(follows, np.append(times[1:], 0.0), result.end_time)
-    return area(times, until, lost / GPU, observed) / length / table.num_gpus
+    return time_integral(times, until, lost / GPU, observed) / length / table.num_gpus
 
 
 def _states(result: Result, nodes: pl.DataFrame, table: NodeTable) -> tuple[Any, Floats, Any, Any]:
@@ -130,7 +130,7 @@ def _states(result: Result, nodes: pl.DataFrame, table: NodeTable) -> tuple[Any,
     import polars as pl
 
     requests, placements = result.table("requests"), result.table("placements")
-    cores = holdings(nodes, requests, placements).select("node", "starting_time", "finish_time", "cores")
+    cores = allocations(nodes, requests, placements).select("node", "starting_time", "finish_time", "cores")
     shares = devices(placed(nodes, requests, placements).filter(is_readable()))
     columns = [f"gpu_{gpu}" for gpu in range(table.gpus.shape[1])]
     none = [pl.lit(0, pl.Int64).alias(name) for name in columns]
@@ -206,7 +206,7 @@ def waits_by(result: Result, group: Literal["partition", "user"]) -> pl.DataFram
     """
     import polars as pl
 
-    one_of("group", group, ("partition", "user"))
+    check_choice("group", group, ("partition", "user"))
     jobs = result.table("jobs").filter(pl.col("starting_time").is_not_null()).rename({"user_id": "user"})
     if group == "partition":
         if "num_nodes" not in result.info:

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from desim.problems.batch.holdings import amount_of, devices, further_resources, is_readable, placed
+from desim.problems.batch.allocations import amount_of, devices, further_resources, is_readable, placed
 from desim.problems.batch.job import Job
 from desim.problems.batch.nodes import CORES, GPU, MEMORY, NodeJob, Request
 from desim.problems.batch.occupancy import read_core_ranges
-from desim.validation import Check, Recorded, Rule, told
+from desim.validation import Check, Recorded, Rule, single_row
 
 __all__ = ["NODE_RULES", "has_other_times", "in_their_sizes", "is_uneven", "run_where_they_were"]
 
@@ -187,7 +187,7 @@ def _misnumbered(run: Recorded) -> pl.DataFrame:
 
 def _miscounted_nodes(run: Recorded) -> pl.DataFrame:
     count, cores = run.height("nodes"), run["nodes"]["cores"].sum()
-    return told((count, cores) != (run.info["num_nodes"], run.info["num_cores"]), count=count, cores=cores)
+    return single_row((count, cores) != (run.info["num_nodes"], run.info["num_cores"]), count=count, cores=cores)
 
 
 def _misrequested(run: Recorded) -> pl.DataFrame:
@@ -218,7 +218,7 @@ def _values(job: NodeJob) -> tuple[Any, ...]:
     one: Request = job.request
     further = " ".join(f"{name}={amount}" for name, amount in one.resources)
     amounts = one.tasks, one.cores, one.memory, float(one.gpus), list(one.gpu_models), further
-    return (*amounts, one.partition, list(one.features), list(one.without), one.exclusive, one.tasks_per_node)
+    return (*amounts, one.partition, list(one.features), list(one.excluded_features), one.exclusive, one.tasks_per_node)
 
 
 # -- placements -----------------------------------------------------------------------------------
@@ -261,7 +261,7 @@ def _unsuitable(run: Recorded) -> pl.DataFrame:
         ((partition == "") | (partition == pl.col("node_partition")))
         & ((models.list.len() == 0) | models.list.contains(pl.col("node_gpu_model")))
         & (wanted.list.set_difference(there).list.len() == 0)
-        & (pl.col("task_without").list.set_intersection(there).list.len() == 0)
+        & (pl.col("task_excluded_features").list.set_intersection(there).list.len() == 0)
     )
     return run.once(_placed).filter(~suits)
 
@@ -317,7 +317,7 @@ def _held(run: Recorded) -> pl.DataFrame:
     """
     placed, devices = run.once(_placed), run.once(_devices)
     cores = _holding(placed, pl.lit(CORES), tasks * pl.col("task_cores"), pl.col("node_cores"))
-    if "qualities" in run.info:
+    if "qos" in run.info:
         placed, devices = (_until_resumed(run, rows) for rows in (placed, devices))
     all_of = [(MEMORY, pl.col("task_memory"), pl.col("node_memory"))]
     further = further_resources(run["nodes"], run["requests"])
@@ -438,7 +438,7 @@ NODE_RULES = (
                 _unsuitable,
                 "job {job_id} is on node {node_name!r} (partition {node_partition!r}, GPU model {node_gpu_model!r}, "
                 "features {node_features}), but requests partition {task_partition!r}, GPU models {task_gpu_models}, "
-                "features {task_features} and none of {task_without}",
+                "features {task_features} and none of {task_excluded_features}",
             ),
         ),
     ),

@@ -16,12 +16,12 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.checks import finite
+from desim.checks import check_float
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch.job import Job
-from desim.problems.batch.windows import Window, windows_on_nodes
+from desim.problems.batch.reservations import AdvanceReservation, reservations_on_nodes
 
-__all__ = ["GPU", "Held", "Node", "NodeJob", "NodeTable", "Request", "Shape", "run_time_on"]
+__all__ = ["GPU", "NodeAllocation", "Node", "NodeJob", "NodeTable", "Request", "CompiledRequest", "run_time_on"]
 
 GPU = 1000
 """Number of parts per GPU: shares are counted in thousandths."""
@@ -30,7 +30,7 @@ CORES, MEMORY = "cores", "memory"
 """Resources that every node has, in column order; resources named by users follow."""
 
 Mask = NDArray[np.bool_]
-Whole = NDArray[np.int64]
+IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Node:
         least |= {name: (amount, 0) for name, amount in self.resources.items()}
         if fault := _fault(least):
             raise InvalidConfiguration(f"node {self.name!r}: {fault}")
-        finite(f"speed of node {self.name!r}", self.speed, above=0)
+        check_float(f"speed of node {self.name!r}", self.speed, above=0)
 
     @classmethod
     def several(cls, count: int, cores: int, *, name: str = "n", **options: Any) -> list[Self]:
@@ -141,7 +141,7 @@ class Request:
     resources: tuple[tuple[str, int], ...] = ()
     partition: str = ""
     features: tuple[str, ...] = ()
-    without: tuple[str, ...] = ()
+    excluded_features: tuple[str, ...] = ()
     exclusive: bool = False
     tasks_per_node: int | None = None
 
@@ -277,7 +277,7 @@ def run_time_on(job: Job, nodes: Iterable[Node]) -> float:
     return max(times.get(node.gpu_model if node.gpus else "", job.run_time) / node.speed for node in nodes)
 
 
-class Shape:
+class CompiledRequest:
     """Request compiled to arrays for the nodes of a cluster; created once for all jobs with the same request.
 
     Parameters
@@ -328,7 +328,7 @@ class Shape:
         self.exclusive = request.exclusive
 
 
-class Held(NamedTuple):
+class NodeAllocation(NamedTuple):
     """Allocation of a job on one node.
 
     Attributes
@@ -356,14 +356,14 @@ class NodeTable:
     ----------
     nodes : sequence of Node
         Nodes with distinct names, at least one.
-    windows : iterable of Window
+    reservations : iterable of AdvanceReservation
         Advance reservations, during which some nodes are unavailable, or available to some users only.
 
     Attributes
     ----------
     nodes : tuple of Node
         The N nodes in order.
-    windows : tuple of Window
+    reservations : tuple of AdvanceReservation
         Reservations by start time; their nodes are given by number.
     resources : tuple of str
         Names of the R resources: cores, memory, and others that a node has.
@@ -384,7 +384,7 @@ class NodeTable:
         If there are no nodes, two nodes have the same name, or a reservation is invalid.
     """
 
-    def __init__(self, nodes: Iterable[Node], windows: Iterable[Window] = ()) -> None:
+    def __init__(self, nodes: Iterable[Node], reservations: Iterable[AdvanceReservation] = ()) -> None:
         self.nodes = tuple(nodes)
         if not self.nodes:
             raise InvalidConfiguration("nodes: got none, expected at least one")
@@ -400,20 +400,20 @@ class NodeTable:
             raise InvalidConfiguration(f"resources: {taken.pop()!r} is a built-in resource; choose another name")
         self.resources = (CORES, MEMORY, *further)
         rows = [[node.cores, node.memory, *(node.resources.get(name, 0) for name in further)] for node in self.nodes]
-        self.capacity: Whole = np.array(rows, np.int64)
+        self.capacity: IntArray = np.array(rows, np.int64)
         counts = np.array([node.gpus for node in self.nodes])
-        self.gpus: Whole = GPU * (np.arange(max(1, int(counts.max()))) < counts[:, None]).astype(np.int64)
+        self.gpus: IntArray = GPU * (np.arange(max(1, int(counts.max()))) < counts[:, None]).astype(np.int64)
         self.first_core: list[int] = [0, *self.capacity[:, 0].cumsum().tolist()][:-1]
         self.partitions = tuple(sorted({node.partition for node in self.nodes if node.partition}))
         self.gpu_models = tuple(sorted({node.gpu_model for node in self.nodes if node.gpus and node.gpu_model}))
         self.has_speeds = any(node.speed != 1 for node in self.nodes)
-        self._shapes: dict[object, Shape] = {}  # by request, and by the reservations that admit the user if any
-        self.windows = windows_on_nodes(windows, [node.name for node in self.nodes], self._of_partitions())
-        self._outside = np.ones((len(self.windows), len(self.nodes)), np.bool_)
+        self._shapes: dict[object, CompiledRequest] = {}  # by request, and by the reservations that admit the user if any
+        self.reservations = reservations_on_nodes(reservations, [node.name for node in self.nodes], self._of_partitions())
+        self._outside = np.ones((len(self.reservations), len(self.nodes)), np.bool_)
         passes: dict[int, list[int]] = {}
-        for number, window in enumerate(self.windows):
-            self._outside[number, [int(node) for node in window.nodes]] = False
-            for user in window.users:
+        for number, reservation in enumerate(self.reservations):
+            self._outside[number, [int(node) for node in reservation.nodes]] = False
+            for user in reservation.users:
                 passes.setdefault(user, []).append(number)
         self._passes = {user: tuple(numbers) for user, numbers in passes.items()}
 
@@ -446,7 +446,7 @@ class NodeTable:
                 (not request.partition or node.partition == request.partition)
                 and (not request.gpu_models or node.gpu_model in request.gpu_models)
                 and node.features.issuperset(request.features)
-                and node.features.isdisjoint(request.without)
+                and node.features.isdisjoint(request.excluded_features)
                 for node in self.nodes
             ],
             np.bool_,
@@ -456,23 +456,23 @@ class NodeTable:
         """Return the numbers of the reservations in force at some time from ``start`` to ``end``, in seconds."""
         return tuple(
             number
-            for number, window in enumerate(self.windows)
-            if window.start <= start < window.end or start < window.start < end
+            for number, reservation in enumerate(self.reservations)
+            if reservation.start <= start < reservation.end or start < reservation.start < end
         )
 
-    def nodes_of(self, window: int) -> list[int]:
+    def nodes_of(self, reservation: int) -> list[int]:
         """Return the nodes of a reservation, ascending."""
-        return (~self._outside[window]).nonzero()[0].tolist()  # type: ignore[no-any-return]
+        return (~self._outside[reservation]).nonzero()[0].tolist()  # type: ignore[no-any-return]
 
-    def open_to(self, shape: Shape, closed: Iterable[int]) -> Mask:
+    def open_to(self, shape: CompiledRequest, closed: Iterable[int]) -> Mask:
         """Return whether each node is open to a job under the reservations in force, shape (N,)."""
         return self.outside(number for number in closed if number not in shape.passes)
 
-    def outside(self, windows: Iterable[int]) -> Mask:
+    def outside(self, reservations: Iterable[int]) -> Mask:
         """Return whether each node belongs to none of the given reservations, shape (N,)."""
-        return np.asarray(self._outside[list(windows)].all(axis=0))
+        return np.asarray(self._outside[list(reservations)].all(axis=0))
 
-    def shape(self, request: Request, passes: tuple[int, ...] = ()) -> Shape:
+    def compile(self, request: Request, passes: tuple[int, ...] = ()) -> CompiledRequest:
         """Return a compiled request.
 
         Parameters
@@ -484,7 +484,7 @@ class NodeTable:
 
         Returns
         -------
-        Shape
+        CompiledRequest
             Compiled request, the same object for equal requests.
 
         Raises
@@ -495,10 +495,10 @@ class NodeTable:
         key = (request, passes) if passes else request
         shape = self._shapes.get(key)
         if shape is None:
-            shape = self._shapes[key] = Shape(request, self, passes)
+            shape = self._shapes[key] = CompiledRequest(request, self, passes)
         return shape
 
-    def shape_of(self, job: Job) -> Shape:
+    def compiled_request(self, job: Job) -> CompiledRequest:
         """Return the compiled request of a job.
 
         Parameters
@@ -508,7 +508,7 @@ class NodeTable:
 
         Returns
         -------
-        Shape
+        CompiledRequest
             Compiled request, the same object for equal requests.
 
         Raises
@@ -517,7 +517,7 @@ class NodeTable:
             If the request names a resource, partition or GPU model that no node has.
         """
         request = getattr(job, "request", None) or Request(tasks=job.requested_cores)
-        return self.shape(request, self._passes.get(job.user_id, ()) if self._passes else ())
+        return self.compile(request, self._passes.get(job.user_id, ()) if self._passes else ())
 
     def core_ids(self, nodes: Sequence[int]) -> list[int]:
         """Return the core ids of the given nodes, ascending within each node."""

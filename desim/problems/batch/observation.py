@@ -20,9 +20,9 @@ from desim.core import Phase
 from desim.problems.batch.cores import to_core_ids
 from desim.problems.batch.job import Job
 from desim.problems.batch.limits import Admission
-from desim.problems.batch.preemption import Qualities, QualityOfService
+from desim.problems.batch.preemption import QOSTable, QualityOfService
 from desim.problems.batch.usage import Usage
-from desim.problems.batch.windows import Window
+from desim.problems.batch.reservations import AdvanceReservation
 
 __all__ = ["BatchObservation", "BatchState", "Execution", "Queue", "Resumed", "Running", "Suspended", "corrected_end"]
 
@@ -444,9 +444,9 @@ class BatchState:
         Cores that are up and idle, and cores that are down, as bit sets.
     num_free : int
         Number of cores that are up and idle.
-    windows : tuple of Window
+    reservations : tuple of AdvanceReservation
         Reservations that have not ended, by start.
-    qualities : Qualities or None
+    qos : QOSTable or None
         QOS levels, if there are any.
     admission : Admission or None
         Admission to the queue by the limits of the site, if there are any.
@@ -454,7 +454,7 @@ class BatchState:
         Suspended jobs by id, in order of suspension.
     closed : int
         Cores that do not become free when a job releases them: those that are down or belong to suspended jobs.
-    lent : dict of int to (int, float)
+    borrowed : dict of int to (int, float)
         For each suspended job and each job that runs on its cores: the cores that become free when it ends, and its
         expected end.
     preemptions : int
@@ -467,18 +467,18 @@ class BatchState:
         "down",
         "env",
         "free",
-        "lent",
+        "borrowed",
         "num_cores",
         "num_free",
         "preemptions",
-        "qualities",
+        "qos",
         "queue_table",
         "queued",
         "running",
         "running_table",
         "suspended",
         "usages",
-        "windows",
+        "reservations",
     )
 
     def __init__(self, env: simpy.Environment, num_cores: int) -> None:
@@ -492,11 +492,11 @@ class BatchState:
         self.free = (1 << num_cores) - 1
         self.num_free = num_cores
         self.down = self.closed = 0
-        self.windows: tuple[Window, ...] = ()
-        self.qualities: Qualities | None = None
+        self.reservations: tuple[AdvanceReservation, ...] = ()
+        self.qos: QOSTable | None = None
         self.admission: Admission | None = None
         self.suspended: dict[int, Suspended] = {}
-        self.lent: dict[int, tuple[int, float]] = {}
+        self.borrowed: dict[int, tuple[int, float]] = {}
         self.preemptions = 0
 
     def enqueue(self, job: Job) -> None:
@@ -590,22 +590,22 @@ class BatchState:
         Each core counts for the job that has held it longest: the suspended job at the bottom, if there is one. A
         suspended job is expected to resume when the last job on its cores is expected to end.
         """
-        lent: dict[int, tuple[int, float]] = {}
+        borrowed: dict[int, tuple[int, float]] = {}
         below = 0
         for job_id, one in self.suspended.items():
-            lent[job_id] = one.cores & ~below, 0.0
+            borrowed[job_id] = one.cores & ~below, 0.0
             below |= one.cores
         above = [(one.cores, one.expected_end) for one in self.running.values() if one.cores & below]
         for job_id, one in reversed(self.suspended.items()):  # jobs suspended later borrow from earlier ones
             ends = [end for cores, end in above if cores & one.cores]
             end = max(ends, default=self.env.now) + one.left
-            lent[job_id] = lent[job_id][0], end
+            borrowed[job_id] = borrowed[job_id][0], end
             above.append((one.cores, end))
         for job_id, execution in self.running.items():
             if execution.cores & below:
-                lent[job_id] = execution.cores & ~below, execution.expected_end
-        if lent != self.lent:
-            self.lent = lent
+                borrowed[job_id] = execution.cores & ~below, execution.expected_end
+        if borrowed != self.borrowed:
+            self.borrowed = borrowed
             self.preemptions += 1
             if self.running_table is not None:
                 self.running_table._fill(self.rows())
@@ -613,10 +613,10 @@ class BatchState:
     def rows(self) -> Iterator[tuple[int, int, float, float]]:
         """Yield id, cores, expected end and start of the running jobs, then of the suspended ones."""
         for job_id, execution in self.running.items():
-            cores = self.lent[job_id][0].bit_count() if job_id in self.lent else execution.job.requested_cores
+            cores = self.borrowed[job_id][0].bit_count() if job_id in self.borrowed else execution.job.requested_cores
             yield job_id, cores, execution.expected_end, execution.starting_time
         for job_id, one in self.suspended.items():
-            cores, end = self.lent[job_id]
+            cores, end = self.borrowed[job_id]
             yield job_id, cores.bit_count(), end, one.starting_time
 
     def change_cores(self, down: int) -> None:
@@ -697,9 +697,9 @@ class BatchObservation:
         return self._state.down.bit_count()
 
     @property
-    def windows(self) -> tuple[Window, ...]:
+    def reservations(self) -> tuple[AdvanceReservation, ...]:
         """Advance reservations in progress and in the future, by start."""
-        return self._state.windows
+        return self._state.reservations
 
     @property
     def queue(self) -> Queue:
@@ -763,17 +763,17 @@ class BatchObservation:
         return request.partition if request is not None else ""
 
     @property
-    def qualities(self) -> Mapping[str, QualityOfService]:
+    def qos(self) -> Mapping[str, QualityOfService]:
         """QOS levels by name; empty if the site has none."""
-        return self._state.qualities.by_name if self._state.qualities is not None else {}
+        return self._state.qos.by_name if self._state.qos is not None else {}
 
-    def quality_of(self, job_id: int) -> QualityOfService | None:
+    def qos_of(self, job_id: int) -> QualityOfService | None:
         """Return the QOS of a job, or None if it has none."""
-        return self._state.qualities.of(job_id) if self._state.qualities is not None else None
+        return self._state.qos.of(job_id) if self._state.qos is not None else None
 
-    def quality_factor(self, job_id: int) -> float:
+    def qos_factor(self, job_id: int) -> float:
         """Return the priority of a job's QOS relative to the highest one, from 0 to 1."""
-        return self._state.qualities.factor(job_id) if self._state.qualities is not None else 0.0
+        return self._state.qos.factor(job_id) if self._state.qos is not None else 0.0
 
     @property
     def preemptions(self) -> int:
@@ -796,11 +796,11 @@ class BatchObservation:
         job_id : int
             Id of the queued job.
         """
-        qualities = self._state.qualities
-        if qualities is None:
+        qos = self._state.qos
+        if qos is None:
             return []
         running = self._state.running.items()
-        return [(each, one.starting_time) for each, one in running if qualities.allows(job_id, each)]
+        return [(each, one.starting_time) for each, one in running if qos.allows(job_id, each)]
 
     def has_room_without(self, job_id: int, victims: Collection[int]) -> bool:
         """Return whether a queued job could start if running jobs that it may preempt were preempted.
@@ -812,16 +812,16 @@ class BatchObservation:
         victims : collection of int
             Ids of the running jobs to preempt.
         """
-        job, qualities = self._state.queued[job_id], self._state.qualities
-        if qualities is None:
+        job, qos = self._state.queued[job_id], self._state.qos
+        if qos is None:
             return job.requested_cores <= self._state.num_free
-        free, lent = qualities.open_to(self._state, job_id, victims)
-        return job.requested_cores <= (free | lent).bit_count()
+        free, borrowed = qos.open_to(self._state, job_id, victims)
+        return job.requested_cores <= (free | borrowed).bit_count()
 
     def core_set_of(self, job_id: int) -> int:
         """Return the cores that become free when a running job ends, as a bit set."""
-        lent = self._state.lent
-        return lent[job_id][0] if job_id in lent else self._state.running[job_id].cores
+        borrowed = self._state.borrowed
+        return borrowed[job_id][0] if job_id in borrowed else self._state.running[job_id].cores
 
     def remaining_times(self) -> NDArray[np.float64]:
         """Return the seconds until each core is expected to be free, by requested times, shape (num_cores,).
@@ -832,7 +832,7 @@ class BatchObservation:
         for job in self._state.running.values():
             remaining[to_core_ids(job.cores)] = max(job.expected_end - self.time, 0.0)
         for job_id in self._state.suspended:
-            cores, end = self._state.lent[job_id]
+            cores, end = self._state.borrowed[job_id]
             remaining[to_core_ids(cores)] = max(end - self.time, 0.0)
         remaining[to_core_ids(self._state.down)] = np.inf
         return remaining

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["Conflicts", "CoreRanges", "conflicts", "overloads", "read_core_ranges", "spread"]
 
 Floats = NDArray[np.float64]
-Whole = NDArray[np.int64]
+IntArray = NDArray[np.int64]
 
 PAIRS = 1 << 19
 """Number of (interval, core) pairs processed together, which takes about 40 MB."""
@@ -41,11 +41,11 @@ class CoreRanges(NamedTuple):
         Number of cores in each row.
     """
 
-    row: Whole
-    first: Whole
-    last: Whole
+    row: IntArray
+    first: IntArray
+    last: IntArray
     malformed: NDArray[np.bool_]
-    counts: Whole
+    counts: IntArray
 
 
 def read_core_ranges(column: pl.Series, num_cores: int) -> CoreRanges:
@@ -83,7 +83,7 @@ def read_core_ranges(column: pl.Series, num_cores: int) -> CoreRanges:
     return CoreRanges(row, first, last, malformed, counts)
 
 
-def _read_chunk(column: pl.Series, begin: int, malformed: NDArray[np.bool_]) -> tuple[Whole, Whole, Whole]:
+def _read_chunk(column: pl.Series, begin: int, malformed: NDArray[np.bool_]) -> tuple[IntArray, IntArray, IntArray]:
     """Return row, first and last core of the ranges in a chunk that starts at a given row."""
     rows = begin + np.flatnonzero(~malformed[begin : begin + CHUNK_ROWS])
     held = ~column.is_null().to_numpy()
@@ -97,7 +97,7 @@ def _read_chunk(column: pl.Series, begin: int, malformed: NDArray[np.bool_]) -> 
     return rows[np.cumsum(before[begins] == _LINE_END) - 1], numbers[begins], numbers[ends]
 
 
-def _groups_of_cores(first: Whole, last: Whole, num_cores: int, pairs: int) -> Iterator[tuple[int, int]]:
+def _groups_of_cores(first: IntArray, last: IntArray, num_cores: int, pairs: int) -> Iterator[tuple[int, int]]:
     """Split the cores into groups, each with few enough ranges to fit into memory.
 
     Parameters
@@ -124,7 +124,7 @@ def _groups_of_cores(first: Whole, last: Whole, num_cores: int, pairs: int) -> I
         begin = end
 
 
-def spread(first: Whole, last: Whole) -> tuple[Whole, Whole]:
+def spread(first: IntArray, last: IntArray) -> tuple[IntArray, IntArray]:
     """Return every pair of a range and a core in it.
 
     Parameters
@@ -154,9 +154,9 @@ class Conflicts(NamedTuple):
         Lowest core on which they overlap.
     """
 
-    earlier: Whole
-    later: Whole
-    core: Whole
+    earlier: IntArray
+    later: IntArray
+    core: IntArray
 
 
 def conflicts(
@@ -204,13 +204,13 @@ def _empty() -> Conflicts:
     return Conflicts(*(np.empty(0, np.int64) for _ in Conflicts._fields))
 
 
-def _successive(index: Whole, core: Whole, begins: Floats, ends: Floats) -> Conflicts:
+def _successive(index: IntArray, core: IntArray, begins: Floats, ends: Floats) -> Conflicts:
     """Return overlaps of successive intervals; if any two intervals of a core overlap, so do two successive ones."""
     wrong = np.flatnonzero((core[1:] == core[:-1]) & (begins[index[1:]] < ends[index[:-1]]))
     return Conflicts(index[wrong], index[wrong + 1], core[wrong])
 
 
-def _across(index: Whole, core: Whole, is_execution: NDArray[np.bool_], begins: Floats, ends: Floats) -> Conflicts:
+def _across(index: IntArray, core: IntArray, is_execution: NDArray[np.bool_], begins: Floats, ends: Floats) -> Conflicts:
     """Return executions that overlap with the downtime before or after them on the same core."""
     places = np.arange(len(index))
     before = np.maximum.accumulate(np.where(is_execution, -1, places))
@@ -235,8 +235,8 @@ def _unique(parts: list[Conflicts]) -> Conflicts:
 
 
 def overloads(
-    begins: Floats, ends: Floats, cores: Whole, *, limit_times: Floats, limits: Whole, num_cores: int
-) -> tuple[Floats, Whole, Whole]:
+    begins: Floats, ends: Floats, cores: IntArray, *, limit_times: Floats, limits: IntArray, num_cores: int
+) -> tuple[Floats, IntArray, IntArray]:
     """Return the moments at which more cores are in use than are up.
 
     Parameters

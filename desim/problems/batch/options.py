@@ -15,8 +15,8 @@ from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
 from desim.problems.batch import BatchCluster
 from desim.problems.batch.kind import KIND
-from desim.problems.batch.site_rules import limits_of_text, qualities_of_text, windows_of_text
-from desim.scenario import Instance, SeededSystem, Steps, failures
+from desim.problems.batch.site_rules import limits_of_text, qos_of_text, reservations_of_text
+from desim.scenario import ProblemInstance, SeededProblemSpec, Steps, failures
 
 __all__ = [
     "SYSTEM",
@@ -62,7 +62,7 @@ class SystemOptions:
     """Time at which the run ends, in seconds."""
     too_wide: Literal["error", "reject"] = "error"
     """What happens to a job that requests more cores than the cluster has."""
-    kill_at_request: Annotated[bool, arg(help_behavior_hint="(default: they are killed)")] = True
+    enforce_time_limit: Annotated[bool, arg(help_behavior_hint="(default: they are killed)")] = True
     """Let jobs exceed their requested time instead of killing them."""
     on_outage: Literal["requeue", "lose"] = "requeue"
     """What happens to a running job when one of its cores fails."""
@@ -80,18 +80,18 @@ class SystemOptions:
 class SiteOptions:
     """Policies of the site and behaviour of its users."""
 
-    windows: Annotated[str | None, arg(metavar="FILE|START:END:WHAT+...", help_behavior_hint="(default: none)")] = None
+    reservations: Annotated[str | None, arg(metavar="FILE|START:END:WHAT+...", help_behavior_hint="(default: none)")] = None
     """Advance reservations, in seconds, in which a number of cores is unavailable. On nodes, WHAT is nodes=n1|n2,
     nodes=all or partition=gpu; append :users=3|4 to admit the jobs of these users."""
     limits: Annotated[str | None, arg(metavar="FILE|GROUPS:WHAT=NUMBER+...", help_behavior_hint="(default: none)")] = (
         None
     )
     """Limits on jobs, users or queues, e.g. user:running_jobs=4:running_cores=64+queue=debug:job_time=600."""
-    qualities: Annotated[str | None, arg(metavar="FILE|NAME:WHAT=VALUE+...", help_behavior_hint="(default: none)")] = (
+    qos: Annotated[str | None, arg(metavar="FILE|NAME:WHAT=VALUE+...", help_behavior_hint="(default: none)")] = (
         None
     )
-    """QOS levels for preempting-... agents, e.g. urgent:preempts=standby:by=user:of=1+standby:mode=suspend."""
-    grace: Annotated[float, arg(metavar="S")] = 0.0
+    """QOS levels for preemptive-... agents, e.g. urgent:preempts=standby:scope=user:members=1+standby:mode=suspend."""
+    over_time_limit: Annotated[float, arg(metavar="S")] = 0.0
     """Seconds that a job may exceed its requested time before it is killed."""
     checkpoint_interval: Annotated[float | None, arg(metavar="S", help_behavior_hint="(default: none)")] = None
     """Seconds of work between checkpoints, from which interrupted jobs resume."""
@@ -132,7 +132,7 @@ class BatchOptions:
     """Read or generate the jobs one by one and write records to files, for millions of jobs."""
 
 
-class BatchSystem(SeededSystem):
+class BatchSystem(SeededProblemSpec):
     """Jobs from a log (--trace FILE), or sampled from the Lublin-Feitelson model for each seed."""
 
     name = "batch"
@@ -140,7 +140,7 @@ class BatchSystem(SeededSystem):
     default_agent = "easy-fcfs"
     options = BatchOptions
 
-    def instance(self, options: BatchOptions) -> Instance:
+    def instance(self, options: BatchOptions) -> ProblemInstance:
         """Return the instance to simulate."""
         workload = load_workload(options.workload, options.site, stream=options.stream)
         cluster(workload, options.system, options.site)  # raises an error early if options are invalid
@@ -151,7 +151,7 @@ class BatchSystem(SeededSystem):
         jobs = "its jobs" if workload.num_jobs is None else f"{workload.num_jobs:,} jobs"
         nodes = getattr(workload, "nodes", ())
         place = f"{len(nodes):,} nodes, {workload.num_cores:,} cores" if nodes else f"{workload.num_cores:,} cores"
-        return Instance(
+        return ProblemInstance(
             name=workload.name,
             size=f"{jobs} on {place}",
             place=place,
@@ -197,7 +197,7 @@ class BatchSystem(SeededSystem):
         return {"workload": workload, "system": system} | ({"site": site} if site else {})
 
 
-_FILES = ("windows", "limits", "qualities")
+_FILES = ("reservations", "limits", "qos")
 """Site options that may be the name of a file."""
 
 SYSTEM = BatchSystem()
@@ -282,19 +282,19 @@ def cluster(workload: plugins.Workload, options: SystemOptions, site: SiteOption
         raise InvalidConfiguration(f"placement: got {options.placement!r} without nodes; give --nodes as well")
     groups: dict[str, dict[int, str]] = dict(getattr(workload, "groups", {}))
     service: dict[str, Any] = {}
-    if site.qualities is not None:
-        qualities, groups["quality"] = qualities_of_text(site.qualities, groups, workload.jobs)
-        service = {"qualities": qualities, "quality_of": groups["quality"]}
+    if site.qos is not None:
+        qos, groups["qos"] = qos_of_text(site.qos, groups, workload.jobs)
+        service = {"qos": qos, "qos_of": groups["qos"]}
     return BatchCluster(
         workload.jobs,
         None if nodes else workload.num_cores,
         **({"nodes": nodes, "placement": options.placement} if nodes else {}),
-        kill_at_request=options.kill_at_request,
-        grace=site.grace,
+        enforce_time_limit=options.enforce_time_limit,
+        over_time_limit=site.over_time_limit,
         checkpoint_interval=site.checkpoint_interval,
-        after=getattr(workload, "after", None),
+        dependencies=getattr(workload, "dependencies", None),
         limits=() if site.limits is None else limits_of_text(site.limits, groups),
-        windows=() if site.windows is None else windows_of_text(site.windows, _user_ids(workload)),
+        reservations=() if site.reservations is None else reservations_of_text(site.reservations, _user_ids(workload)),
         **service,
         too_wide=options.too_wide,
         on_outage=options.on_outage,
@@ -314,6 +314,6 @@ def _made(workload: plugins.Workload, options: SystemOptions, site: SiteOptions,
 
 def _decided(workload: plugins.Workload, site: SiteOptions) -> tuple[str, ...]:
     """Return the job columns that depend on the agent: submission times with dependencies, sizes of moldable jobs."""
-    times = ("submission_time",) if getattr(workload, "after", None) else ()
+    times = ("submission_time",) if getattr(workload, "dependencies", None) else ()
     sizes = ("requested_number_of_resources", "requested_time", "run_time") if site.moldable is not None else ()
     return times + sizes

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.checks import one_of
-from desim.problems.batch.nodes import GPU, Shape
+from desim.checks import check_choice
+from desim.problems.batch.nodes import GPU, CompiledRequest
 
 if TYPE_CHECKING:
-    from desim.problems.batch.room import Room
+    from desim.problems.batch.node_availability import NodeAvailability
 
 __all__ = [
     "PLACEMENTS",
@@ -34,7 +34,7 @@ __all__ = [
     "placement_of",
 ]
 
-Whole = NDArray[np.int64]
+IntArray = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
@@ -43,14 +43,14 @@ class PlacementPolicy:
 
     name: ClassVar[str] = "first-fit"
 
-    def scores(self, room: Room, shape: Shape, nodes: Whole) -> Floats | Whole | None:
+    def scores(self, room: NodeAvailability, shape: CompiledRequest, nodes: IntArray) -> Floats | IntArray | None:
         """Return a score for each of the given nodes, or None to order them by number. The highest score is best.
 
         Parameters
         ----------
-        room : Room
+        room : NodeAvailability
             Free resources of the nodes.
-        shape : Shape
+        shape : CompiledRequest
             Compiled request of the job.
         nodes : array of int, shape (n,)
             Nodes with room for a task, ascending.
@@ -62,7 +62,7 @@ class PlacementPolicy:
         """
         return None
 
-    def order(self, room: Room, shape: Shape, nodes: Whole) -> Iterator[int]:
+    def order(self, room: NodeAvailability, shape: CompiledRequest, nodes: IntArray) -> Iterator[int]:
         """Yield the nodes in order of preference."""
         scores = self.scores(room, shape, nodes)
         if scores is None:
@@ -71,14 +71,14 @@ class PlacementPolicy:
             return iter([int(nodes[scores.argmax()])])
         return iter(nodes[(-scores).argsort(kind="stable")].tolist())
 
-    def device(self, room: Room, shape: Shape, node: int, free: Whole) -> int:
+    def device(self, room: NodeAvailability, shape: CompiledRequest, node: int, free: IntArray) -> int:
         """Return the GPU of a node on which to place a task that requests a share: by default the fullest that fits.
 
         Parameters
         ----------
-        room : Room
+        room : NodeAvailability
             Free resources of the nodes.
-        shape : Shape
+        shape : CompiledRequest
             Compiled request of a share.
         node : int
             Number of the node.
@@ -98,7 +98,7 @@ class FirstFit(PlacementPolicy):
     """First fit: the nodes with the lowest numbers."""
 
 
-def _shares(room: Room, shape: Shape, nodes: Whole) -> tuple[Floats, Floats]:
+def _shares(room: NodeAvailability, shape: CompiledRequest, nodes: IntArray) -> tuple[Floats, Floats]:
     """Return free and requested resources relative to the largest capacity of any node.
 
     The shapes are (n, R + 1) and (R + 1,); the last column stands for the GPUs.
@@ -115,7 +115,7 @@ class BestFit(PlacementPolicy):
 
     name = "best-fit"
 
-    def scores(self, room: Room, shape: Shape, nodes: Whole) -> Floats:
+    def scores(self, room: NodeAvailability, shape: CompiledRequest, nodes: IntArray) -> Floats:
         """Return the negative mean fraction of resources that would be left."""
         free, requested = _shares(room, shape, nodes)
         return -np.asarray((free - requested).mean(axis=1))
@@ -126,7 +126,7 @@ class WorstFit(PlacementPolicy):
 
     name = "worst-fit"
 
-    def scores(self, room: Room, shape: Shape, nodes: Whole) -> Floats:
+    def scores(self, room: NodeAvailability, shape: CompiledRequest, nodes: IntArray) -> Floats:
         """Return the mean fraction of resources that would be left."""
         free, requested = _shares(room, shape, nodes)
         return np.asarray((free - requested).mean(axis=1))
@@ -137,7 +137,7 @@ class DotProduct(PlacementPolicy):
 
     name = "dot-product"
 
-    def scores(self, room: Room, shape: Shape, nodes: Whole) -> Floats:
+    def scores(self, room: NodeAvailability, shape: CompiledRequest, nodes: IntArray) -> Floats:
         """Return the dot product of the free and requested fractions."""
         free, requested = _shares(room, shape, nodes)
         return np.asarray(free @ requested)
@@ -148,7 +148,7 @@ class GPUPacking(PlacementPolicy):
 
     name = "gpu-packing"
 
-    def scores(self, room: Room, shape: Shape, nodes: Whole) -> Floats | None:
+    def scores(self, room: NodeAvailability, shape: CompiledRequest, nodes: IntArray) -> Floats | None:
         """Return scores: room on GPUs in use is best, then free GPUs of nodes in use, then empty nodes."""
         if not (shape.gpus or shape.share):
             return None
@@ -177,7 +177,7 @@ class NodeFirst(PlacementPolicy):
         self.policy = policy
         self.node = node
 
-    def order(self, room: Room, shape: Shape, nodes: Whole) -> Iterator[int]:
+    def order(self, room: NodeAvailability, shape: CompiledRequest, nodes: IntArray) -> Iterator[int]:
         """Yield the nodes in order of preference; nodes without room, even the given one, are omitted."""
         others = self.policy.order(room, shape, nodes)  # always called, because policies may update their state here
         if self.node not in nodes:
@@ -186,7 +186,7 @@ class NodeFirst(PlacementPolicy):
             return iter([self.node])
         return chain([self.node], (node for node in others if node != self.node))
 
-    def device(self, room: Room, shape: Shape, node: int, free: Whole) -> int:
+    def device(self, room: NodeAvailability, shape: CompiledRequest, node: int, free: IntArray) -> int:
         """Return the GPU that the other policy chooses."""
         return self.policy.device(room, shape, node, free)
 
@@ -217,4 +217,4 @@ def placement_of(policy: str | PlacementPolicy) -> PlacementPolicy:
     """
     if isinstance(policy, PlacementPolicy):
         return policy
-    return PLACEMENTS[one_of("placement", policy, tuple(PLACEMENTS))]()
+    return PLACEMENTS[check_choice("placement", policy, tuple(PLACEMENTS))]()

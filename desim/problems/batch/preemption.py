@@ -1,7 +1,7 @@
 """Preemption by quality of service (QOS): which queued jobs may preempt running jobs, and what happens to these.
 
 A job has at most one QOS level, which defines whose jobs it may preempt. Agents decide about preemption, with the
-action :class:`Preempt`. A preempted job is requeued, like one interrupted by an outage, or suspended. A suspended job
+action :class:`StartPreempting`. A preempted job is requeued, like one interrupted by an outage, or suspended. A suspended job
 keeps its work and lends only its cores to the preempting job. Its memory, GPUs and other resources remain allocated
 to it, and so do cores that the preempting job does not need; only jobs that may preempt it can use these. It resumes on
 the same cores once all of them are free again, after the decisions of that instant.
@@ -18,13 +18,13 @@ from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from desim.checks import did_you_mean, finite, one_of
+from desim.checks import did_you_mean, check_float, check_choice
 from desim.exceptions import InvalidConfiguration
 
 if TYPE_CHECKING:
     from desim.problems.batch.observation import BatchState
 
-__all__ = ["Preempt", "Qualities", "QualityOfService"]
+__all__ = ["StartPreempting", "QOSTable", "QualityOfService"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +57,8 @@ class QualityOfService:
         """Check the values."""
         if not isinstance(self.name, str) or not self.name:
             raise InvalidConfiguration(f"the name of a quality: got {self.name!r}, expected a nonempty string")
-        finite(f"the priority of quality {self.name!r}", self.priority, least=0)
-        one_of(f"the mode of quality {self.name!r}", self.mode, ("requeue", "suspend"))
+        check_float(f"the priority of quality {self.name!r}", self.priority, least=0)
+        check_choice(f"the mode of quality {self.name!r}", self.mode, ("requeue", "suspend"))
         if isinstance(self.preempts, str):
             raise InvalidConfiguration(
                 f"quality {self.name!r}: preempts: got {self.preempts!r}, expected a tuple; try ({self.preempts!r},)"
@@ -68,7 +68,7 @@ class QualityOfService:
             raise InvalidConfiguration(f"quality {self.name!r} preempts itself")
 
 
-class Preempt(NamedTuple):
+class StartPreempting(NamedTuple):
     """Action that starts a queued job by preempting others, on cores or nodes that the cluster chooses.
 
     Attributes
@@ -83,14 +83,14 @@ class Preempt(NamedTuple):
     victims: tuple[int, ...] = ()
 
 
-class Qualities:
+class QOSTable:
     """QOS levels of a site and the QOS of each job; runs do not change them.
 
     Parameters
     ----------
-    qualities : iterable of QualityOfService
+    qos : iterable of QualityOfService
         QOS levels with unique names.
-    quality_of : mapping of int to str
+    qos_of : mapping of int to str
         QOS name of each job, by id. Jobs without a QOS neither preempt nor are preempted.
 
     Attributes
@@ -104,13 +104,13 @@ class Qualities:
         If a level has the wrong type, occurs twice or is unknown; or if levels preempt each other in a cycle.
     """
 
-    def __init__(self, qualities: Iterable[QualityOfService], quality_of: Mapping[int, str]) -> None:
+    def __init__(self, qos: Iterable[QualityOfService], qos_of: Mapping[int, str]) -> None:
         self.by_name: dict[str, QualityOfService] = {}
-        for one in qualities:
+        for one in qos:
             if not isinstance(one, QualityOfService):
-                raise InvalidConfiguration(f"qualities: got {one!r}, expected QualityOfService objects")
+                raise InvalidConfiguration(f"qos: got {one!r}, expected QualityOfService objects")
             if one.name in self.by_name:
-                raise InvalidConfiguration(f"qualities: the name {one.name!r} occurs twice; names must be unique")
+                raise InvalidConfiguration(f"qos: the name {one.name!r} occurs twice; names must be unique")
             self.by_name[one.name] = one
         for one in self.by_name.values():
             for other in one.preempts:
@@ -118,10 +118,10 @@ class Qualities:
                     raise InvalidConfiguration(f"quality {one.name!r}: preempts: got {self._unknown(other)}")
         if circle := self._circle():
             raise InvalidConfiguration(f"QOS levels preempt each other: {' preempts '.join(circle)}")
-        for job_id, name in quality_of.items():
+        for job_id, name in qos_of.items():
             if name not in self.by_name:
-                raise InvalidConfiguration(f"quality_of[{job_id}]: got {self._unknown(name)}")
-        self._of = {job_id: self.by_name[name] for job_id, name in quality_of.items()}
+                raise InvalidConfiguration(f"qos_of[{job_id}]: got {self._unknown(name)}")
+        self._of = {job_id: self.by_name[name] for job_id, name in qos_of.items()}
         self._most = max((one.priority for one in self.by_name.values()), default=0.0)
 
     def _unknown(self, name: str) -> str:
@@ -149,8 +149,8 @@ class Qualities:
 
     def factor(self, job_id: int) -> float:
         """Return the priority of a job's QOS relative to the highest one, from 0 to 1."""
-        quality = self._of.get(job_id)
-        return quality.priority / self._most if quality is not None and self._most else 0.0
+        job_qos = self._of.get(job_id)
+        return job_qos.priority / self._most if job_qos is not None and self._most else 0.0
 
     def allows(self, job_id: int, victim: int) -> bool:
         """Return whether a job may preempt another."""
@@ -159,8 +159,8 @@ class Qualities:
 
     def suspends(self, job_id: int) -> bool:
         """Return whether a job is suspended when it is preempted."""
-        quality = self._of.get(job_id)
-        return quality is not None and quality.mode == "suspend"
+        job_qos = self._of.get(job_id)
+        return job_qos is not None and job_qos.mode == "suspend"
 
     def open_to(self, state: BatchState, job_id: int, victims: Collection[int]) -> tuple[int, int]:
         """Return the cores that a queued job could use if running jobs were preempted.
@@ -182,10 +182,10 @@ class Qualities:
         suspended = state.suspended
         running = (one.cores for each, one in state.running.items() if each not in victims)
         closed = _union(running) | _union(one.cores for each, one in suspended.items() if not self.allows(job_id, each))
-        lent = _union(one.cores for one in suspended.values())
-        lent |= _union(state.running[each].cores for each in victims if self.suspends(each))
+        borrowed = _union(one.cores for one in suspended.values())
+        borrowed |= _union(state.running[each].cores for each in victims if self.suspends(each))
         usable = ((1 << state.num_cores) - 1) & ~state.down & ~closed
-        return usable & ~lent, usable & lent
+        return usable & ~borrowed, usable & borrowed
 
     def rows(self) -> Iterator[tuple[Any, ...]]:
         """Yield the record of each QOS level."""

@@ -1,4 +1,4 @@
-"""Validation rules of preemption by QOS, on the tables ``qualities``, ``job_qualities`` and ``preemptions``.
+"""Validation rules of preemption by QOS, on the tables ``qos``, ``job_qos`` and ``preemptions``.
 
 The rules look up in the tables which jobs may preempt which; they share no code with the simulation.
 """
@@ -21,7 +21,7 @@ length = pl.col("finish_time") - pl.col("starting_time")
 
 
 def _check(of: str, wrong: Callable[[Recorded], pl.DataFrame], message: str) -> Check:
-    return Check(of, wrong, message, when=lambda run: "qualities" in run.info)
+    return Check(of, wrong, message, when=lambda run: "qos" in run.info)
 
 
 def worked_before(run: Recorded) -> pl.Expr:
@@ -58,38 +58,38 @@ def _executions(run: Recorded) -> pl.DataFrame:
     return held.sort(NUMBER, "starting_time", "finish_time", is_last, maintain_order=True)
 
 
-def _quality_of(run: Recorded) -> pl.DataFrame:
+def _qos_of(run: Recorded) -> pl.DataFrame:
     """Return the QOS of each job that has one, with its properties."""
-    jobs = run["job_qualities"].select(NUMBER, "quality").unique(NUMBER, keep="first", maintain_order=True)
-    return jobs.join(run["qualities"], on="quality", how="inner", maintain_order="left")
+    jobs = run["job_qos"].select(NUMBER, "qos").unique(NUMBER, keep="first", maintain_order=True)
+    return jobs.join(run["qos"], on="qos", how="inner", maintain_order="left")
 
 
 def _unknown(run: Recorded) -> pl.DataFrame:
     """Return jobs with an unknown QOS or with two, and QOS records of unknown jobs."""
-    jobs = run["job_qualities"]
-    known = jobs.join(run["qualities"], on="quality", how="semi").join(run["jobs"], on=[NUMBER, "job_id"], how="semi")
-    wrong = jobs.join(known, on=[NUMBER, "job_id", "quality"], how="anti")
+    jobs = run["job_qos"]
+    known = jobs.join(run["qos"], on="qos", how="semi").join(run["jobs"], on=[NUMBER, "job_id"], how="semi")
+    wrong = jobs.join(known, on=[NUMBER, "job_id", "qos"], how="anti")
     return pl.concat([wrong, jobs.filter(pl.col(NUMBER).is_duplicated())])
 
 
 def _circular(run: Recorded) -> pl.DataFrame:
     """Return the QOS levels that preempt an unknown one or, possibly via others, themselves."""
-    preempts: dict[str, list[str]] = dict(run["qualities"].select("quality", "preempts").iter_rows())
+    preempts: dict[str, list[str]] = dict(run["qos"].select("qos", "preempts").iter_rows())
     left = dict(preempts)
     while free := [name for name, others in left.items() if not any(other in left for other in others)]:
         for name in free:
             del left[name]
     unknown = [name for name, others in preempts.items() if not all(other in preempts for other in others)]
-    return run["qualities"].filter(pl.col("quality").is_in([*left, *unknown]))
+    return run["qos"].filter(pl.col("qos").is_in([*left, *unknown]))
 
 
 def _not_allowed(run: Recorded) -> pl.DataFrame:
     """Return the preemptions that the QOS levels do not allow, or in another mode than that of the preempted job."""
-    victims = run.once(_quality_of).select(NUMBER, "quality", wanted="mode")
-    others = run.once(_quality_of).select("preempts", number_preempted_by=NUMBER, quality_preempting="quality")
+    victims = run.once(_qos_of).select(NUMBER, "qos", wanted="mode")
+    others = run.once(_qos_of).select("preempts", number_preempted_by=NUMBER, qos_preempting="qos")
     both = run["preemptions"].join(victims, on=NUMBER, how="left", maintain_order="left")
     both = both.join(others, on="number_preempted_by", how="left", maintain_order="left")
-    may = pl.col("quality").is_in(pl.col("preempts")).fill_null(False)
+    may = pl.col("qos").is_in(pl.col("preempts")).fill_null(False)
     right = (pl.col("mode").cast(pl.String) == pl.col("wanted").cast(pl.String)).fill_null(False)
     return both.filter(~(may & right))
 
@@ -139,8 +139,8 @@ def _intruders(run: Recorded) -> pl.DataFrame:
     ranges = read_core_ranges(ran["allocated_resources"], num_cores)
     index, core = spread(ranges.first, ranges.last)
     row_of_core = ranges.row[index]
-    quality = dict(run.once(_quality_of).select(NUMBER, "quality").iter_rows())
-    preempts = dict(run["qualities"].select("quality", "preempts").iter_rows())
+    job_qos = dict(run.once(_qos_of).select(NUMBER, "qos").iter_rows())
+    preempts = dict(run["qos"].select("qos", "preempts").iter_rows())
     numbers, found = ran[NUMBER].to_numpy(), []
     held = read_core_ranges(gaps["allocated_resources"], num_cores)
     for place, (number, begin, end) in enumerate(gaps.select(NUMBER, "finish_time", "until").iter_rows()):
@@ -148,7 +148,7 @@ def _intruders(run: Recorded) -> pl.DataFrame:
         _, cores = spread(held.first[mine], held.last[mine])
         there = np.unique(row_of_core[np.isin(core, cores)])
         for row in there[(begins[there] < end) & (ends[there] > begin)].tolist():
-            if quality.get(number) not in preempts.get(quality.get(int(numbers[row]), ""), ()):
+            if job_qos.get(number) not in preempts.get(job_qos.get(int(numbers[row]), ""), ()):
                 found.append((gaps["job_id"][place], begin, end, ran["job_id"][row], begins[row]))
     schema = {"job_id": pl.Int64, "begin": pl.Float64, "end": pl.Float64, "other": pl.Int64, "start": pl.Float64}
     return pl.DataFrame(found, schema, orient="row")
@@ -156,12 +156,12 @@ def _intruders(run: Recorded) -> pl.DataFrame:
 
 PREEMPTION_RULES = (
     Rule(
-        "qualities",
+        "qos",
         "jobs have known QOS levels, which do not preempt themselves (this and the following two rules: with QOS "
         "levels)",
         (
-            _check("job_qualities", _unknown, "job {job_id} has the QOS {quality!r}, which is unknown, or two of them"),
-            _check("qualities", _circular, "QOS {quality!r} preempts {preempts}: one is unknown, or preempts it back"),
+            _check("job_qos", _unknown, "job {job_id} has the QOS {qos!r}, which is unknown, or two of them"),
+            _check("qos", _circular, "QOS {qos!r} preempts {preempts}: one is unknown, or preempts it back"),
         ),
     ),
     Rule(
@@ -171,8 +171,8 @@ PREEMPTION_RULES = (
             _check(
                 "preemptions",
                 _not_allowed,
-                "at {time} s, job {job_id} with QOS {quality!r} is preempted ({mode}) by job {preempted_by} with "
-                "QOS {quality_preempting!r}, which preempts {preempts}",
+                "at {time} s, job {job_id} with QOS {qos!r} is preempted ({mode}) by job {preempted_by} with "
+                "QOS {qos_preempting!r}, which preempts {preempts}",
             ),
             _check(
                 "preemptions",

@@ -21,14 +21,14 @@ from desim.problems.batch.node_rules import NODE_RULES, has_other_times, in_thei
 from desim.problems.batch.occupancy import Conflicts, CoreRanges, conflicts, overloads, read_core_ranges, spread
 from desim.problems.batch.preemption_rules import PREEMPTION_RULES, worked_before
 from desim.problems.batch.tables import ENDED
-from desim.problems.batch.window_rules import WINDOW_RULES, cut_by_reservations
+from desim.problems.batch.reservation_rules import RESERVATION_RULES, cut_by_reservations
 from desim.validation import (
     Check,
     Recorded,
     Rule,
     conservation_rule,
     horizon_rule,
-    repeated,
+    duplicated,
     rounding,
     unique_ids_rule,
 )
@@ -44,7 +44,7 @@ execution, run_time, requested = pl.col("execution_time"), pl.col("run_time"), p
 cores = pl.col("requested_number_of_resources")
 
 Floats = NDArray[np.float64]
-Whole = NDArray[np.int64]
+IntArray = NDArray[np.int64]
 
 _OF_EXECUTIONS = (
     *KEY,
@@ -63,13 +63,13 @@ def _has_left(run: Recorded) -> pl.Expr:
 def _whole(run: Recorded) -> pl.Expr:
     """Return the duration of a job's last execution if it is not interrupted."""
     left = _left(run)
-    whole = pl.min_horizontal(left, _allowed(run)) if run.info["kill_at_request"] else left
-    return whole - worked_before(run) if "qualities" in run.info else whole
+    whole = pl.min_horizontal(left, _allowed(run)) if run.info["enforce_time_limit"] else left
+    return whole - worked_before(run) if "qos" in run.info else whole
 
 
 def _allowed(run: Recorded) -> pl.Expr:
     """Return the time limit of a job."""
-    return requested + run.info["grace"] if "grace" in run.info else requested
+    return requested + run.info["over_time_limit"] if "over_time_limit" in run.info else requested
 
 
 def _left(run: Recorded) -> pl.Expr:
@@ -81,10 +81,10 @@ def _left(run: Recorded) -> pl.Expr:
 
 
 def _execution_time(run: Recorded) -> pl.Expr:
-    left, allowed, kills = _left(run), _allowed(run), pl.lit(run.info["kill_at_request"])
+    left, allowed, kills = _left(run), _allowed(run), pl.lit(run.info["enforce_time_limit"])
     too_long = (left > allowed) & kills
     is_other, is_too_long, is_unlimited = execution != left, too_long, execution != allowed
-    if "qualities" in run.info:  # work before a suspension is a sum of differences, and rounded
+    if "qos" in run.info:  # work before a suspension is a sum of differences, and rounded
         before = worked_before(run)
         is_other, is_unlimited = (
             pl.when(before > 0)
@@ -202,14 +202,14 @@ def _miscounted_cuts(run: Recorded) -> pl.DataFrame:
 def _one_at_a_time(run: Recorded) -> pl.DataFrame:
     cut, known = run.once(_cut_executions), pl.col("requested").is_not_null()
     numbers = pl.concat([run.column("jobs", "arrival_number"), cut.filter(known)["arrival_number"]])
-    again = pl.col("arrival_number").is_in(repeated(numbers).implode())  # only jobs with several executions can overlap
+    again = pl.col("arrival_number").is_in(duplicated(numbers).implode())  # only jobs with several executions can overlap
     final = _last_executions(run.where("jobs", again), run).filter(_THERE)
     executions = pl.concat([final, cut.filter(known & again)]).sort("arrival_number", "final", "begin", "end")
     before = [pl.col(name).shift().over("arrival_number").alias(f"{name}_before") for name in ("begin", "end")]
     return executions.with_columns(before).filter(pl.col("end_before") > pl.col("begin"))
 
 
-def _overloads(run: Recorded, executions: pl.DataFrame) -> tuple[Floats, Whole, Whole]:
+def _overloads(run: Recorded, executions: pl.DataFrame) -> tuple[Floats, IntArray, IntArray]:
     """Return the times at which more cores are in use than are up, the cores in use, and the cores up.
 
     The cores in use are those that jobs request, whatever their core ids.
@@ -353,7 +353,7 @@ def _cuts(run: Recorded) -> pl.DataFrame:
         *KEY,
         "submission_time",
         status_of_job=status,
-        whole=pl.min_horizontal(whole, _allowed(run)) if run.info["kill_at_request"] else whole,
+        whole=pl.min_horizontal(whole, _allowed(run)) if run.info["enforce_time_limit"] else whole,
         job_start=start,
         job_finish=finish,
         job_cores="allocated_resources",
@@ -478,7 +478,7 @@ def _wrong_dependencies(run: Recorded) -> pl.DataFrame:
     last = others.group_by("row").agg(  # null if a predecessor has not ended
         ended=pl.when(pl.col("ended").is_null().any()).then(None).otherwise(pl.col("ended").max())
     )
-    want = pl.max_horizontal("planned_time", pl.col("ended") + pl.col("think_time"))
+    want = pl.max_horizontal("trace_submission_time", pl.col("ended") + pl.col("think_time"))
     due = of_row.join(last, on="row", how="left").with_columns(want=pl.when(pl.col("ended").is_not_null()).then(want))
     recorded = run["jobs"].select("job_id", recorded="submission_time").unique("job_id")
     due = due.join(recorded, on="job_id", how="left", maintain_order="left")
@@ -498,7 +498,7 @@ def _submitted(run: Recorded) -> Iterable[tuple[Any, ...]]:
     """Return the jobs of the workload; those with dependencies have their recorded submission times."""
     if "dependencies" not in run.info:
         return _given(run)
-    columns = run["dependencies"].select("job_id", "planned_time", "submission_time")
+    columns = run["dependencies"].select("job_id", "trace_submission_time", "submission_time")
     times = {job_id: (planned, submitted) for job_id, planned, submitted in columns.iter_rows()}
     rows = []
     for job_id, planned, *others in _given(run):
@@ -547,7 +547,7 @@ RULES = (
                 "jobs",
                 _execution_time,
                 "job {job_id} is {status} after {execution_time} s, but has run time {run_time} s, requested time "
-                "{requested_time} s, kill_at_request {run.info[kill_at_request]}",
+                "{requested_time} s, enforce_time_limit {run.info[enforce_time_limit]}",
                 by_row=True,
             ),
         ),
@@ -698,7 +698,7 @@ RULES = (
             Check(
                 "jobs",
                 _wrong_dependencies,
-                "job {job_id}, planned for {planned_time} s after jobs {after} with think time {think_time} s: "
+                "job {job_id}, planned for {trace_submission_time} s after jobs {after} with think time {think_time} s: "
                 "submitted at {submission_time} s, expected {want} s",
                 when=lambda run: "dependencies" in run.info,
             ),
@@ -716,7 +716,7 @@ RULES = (
             ),
         ),
     ),
-    *WINDOW_RULES,
+    *RESERVATION_RULES,
     Rule(
         "limits",
         "no user, partition or queue ever exceeds its limits of running jobs and cores",

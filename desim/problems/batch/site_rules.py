@@ -9,10 +9,10 @@ names.
 Limits are ``GROUPS:WHAT=NUMBER``, joined by ``+``: ``user:running_jobs=4:running_cores=64`` or
 ``queue=debug|short:job_time=600+partition=gpu:running_cores=128``. Groups are those of ``user``, ``partition`` or
 ``queue``: all of them, or those that are named. Limited quantities are those of :class:`Limit`: ``job_cores``,
-``job_time``, ``running_jobs`` and ``running_cores``. A file has ``by``, ``of`` and these.
+``job_time``, ``running_jobs`` and ``running_cores``. A file has ``scope``, ``members`` and these.
 
 QOS levels are ``NAME:WHAT=VALUE``, joined by ``+``, with ``priority``, ``preempts`` and ``mode`` of
-:class:`QualityOfService`. If the workload does not state the QOS of jobs, ``by`` and ``of`` name the groups whose jobs
+:class:`QualityOfService`. If the workload does not state the QOS of jobs, ``scope`` and ``members`` name the groups whose jobs
 have it: ``urgent:priority=10:preempts=standby+standby:mode=suspend:by=user:of=3|4``. A file has ``name`` and these.
 """
 
@@ -29,15 +29,15 @@ from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch.job import Job
 from desim.problems.batch.limits import Limit
 from desim.problems.batch.preemption import QualityOfService
-from desim.problems.batch.windows import Window
+from desim.problems.batch.reservations import AdvanceReservation
 
 if TYPE_CHECKING:
     from desim.result import Result
 
-__all__ = ["in_force", "limits_of_text", "qualities_of_text", "windows_of_text"]
+__all__ = ["in_force", "limits_of_text", "qos_of_text", "reservations_of_text"]
 
-_OF_WINDOWS = ("start", "end", "cores", "nodes", "partition", "users")
-_GROUPS = ("user", "partition", "queue", "quality")
+_OF_RESERVATIONS = ("start", "end", "cores", "nodes", "partition", "users")
+_GROUPS = ("user", "partition", "queue", "qos")
 _FILES = (".csv", ".yaml", ".yml")
 _UNITS = {
     "job_cores": "cores per job",
@@ -45,18 +45,18 @@ _UNITS = {
     "running_jobs": "jobs at once",
     "running_cores": "cores at once",
 }
-_MOST_WINDOWS, _MOST_NODES = 5, 5  # listed one by one in sentences
-_OF_LIMITS = ("by", "of", *_UNITS)
-_OF_QUALITIES = ("name", "priority", "preempts", "mode", "by", "of")
-_WANT_WINDOWS = (
+_MOST_RESERVATIONS, _MOST_NODES = 5, 5  # listed one by one in sentences
+_OF_LIMITS = ("scope", "members", *_UNITS)
+_OF_QOS = ("name", "priority", "preempts", "mode", "scope", "members")
+_WANT_RESERVATIONS = (
     "expected a file, or START:END:CORES, on nodes START:END:nodes=NAME|NAME, nodes=all or partition=NAME, several "
     "joined by +"
 )
 _WANT_LIMITS = "expected a file, or e.g. user:running_jobs=4+queue=debug:job_time=600"
-_WANT_QUALITIES = "expected a file, or e.g. urgent:preempts=standby+standby:mode=suspend:by=user:of=3"
+_WANT_QOS = "expected a file, or e.g. urgent:preempts=standby+standby:mode=suspend:scope=user:members=3"
 
 
-def windows_of_text(text: str, users: Mapping[str, int] | None = None) -> list[Window]:
+def reservations_of_text(text: str, users: Mapping[str, int] | None = None) -> list[AdvanceReservation]:
     """Return the advance reservations in a file or in the short notation.
 
     Parameters
@@ -68,7 +68,7 @@ def windows_of_text(text: str, users: Mapping[str, int] | None = None) -> list[W
 
     Returns
     -------
-    list of Window
+    list of AdvanceReservation
         Reservations, at least one.
 
     Raises
@@ -80,28 +80,28 @@ def windows_of_text(text: str, users: Mapping[str, int] | None = None) -> list[W
 
     Examples
     --------
-    >>> windows_of_text("0:3600:16+7200:9000:4")[1]
-    Window(start=7200.0, end=9000.0, cores=4)
-    >>> windows_of_text("0:3600:nodes=n1|n7:users=3")
-    [Window(start=0.0, end=3600.0, nodes=('n1', 'n7'), users=(3,))]
+    >>> reservations_of_text("0:3600:16+7200:9000:4")[1]
+    Reservation(start=7200.0, end=9000.0, cores=4)
+    >>> reservations_of_text("0:3600:nodes=n1|n7:users=3")
+    [Reservation(start=0.0, end=3600.0, nodes=('n1', 'n7'), users=(3,))]
     """
     if _is_file(text):
-        return [_window(where, entry, users or {}) for where, entry in _entries(text, "windows", _OF_WINDOWS)]
-    windows = []
+        return [_reservation(where, entry, users or {}) for where, entry in _entries(text, "reservations", _OF_RESERVATIONS)]
+    reservations = []
     for part in text.split("+"):
         start, end, *what = (*(value.strip() for value in part.split(":")), "", "")
         pairs = [value.partition("=")[::2] if "=" in value else ("cores", value) for value in what if value]
         if not pairs or len(dict(pairs)) < len(pairs):
-            raise InvalidConfiguration(f"windows: got {text!r}, {_WANT_WINDOWS}")
+            raise InvalidConfiguration(f"reservations: got {text!r}, {_WANT_RESERVATIONS}")
         try:
             for name, _ in pairs:
-                if name not in _OF_WINDOWS[2:]:
-                    choices = _OF_WINDOWS[2:]
+                if name not in _OF_RESERVATIONS[2:]:
+                    choices = _OF_RESERVATIONS[2:]
                     raise WorkloadError(f"unknown {name!r}{did_you_mean(name, choices)}: {', '.join(choices)}")
-            windows.append(_window("windows", {"start": start, "end": end} | dict(pairs), users or {}))
+            reservations.append(_reservation("reservations", {"start": start, "end": end} | dict(pairs), users or {}))
         except WorkloadError as error:
-            raise InvalidConfiguration(f"windows: got {text!r}; {error}") from error
-    return windows
+            raise InvalidConfiguration(f"reservations: got {text!r}; {error}") from error
+    return reservations
 
 
 def limits_of_text(text: str, groups: Mapping[str, Mapping[int, str]]) -> list[Limit]:
@@ -112,7 +112,7 @@ def limits_of_text(text: str, groups: Mapping[str, Mapping[int, str]]) -> list[L
     text : str
         Name of a CSV or YAML file, or the short notation.
     groups : mapping of str to mapping of int to str
-        ``queue`` and ``quality`` of each job by its id, and also ``partition`` and ``user`` if their names are stored
+        ``queue`` and ``job_qos`` of each job by its id, and also ``partition`` and ``user`` if their names are stored
         separately from the jobs.
 
     Returns
@@ -141,7 +141,7 @@ def limits_of_text(text: str, groups: Mapping[str, Mapping[int, str]]) -> list[L
         pairs = [value.partition("=") for value in values]
         if not pairs or not all(middle for _, middle, _ in pairs):
             raise InvalidConfiguration(f"limits: got {text!r}, {_WANT_LIMITS}")
-        entry = {"by": by, "of": of} | {name.strip(): number for name, _, number in pairs}
+        entry = {"scope": by, "members": of} | {name.strip(): number for name, _, number in pairs}
         try:
             if unknown := set(entry).difference(_OF_LIMITS):
                 name = min(unknown)
@@ -152,7 +152,7 @@ def limits_of_text(text: str, groups: Mapping[str, Mapping[int, str]]) -> list[L
     return limits
 
 
-def qualities_of_text(
+def qos_of_text(
     text: str, groups: Mapping[str, Mapping[int, str]], jobs: Iterable[Job]
 ) -> tuple[list[QualityOfService], dict[int, str]]:
     """Return the QOS levels in a file or in the short notation, and the QOS of each job.
@@ -183,38 +183,38 @@ def qualities_of_text(
     Examples
     --------
     >>> jobs = [Job(1, 0.0, 1, 9.0, 9.0, user_id=8)]
-    >>> qualities, quality_of = qualities_of_text("urgent:preempts=standby+standby:by=user:of=8", {}, jobs)
-    >>> qualities[0].preempts, quality_of
+    >>> qos, qos_of = qos_of_text("urgent:preempts=standby+standby:scope=user:members=8", {}, jobs)
+    >>> qos[0].preempts, qos_of
     (('standby',), {1: 'standby'})
     """
     if _is_file(text):
-        entries = list(_entries(text, "qualities", _OF_QUALITIES))
+        entries = list(_entries(text, "qos", _OF_QOS))
     else:
         entries = []
         for part in text.split("+"):
             name, *values = (word.strip() for word in part.split(":"))
             pairs = [value.partition("=") for value in values]
             if not name or not all(middle for _, middle, _ in pairs):
-                raise InvalidConfiguration(f"qualities: got {text!r}, {_WANT_QUALITIES}")
+                raise InvalidConfiguration(f"qos: got {text!r}, {_WANT_QOS}")
             entry = {"name": name} | {key.strip(): value for key, _, value in pairs}
-            if unknown := sorted(set(entry).difference(_OF_QUALITIES)):
-                near = did_you_mean(unknown[0], _OF_QUALITIES)
+            if unknown := sorted(set(entry).difference(_OF_QOS)):
+                near = did_you_mean(unknown[0], _OF_QOS)
                 raise InvalidConfiguration(
-                    f"qualities: got {text!r}; unknown {unknown[0]!r}{near}: {', '.join(_OF_QUALITIES[1:])}"
+                    f"qos: got {text!r}; unknown {unknown[0]!r}{near}: {', '.join(_OF_QOS[1:])}"
                 )
-            entries.append(("qualities", entry))
-    qualities = [_quality(where, entry) for where, entry in entries]
-    names = {quality.name for quality in qualities}
-    quality_of = {job_id: name for job_id, name in groups.get("quality", {}).items() if name}
+            entries.append(("qos", entry))
+    qos = [_quality(where, entry) for where, entry in entries]
+    names = {job_qos.name for job_qos in qos}
+    qos_of = {job_id: name for job_id, name in groups.get("qos", {}).items() if name}
     for where, entry in entries:
-        if entry.get("by"):
-            quality_of |= dict.fromkeys(_members(where, entry, groups, jobs), str(entry["name"]).strip())
-    if not quality_of:
+        if entry.get("scope"):
+            qos_of |= dict.fromkeys(_members(where, entry, groups, jobs), str(entry["name"]).strip())
+    if not qos_of:
         raise InvalidConfiguration(
-            f"qualities: got {', '.join(sorted(names))}, but no job has a QOS; add by and of to name the jobs, e.g. "
-            "by=user:of=3"
+            f"qos: got {', '.join(sorted(names))}, but no job has a QOS; add scope and members to name the jobs, e.g. "
+            "scope=user:members=3"
         )
-    return qualities, quality_of
+    return qos, qos_of
 
 
 def in_force(result: Result) -> list[str]:
@@ -233,19 +233,19 @@ def in_force(result: Result) -> list[str]:
     info, sentences = result.info, []
     if "limits" in info:
         sentences.append(f"Limits: {'; '.join(_words(limit, result) for limit in result.table('limits').to_dicts())}.")
-    if "qualities" in info:
-        told = "; ".join(_words_of_quality(quality) for quality in result.table("qualities").to_dicts())
+    if "qos" in info:
+        told = "; ".join(_words_of_qos(job_qos) for job_qos in result.table("qos").to_dicts())
         sentences.append(f"Quality of service (QOS): {told}.")
-    if "windows" in info:
-        columns = result.table("windows").select("window", "cores", "start", "end").rows()
+    if "reservations" in info:
+        columns = result.table("reservations").select("reservation", "cores", "start", "end").rows()
         shown = [
-            f"{_taken(window, cores, result)} from {start:,.10g} to {end:,.10g} s{_but(window, result)}"
-            for window, cores, start, end in columns
+            f"{_taken(reservation, cores, result)} from {start:,.10g} to {end:,.10g} s{_but(reservation, result)}"
+            for reservation, cores, start, end in columns
         ]
-        more = [f"{len(shown) - _MOST_WINDOWS:,} more"] if len(shown) > _MOST_WINDOWS else []
-        sentences.append(f"Reservations: {'; '.join(shown[:_MOST_WINDOWS] + more)}.")
-    if "grace" in info:
-        sentences.append(f"Jobs may exceed their requested time by {info['grace']:,.10g} s.")
+        more = [f"{len(shown) - _MOST_RESERVATIONS:,} more"] if len(shown) > _MOST_RESERVATIONS else []
+        sentences.append(f"Reservations: {'; '.join(shown[:_MOST_RESERVATIONS] + more)}.")
+    if "over_time_limit" in info:
+        sentences.append(f"Jobs may exceed their requested time by {info['over_time_limit']:,.10g} s.")
     if "checkpoint_interval" in info:
         sentences.append(f"Jobs have a checkpoint every {info['checkpoint_interval']:,.10g} s of work.")
     if "dependencies" in info:
@@ -253,11 +253,11 @@ def in_force(result: Result) -> list[str]:
     return sentences
 
 
-def _taken(window: int, cores: int, result: Result) -> str:
+def _taken(reservation: int, cores: int, result: Result) -> str:
     """Return a description of what a reservation takes."""
-    if "node_windows" not in result.info:
+    if "node_reservations" not in result.info:
         return f"{cores:,} cores"
-    nodes = result.table("nodes").join(result.table("window_nodes").filter(window=window), on="node", how="semi")
+    nodes = result.table("nodes").join(result.table("reservation_nodes").filter(reservation=reservation), on="node", how="semi")
     if len(nodes) == 1:
         return f"node {nodes['name'].item()}"
     if len(nodes) == result.info["num_nodes"]:
@@ -265,39 +265,39 @@ def _taken(window: int, cores: int, result: Result) -> str:
     return f"{len(nodes):,} nodes" if len(nodes) > _MOST_NODES else f"nodes {', '.join(nodes['name'])}"
 
 
-def _but(window: int, result: Result) -> str:
+def _but(reservation: int, result: Result) -> str:
     """Return a description of the users whom a reservation admits."""
-    if "reservations" not in result.info:
+    if "user_reservations" not in result.info:
         return ""
-    users = result.table("window_users").filter(window=window)["user_id"].to_list()
+    users = result.table("reservation_users").filter(reservation=reservation)["user_id"].to_list()
     return f" but for user{'s' * (len(users) > 1)} {', '.join(map(str, users))}" if users else ""
 
 
 def _words(limit: Mapping[str, Any], result: Result) -> str:
     """Return a description of a limit, given its table row."""
     most = [f"{limit[name]:,g} {unit}" for name, unit in _UNITS.items() if limit[name] is not None]
-    groups = limit["of"]
-    if limit["by"] == "jobs" and not groups:  # a mapping by job id, such as queues: list the groups that occur
+    groups = limit["members"]
+    if limit["scope"] == "jobs" and not groups:  # a mapping by job id, such as queues: list the groups that occur
         of = result.table("limited_jobs")
         groups = sorted(set(of["group"].filter(of["limit"] == limit["limit"]).to_list()))
-    whose = f"each {limit['by']}" if not groups else ", ".join(groups)
-    if groups and limit["by"] != "jobs":
-        whose = f"{limit['by']} {whose}"
+    whose = f"each {limit['scope']}" if not groups else ", ".join(groups)
+    if groups and limit["scope"] != "jobs":
+        whose = f"{limit['scope']} {whose}"
     return f"{whose}: at most {', '.join(most)}"
 
 
-def _words_of_quality(quality: Mapping[str, Any]) -> str:
+def _words_of_qos(job_qos: Mapping[str, Any]) -> str:
     """Return a description of a QOS level, given its table row."""
-    preempts = f", preempts {', '.join(quality['preempts'])}" if quality["preempts"] else ""
-    mode = "suspended" if quality["mode"] == "suspend" else "requeued"
-    return f"{quality['quality']} with priority {quality['priority']:g}{preempts}, {mode} when preempted"
+    preempts = f", preempts {', '.join(job_qos['preempts'])}" if job_qos["preempts"] else ""
+    mode = "suspended" if job_qos["mode"] == "suspend" else "requeued"
+    return f"{job_qos['qos']} with priority {job_qos['priority']:g}{preempts}, {mode} when preempted"
 
 
 def _is_file(text: str) -> bool:
     return text.lower().endswith(_FILES) or Path(text).is_file()
 
 
-def _window(where: str, entry: Mapping[str, Any], users: Mapping[str, int]) -> Window:
+def _reservation(where: str, entry: Mapping[str, Any], users: Mapping[str, int]) -> AdvanceReservation:
     """Return the reservation of an entry."""
     start, end = (_number(where, name, entry.get(name, "")) for name in ("start", "end"))
     admitted = []
@@ -308,7 +308,7 @@ def _window(where: str, entry: Mapping[str, Any], users: Mapping[str, int]) -> W
     nodes = _names(entry.get("nodes"))
     partition = str(entry.get("partition") or "").strip()
     try:
-        return Window(start, end, cores, "all" if nodes == ["all"] else tuple(nodes), partition, tuple(admitted))
+        return AdvanceReservation(start, end, cores, "all" if nodes == ["all"] else tuple(nodes), partition, tuple(admitted))
     except InvalidConfiguration as error:
         raise WorkloadError(f"{where}: {error}") from error
 
@@ -322,19 +322,19 @@ def _names(words: Any) -> list[str]:
 
 def _limit(where: str, entry: Mapping[str, Any], groups: Mapping[str, Mapping[int, str]]) -> Limit:
     """Return the limit of an entry."""
-    by = str(entry.get("by", "")).strip()
+    by = str(entry.get("scope", "")).strip()
     if by not in _GROUPS:
         raise WorkloadError(f"{where}: by: got {by!r}{did_you_mean(by, _GROUPS)}, expected one of {', '.join(_GROUPS)}")
     known = groups.get(by) or None
-    if by in ("queue", "quality") and known is None:
+    if by in ("queue", "qos") and known is None:
         raise InvalidConfiguration(f"{where}: limits are by {by}, but the {by} of jobs is unknown")
-    of = _names(entry.get("of"))
+    of = _names(entry.get("members"))
     values: dict[str, Any] = {
         name: _number(where, name, entry[name]) for name in _UNITS if entry.get(name) not in ("", None)
     }
     whole = {name: value if name == "job_time" else _whole(value) for name, value in values.items()}
     try:
-        return Limit(by=by if known is None else known, of=tuple(of) or None, **whole)  # type: ignore[arg-type]
+        return Limit(scope=by if known is None else known, members=tuple(of) or None, **whole)  # type: ignore[arg-type]
     except InvalidConfiguration as error:
         raise WorkloadError(f"{where}: {error}") from error
 
@@ -357,7 +357,7 @@ def _members(
     where: str, entry: Mapping[str, Any], groups: Mapping[str, Mapping[int, str]], jobs: Iterable[Job]
 ) -> list[int]:
     """Return the ids of the jobs in the groups of an entry."""
-    by, of = str(entry["by"]).strip(), _names(entry.get("of", ""))
+    by, of = str(entry["scope"]).strip(), _names(entry.get("members", ""))
     kinds = _GROUPS[:-1]
     if by not in kinds:
         raise WorkloadError(f"{where}: by: got {by!r}{did_you_mean(by, kinds)}, expected one of {', '.join(kinds)}")
@@ -365,7 +365,7 @@ def _members(
     if group_of is None:
         if not isinstance(jobs, Sequence):
             raise InvalidConfiguration(f"{where}: by={by} needs all jobs in advance; not possible with a stream")
-        limit = Limit(by="user" if by == "user" else "partition", job_cores=1)
+        limit = Limit(scope="user" if by == "user" else "partition", job_cores=1)
         named = {job.job_id: limit.group_of(job) for job in jobs} if by != "queue" else {}
         group_of = {job_id: name for job_id, name in named.items() if name is not None}
     if not group_of:

@@ -21,10 +21,10 @@ __all__ = [
     "OUTAGES",
     "PLACEMENTS",
     "PREEMPTIONS",
-    "QUALITIES",
+    "QOS",
     "REQUESTS",
     "TABLES",
-    "WINDOWS",
+    "RESERVATIONS",
 ]
 
 STARTED = ("completed", "killed", "lost", "running")
@@ -32,8 +32,8 @@ ENDED = ("completed", "killed", "lost")
 
 INFO = (
     Column("num_cores", "integer", "number of cores of the cluster", unit="cores", least=1),
-    Column("kill_at_request", "boolean", "whether a job that reaches its requested time is killed"),
-    Column("grace", "float", "time that a job may exceed its requested time", unit="s", least=0, optional=True),
+    Column("enforce_time_limit", "boolean", "whether a job that reaches its requested time is killed"),
+    Column("over_time_limit", "float", "time that a job may exceed its requested time", unit="s", least=0, optional=True),
     Column("checkpoint_interval", "float", "work between checkpoints, if there are any", unit="s", optional=True),
     Column("infeasible", "text", "what an infeasible action does", values=("raise", "forward")),
     Column("too_wide", "text", "what happens to a job that requests too much", values=("error", "reject")),
@@ -41,10 +41,10 @@ INFO = (
     Column("ask_when_empty", "boolean", "whether decisions are requested even if no job is queued"),
     Column("dependencies", "integer", "number of jobs with dependencies, if any", least=0, optional=True),
     Column("limits", "integer", "number of limits on jobs, users or queues, if any", least=1, optional=True),
-    Column("windows", "integer", "number of advance reservations, if any", least=1, optional=True),
-    Column("qualities", "integer", "number of QOS levels, if any", least=1, optional=True),
-    Column("node_windows", "integer", "number of reservations of nodes, if any", least=1, optional=True),
-    Column("reservations", "integer", "number of reservations that admit users, if any", least=1, optional=True),
+    Column("reservations", "integer", "number of advance reservations, if any", least=1, optional=True),
+    Column("qos", "integer", "number of QOS levels, if any", least=1, optional=True),
+    Column("node_reservations", "integer", "number of reservations of nodes, if any", least=1, optional=True),
+    Column("user_reservations", "integer", "number of reservations that admit users, if any", least=1, optional=True),
     Column("num_nodes", "integer", "number of nodes, if the cluster has nodes", least=1, optional=True),
     Column("placement", "text", "policy that chooses nodes if an agent names none", optional=True),
 )
@@ -175,7 +175,7 @@ def _pack_requests(rows: list[tuple[Any, ...]], info: Mapping[str, Any]) -> dict
     columns: dict[str, Any] = {"arrival_number": numbers, "job_id": ids}
     for name in ("tasks", "cores", "memory", "gpus", "partition", "exclusive", "tasks_per_node"):
         columns[name] = [getattr(request, name) for request in requests]
-    for name in ("gpu_models", "features", "without"):
+    for name in ("gpu_models", "features", "excluded_features"):
         columns[name] = [list(getattr(request, name)) for request in requests]
     return columns | {"resources": [_amounts(request.resources) for request in requests]}
 
@@ -243,7 +243,7 @@ REQUESTS = Table(
         Column("resources", "text", 'other resources per task, such as "licenses=1"'),
         Column("partition", "text", "required partition; empty for any"),
         Column("features", "texts", "features that nodes must have"),
-        Column("without", "texts", "features that nodes must not have"),
+        Column("excluded_features", "texts", "features that nodes must not have"),
         Column("exclusive", "boolean", "whether the job needs its nodes for itself"),
         Column("tasks_per_node", "integer", "maximum number of tasks per node", null="without a limit", least=1),
         arrival_number("of the job"),
@@ -275,12 +275,12 @@ DEPENDENCIES = Table(
     "a job with dependencies, once its time in the workload has passed",
     (
         Column("job_id", "integer", "identifier of the job"),
-        Column("planned_time", "float", "submission time in the workload", unit="s", least=0),
+        Column("trace_submission_time", "float", "submission time in the workload", unit="s", least=0),
         Column("after", "text", 'identifiers of its predecessors, such as "3 7"'),
         Column("think_time", "float", "time from the last end of a predecessor to submission", unit="s", least=0),
         Column("submission_time", "float", "actual submission", unit="s", null="if not submitted by the end"),
     ),
-    sort_by=("planned_time", "job_id"),
+    sort_by=("trace_submission_time", "job_id"),
     only_with="dependencies",
 )
 
@@ -289,8 +289,8 @@ def _pack_limits(rows: list[tuple[Any, ...]], info: Mapping[str, Any]) -> dict[s
     """Return the columns of rows (number, limit)."""
     numbers, limits = columns_of(rows, 2)
     columns: dict[str, Any] = {"limit": numbers}
-    columns["by"] = ["jobs" if isinstance(limit.by, Mapping) else limit.by for limit in limits]
-    columns["of"] = [sorted(limit.of or ()) for limit in limits]
+    columns["scope"] = ["jobs" if isinstance(limit.scope, Mapping) else limit.scope for limit in limits]
+    columns["members"] = [sorted(limit.members or ()) for limit in limits]
     return columns | {name: [getattr(limit, name) for limit in limits] for name in _LIMITED}
 
 
@@ -301,8 +301,8 @@ LIMITS = Table(
     "a limit of the site",
     (
         Column("limit", "integer", "number of the limit", least=0),
-        Column("by", "text", "scope: what defines the groups of jobs", values=("user", "partition", "jobs")),
-        Column("of", "texts", "limited groups; none if all are"),
+        Column("scope", "text", "scope: what defines the groups of jobs", values=("user", "partition", "jobs")),
+        Column("members", "texts", "limited groups; none if all are"),
         Column("job_cores", "integer", "maximum cores of a job", unit="cores", null="without a limit", least=1),
         Column("job_time", "float", "maximum requested time of a job", unit="s", null="without a limit", least=0),
         Column("running_jobs", "integer", "maximum running jobs of a group", null="without a limit", least=1),
@@ -326,39 +326,39 @@ LIMITED_JOBS = Table(
     only_with="limits",
 )
 
-WINDOWS = Table(
-    "windows",
+RESERVATIONS = Table(
+    "reservations",
     "an advance reservation of cores or nodes",
     (
-        Column("window", "integer", "number of the reservation", least=0),
+        Column("reservation", "integer", "number of the reservation", least=0),
         Column("start", "float", "start of the reservation", unit="s", least=0),
         Column("end", "float", "end of the reservation", unit="s", least=0),
         Column("cores", "integer", "number of reserved cores", unit="cores", least=1),
     ),
-    sort_by=("window",),
-    only_with="windows",
+    sort_by=("reservation",),
+    only_with="reservations",
 )
 
-WINDOW_NODES = Table(
-    "window_nodes",
+RESERVATION_NODES = Table(
+    "reservation_nodes",
     "a node of a reservation",
     (
-        Column("window", "integer", "number of the reservation", least=0),
+        Column("reservation", "integer", "number of the reservation", least=0),
         Column("node", "integer", "number of the node", least=0),
     ),
-    sort_by=("window", "node"),
-    only_with="node_windows",
+    sort_by=("reservation", "node"),
+    only_with="node_reservations",
 )
 
-WINDOW_USERS = Table(
-    "window_users",
+RESERVATION_USERS = Table(
+    "reservation_users",
     "a user whose jobs may run on the nodes of a reservation",
     (
-        Column("window", "integer", "number of the reservation", least=0),
+        Column("reservation", "integer", "number of the reservation", least=0),
         Column("user_id", "integer", "number of the user", least=0),
     ),
-    sort_by=("window", "user_id"),
-    only_with="reservations",
+    sort_by=("reservation", "user_id"),
+    only_with="user_reservations",
 )
 
 CHECKPOINTS = Table(
@@ -374,28 +374,28 @@ CHECKPOINTS = Table(
     only_with="checkpoint_interval",
 )
 
-QUALITIES = Table(
-    "qualities",
+QOS = Table(
+    "qos",
     "a QOS level",
     (
-        Column("quality", "text", "name of the QOS level"),
+        Column("qos", "text", "name of the QOS level"),
         Column("priority", "float", "priority; larger is more important", least=0),
         Column("preempts", "texts", "QOS levels whose jobs its jobs may preempt"),
         Column("mode", "text", "what happens to its own jobs when preempted", values=("requeue", "suspend")),
     ),
-    only_with="qualities",
+    only_with="qos",
 )
 
 JOB_QUALITIES = Table(
-    "job_qualities",
+    "job_qos",
     "a job with a QOS",
     (
         Column("job_id", "integer", "identifier of the job"),
-        Column("quality", "text", "name of its QOS level"),
+        Column("qos", "text", "name of its QOS level"),
         arrival_number("of the job"),
     ),
     sort_by=("arrival_number",),
-    only_with="qualities",
+    only_with="qos",
 )
 
 PREEMPTIONS = Table(
@@ -410,9 +410,9 @@ PREEMPTIONS = Table(
         Column("number_preempted_by", "integer", "arrival number of the job that started", least=0),
     ),
     sort_by=("time", "arrival_number"),
-    only_with="qualities",
+    only_with="qos",
 )
 
-OF_WINDOWS = (WINDOWS, WINDOW_NODES, WINDOW_USERS)
-OF_SITES = (DEPENDENCIES, LIMITS, LIMITED_JOBS, *OF_WINDOWS, CHECKPOINTS, QUALITIES, JOB_QUALITIES, PREEMPTIONS)
+OF_RESERVATIONS = (RESERVATIONS, RESERVATION_NODES, RESERVATION_USERS)
+OF_SITES = (DEPENDENCIES, LIMITS, LIMITED_JOBS, *OF_RESERVATIONS, CHECKPOINTS, QOS, JOB_QUALITIES, PREEMPTIONS)
 TABLES = (JOBS, INTERRUPTIONS, OUTAGES, NODES, REQUESTS, PLACEMENTS, *OF_SITES)

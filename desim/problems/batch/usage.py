@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import log
 
-from desim.checks import finite
+from desim.checks import check_float
 
 __all__ = ["Usage"]
 
@@ -30,7 +30,7 @@ class Usage:
     """
 
     def __init__(self, half_life: float) -> None:
-        self.half_life = finite("half_life", half_life, above=0)
+        self.half_life = check_float("half_life", half_life, above=0)
         self._users: dict[int, tuple[float, float, int]] = {}  # time, amount then, cores held since
 
     def change(self, user_id: int, cores: int, time: float) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
-from desim.checks import items, one_of
+from desim.checks import items, check_choice
 from desim.core import Decision
 from desim.exceptions import InfeasibleAction, InvalidConfiguration, WorkloadError
 from desim.problem import Problem, Process
@@ -21,7 +21,7 @@ from desim.problems.dag.execution import Execution, Plan
 from desim.problems.dag.executors import Executors, SharedLinks
 from desim.problems.dag.job import Job, TaskTimes
 from desim.problems.dag.observation import Assign, DagObservation, explain
-from desim.problems.dag.state import Copy, Delivery, JobState, Setting
+from desim.problems.dag.state import Copy, InputTransfer, JobState, Setting
 from desim.processes.arrivals import Arrivals
 from desim.processes.outages import FailingCluster, FailureCounts
 
@@ -32,7 +32,7 @@ class DagCluster(FailingCluster, Problem):
     """Cluster of executors for DAG jobs: each node runs as a whole on one executor, without interruption.
 
     A node can start on an executor once the data of at least one copy of each parent have arrived there. A node is
-    ready ("executable") when all its parents have finished or, with ``plan_ahead``, when all its parents are assigned.
+    ready ("ready") when all its parents have finished or, with ``plan_ahead``, when all its parents are assigned.
     While any node is ready, a decision is due when a job arrives, a node finishes, or an executor fails or is repaired.
     The answer is an :class:`Assign`, a list of them, or None to do nothing until the next event. After an action that
     leaves nodes ready, the agent is asked again.
@@ -83,7 +83,7 @@ class DagCluster(FailingCluster, Problem):
 
     name: ClassVar[str] = "dag"
     sources: ClassVar[tuple[str, ...]] = ("jobs",)
-    constants: ClassVar[tuple[type, ...]] = (Job, TaskTimes, Executors, SharedLinks, Delivery)
+    constants: ClassVar[tuple[type, ...]] = (Job, TaskTimes, Executors, SharedLinks, InputTransfer)
     granularity: ClassVar[str] = "node"
     events: ClassVar[tuple[str, ...]] = (
         "arrival",
@@ -108,7 +108,7 @@ class DagCluster(FailingCluster, Problem):
         processes: Iterable[Process] = (),
     ) -> None:
         super().__init__(processes=processes)
-        one_of("transfers", transfers, ("when_finished", "when_assigned"))
+        check_choice("transfers", transfers, ("when_finished", "when_assigned"))
         if links is not None and transfers != "when_assigned":
             raise InvalidConfiguration(
                 f"transfers: got {transfers!r}, expected 'when_assigned' if links are given: "
@@ -150,7 +150,7 @@ class DagCluster(FailingCluster, Problem):
         self._back_since: NDArray[np.float64] | None = None
         self.observation = DagObservation(self.executors, self._plan)
         self._jobs = self.observation.jobs
-        self._executable = self.observation.executable
+        self._ready = self.observation.ready
         self._num_arrived = 0
         self._cycling = False
         self._decision = Decision(self.simulation, self.observation)
@@ -186,7 +186,7 @@ class DagCluster(FailingCluster, Problem):
             if not goes_on:
                 break
             self._carry_out(single)
-        if goes_on and self._executable:
+        if goes_on and self._ready:
             self._decision.request()
         else:
             self._cycling = False
@@ -194,7 +194,7 @@ class DagCluster(FailingCluster, Problem):
     def _open_cycle(self) -> None:
         """Request a decision if nodes are ready and no decision is pending."""
         self.observation.time = self.env.now
-        if not self._cycling and self._executable:
+        if not self._cycling and self._ready:
             self._cycling = True
             self._decision.request()
 
@@ -204,7 +204,7 @@ class DagCluster(FailingCluster, Problem):
 
     def is_idle(self) -> bool:
         """Return whether no copy runs or waits on any executor."""
-        return not any(table.running or table.waiting for table in self._plan.timetables.values())
+        return not any(table.running or table.waiting for table in self._plan.executor_queues.values())
 
     def submit(self, job: Job) -> None:
         """Add a job at the current time, as the arrival process does; custom processes may call it, too.
@@ -246,14 +246,14 @@ class DagCluster(FailingCluster, Problem):
         observation = self.observation
         ticket = observation.num_revealed
         observation.num_revealed = ticket + 1
-        self._executable[ticket] = (state, node)
+        self._ready[ticket] = (state, node)
         state.tickets[node] = ticket
 
     def _hide(self, state: JobState, node: int) -> None:
         """Mark a node as no longer ready, if it was."""
         ticket = state.tickets[node]
         if ticket is not None:
-            del self._executable[ticket]
+            del self._ready[ticket]
             state.tickets[node] = None
 
     # -- assignments ----------------------------------------------------------------------------------
@@ -277,7 +277,7 @@ class DagCluster(FailingCluster, Problem):
                 return False
             if self._execution.is_down(executor):
                 return False
-            if position is not None and not 0 <= position <= len(self._plan.timetables[executor].waiting):
+            if position is not None and not 0 <= position <= len(self._plan.executor_queues[executor].waiting):
                 return False
             if not duplicates and state.tickets[node] is not None:
                 return True
@@ -344,7 +344,7 @@ class DagCluster(FailingCluster, Problem):
             times = state.started_at if started else None, None
             self._record["jobs"]((state.job, state.arrival_number, *times, "running" if started else "queued"))
 
-    def forget_future(self) -> None:
+    def drop_future(self) -> None:
         """Continue only with what an agent can know at the current decision: for forks without foresight.
 
         No further jobs arrive, executors that are down stay down, and extra processes end. Nodes take as long as agents
@@ -359,11 +359,11 @@ class DagCluster(FailingCluster, Problem):
         """Return whether an executor is down."""
         return self._execution.is_down(executor)
 
-    def take_down(self, units: int, fresh: list[int]) -> None:
+    def on_failure(self, units: int, fresh: list[int]) -> None:
         """Fail executors: drop what runs or waits on them and, if configured, the results that they hold."""
         if not fresh:
             return
-        waiting = self._execution.take_down(fresh)
+        waiting = self._execution.on_failure(fresh)
         for state in list(self._jobs.values()):
             if self.outages_lose_data:
                 state.lose_results(fresh)
@@ -372,7 +372,7 @@ class DagCluster(FailingCluster, Problem):
                 self._execution.withdraw(copy)
             state.recount()
             self._offer_anew(state)
-        others = [executor for executor in self._plan.timetables if executor not in fresh]
+        others = [executor for executor in self._plan.executor_queues if executor not in fresh]
         for executor in others:
             self._plan.mark(executor)
         self._execution.look_again(others)
@@ -383,16 +383,16 @@ class DagCluster(FailingCluster, Problem):
 
     def _offer_anew(self, state: JobState) -> None:
         """Update which nodes are ready, now that some have to run again."""
-        for node, executable in enumerate(state.executable(plan_ahead=self.plan_ahead)):
-            if not executable:
+        for node, ready in enumerate(state.ready(plan_ahead=self.plan_ahead)):
+            if not ready:
                 self._hide(state, node)
             elif state.tickets[node] is None:
                 self._reveal(state, node)
 
-    def bring_up(self, units: int, fresh: list[int]) -> None:
+    def on_repair(self, units: int, fresh: list[int]) -> None:
         """Repair executors; data that they had received before must be sent to them again."""
         for executor in fresh:
-            self._execution.bring_up(executor)
+            self._execution.on_repair(executor)
             self._record["outages"]((self.env.now, executor, "up"))
             self.emit("repair", executor)
             if self.outages_lose_data:

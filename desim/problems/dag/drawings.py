@@ -17,7 +17,7 @@ from desim.plotting.colors import JOB_COLORS, OTHER_COLOR, rgba
 from desim.plotting.graphs import (
     CHARACTER,
     EMPHASIS,
-    Room,
+    NodeSpacing,
     draw_discs,
     draw_edges,
     draw_rings,
@@ -26,7 +26,7 @@ from desim.plotting.graphs import (
     write_numbers,
 )
 from desim.plotting.runs import Run, load_runs
-from desim.plotting.words import how_many, shortened
+from desim.plotting.formatting import how_many, shortened
 from desim.problems.dag.executors import Executors
 from desim.problems.dag.figures import executor_names, started_copies
 from desim.problems.dag.job import Job
@@ -119,7 +119,7 @@ def dag_drawing(
     wide, high = (0.72 * size for size in panel_pixels(panel))
     high = min(high, 72.0 * height)  # in a low figure, titles and legend take more space than panel_pixels assumes
     noted = job.num_nodes <= MOST_NAMED and high / rows >= LEAST_ROOM_FOR_NOTES
-    room = Room(wide / layers, high / rows, noted)
+    room = NodeSpacing(wide / layers, high / rows, noted)
     draw_edges(panel, layout, job.parent_size, on_path, room)
     faces, entries = (PLAIN, []) if run is None else _faces(panel, job, run, copies)
     diameters = room.diameters(weights.nodes)
@@ -235,7 +235,7 @@ def _executors_that_ran(job: Job, copies: pl.DataFrame, *, tasks: bool) -> NDArr
     return executor
 
 
-def _short_names(job: Job, room: Room) -> list[str]:
+def _short_names(job: Job, room: NodeSpacing) -> list[str]:
     """Return short names of the nodes; a long name first loses its number, because its text says more."""
     fitting = min(16, max(2, int(room.wide / CHARACTER)))
     names = [name if name != f"node{node}" else str(node) for node, name in enumerate(job.names)]

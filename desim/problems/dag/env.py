@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desim import plugins
-from desim.checks import finite, named
+from desim.checks import check_float, named
 from desim.core import Simulation
 from desim.envs.base import (
     ACTION_MASK,
@@ -23,7 +23,7 @@ from desim.envs.base import (
     Reward,
     SchedulingEnv,
     bounded,
-    compressed,
+    log_scaled,
     episodes_of,
 )
 from desim.exceptions import InvalidConfiguration
@@ -65,7 +65,7 @@ NODE_FEATURES = (
 EXECUTOR_FEATURES = ("up", "speed", "time_until_idle", "waiting_copies")
 """Columns of ``executors``; the speed is relative to the largest, time and count are log-scaled."""
 
-SYSTEM_FEATURES = ("jobs", "executable_nodes", "invisible_nodes", "executors_up", "time_until_first_idle")
+SYSTEM_FEATURES = ("jobs", "ready_nodes", "invisible_nodes", "executors_up", "time_until_first_idle")
 """Entries of ``system``: log-scaled counts, the share of executors that are up, and a log-scaled time."""
 
 _FIXED = slice(1, 1 + len(FIXED_FEATURES))
@@ -147,7 +147,7 @@ class NodeEncoder:
             raise InvalidConfiguration(
                 f"executors: got {observation.executors.num_executors} in the cluster, expected {self.num_executors}"
             )
-        nodes = list(islice(observation.executable.values(), self.max_nodes))
+        nodes = list(islice(observation.ready.values(), self.max_nodes))
         count, wide = len(nodes), self.num_executors
         available = observation.available_times
         up = available < np.inf
@@ -179,12 +179,12 @@ class NodeEncoder:
     ) -> Floats:
         """Return all log-scaled values in one array: of the executors, of the system, and of each node."""
         time, wide, first = observation.time, self.num_executors, self._first
-        tables, executable = observation.timetables, len(observation.executable)
+        tables, ready = observation.executor_queues, len(observation.ready)
         numbers = np.empty(first + len(nodes) * (wide + _NUMBERS))
         np.subtract(available, time, out=numbers[:wide])
         waiting = [len(tables[executor].waiting) for executor in range(wide)]
-        invisible = max(executable - self.max_nodes, 0)
-        numbers[wide:first] = [*waiting, len(observation.jobs), executable, invisible]
+        invisible = max(ready - self.max_nodes, 0)
+        numbers[wide:first] = [*waiting, len(observation.jobs), ready, invisible]
         of_nodes = numbers[first:].reshape(len(nodes), wide + _NUMBERS)
         of_job: dict[JobState, tuple[float, float, float]] = {}
         for row, (state, node), graph in zip(of_nodes, nodes, graphs, strict=True):
@@ -197,7 +197,7 @@ class NodeEncoder:
             tasks = state.unassigned_tasks[node] if isinstance(state, TaskState) else 1
             row[wide:] = *of_job[state], tasks
         of_nodes[:, :wide] -= time
-        return compressed(numbers)
+        return log_scaled(numbers)
 
     def _relative_speeds(self, executors: Executors) -> Floats:
         """Return speeds relative to the largest, computed once per cluster."""
@@ -214,7 +214,7 @@ class NodeEncoder:
             mask[0] = 1
         return mask
 
-    def forced(self, observation: DagObservation) -> bool:
+    def is_forced(self, observation: DagObservation) -> bool:
         """Return whether all executors are down, so that the agent can only wait.
 
         Parameters
@@ -251,7 +251,7 @@ class NodeEncoder:
         if available.min() == np.inf:
             return None, number == 0
         place, executor = (number, 0) if self.allocation is not None else divmod(number, self.num_executors)
-        found = next(islice(observation.executable.values(), place, None), None)
+        found = next(islice(observation.ready.values(), place, None), None)
         if found is None:
             return None, False
         state, node = found
@@ -261,7 +261,7 @@ class NodeEncoder:
             return None, False
         return Assign(state.job.job_id, node, executor), True
 
-    def action_of(self, observation: DagObservation, answer: Any) -> int | None:
+    def encode_action(self, observation: DagObservation, answer: Any) -> int | None:
         """Return the action that is closest to an agent's answer.
 
         Parameters
@@ -277,7 +277,7 @@ class NodeEncoder:
         int or None
             Action, or None if the agent waits or only assigns nodes that are not encoded.
         """
-        seen = islice(observation.executable.values(), self.max_nodes)
+        seen = islice(observation.ready.values(), self.max_nodes)
         places = {(state.job.job_id, node): at for at, (state, node) in enumerate(seen)}
         for one in assignments_of(answer):
             place = places.get((one.job_id, one.node))
@@ -304,17 +304,17 @@ class MakespanReward:
     """
 
     def __init__(self, scale: float = 1_000.0) -> None:
-        self.scale = finite("scale", scale, above=0)
+        self.scale = check_float("scale", scale, above=0)
 
     def reset(self, simulation: Simulation) -> None:
         """Prepare for a new episode."""
         self._simulation = simulation
         self._time = 0.0
 
-    def answered(self, answer: Any) -> None:
+    def on_decision(self, answer: Any) -> None:
         """Do nothing: the reward depends only on time."""
 
-    def collect(self) -> float:
+    def pop_reward(self) -> float:
         """Return the reward since the last call."""
         before, self._time = self._time, self._simulation.end_time
         return (before - self._time) / self.scale
@@ -348,7 +348,7 @@ class CompletionTimeReward(MakespanReward):
         self._time = time
         self._num_jobs += change
 
-    def collect(self) -> float:
+    def pop_reward(self) -> float:
         """Return the reward since the last call."""
         self._count(self._simulation.end_time)
         spent, self._spent = self._spent, 0.0

@@ -13,14 +13,14 @@ import simpy
 from desim.core import reschedule
 from desim.problem import Problem
 from desim.problems.dag.executors import Executors, SharedLinks
-from desim.problems.dag.state import Copy, Delivery, JobState
+from desim.problems.dag.state import Copy, InputTransfer, JobState
 from desim.processes.channels import Flow, SharedChannels
 from desim.processes.executors import ExecutorProcess, ExecutorStatus
 
-__all__ = ["Execution", "Plan", "SharedTransfers", "Timetable"]
+__all__ = ["Execution", "Plan", "SharedTransfers", "ExecutorQueue"]
 
 
-class Timetable:
+class ExecutorQueue:
     """Queue of one executor: its running and waiting copies and the idle times between them; live, do not modify it.
 
     Attributes
@@ -74,7 +74,7 @@ class Timetable:
 
 
 class Plan:
-    """Timetables of all executors.
+    """PartialSchedule of all executors.
 
     Expected times are computed when copies are assigned. When something happens at another time than expected, the
     executors concerned are marked, and :meth:`refresh` recomputes what has changed.
@@ -95,14 +95,14 @@ class Plan:
         Time at which all assigned copies will have run, in seconds; infinite for an executor that is down.
     last_gap_ends : numpy.ndarray of shape (num_executors,)
         End of the last gap in seconds; -inf if there is no gap.
-    timetables : dict of int to Timetable
-        Timetable by executor.
+    executor_queues : dict of int to ExecutorQueue
+        ExecutorQueue by executor.
     """
 
     def __init__(self, env: simpy.Environment, num_executors: int, *, is_exact: bool = True) -> None:
         self.available = np.zeros(num_executors)
         self.last_gap_ends = np.full(num_executors, -np.inf)
-        self.timetables = {executor: Timetable() for executor in range(num_executors)}
+        self.executor_queues = {executor: ExecutorQueue() for executor in range(num_executors)}
         self._env = env
         self._outdated: dict[int, None] = {}  # an ordered set
         self._sequence = 0
@@ -129,7 +129,7 @@ class Plan:
             New copies, or None, with nothing changed, if they do not fit into the idle time at the position.
         """
         self.refresh()
-        table = self.timetables[executor]
+        table = self.executor_queues[executor]
         at_end = position is None or position == len(table.waiting)
         place = len(table.waiting) if position is None else position
         time = self.available.item(executor) if at_end else table.finish_before(place)
@@ -169,7 +169,7 @@ class Plan:
     def begin(self, copy: Copy, start: float) -> None:
         """Start the first waiting copy of an executor at a given time."""
         executor = copy.executor
-        table = self.timetables[executor]
+        table = self.executor_queues[executor]
         del table.waiting[0]
         table.running = copy
         if start != copy.start:
@@ -184,7 +184,7 @@ class Plan:
 
     def end(self, executor: int, time: float) -> None:
         """End the running copy of an executor at a given time."""
-        table = self.timetables[executor]
+        table = self.executor_queues[executor]
         table.running = None
         table.free_since = time
         if not table.waiting and self.available[executor] != time:
@@ -192,22 +192,22 @@ class Plan:
 
     def withdraw(self, copy: Copy) -> None:
         """Remove a waiting copy."""
-        table = self.timetables[copy.executor]
+        table = self.executor_queues[copy.executor]
         if table.running is None and table.waiting[0] is copy:
             table.free_since = self._env.now  # until now, the executor was reserved for this copy
         table.waiting.remove(copy)
         self._outdated[copy.executor] = None
 
-    def take_down(self, executor: int) -> Copy | None:
+    def on_failure(self, executor: int) -> Copy | None:
         """Mark an executor as down from now on, and return the copy that ran on it."""
-        table = self.timetables[executor]
+        table = self.executor_queues[executor]
         copy, table.running = table.running, None
         self.available[executor] = np.inf
         return copy
 
-    def bring_up(self, executor: int) -> None:
+    def on_repair(self, executor: int) -> None:
         """Mark an executor as free from now on."""
-        self.timetables[executor].free_since = self.available[executor] = self._env.now
+        self.executor_queues[executor].free_since = self.available[executor] = self._env.now
 
     def move(self, copy: Copy, start: float) -> None:
         """Change a copy's expected start, and mark executors that this may affect."""
@@ -235,12 +235,12 @@ class Plan:
     def _mark_overdue(self) -> None:
         """Mark executors with a waiting copy whose expected start has passed."""
         self._checked_at = now = self._env.now
-        for executor, table in self.timetables.items():
+        for executor, table in self.executor_queues.items():
             if table.waiting and table.waiting[0].start < now:
                 self._outdated[executor] = None
 
     def _expect(self, executor: int) -> None:
-        table = self.timetables[executor]
+        table = self.executor_queues[executor]
         now = self._env.now
         time = table.free_since if table.running is None else max(table.running.finish, now)
         for copy in table.waiting:
@@ -253,7 +253,7 @@ class Plan:
         self._find_gaps(executor)
 
     def _find_gaps(self, executor: int) -> None:
-        table = self.timetables[executor]
+        table = self.executor_queues[executor]
         time = table.finish_before(0)
         table.gaps = []
         for copy in table.waiting:
@@ -301,7 +301,7 @@ class Execution:
     ) -> None:
         self._problem = problem
         self._plan = plan
-        self._timetables = plan.timetables
+        self._executor_queues = plan.executor_queues
         self._lose_data = outages_lose_data
         self._completed = completed
         tables = problem.simulation.records.tables
@@ -313,22 +313,22 @@ class Execution:
                 problem.env,
                 executors,
                 links,
-                plan.timetables,
+                plan.executor_queues,
                 holds_data=self._holds_data,
                 received=self._look_again_for,
             )
-        self._processes = [ExecutorProcess(problem.env, self, executor) for executor in self._timetables]
+        self._processes = [ExecutorProcess(problem.env, self, executor) for executor in self._executor_queues]
 
     # -- called by the executor processes -------------------------------------------------------------
 
     def next_item(self, executor: int) -> Copy | None:
         """Return the copy that an executor runs next, or None."""
-        waiting = self._timetables[executor].waiting
+        waiting = self._executor_queues[executor].waiting
         return waiting[0] if waiting else None
 
     def start_time(self, copy: Copy) -> float | None:
         """Return when the next copy can start, in seconds; None while that is unknown."""
-        start = max(self._timetables[copy.executor].free_since, copy.assigned)
+        start = max(self._executor_queues[copy.executor].free_since, copy.assigned)
         if copy.receiving != copy.receiving:  # NaN: this is the first call for this copy
             copy.receiving = start
         start += copy.state.delay(copy)
@@ -378,7 +378,7 @@ class Execution:
                 self._shared.assigned(copy)
             if self._problem.listening:
                 self._problem.emit("assignment", copy)
-        if self._timetables[executor].waiting[0] is copies[0]:
+        if self._executor_queues[executor].waiting[0] is copies[0]:
             self._processes[executor].look_again()
         return True
 
@@ -410,36 +410,36 @@ class Execution:
             if was_next:
                 self._processes[copy.executor].look_again()
 
-    def take_down(self, executors: Sequence[int]) -> list[Copy]:
+    def on_failure(self, executors: Sequence[int]) -> list[Copy]:
         """Drop what runs and waits on failing executors, and return what waits on the others."""
         self._plan.refresh()  # expected times show which copies waited for which data
         now = self._problem.env.now
         if self._shared is None:
-            for executor, table in self._timetables.items():
+            for executor, table in self._executor_queues.items():
                 if executor not in executors:
                     for copy in table.waiting:
                         copy.state.receive(copy, now)
         for executor in executors:
             self._processes[executor].fail()
-            interrupted = self._plan.take_down(executor)
+            interrupted = self._plan.on_failure(executor)
             if interrupted is not None:
                 interrupted.state.remove(interrupted)
                 self._record(interrupted, interrupted.start, now, "interrupted")
-            for copy in list(self._timetables[executor].waiting):
+            for copy in list(self._executor_queues[executor].waiting):
                 self.withdraw(copy)
             if self._shared is not None and self._lose_data:
                 self._shared.lost(executor)
-        return [copy for table in self._timetables.values() for copy in table.waiting]
+        return [copy for table in self._executor_queues.values() for copy in table.waiting]
 
-    def bring_up(self, executor: int) -> None:
+    def on_repair(self, executor: int) -> None:
         """Resume an executor that was down."""
-        self._plan.bring_up(executor)
+        self._plan.on_repair(executor)
         self._processes[executor].repair()
 
     def go_on_as_expected(self) -> None:
         """Let running copies take as long as agents expect, ending no earlier than now; cancel all other events."""
         ends, now = {}, self._problem.env.now
-        for executor, table in self._timetables.items():
+        for executor, table in self._executor_queues.items():
             if table.running is not None:
                 table.running.due = max(table.running.finish, now)
                 ends[self._processes[executor].next_event] = table.running.due
@@ -455,7 +455,7 @@ class Execution:
 
     def close(self) -> None:
         """Record the copies that run or wait when the run ends."""
-        for table in self._timetables.values():
+        for table in self._executor_queues.values():
             if table.running is not None:
                 self._record(table.running, table.running.start, None, "running")
             for copy in table.waiting:
@@ -508,7 +508,7 @@ class SharedTransfers:
         Executors of the cluster.
     links : SharedLinks
         Links between the executors.
-    timetables : mapping of int to Timetable
+    executor_queues : mapping of int to ExecutorQueue
         Queues of the executors.
     holds_data : callable
         Function that returns whether results computed on a given executor are still there.
@@ -521,13 +521,13 @@ class SharedTransfers:
         env: simpy.Environment,
         executors: Executors,
         links: SharedLinks,
-        timetables: Mapping[int, Timetable],
+        executor_queues: Mapping[int, ExecutorQueue],
         *,
         holds_data: Callable[[int], bool],
         received: Callable[[Copy], None],
     ) -> None:
         self._env = env
-        self._timetables = timetables
+        self._executor_queues = executor_queues
         self._holds_data = holds_data
         self._received = received
         self._routes = links.routes
@@ -562,7 +562,7 @@ class SharedTransfers:
                     continue
                 if other.executor == executor:
                     self._break_off(other, node)
-                    other.inputs[node] = Delivery(node, executor, copy.finish, copy.finish, size)
+                    other.inputs[node] = InputTransfer(node, executor, copy.finish, copy.finish, size)
                 elif (other, node) not in self._flows and self._at_home(other, node) is None:
                     self._send(copy, other, size)
 
@@ -590,7 +590,7 @@ class SharedTransfers:
         near = self._at_home(copy, parent)
         if near is not None:
             if near.has_finished:
-                copy.inputs[parent] = Delivery(parent, near.executor, near.finish, near.finish, size)
+                copy.inputs[parent] = InputTransfer(parent, near.executor, near.finish, near.finish, size)
             return
         now, state = self._env.now, copy.state
         best, first = None, float("inf")
@@ -614,7 +614,7 @@ class SharedTransfers:
         return found
 
     def _is_ahead(self, one: Copy, other: Copy) -> bool:
-        waiting = self._timetables[other.executor].waiting
+        waiting = self._executor_queues[other.executor].waiting
         return waiting.index(one) < waiting.index(other)
 
     def _send(self, source: Copy, copy: Copy, size: float) -> None:
@@ -630,7 +630,7 @@ class SharedTransfers:
 
     def _arrived(self, copy: Copy, parent: int, source: int, flow: Flow) -> None:
         del self._flows[copy, parent]
-        copy.inputs[parent] = Delivery(parent, source, flow.begin, flow.due, flow.size)
+        copy.inputs[parent] = InputTransfer(parent, source, flow.begin, flow.due, flow.size)
         if self.received_at(copy) is not None:
             self._received(copy)
 

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from desim.checks import one_of
+from desim.checks import check_choice
 from desim.plotting.axes import (
     add_legend,
     drawn_entries,
@@ -34,9 +34,9 @@ from desim.plotting.colors import (
 )
 from desim.plotting.curves import CurveOptions, add_up, draw_steps, draw_utilization
 from desim.plotting.runs import Results, Run, Window, counted_jobs, down_spans, load_runs, one_panel_a_run, span_of
-from desim.plotting.words import how_many, shortened
-from desim.problem import Figure, ReportWords
-from desim.problems.dag.metrics import useless_copies
+from desim.plotting.formatting import how_many, shortened
+from desim.problem import Figure, ReportText
+from desim.problems.dag.metrics import wasted_copies
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FIGURES",
     "WORDS",
-    "chain_of",
+    "find_critical_chain",
     "down_executors",
     "executor_names",
     "executor_utilization",
@@ -210,7 +210,7 @@ def gantt(
     >>> sorted(text.get_text() for text in gantt(result).texts)
     ['a', 'b', 'c']
     """
-    one_of("color_by", color_by, ("job", "label", "node"))
+    check_choice("color_by", color_by, ("job", "label", "node"))
     runs = load_runs(results, "dag")
     span = span_of(runs, window)
     tables = [started_copies(run) for run in runs]
@@ -254,7 +254,7 @@ def _draw_copies(
     chain: list[int] = []
     sent: list[int] = []
     if critical_chain:
-        chain, sent = chain_of(copies, transfers, run.info.get("moving_delay", 0.0))
+        chain, sent = find_critical_chain(copies, transfers, run.info.get("moving_delay", 0.0))
         frame = min(CRITICAL["linewidth"], FRAME_SHARE * panel_pixels(axes)[1] / size)
         add_boxes(axes, boxes[chain], "critical chain", zorder=2.7, **(CRITICAL | {"linewidth": frame}))
     critical = pl.col("row").is_in(sent)
@@ -323,7 +323,7 @@ def _color(runs: Sequence[Run], tables: Sequence[pl.DataFrame], color_by: str) -
     return Coloring([found[order["place"].arg_sort().to_numpy()] for found, order in shades], [])
 
 
-def chain_of(copies: pl.DataFrame, transfers: pl.DataFrame, delay: float) -> tuple[list[int], list[int]]:
+def find_critical_chain(copies: pl.DataFrame, transfers: pl.DataFrame, delay: float) -> tuple[list[int], list[int]]:
     """Trace back the critical chain, the copies that determine the end of the run, from last to first.
 
     The chain ends with the copy with which the last node finished. Each copy is preceded by what it waited for: the
@@ -532,7 +532,7 @@ def _shares(run: Run) -> Floats:
     """Return the percentage of time of each executor's activities, shape (executors, activities)."""
     copies, down = started_copies(run), down_executors(run)
     tables = run.jobs, run.table("edges"), copies, run.table("transfers")
-    useless = pl.col("row").is_in(useless_copies(*tables).implode())
+    useless = pl.col("row").is_in(wasted_copies(*tables).implode())
     kind = pl.when(pl.col("outcome") == "interrupted").then(2).when(useless).then(1).otherwise(0)
     spans = [
         copies.select(kind.alias("activity"), lane="executor", begin="starting_time", end="finish_time"),
@@ -577,7 +577,7 @@ FIGURES = {
         executor_utilization, "Shares of each executor's time by activity, from the beginning of the run to its end."
     ),
 }
-WORDS = ReportWords(
+WORDS = ReportText(
     workload=_workload,
     size=lambda result: ("executors", int(result.info["num_executors"])),
     left_behind={"running": "jobs_running", "queued": "jobs_queued"},

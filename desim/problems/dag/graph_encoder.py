@@ -14,7 +14,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.envs.base import ACTION_MASK, LARGEST, Arrays, bounded, compressed
+from desim.envs.base import ACTION_MASK, LARGEST, Arrays, bounded, log_scaled
 from desim.exceptions import InvalidConfiguration
 from desim.problems.dag.executors import Executors
 from desim.problems.dag.observation import Assign, DagObservation
@@ -47,7 +47,7 @@ Made = TypeVar("Made")
 Node = tuple[JobState, int]
 """Job and number of one of its nodes."""
 
-FIXED_FEATURES = ("run_time", "incoming_time", "outgoing_time", "rank_up", "rank_down", "children")
+FIXED_FEATURES = ("run_time", "incoming_time", "outgoing_time", "upward_rank", "downward_rank", "children")
 """Columns of ``JobGraph.nodes``."""
 
 JOB_FEATURES = ("unassigned_nodes", "running_nodes", "unassigned_time", "critical_time", "age")
@@ -131,7 +131,7 @@ class JobGraph:
         Node features :data:`FIXED_FEATURES`, log-scaled.
     node_bytes : list of bytes
         Rows of ``nodes`` as bytes.
-    run_times, rank_up : array of float, shape (num_nodes,)
+    run_times, upward_rank : array of float, shape (num_nodes,)
         Mean run times, and upward ranks (longest paths to the end), in seconds.
     """
 
@@ -154,9 +154,9 @@ class JobGraph:
         for node, edges in enumerate(children):
             for child, size in edges:
                 above[child] = max(above[child], above[node] + times[node] + latency + size * per_unit)
-        self.rank_up: Floats = np.array(below)
+        self.upward_rank: Floats = np.array(below)
         counts = [len(edges) for edges in children]
-        self.nodes = compressed(np.array([times, incoming, outgoing, below, above, counts]).T).astype(np.float32)
+        self.nodes = log_scaled(np.array([times, incoming, outgoing, below, above, counts]).T).astype(np.float32)
         self.node_bytes = [row.tobytes() for row in self.nodes]
         self._job, self._latency, self._per_unit = job, latency, per_unit
         self._seen = b""
@@ -172,7 +172,7 @@ class JobGraph:
     @cached_property
     def edge_times(self) -> Features:
         """Mean transfer times, log-scaled, shape (num_edges,)."""
-        times: Features = compressed(self._latency + self._job.child_size * self._per_unit).astype(np.float32)
+        times: Features = log_scaled(self._latency + self._job.child_size * self._per_unit).astype(np.float32)
         return times
 
     @cached_property
@@ -196,7 +196,7 @@ class JobGraph:
             left = ~assigned
             times = self.run_times[left]
             self._seen = seen
-            self._progress = JobProgress(len(times), float(times.sum()), float(self.rank_up[left].max(initial=0.0)))
+            self._progress = JobProgress(len(times), float(times.sum()), float(self.upward_rank[left].max(initial=0.0)))
         return self._progress
 
 
@@ -252,7 +252,7 @@ def describe_progress(progress: Sequence[JobProgress], unfinished: Sequence[int]
     """
     told = zip(progress, unfinished, ages.tolist(), strict=True)
     rows = [(one.unassigned, left - one.unassigned, one.time, one.critical, age) for one, left, age in told]
-    result: NDArray[np.float32] = compressed(np.array(rows).reshape(-1, len(JOB_FEATURES))).astype(np.float32)
+    result: NDArray[np.float32] = log_scaled(np.array(rows).reshape(-1, len(JOB_FEATURES))).astype(np.float32)
     return result
 
 
@@ -283,7 +283,7 @@ def describe_system(
     array of float, shape (12,)
         Features; counts and times are log-scaled.
     """
-    hidden = max(len(observation.executable) - len(candidates), 0)
+    hidden = max(len(observation.ready) - len(candidates), 0)
     delays = candidates[:, _DELAY]
     next_idle = float(available[~idle].min(initial=np.inf)) - observation.time
     backlog = np.maximum(available[available < np.inf] - observation.time, 0.0)
@@ -291,7 +291,7 @@ def describe_system(
     left = sum(one.time for one in progress) / len(available)
     critical = max((one.critical for one in progress), default=0.0)
     counts = len(progress), len(candidates), hidden, int(np.count_nonzero(delays <= PROMPT))
-    numbers = compressed((*counts, next_idle, *backlogs, left, critical)).tolist()
+    numbers = log_scaled((*counts, next_idle, *backlogs, left, critical)).tolist()
     others = float(delays.min(initial=MOST_DELAY)), np.count_nonzero(idle) / len(available)
     return np.array([*numbers[:4], *others, *numbers[4:], next_idle < np.inf], np.float32)
 
@@ -343,7 +343,7 @@ def describe_candidates(
     table[3] = run_times.take(chosen)
     table[4] = _before(-ranks, delay <= PROMPT)
     table[5] = _before(work - _TO_RANK * ranks, delay <= SOON)
-    table[:6] = compressed(table[:6])
+    table[:6] = log_scaled(table[:6])
     table[7] = np.maximum(np.log((ranks + 1.0) / (ranks.max(initial=0.0) + 1.0)), -MOST_DELAY)
     table[8] = np.minimum(np.log((work + 1.0) / (work.min(initial=np.inf) + 1.0)), MOST_DELAY)
     result = np.empty((len(nodes), len(CANDIDATE_FEATURES)), np.float32)
@@ -359,7 +359,7 @@ def _before(keys: Floats, counted: NDArray[np.bool_]) -> NDArray[np.int64]:
 # -- the encoder ---------------------------------------------------------------------------------
 
 Features = NDArray[np.float32]
-Whole = NDArray[np.int64]
+IntArray = NDArray[np.int64]
 
 GraphAllocate = Callable[[DagObservation, JobState, int, NDArray[np.float64]], Assign | None]
 """Function (observation, job, node, available times) that returns an assignment of the node, or None."""
@@ -428,20 +428,20 @@ class SystemGraph:
         Features of the system as a whole.
     """
 
-    job_start: Whole
-    edge_start: Whole
-    keys: Whole
+    job_start: IntArray
+    edge_start: IntArray
+    keys: IntArray
     nodes: Features
-    edges: Whole
+    edges: IntArray
     edge_times: Features
     unassigned: NDArray[np.bool_]
     jobs: Features
-    candidate_nodes: Whole
+    candidate_nodes: IntArray
     candidates: Features
     system: Features
 
     @property
-    def job_of_node(self) -> Whole:
+    def job_of_node(self) -> IntArray:
         """Index of each node's job, shape (n,)."""
         return np.repeat(np.arange(len(self.keys)), np.diff(self.job_start))
 
@@ -539,12 +539,12 @@ class GraphEncoder:
         states = list(observation.jobs.values())
         room = self.sizes.jobs
         if len(states) > room:
-            useful = {state for state, _ in observation.executable.values()}  # never iterated, so order is irrelevant
+            useful = {state for state, _ in observation.ready.values()}  # never iterated, so order is irrelevant
             states = sorted(states, key=lambda state: state not in useful)[:room]
             kept = set(states)
-            nodes = (node for node in observation.executable.values() if node[0] in kept)
+            nodes = (node for node in observation.ready.values() if node[0] in kept)
             return states, list(islice(nodes, self.sizes.candidates))
-        return states, list(islice(observation.executable.values(), self.sizes.candidates))
+        return states, list(islice(observation.ready.values(), self.sizes.candidates))
 
     def graph(self, observation: DagObservation) -> SystemGraph:
         """Return the observation as one graph.
@@ -569,7 +569,7 @@ class GraphEncoder:
         unfinished = [state.num_unfinished for state in states]
         ages = np.array([time - state.job.submission_time for state in states])
         places = [place[state] for state, _ in nodes]
-        ranks = np.array([graphs[at].rank_up[node] for at, (_, node) in zip(places, nodes, strict=True)])
+        ranks = np.array([graphs[at].upward_rank[node] for at, (_, node) in zip(places, nodes, strict=True)])
         work = np.array([progress[at].time for at in places])
         usable = idle if self.only_idle else available < np.inf
         candidates = describe_candidates(nodes, ranks, work, available, usable=usable, time=time)
@@ -612,7 +612,7 @@ class GraphEncoder:
         arrays: Arrays = {name: array.copy() for name, array in joined.padded.items()}
         arrays |= _padded_progress(graph, self.sizes)
         mask = np.zeros(self.sizes.candidates + self.only_idle, np.int8)
-        if not self.forced(observation):
+        if not self.is_forced(observation):
             mask[: len(graph.candidates)] = 1
         if self.only_idle:
             mask[-1] = graph.system[-1] > 0
@@ -632,7 +632,7 @@ class GraphEncoder:
         available = observation.available_times
         return np.where(available <= observation.time, available, np.inf) if self.only_idle else available
 
-    def forced(self, observation: DagObservation) -> bool:
+    def is_forced(self, observation: DagObservation) -> bool:
         """Return whether no executor is usable, so that the agent can only wait.
 
         Parameters
@@ -666,7 +666,7 @@ class GraphEncoder:
         number, count = int(action), self.sizes.candidates + self.only_idle
         if not 0 <= number < count:
             raise InvalidConfiguration(f"action: got {action!r}, expected 0 to {count - 1}")
-        if self.forced(observation):
+        if self.is_forced(observation):
             return None, number == (self.sizes.candidates if self.only_idle else 0)
         available = observation.available_times
         if self.only_idle and number == self.sizes.candidates:
@@ -676,7 +676,7 @@ class GraphEncoder:
             return None, False
         return self.allocation(observation, *nodes[number], self.usable(observation)), True
 
-    def action_of(self, observation: DagObservation, answer: Any) -> int | None:
+    def encode_action(self, observation: DagObservation, answer: Any) -> int | None:
         """Return the action that is closest to an agent's answer.
 
         An action only names a node. From a list of assignments, those come first whose executor the allocation would
@@ -707,7 +707,7 @@ class GraphEncoder:
             """Return the sort key of an action; the smallest comes first."""
             (state, node), (meant, _) = nodes[one[0]], self.decode(observation, one[0])
             agrees = meant is not None and meant.executor == one[1]
-            return not agrees, -float(self.graphs.of(state, observation.executors).rank_up[node])
+            return not agrees, -float(self.graphs.of(state, observation.executors).upward_rank[node])
 
         return min(told, key=key)[0] if told else None
 

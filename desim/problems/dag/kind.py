@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from desim.problem import Kind
+from desim.problem import ProblemDescriptor
 from desim.problems.dag.tables import INFO, TABLES, info_faults
 
 __all__ = ["KIND"]
 
-KIND = Kind(
+KIND = ProblemDescriptor(
     name="dag",
     description="Jobs that are task graphs, on executors of different speeds, with data transfers.",
     tables=TABLES,

@@ -53,14 +53,14 @@ __all__ = [
     "lower_bound",
     "read_graph",
     "serial_time",
-    "useless_copies",
+    "wasted_copies",
 ]
 
 
 # -- bounds --------------------------------------------------------------------------------------
 
 Floats = NDArray[np.float64]
-Whole = NDArray[np.int64]
+IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -95,15 +95,15 @@ class DagGraph:
     """
 
     submission: Floats
-    first_node: Whole
+    first_node: IntArray
     work: Floats
     own_times: Floats
-    own_node: Whole
-    parent: Whole
-    child: Whole
+    own_node: IntArray
+    parent: IntArray
+    child: IntArray
     size: Floats
     speeds: Floats
-    num_parts: Whole
+    num_parts: IntArray
     measured: bool
     seconds_per_unit: float
     latency: float
@@ -340,7 +340,7 @@ def _measure(result: Result) -> dict[str, float]:
     wasted = _is(copies, "outcome", "interrupted")
     if result.info["granularity"] == "node":
         started = copies.filter(pl.col("starting_time").is_not_null())
-        wasted = wasted | np.isin(copies["row"], useless_copies(jobs, edges, started, inputs))
+        wasted = wasted | np.isin(copies["row"], wasted_copies(jobs, edges, started, inputs))
     begin = float(np.min(jobs["submission_time"].to_numpy(), initial=end))
     values = {
         **_schedule(jobs, read_graph(result)),
@@ -400,7 +400,7 @@ def _jobs(jobs: pl.DataFrame) -> dict[str, float]:
     }
 
 
-def useless_copies(jobs: pl.DataFrame, edges: pl.DataFrame, copies: pl.DataFrame, transfers: pl.DataFrame) -> pl.Series:
+def wasted_copies(jobs: pl.DataFrame, edges: pl.DataFrame, copies: pl.DataFrame, transfers: pl.DataFrame) -> pl.Series:
     """Return the rows of wasted copies of completed jobs, apart from those interrupted by an outage.
 
     A copy is useful if its data were used by a copy that started, or if its node has no children and it completed

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.problems.dag.execution import Plan, Timetable
+from desim.problems.dag.execution import Plan, ExecutorQueue
 from desim.problems.dag.executors import Executors
 from desim.problems.dag.state import JobState
 
@@ -63,11 +63,11 @@ class DagObservation:
         Executors with their speeds and channels.
     jobs : dict of int to JobState
         Jobs in the system, in order of arrival, by identifier.
-    executable : dict of int to (JobState, int)
+    ready : dict of int to (JobState, int)
         Ready list: the nodes that may be assigned, as (job, node). The keys count up in the order in which nodes
         become ready. A node withdrawn from a failing executor gets a new key.
     num_revealed : int
-        Number of keys given so far. An agent that stores it finds the new entries of ``executable`` by looking up the
+        Number of keys given so far. An agent that stores it finds the new entries of ``ready`` by looking up the
         keys since.
     """
 
@@ -75,7 +75,7 @@ class DagObservation:
         self.time = 0.0
         self.executors = executors
         self.jobs: dict[int, JobState] = {}
-        self.executable: dict[int, tuple[JobState, int]] = {}
+        self.ready: dict[int, tuple[JobState, int]] = {}
         self.num_revealed = 0
         self._plan = plan
 
@@ -96,10 +96,10 @@ class DagObservation:
         return self._plan.last_gap_ends
 
     @property
-    def timetables(self) -> Mapping[int, Timetable]:
+    def executor_queues(self) -> Mapping[int, ExecutorQueue]:
         """Queue of each executor, with expected starts and finishes."""
         self._plan.refresh()
-        return self._plan.timetables
+        return self._plan.executor_queues
 
 
 def explain(observation: DagObservation, action: Any) -> str:
@@ -163,7 +163,7 @@ def _not_ready(state: JobState, action: Assign, refused: str) -> str:
 
 def _no_place(observation: DagObservation, action: Assign, refused: str) -> str:
     """Return what is wrong with the position."""
-    waiting = len(observation.timetables[int(action.executor)].waiting)
+    waiting = len(observation.executor_queues[int(action.executor)].waiting)
     position = action.position
     if position is not None and (not isinstance(position, int | np.integer) or not 0 <= position <= waiting):
         return f"{refused}: position: got {position!r}, expected 0 to {waiting}, the copies waiting on the executor"

@@ -17,7 +17,7 @@ from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
 from desim.problems.dag import DagCluster, Executors, Job, SharedLinks, TaskCluster
 from desim.problems.dag.kind import KIND
-from desim.scenario import Instance, Seed, SeededSystem, Steps, Until, failures, generator
+from desim.scenario import ProblemInstance, Seed, SeededProblemSpec, Steps, Until, failures, generator
 
 __all__ = ["SYSTEM", "DagOptions", "DagSystem", "cluster_for"]
 
@@ -69,7 +69,7 @@ class DagOptions:
     """Time at which the run ends, in seconds."""
 
 
-class DagSystem(SeededSystem):
+class DagSystem(SeededProblemSpec):
     """Random DAG problem: each seed generates executors, jobs, data sizes and submissions.
 
     HEFT, CPOP, PEFT and TDCA plan whole jobs. With --plan-ahead auto, these agents may assign nodes before their
@@ -78,10 +78,10 @@ class DagSystem(SeededSystem):
 
     name = "dag"
     description = KIND.description
-    default_agent = "rank_up-deft"
+    default_agent = "rank-up-deft"
     options = DagOptions
 
-    def instance(self, options: DagOptions) -> Instance:
+    def instance(self, options: DagOptions) -> ProblemInstance:
         """Return the problem instance to simulate."""
         is_read = options.trace != GENERATED
         templates = _read(options.trace) if is_read else None
@@ -107,7 +107,7 @@ class DagSystem(SeededSystem):
         )
         _cluster(jobs, executors, known, plan_ahead=False)  # reports unusable options early
         place = f"{known.executors:,} executors"
-        return Instance(
+        return ProblemInstance(
             name=", ".join(Path(part.strip()).name for part in options.trace.split(",")),
             size=f"{len(jobs):,} jobs on {place}",
             place=place,

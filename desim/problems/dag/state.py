@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 from desim.problems.dag.executors import Executors
 from desim.problems.dag.job import Job
 
-__all__ = ["Copy", "Delivery", "JobState", "Setting"]
+__all__ = ["Copy", "InputTransfer", "JobState", "Setting"]
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
-Whole = NDArray[np.int64]
+IntArray = NDArray[np.int64]
 
 
-class Delivery(NamedTuple):
+class InputTransfer(NamedTuple):
     """Transfer that brought the data of one parent to a copy.
 
     Attributes
@@ -68,7 +68,7 @@ class Copy:
         Actual finish in seconds, set when the copy starts. Task durations are random, so agents must not use it.
     has_started, has_finished : bool
         Whether the copy has started, and whether it has finished.
-    inputs : dict of int to Delivery
+    inputs : dict of int to InputTransfer
         Sources of its inputs, by parent; complete once it has started.
     """
 
@@ -85,7 +85,7 @@ class Copy:
     due: float = float("nan")
     has_started: bool = False
     has_finished: bool = False
-    inputs: dict[int, Delivery] = field(default_factory=dict)
+    inputs: dict[int, InputTransfer] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         """Return the job, node and executor."""
@@ -144,7 +144,7 @@ class JobState:
     started_at : float
         Time at which the first copy of the job started, in seconds; NaN before.
     tickets : list of int or None
-        Key of each node in ``DagObservation.executable``; None if the node is not ready.
+        Key of each node in ``DagObservation.ready``; None if the node is not ready.
     waiting_executors : dict of int to list of int
         Executors, by node, whose next copy needs the node's data at a time that is not known yet.
     may_duplicate : bool
@@ -225,7 +225,7 @@ class JobState:
             self._last_arrivals = node, rows
         return rows
 
-    def _arrivals_from(self, sources: list[int] | Whole, sizes: Floats, finishes: Floats) -> Floats:
+    def _arrivals_from(self, sources: list[int] | IntArray, sizes: Floats, finishes: Floats) -> Floats:
         """Return when data reach each executor (columns), given their sources, sizes and finish times (rows)."""
         rows = self._seconds[sources]
         rows *= sizes[:, None]
@@ -407,7 +407,7 @@ class JobState:
         for parent, size, arrival, source, _ in self._missing(copy):
             if source is not None and arrival <= until:
                 begin = self.sending_time(source, copy.executor, copy.assigned)
-                copy.inputs[parent] = Delivery(parent, source.executor, begin, arrival, size)
+                copy.inputs[parent] = InputTransfer(parent, source.executor, begin, arrival, size)
 
     def expected_at(self, copy: Copy) -> float:
         """Return when all inputs of a waiting copy are expected to have arrived, in seconds."""
@@ -479,7 +479,7 @@ class JobState:
         self.num_unfinished = int(must_run.sum())
         self.assigned[:] = self.finished | [bool(copies) for copies in self.copies]
 
-    def executable(self, *, plan_ahead: bool) -> list[bool]:
+    def ready(self, *, plan_ahead: bool) -> list[bool]:
         """Recount what each node waits for, and return whether each node is ready."""
         for node, parents in enumerate(self._parents):
             self._unassigned_parents[node] = sum(not self.assigned[parent] for parent, _ in parents)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.random import Generator, Philox
 from numpy.typing import NDArray
 
-from desim.checks import finite
+from desim.checks import check_float
 from desim.exceptions import InvalidConfiguration
 from desim.problem import Process
 from desim.problems.dag.cluster import DagCluster
@@ -23,13 +23,13 @@ from desim.problems.dag.state import Copy, JobState, Setting
 if TYPE_CHECKING:
     from desim.problems.dag.job import Wave
 
-__all__ = ["Shares", "TaskCluster", "TaskCopy", "TaskState"]
+__all__ = ["TaskInputs", "TaskCluster", "TaskCopy", "TaskState"]
 
 Floats = NDArray[np.float64]
-Whole = NDArray[np.int64]
+IntArray = NDArray[np.int64]
 
 
-class Shares(NamedTuple):
+class TaskInputs(NamedTuple):
     """Inputs of a task: one entry per parent and executor that ran the parent's tasks, parents in ascending order.
 
     Attributes
@@ -44,8 +44,8 @@ class Shares(NamedTuple):
         Time at which all inputs have arrived, in seconds; 0 for a node without parents.
     """
 
-    parents: Whole
-    sources: Whole
+    parents: IntArray
+    sources: IntArray
     begins: Floats
     arrivals: Floats
     sizes: Floats
@@ -58,22 +58,22 @@ class TaskCopy(Copy):
 
     Attributes
     ----------
-    shares : Shares
+    shares : TaskInputs
         Inputs of the task.
     """
 
-    shares: Shares = field(init=False)
+    shares: TaskInputs = field(init=False)
 
 
 _NO_NUMBERS, _NO_TIMES = np.empty(0, dtype=np.int64), np.empty(0)
-_NOTHING = Shares(_NO_NUMBERS, _NO_NUMBERS, _NO_TIMES, _NO_TIMES, _NO_TIMES, 0.0)
+_NOTHING = TaskInputs(_NO_NUMBERS, _NO_NUMBERS, _NO_TIMES, _NO_TIMES, _NO_TIMES, 0.0)
 """Inputs of a task whose node has no parents."""
 
 
 class Outputs(NamedTuple):
     """Locations of a node's results: executors, numbers of tasks run there, and the end of the last of these tasks."""
 
-    sources: Whole
+    sources: IntArray
     counts: Floats
     finishes: Floats
 
@@ -187,7 +187,7 @@ class TaskState(JobState):
         self._returned: list[list[int]] = [[] for _ in range(job.num_nodes)]  # tasks to assign again
         self._lost: list[list[int]] = [[] for _ in range(job.num_nodes)]  # finished tasks whose results are lost
         self._outputs: dict[int, Outputs] = {}
-        self._shares: dict[tuple[int, int], Shares] = {}
+        self._shares: dict[tuple[int, int], TaskInputs] = {}
 
     def arrivals(self, node: int) -> Floats:
         """Return when a task's share of each parent's results reaches each executor.
@@ -233,7 +233,7 @@ class TaskState(JobState):
         sizes: Floats = outputs.counts / self._num_tasks[parent] * size / self._num_tasks[node]
         return sizes
 
-    def shares(self, node: int, executor: int) -> Shares:
+    def shares(self, node: int, executor: int) -> TaskInputs:
         """Return the inputs of a task that is assigned now.
 
         Parameters
@@ -245,7 +245,7 @@ class TaskState(JobState):
 
         Returns
         -------
-        Shares
+        TaskInputs
             One entry per parent and executor with results of the parent. Do not modify the arrays.
         """
         shares = self._shares.get((node, executor))
@@ -255,7 +255,7 @@ class TaskState(JobState):
                 self._shares[node, executor] = shares
         return shares
 
-    def _compute_shares(self, node: int, executor: int) -> Shares:
+    def _compute_shares(self, node: int, executor: int) -> TaskInputs:
         parents = self._parents[node]
         if not parents:
             return _NOTHING
@@ -274,7 +274,7 @@ class TaskState(JobState):
             arrivals += self._latencies[sources, executor]
         arrivals += begins
         numbers = np.repeat([parent for parent, _ in parents], [len(each.sources) for each in outputs])
-        return Shares(numbers, sources, begins, arrivals, sizes, arrivals.max().item())
+        return TaskInputs(numbers, sources, begins, arrivals, sizes, arrivals.max().item())
 
     # -- for the cluster ----------------------------------------------------------------------------
 
@@ -379,7 +379,7 @@ def _task(copy: Copy) -> TaskCopy:
 class TaskCluster(DagCluster):
     """Cluster of executors for tasks of DAG jobs: a node is a stage of ``num_tasks`` tasks that may run in parallel.
 
-    A stage is ready ("executable") from the time when all its parents have finished until all its tasks are assigned.
+    A stage is ready ("ready") from the time when all its parents have finished until all its tasks are assigned.
     It has finished when all its tasks have. Each :class:`Assign` appends the stage's next task to the queue of an
     executor. Tasks cannot be duplicated.
 
@@ -448,7 +448,7 @@ class TaskCluster(DagCluster):
             raise InvalidConfiguration(
                 "plan_ahead: got True, expected False: the inputs of tasks are known only when parent stages finish"
             )
-        self.moving_delay = finite("moving_delay", moving_delay, least=0)
+        self.moving_delay = check_float("moving_delay", moving_delay, least=0)
 
     def describe(self) -> dict[str, Any]:
         """Return the configuration without the jobs, as plain Python values."""
@@ -472,16 +472,16 @@ class TaskCluster(DagCluster):
         if not state.unassigned_tasks[node]:
             super()._mark_assigned(state, node)
 
-    def take_down(self, units: int, fresh: list[int]) -> None:
+    def on_failure(self, units: int, fresh: list[int]) -> None:
         """Fail executors; after their repair, they are new to every job."""
         for executor in fresh:
             self._runs.forget(executor)
             for state in self._jobs.values():
                 assert isinstance(state, TaskState)
                 state.visited.discard(executor)
-        super().take_down(units, fresh)
+        super().on_failure(units, fresh)
 
-    def forget_future(self) -> None:
+    def drop_future(self) -> None:
         """Continue only with what an agent can know at the current decision: for forks without foresight."""
         self._runs.stop_drawing()
-        super().forget_future()
+        super().drop_future()

@@ -9,7 +9,7 @@ import polars as pl
 
 from desim.plotting.views import LOOKS, Arrows, View, joined, lanes_of
 from desim.problems.dag.figures import (
-    chain_of,
+    find_critical_chain,
     down_executors,
     executor_names,
     names_of_copies,
@@ -53,7 +53,7 @@ def view(run: Run) -> View:
         Chart ``executors``; curves ``utilization``, ``jobs`` and, if executors were down, ``up``.
     """
     copies, transfers = started_copies(run), run.table("transfers").with_row_index("row")
-    chain, sent = chain_of(copies, transfers, run.info.get("moving_delay", 0.0))
+    chain, sent = find_critical_chain(copies, transfers, run.info.get("moving_delay", 0.0))
     looks = np.full(len(copies), LOOKS.index("runs"), dtype=np.uint8)
     looks[copies["duplicate"].to_numpy()] = LOOKS.index("duplicate")
     looks[chain] = LOOKS.index("critical")

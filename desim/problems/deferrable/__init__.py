@@ -1,17 +1,17 @@
 """Deferrable jobs with start windows, under a fluctuating capacity."""
 
-from desim.problems.deferrable.cluster import DeferrableCluster, Foresight, SlotOutcome, foresee
+from desim.problems.deferrable.cluster import DeferrableCluster, ClairvoyantView, SlotOutcome, clairvoyant_view
 from desim.problems.deferrable.job import Job, JobSet, real_time
-from desim.problems.deferrable.observation import DeferrableObservation, Placing
+from desim.problems.deferrable.observation import DeferrableObservation, EarliestFitPlan
 
 __all__ = [
     "DeferrableCluster",
     "DeferrableObservation",
-    "Foresight",
+    "ClairvoyantView",
     "Job",
     "JobSet",
-    "Placing",
+    "EarliestFitPlan",
     "SlotOutcome",
-    "foresee",
+    "clairvoyant_view",
     "real_time",
 ]

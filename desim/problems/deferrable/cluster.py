@@ -15,7 +15,7 @@ import numpy as np
 import simpy
 from numpy.typing import ArrayLike, NDArray
 
-from desim.checks import finite, items, one_of
+from desim.checks import check_float, items, check_choice
 from desim.core import Phase, Simulation, at, start_process
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problem import Process
@@ -37,7 +37,7 @@ from desim.problems.deferrable.tables import STATUSES
 from desim.problems.slotted import SlottedProblem
 from desim.processes.capacity import CapacityProcess, amounts_of, replayed_capacity
 
-__all__ = ["DeferrableCluster", "Foresight", "SlotOutcome", "foresee"]
+__all__ = ["DeferrableCluster", "ClairvoyantView", "SlotOutcome", "clairvoyant_view"]
 
 Floats = NDArray[np.float64]
 Eviction = Literal["never", "lost", "restarted"]
@@ -146,11 +146,11 @@ class DeferrableCluster(SlottedProblem):
         self.jobs = items("jobs", jobs, "jobs", "submission_time")
         self.resources = _names(resources)
         self.capacity_process = capacity if callable(capacity) else replayed_capacity(capacity)
-        self.delay_weight = finite("delay_weight", delay_weight, least=0)
+        self.delay_weight = check_float("delay_weight", delay_weight, least=0)
         self.violation_weights = _weights("violation_weight", violation_weight, len(self.resources))
-        self.overcommit = bool(one_of("overcommit", overcommit, (True, False)))
-        self.eviction = one_of("eviction", eviction, ("never", "lost", "restarted"))
-        self.real_time = bool(one_of("real_time", real_time, (True, False)))
+        self.overcommit = bool(check_choice("overcommit", overcommit, (True, False)))
+        self.eviction = check_choice("eviction", eviction, ("never", "lost", "restarted"))
+        self.real_time = bool(check_choice("real_time", real_time, (True, False)))
 
     def describe(self) -> dict[str, Any]:
         """Return the configuration without jobs and capacity, as plain Python values."""
@@ -423,7 +423,7 @@ def newest_to_evict(running: Floats, limit: Floats) -> NDArray[np.int64]:
     return np.array(chosen[::-1], dtype=np.int64)
 
 
-class Foresight(NamedTuple):
+class ClairvoyantView(NamedTuple):
     """Clairvoyant view of a run: all its jobs and capacities.
 
     Attributes
@@ -438,7 +438,7 @@ class Foresight(NamedTuple):
     capacity: Floats
 
 
-def foresee(cluster: DeferrableCluster, *, seed: int = 0, until: float = math.inf) -> Foresight:
+def clairvoyant_view(cluster: DeferrableCluster, *, seed: int = 0, until: float = math.inf) -> ClairvoyantView:
     """Return the clairvoyant view of a run, which only an offline planner or an oracle may use.
 
     Parameters
@@ -452,7 +452,7 @@ def foresee(cluster: DeferrableCluster, *, seed: int = 0, until: float = math.in
 
     Returns
     -------
-    Foresight
+    ClairvoyantView
         All jobs and capacities, the same for every agent. Without ``num_slots``, the view ends with the last window.
 
     Raises
@@ -463,7 +463,7 @@ def foresee(cluster: DeferrableCluster, *, seed: int = 0, until: float = math.in
     Examples
     --------
     >>> job = Job(1, submission_time=0, earliest_start=1, latest_start=2, duration=5, cores=2)
-    >>> foresee(DeferrableCluster([job], [4, 3])).capacity[:, 0].tolist()
+    >>> clairvoyant_view(DeferrableCluster([job], [4, 3])).capacity[:, 0].tolist()
     [4.0, 3.0, 3.0]
     """
     cluster.check_replayable()
@@ -474,7 +474,7 @@ def foresee(cluster: DeferrableCluster, *, seed: int = 0, until: float = math.in
     while (decision := simulation.advance()) is not None:
         capacity.append(decision.observation.capacity)
         decision.answer(None)
-    return Foresight(tuple(jobs), np.array(capacity).reshape(len(capacity), len(cluster.resources)))
+    return ClairvoyantView(tuple(jobs), np.array(capacity).reshape(len(capacity), len(cluster.resources)))
 
 
 def _names(resources: Sequence[str]) -> tuple[str, ...]:

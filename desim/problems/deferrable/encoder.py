@@ -10,10 +10,10 @@ import gymnasium
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from desim.envs.base import ACTION_MASK, Arrays, bounded, compressed
+from desim.envs.base import ACTION_MASK, Arrays, bounded, log_scaled
 from desim.exceptions import InvalidConfiguration
 from desim.problems.deferrable.job import JobSet
-from desim.problems.deferrable.observation import DeferrableObservation, Placing, limit_of
+from desim.problems.deferrable.observation import DeferrableObservation, EarliestFitPlan, limit_of
 
 __all__ = [
     "CURRENT_FEATURES",
@@ -36,7 +36,7 @@ CURRENT_FEATURES = (
     "duration",
     "slots_left",
     "delay",
-    "notice",
+    "lead_time",
     "evictions",
     "few_slots",
     "few_slots_left",
@@ -185,7 +185,7 @@ class ScoreEncoder:
     rule : {"stop", "skip", "reserve"}
         Treatment of the first job that does not fit. ``"stop"``: it ends the slot, as in the paper. ``"skip"``: it is
         skipped. ``"reserve"``: it keeps its place. All known jobs then have scores, those with a later window after the
-        others, and are placed in the first slots in which they fit, as :class:`~desim.problems.deferrable.Placing`
+        others, and are placed in the first slots in which they fit, as :class:`~desim.problems.deferrable.EarliestFitPlan`
         does; jobs placed in this slot start.
     scale : float or sequence of float
         Divisor of amounts: one number, or one per resource.
@@ -303,15 +303,15 @@ class ScoreEncoder:
         count = self._describe_history(tables["history"], observation)
         sheet.bound()
         for part in counts:
-            part[:] = compressed(part)
+            part[:] = log_scaled(part)
         arrays = sheet.rounded()
         arrays["system"] = arrays["system"][0]
         past = arrays["history"][-count:, 1 : len(HISTORY_FEATURES)]
-        past[:] = compressed(past)
+        past[:] = log_scaled(past)
         arrays[ACTION_MASK] = mask
         return arrays
 
-    def forced(self, observation: DeferrableObservation) -> bool:
+    def is_forced(self, observation: DeferrableObservation) -> bool:
         """Return whether no job can start.
 
         Parameters
@@ -364,7 +364,7 @@ class ScoreEncoder:
         return [position for position in order if scores[position] > self.threshold] if self.threshold > -1 else order
 
     def reserving(
-        self, observation: DeferrableObservation, action: Any, placing: Placing | None = None
+        self, observation: DeferrableObservation, action: Any, placing: EarliestFitPlan | None = None
     ) -> list[int] | None:
         """Return the positions of the jobs that start now under the rule "reserve".
 
@@ -374,7 +374,7 @@ class ScoreEncoder:
             Observation that was encoded.
         action : array_like of shape (max_jobs + max_future_jobs,)
             Scores of the jobs.
-        placing : Placing, optional
+        placing : EarliestFitPlan, optional
             Plan to place the jobs in; default: a new one that assumes a constant capacity.
 
         Returns
@@ -392,7 +392,7 @@ class ScoreEncoder:
         order = np.argsort(-given, kind="stable")
         if self.threshold > -1:
             order = order[given[order] > self.threshold]
-        placing = Placing(observation) if placing is None else placing
+        placing = EarliestFitPlan(observation) if placing is None else placing
         return np.flatnonzero(placing.starts(places[order].tolist())[:number] == 0).tolist()
 
     def _fitting(self, observation: DeferrableObservation, order: list[int]) -> list[int]:
@@ -428,7 +428,7 @@ class ScoreEncoder:
                 break
         return chosen
 
-    def action_of(self, observation: DeferrableObservation, answer: Any) -> NDArray[np.float32] | None:
+    def encode_action(self, observation: DeferrableObservation, answer: Any) -> NDArray[np.float32] | None:
         """Return scores that start the same jobs as an agent's answer.
 
         Scores are at least a quarter, in order, for jobs to start, and otherwise minus a quarter, or the threshold.

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from desim.checks import one_of, whole
+from desim.checks import check_choice, check_int
 from desim.plotting.axes import (
     add_legend,
     drawn_entries,
@@ -38,8 +38,8 @@ from desim.plotting.runs import (
     seconds,
     span_of,
 )
-from desim.plotting.words import how_many
-from desim.problem import Figure, ReportWords
+from desim.plotting.formatting import how_many
+from desim.problem import Figure, ReportText
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -54,10 +54,10 @@ Indices = NDArray[np.int64]
 WINDOW: dict[str, Any] = {"facecolor": "#CFE5F5", "edgecolor": "#8CB4D2"}
 EXPIRED: dict[str, Any] = {"facecolor": "#F2B58A", "edgecolor": "#C0611B"}
 RUN, RUNS_ON = "#0072B2", "#56B4E9"
-NOTICE, START = "#8A8A8A", "black"
+LEAD_TIME, START = "#8A8A8A", "black"
 EVICTION: dict[str, Any] = {"color": "#D55E00", "marker": "X", "markeredgecolor": "white", "linestyle": "none"}
 #: Line widths of lead times and starts, in points, and their largest shares of the height of a row.
-NOTICE_WIDTH, START_WIDTH, THIN, THICK = 1.0, 2.0, 0.15, 0.6
+LEAD_TIME_WIDTH, START_WIDTH, THIN, THICK = 1.0, 2.0, 0.15, 0.6
 #: Line width of the frame of a window, and smallest height of a row with frames, in points.
 FRAME_WIDTH, LEAST_FRAMED = 0.8, 4.0
 #: Height of a row, and largest height of a panel, alone or as one of several, in inches.
@@ -187,7 +187,7 @@ def gantt(
     if num_jobs == "auto":
         num_jobs = min(40, max(12, 80 // len(runs)))
     if num_jobs is not None:
-        whole("num_jobs", num_jobs, least=1)
+        check_int("num_jobs", num_jobs, least=1)
     span = span_of(runs, window, whole=True)
     found = [jobs_in_rows(run, None if window is None else span) for run in runs]
     tables = [jobs.head(num_jobs) if num_jobs is not None else jobs for jobs in found]
@@ -238,8 +238,8 @@ def _draw_windows(axes: Axes, jobs: pl.DataFrame, high: float) -> None:
     add_boxes(axes, boxes[expired], "window of a job that expired", zorder=1.0, linewidth=frame, **EXPIRED)
     early = jobs.filter(pl.col("submission_time") < pl.col("earliest_start"))
     if len(early):
-        look: Any = {"linewidth": min(NOTICE_WIDTH, THIN * high), "zorder": 1.5, "gid": "notice"}
-        axes.hlines(early["line"], early["submission_time"], early["earliest_start"], NOTICE, **look)
+        look: Any = {"linewidth": min(LEAD_TIME_WIDTH, THIN * high), "zorder": 1.5, "gid": "lead_time"}
+        axes.hlines(early["line"], early["submission_time"], early["earliest_start"], LEAD_TIME, **look)
 
 
 def _draw_runs(axes: Axes, run: Run, bars: pl.DataFrame, high: float, *, rows: int, labels: bool) -> None:
@@ -273,7 +273,7 @@ def _explain(panels: Sequence[Axes], resource: str) -> None:
 
     start = Line2D([], [], color=START, marker="|", markersize=9.0, markeredgewidth=START_WIDTH, linestyle="none")
     handles = {
-        "notice": Line2D([], [], color=NOTICE, linewidth=NOTICE_WIDTH),
+        "lead_time": Line2D([], [], color=LEAD_TIME, linewidth=LEAD_TIME_WIDTH),
         "window": WINDOW,
         "window of a job that expired": EXPIRED,
         "start": start,
@@ -373,7 +373,7 @@ def capacity_use(
     >>> axes.get_ylabel(), axes.get_title("right")
     ('cores in use', '80 % of the capacity in use; exceeded in 1 of 4 slots')
     """
-    one_of("by", by, ("size", "job"))
+    check_choice("by", by, ("size", "job"))
     runs = load_runs(results, "deferrable", _slots)
     name = chosen_resource(runs, resource)
     span = span_of(runs, window, whole=True)
@@ -621,6 +621,6 @@ FIGURES = {
         "of jobs that expire, and of jobs with a later window.",
     ),
 }
-WORDS = ReportWords(
+WORDS = ReportText(
     workload=_workload,
 )

@@ -44,7 +44,7 @@ class Job(NamedTuple):
     Examples
     --------
     >>> job = Job(1, submission_time=0, earliest_start=2, latest_start=5, duration=3, cores=4)
-    >>> job.revenue, job.slack, job.notice
+    >>> job.revenue, job.slack, job.lead_time
     (12, 3, 2)
     """
 
@@ -67,7 +67,7 @@ class Job(NamedTuple):
         return self.latest_start - self.earliest_start
 
     @property
-    def notice(self) -> float:
+    def lead_time(self) -> float:
         """Lead time: number of slots from the submission to the window, e - g."""
         return self.earliest_start - self.submission_time
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from desim.problem import Kind
+from desim.problem import ProblemDescriptor
 from desim.problems.deferrable.tables import INFO, TABLES
 
 __all__ = ["KIND"]
@@ -24,7 +24,7 @@ def _info_faults(info: Mapping[str, Any]) -> list[str]:
     return []
 
 
-KIND = Kind(
+KIND = ProblemDescriptor(
     name="deferrable",
     description="Jobs with start windows, which run in the capacity that on-demand jobs leave free.",
     time_unit="slots",

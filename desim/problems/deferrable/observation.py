@@ -16,10 +16,10 @@ __all__ = [
     "LATER",
     "TOLERANCE",
     "DeferrableObservation",
-    "Placing",
+    "EarliestFitPlan",
     "limit_of",
     "positions_of",
-    "room_ahead",
+    "free_ahead",
 ]
 
 Floats = NDArray[np.float64]
@@ -266,7 +266,7 @@ def _check_fit(positions: Ints, observation: DeferrableObservation) -> None:
         raise InfeasibleAction(f"time {observation.slot}: job {job_id} requests {wanted}, but only {free} are free")
 
 
-def room_ahead(observation: DeferrableObservation, forecast: Floats) -> Floats:
+def free_ahead(observation: DeferrableObservation, forecast: Floats) -> Floats:
     """Return the capacity that running jobs leave in this slot and in later ones.
 
     Parameters
@@ -288,7 +288,7 @@ def room_ahead(observation: DeferrableObservation, forecast: Floats) -> Floats:
     return np.asarray(room - runs_on.astype(np.float64) @ observation.running.requests)
 
 
-class Placing:
+class EarliestFitPlan:
     """Earliest-fit plan of the known jobs: each is placed in the first slots of its window in which it fits.
 
     As in backfilling with a reservation for every job, a job that does not fit now keeps its place against jobs placed
@@ -330,7 +330,7 @@ class Placing:
         self.usable: NDArray[np.bool_] = (self.worth > 0) & (last >= self.first)
         if ahead is None:
             ahead = np.broadcast_to(observation.limit, (horizon - 1, len(observation.limit)))
-        self.room = room_ahead(observation, ahead[: horizon - 1])
+        self.room = free_ahead(observation, ahead[: horizon - 1])
         duration = np.minimum(jobs.duration, horizon)
         self._windows = np.stack([self.first, last, duration], axis=1).astype(np.int64).tolist()
 

@@ -13,7 +13,7 @@ from desim import plugins
 from desim.core import Agent
 from desim.problems.deferrable import DeferrableCluster
 from desim.problems.deferrable.kind import KIND
-from desim.scenario import Instance, Seed, SeededSystem, Steps, Until, generator, settings_of
+from desim.scenario import ProblemInstance, Seed, SeededProblemSpec, Steps, Until, generator, settings_of
 
 __all__ = ["SYSTEM", "DeferrableOptions", "DeferrableSystem"]
 
@@ -49,7 +49,7 @@ class DeferrableOptions:
     """Slot at which the run ends."""
 
 
-class DeferrableSystem(SeededSystem):
+class DeferrableSystem(SeededProblemSpec):
     """Random problem with deferrable jobs: each seed generates jobs and capacity."""
 
     name = "deferrable"
@@ -57,7 +57,7 @@ class DeferrableSystem(SeededSystem):
     default_agent = "earliest-deadline"
     options = DeferrableOptions
 
-    def instance(self, options: DeferrableOptions) -> Instance:
+    def instance(self, options: DeferrableOptions) -> ProblemInstance:
         """Return the problem instance to simulate."""
         changes = {"num_slots": options.slots, "arrival_rate": options.arrival_rate, "capacity_mean": options.capacity}
         changes = {name: value for name, value in changes.items() if value is not None} | settings_of(options.set)
@@ -65,7 +65,7 @@ class DeferrableSystem(SeededSystem):
         scenario = make(generator(options.seed), settings=options.workload, **changes)
         _made(scenario, options, None)  # reports unusable options early
         place = f"{scenario.num_slots:,} slots"
-        return Instance(
+        return ProblemInstance(
             name=options.workload,
             size=place,
             place=place,

@@ -13,7 +13,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.envs.base import ACTION_MASK, Arrays, bounded, compressed
+from desim.envs.base import ACTION_MASK, Arrays, bounded, log_scaled
 from desim.exceptions import InvalidConfiguration
 from desim.problems.deferrable.encoder import HIGHEST, HISTORY_FEATURES, ScoreEncoder
 from desim.problems.deferrable.job import JobSet
@@ -103,7 +103,7 @@ class PrintedEncoder(ScoreEncoder):
         history[:, first:] = np.minimum(
             history[:, first:] / np.tile(np.broadcast_to(self.scale, self.num_resources), 4), HIGHEST
         )
-        history[-count:, 1:first] = compressed(history[-count:, 1:first])
+        history[-count:, 1:first] = log_scaled(history[-count:, 1:first])
         arrays["history"] = history.astype(np.float32)
         arrays[ACTION_MASK] = np.zeros(self.num_scores, np.int8)
         arrays[ACTION_MASK][: len(observation.current)] = 1
@@ -128,7 +128,7 @@ class PrintedEncoder(ScoreEncoder):
         """
         return sorted(range(len(scores)), key=scores.__getitem__)
 
-    def action_of(self, observation: DeferrableObservation, answer: Any) -> NDArray[np.float32] | None:
+    def encode_action(self, observation: DeferrableObservation, answer: Any) -> NDArray[np.float32] | None:
         """Return scores that start the same jobs as an agent's answer, as the base class does.
 
         Parameters

@@ -23,13 +23,13 @@ import polars as pl
 from numpy.typing import NDArray
 
 from desim.exceptions import WorkloadError
-from desim.validation import Bounds, Check, Recorded, Rule, conservation_rule, misstated, sums_at, sums_from, told
+from desim.validation import Bounds, Check, Recorded, Rule, conservation_rule, check_totals, sums_at, sums_from, single_row
 
 __all__ = ["RULES"]
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
-Whole = NDArray[np.int64]
+IntArray = NDArray[np.int64]
 
 TOLERANCE = 1e-9
 """Excess of the amount used that is no violation, relative to the capacity, or to 1 if the capacity is smaller."""
@@ -136,13 +136,13 @@ def _number_of_slots(run: Recorded) -> pl.DataFrame:
     """Return a row if the number of slots is wrong; a run that broke off within a slot may have served it."""
     count, end = run["slots"].height, run.end_time
     most = math.ceil(end) if _is_complete(run) else math.floor(end) + 1
-    return told(not math.ceil(end) <= count <= most, count=count)
+    return single_row(not math.ceil(end) <= count <= most, count=count)
 
 
 def _early_end(run: Recorded) -> pl.DataFrame:
     complete = _is_complete(run) and not _is_cut(run)
     planned = run["slots"].height if _is_drained(run) else run.info["num_slots"]
-    return told(complete and run.end_time != planned)
+    return single_row(complete and run.end_time != planned)
 
 
 # -- evictions -----------------------------------------------------------------------------------
@@ -247,7 +247,7 @@ def _expected(run: Recorded) -> dict[str, Bounds]:
     return _of_known(run) | _of_events(run) | _of_rewards(run)
 
 
-def _count(found: Whole, late: Whole | int = 0) -> Bounds:
+def _count(found: IntArray, late: IntArray | int = 0) -> Bounds:
     return Bounds(found, found - late, found)
 
 
@@ -296,7 +296,7 @@ def _current(run: Recorded, weights: Floats) -> Floats:
     return sums
 
 
-def _late(run: Recorded, known: Whole, waiting: Whole) -> Whole:
+def _late(run: Recorded, known: IntArray, waiting: IntArray) -> IntArray:
     """Return how many jobs were submitted at the beginning of each slot, but too late for it.
 
     The only evidence is that the same number is missing among the arrivals and among the waiting jobs.
@@ -393,10 +393,10 @@ class _Evicted(NamedTuple):
         Excess over the capacity of the amounts that the remaining jobs hold after the evictions of the group.
     """
 
-    slot: Whole
-    start: Whole
-    job: Whole
-    group: Whole
+    slot: IntArray
+    start: IntArray
+    job: IntArray
+    group: IntArray
     requests: Floats
     over: Floats
 
@@ -470,7 +470,7 @@ def _survivors(run: Recorded) -> pl.DataFrame:
     return pl.DataFrame(told, schema={"slot": pl.Int64, "job_id": pl.Int64, "start": pl.Int64, "name": pl.String})
 
 
-def _newest(runs: pl.DataFrame, count: int) -> Whole:
+def _newest(runs: pl.DataFrame, count: int) -> IntArray:
     """Return, for each slot, the last earlier start of an execution that continues in it; -1 if there is none."""
     longest = np.zeros(count, dtype=np.int64)
     there = runs.filter(pl.col("begin").is_between(0, count - 1))
@@ -521,7 +521,7 @@ def _rule(name: str, sentence: str, *checks: tuple[str, Any, str]) -> Rule:
 
 def _agreeing(rule: str, sentence: str, *columns: str) -> Rule:
     message = "slot {slot}: {name}: got {said}, expected {found} by the other tables"
-    return _rule(rule, sentence, ("slots", misstated(_expected, *columns), message))
+    return _rule(rule, sentence, ("slots", check_totals(_expected, *columns), message))
 
 
 def _when(wrong: Callable[[Recorded], pl.Expr]) -> Callable[[Recorded], pl.DataFrame]:

@@ -48,7 +48,7 @@ def view(run: Run) -> View:
             "end": early["earliest_start"],
             "first": early["line"],
             "owner": early["arrival_number"],
-            "look": "notice",
+            "look": "lead_time",
         },
         {
             "begin": bars["begin"],

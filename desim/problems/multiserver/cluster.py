@@ -18,20 +18,20 @@ import numpy as np
 import simpy
 from numpy.typing import ArrayLike, NDArray
 
-from desim.checks import finite, whole
+from desim.checks import check_float, check_int
 from desim.core import Phase, at
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problem import Process
 from desim.problems.multiserver.graph import BipartiteGraph
-from desim.problems.multiserver.job import Job, Service, SlotOutcome
+from desim.problems.multiserver.job import Job, RunningJob, SlotOutcome
 from desim.problems.multiserver.observation import Feasibility, MultiServerObservation
-from desim.problems.multiserver.rewards import Earnings, Gang, GangRewards, Layout, RewardModel
+from desim.problems.multiserver.rewards import RewardTerms, Gang, GangRewards, Layout, RewardModel
 from desim.problems.multiserver.tables import STATUSES
 from desim.problems.slotted import SlottedProblem
 from desim.processes.arrivals import Numbered
 from desim.tables import Table
 
-__all__ = ["HoldingCluster", "MultiServerCluster"]
+__all__ = ["MultiSlotCluster", "MultiServerCluster"]
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -96,8 +96,8 @@ class MultiServerCluster(SlottedProblem):
         super().__init__(processes=processes)
         self.rewards = rewards
         self.arrivals = arrivals
-        self.jobs_per_port = whole("jobs_per_port", jobs_per_port, least=1)
-        self.record_allocations = whole("record_allocations", record_allocations, least=0)
+        self.jobs_per_port = check_int("jobs_per_port", jobs_per_port, least=1)
+        self.record_allocations = check_int("record_allocations", record_allocations, least=0)
         if gang is not None and not enforce_limits:
             raise InvalidConfiguration("enforce_limits: got False with a gang, expected True")
         self.enforce_limits = enforce_limits
@@ -153,9 +153,9 @@ class MultiServerCluster(SlottedProblem):
 
     def close(self, time: float) -> None:
         """Record the jobs whose slot has not begun when the run ends."""
-        seats = np.flatnonzero(self.layout.seats(self._counts))
-        times = self._submission_times(seats, self._rows - 1)
-        self._record_waiting(self._next_job + np.arange(len(seats)), self.layout.type_of[seats], times, np.nan)
+        job_positions = np.flatnonzero(self.layout.job_positions(self._counts))
+        times = self._submission_times(job_positions, self._rows - 1)
+        self._record_waiting(self._next_job + np.arange(len(job_positions)), self.layout.type_of[job_positions], times, np.nan)
 
     def _record_waiting(self, ids: Any, ports: Any, times: Any, work: Any) -> None:
         if len(ids):
@@ -232,8 +232,8 @@ class MultiServerCluster(SlottedProblem):
 
     def observe(self, slot: int) -> None:
         """Update the observation with the jobs of a slot."""
-        self._seats = self.layout.seats(self._counts)
-        self.observation.begin_slot(slot, self.layout.ports(self._seats))
+        self._job_positions = self.layout.job_positions(self._counts)
+        self.observation.begin_slot(slot, self.layout.ports(self._job_positions))
 
     def serve(self, slot: int, action: Any) -> None:
         """Carry out the allocation of a slot."""
@@ -248,16 +248,16 @@ class MultiServerCluster(SlottedProblem):
         if self.listening:
             self.emit("slot", SlotOutcome(slot, arrived, allocation, earnings.gain, earnings.overhead))
 
-    def _run_jobs(self, slot: int, allocation: Floats, earnings: Earnings, totals: tuple[float, float]) -> None:
+    def _run_jobs(self, slot: int, allocation: Floats, earnings: RewardTerms, totals: tuple[float, float]) -> None:
         """Run the jobs of the slot; they end with it."""
-        seats = np.flatnonzero(self._seats)
-        held = earnings.held[seats]
+        job_positions = np.flatnonzero(self._job_positions)
+        held = earnings.held[job_positions]
         served = held.any(axis=1)
-        ids = self._next_job + np.arange(len(seats))
-        self._next_job += len(seats)
-        types, times = self.layout.type_of[seats], self._submission_times(seats, slot)
+        ids = self._next_job + np.arange(len(job_positions))
+        self._next_job += len(job_positions)
+        types, times = self.layout.type_of[job_positions], self._submission_times(job_positions, slot)
         starts, ends = np.where(served, float(slot), np.nan), np.where(served, slot + 1.0, np.nan)
-        earned = earnings.gain[seats], earnings.overhead[seats], earnings.dominant[seats]
+        earned = earnings.gain[job_positions], earnings.overhead[job_positions], earnings.dominant[job_positions]
         self._record["jobs"](
             (
                 ids,
@@ -271,13 +271,13 @@ class MultiServerCluster(SlottedProblem):
             )
         )
         amounts = *held.sum(axis=0).tolist(), *allocation.sum(axis=0).tolist()
-        self._record["slots"]((slot, len(seats), 0, int(served.sum()), *totals, *amounts))
+        self._record["slots"]((slot, len(job_positions), 0, int(served.sum()), *totals, *amounts))
         if self.record_allocations and slot % self.record_allocations == 0:
-            self._record_allocation(slot, allocation, seats, ids)
+            self._record_allocation(slot, allocation, job_positions, ids)
         self._counts = np.zeros_like(self._counts)
         self._early.clear()
 
-    def _submission_times(self, seats: Indices, slot: int) -> Floats | float:
+    def _submission_times(self, job_positions: Indices, slot: int) -> Floats | float:
         """Return the arrival times of jobs by position; jobs submitted by processes come first at each port."""
         if not self._early:
             return float(slot)
@@ -285,28 +285,28 @@ class MultiServerCluster(SlottedProblem):
         for port, early in self._early.items():
             first = port * self.jobs_per_port
             times[first : first + len(early)] = early
-        return times[seats]
+        return times[job_positions]
 
-    def _record_allocation(self, slot: int, allocation: Floats, seats: Indices, ids: Indices) -> None:
+    def _record_allocation(self, slot: int, allocation: Floats, job_positions: Indices, ids: Indices) -> None:
         """Record the amounts that the slot's jobs get."""
         channels = np.flatnonzero(self.observation.channel_arrived)
-        job_of_seat = np.empty(len(self.layout.type_of), dtype=np.int64)
-        job_of_seat[seats] = ids
-        jobs = job_of_seat[self.layout.seat_of_channel[channels]]
+        job_of_job_position = np.empty(len(self.layout.type_of), dtype=np.int64)
+        job_of_job_position[job_positions] = ids
+        jobs = job_of_job_position[self.layout.seat_of_channel[channels]]
         self._record_amounts(slot, jobs, channels, allocation[channels])
 
     def _record_amounts(self, slot: int, jobs: Indices, channels: Indices, amounts: Floats) -> None:
         """Record rows of an allocation and their jobs; zeros are removed per chunk of rows, which is faster."""
         self._record["allocations"]((slot, jobs, channels, amounts, self.layout), amounts.size)
 
-    def _not_a_number(self, earnings: Earnings) -> InvalidConfiguration:
+    def _not_a_number(self, earnings: RewardTerms) -> InvalidConfiguration:
         """Return the error for a reward that is not a finite number."""
         reward = earnings.gain - earnings.overhead
-        seat = int(np.flatnonzero(~np.isfinite(reward))[0])
-        port = self.rewards.graph.ports[self.layout.type_of[seat]]
+        job_position = int(np.flatnonzero(~np.isfinite(reward))[0])
+        port = self.rewards.graph.ports[self.layout.type_of[job_position]]
         return InvalidConfiguration(
-            f"time {self.env.now}: reward of the job at {port}: got {float(reward[seat])!r}, expected a finite number; "
-            f"its gain is {float(earnings.gain[seat])!r}, its overhead {float(earnings.overhead[seat])!r}; check the "
+            f"time {self.env.now}: reward of the job at {port}: got {float(reward[job_position])!r}, expected a finite number; "
+            f"its gain is {float(earnings.gain[job_position])!r}, its overhead {float(earnings.overhead[job_position])!r}; check the "
             "utilities" + ("" if self.enforce_limits else ", which may be undefined for amounts below 0")
         )
 
@@ -317,11 +317,11 @@ class _BegunSlot(NamedTuple):
     slot: int
     arrived: int
     waiting: int
-    services: tuple[Service, ...]
+    services: tuple[RunningJob, ...]
     reserved: list[float]
 
 
-class HoldingCluster(MultiServerCluster):
+class MultiSlotCluster(MultiServerCluster):
     """Cluster whose jobs wait at their ports and hold their resources over several slots, until their work is done.
 
     Once per slot, the agent sees the ports at which jobs wait, and the free resources. A job starts if the allocation
@@ -330,7 +330,7 @@ class HoldingCluster(MultiServerCluster):
     possibly between slots. Resources allocated to jobs that do not start are returned. Resources freed by a completion
     can be allocated from the next slot on. So completion times and utilization are outcomes of the run.
 
-    Events for listeners: those of :class:`MultiServerCluster`, and ``start`` and ``completion`` (a :class:`Service`).
+    Events for listeners: those of :class:`MultiServerCluster`, and ``start`` and ``completion`` (a :class:`RunningJob`).
 
     Parameters
     ----------
@@ -384,9 +384,9 @@ class HoldingCluster(MultiServerCluster):
         )
         if not longest_service > 0:
             raise InvalidConfiguration(f"longest_service: got {longest_service!r}, expected a number of slots above 0")
-        self.minimum_speed = finite("minimum_speed", minimum_speed, least=0)
+        self.minimum_speed = check_float("minimum_speed", minimum_speed, least=0)
         self.longest_service = float(longest_service)
-        self.give_up_after = whole("give_up_after", give_up_after, least=1)
+        self.give_up_after = check_int("give_up_after", give_up_after, least=1)
         self.work = work if callable(work) else _fixed_work(work, rewards.graph.num_ports)
 
     def describe(self) -> dict[str, Any]:
@@ -400,11 +400,11 @@ class HoldingCluster(MultiServerCluster):
         """Set up the empty cluster and start the arrivals and the slot clock."""
         graph = self.layout.graph
         self._queues: list[deque[Job]] = [deque() for _ in self.rewards.graph.ports]
-        self._services: dict[int, Service] = {}
+        self._services: dict[int, RunningJob] = {}
         self._free: Floats = graph.capacity.copy()
         self._work_stream = self.simulation.stream("work")
-        ends = np.searchsorted(self.layout.seat_of[graph.channel_port], np.arange(len(self.layout.type_of) + 1))
-        self._channels_of_seat = [slice(first, last) for first, last in pairwise(ends.tolist())]
+        ends = np.searchsorted(self.layout.position_of[graph.channel_port], np.arange(len(self.layout.type_of) + 1))
+        self._channels_of_job_position = [slice(first, last) for first, last in pairwise(ends.tolist())]
         self._idle_slots = self._arrived_since = 0
         self._begun: _BegunSlot | None = None
         super().begin()
@@ -436,30 +436,30 @@ class HoldingCluster(MultiServerCluster):
         super().observe(slot)
         self.observation.capacity = np.maximum(self._free, 0.0)  # rounding may leave tiny negative amounts
 
-    def _run_jobs(self, slot: int, allocation: Floats, earnings: Earnings, totals: tuple[float, float]) -> None:
+    def _run_jobs(self, slot: int, allocation: Floats, earnings: RewardTerms, totals: tuple[float, float]) -> None:
         """Start the jobs whose allocation gives them enough speed."""
         speeds = earnings.gain - earnings.overhead
         started: dict[int, int] = {}
-        for seat in np.flatnonzero(self._seats & (speeds > self.minimum_speed)).tolist():
-            port, place = divmod(seat, self.jobs_per_port)
+        for job_position in np.flatnonzero(self._job_positions & (speeds > self.minimum_speed)).tolist():
+            port, place = divmod(job_position, self.jobs_per_port)
             place -= started.get(port, 0)
             job = self._queues[port][place]
-            duration = job.work / float(speeds[seat])
+            duration = job.work / float(speeds[job_position])
             if duration > self.longest_service:
                 continue
             del self._queues[port][place]
             started[port] = started.get(port, 0) + 1
-            self._start_job(job, seat, duration, allocation, earnings)
+            self._start_job(job, job_position, duration, allocation, earnings)
         idle = any(self._queues) and not self._services and self.next_slot >= self._rows and not self.expects_more()
         self._idle_slots = self._idle_slots + 1 if idle else 0
         self._begin_slot_row(slot, allocation)
 
-    def _start_job(self, job: Job, seat: int, duration: float, allocation: Floats, earnings: Earnings) -> None:
+    def _start_job(self, job: Job, job_position: int, duration: float, allocation: Floats, earnings: RewardTerms) -> None:
         """Start a job that holds its allocation for a given duration."""
-        now, graph, channels = self.env.now, self.layout.graph, self._channels_of_seat[seat]
-        amounts, gain, overhead = allocation[channels].copy(), earnings.gain[seat], earnings.overhead[seat]
-        dominant, held = int(earnings.dominant[seat]), earnings.held[seat]
-        service = Service(job, now, now + duration, channels, amounts, float(gain), float(overhead), dominant, held)
+        now, graph, channels = self.env.now, self.layout.graph, self._channels_of_job_position[job_position]
+        amounts, gain, overhead = allocation[channels].copy(), earnings.gain[job_position], earnings.overhead[job_position]
+        dominant, held = int(earnings.dominant[job_position]), earnings.held[job_position]
+        service = RunningJob(job, now, now + duration, channels, amounts, float(gain), float(overhead), dominant, held)
         np.subtract.at(self._free, graph.channel_node[channels], amounts)
         self._services[job.job_id] = service
         at(self.env, service.finish_time, Phase.COMPLETION, service).callbacks.append(self._complete)
@@ -471,7 +471,7 @@ class HoldingCluster(MultiServerCluster):
             self.emit("start", service)
 
     def _complete(self, event: simpy.Event) -> None:
-        service: Service = event._value
+        service: RunningJob = event._value
         del self._services[service.job.job_id]
         np.add.at(self._free, self.layout.graph.channel_node[service.channels], service.amounts)
         if not self._services:
@@ -480,7 +480,7 @@ class HoldingCluster(MultiServerCluster):
         if self.listening:
             self.emit("completion", service)
 
-    def _record_job(self, service: Service, finish: float, status: int) -> None:
+    def _record_job(self, service: RunningJob, finish: float, status: int) -> None:
         job = service.job
         ids, port, dominant = (np.array([number]) for number in (job.job_id, job.port, service.dominant))
         times = job.submission_time, service.starting_time, finish

@@ -23,11 +23,11 @@ from desim.envs.base import (
     SchedulingEnv,
     SlotReward,
     bounded,
-    compressed,
+    log_scaled,
     episodes_of,
 )
 from desim.exceptions import InvalidConfiguration
-from desim.problems.multiserver.cluster import HoldingCluster, MultiServerCluster
+from desim.problems.multiserver.cluster import MultiSlotCluster, MultiServerCluster
 from desim.problems.multiserver.graph import BipartiteGraph
 from desim.problems.multiserver.job import SlotOutcome
 from desim.problems.multiserver.observation import MultiServerObservation
@@ -101,7 +101,7 @@ class AllocationEncoder:
             self._take(observation)
         if observation.capacity is not self._capacity:  # without holding, it is always the same object
             self._capacity = observation.capacity
-            self._free = compressed(self._capacity).astype(np.float32)
+            self._free = log_scaled(self._capacity).astype(np.float32)
         mask = np.empty(self.shape, np.int8)
         mask[:] = observation.channel_arrived[:, None]
         return {
@@ -125,10 +125,10 @@ class AllocationEncoder:
                 f"shape {self.shape}"
             )
         self._graph = graph
-        self._requests = compressed(graph.requests).astype(np.float32)
+        self._requests = log_scaled(graph.requests).astype(np.float32)
         self._channels = np.stack((graph.channel_port, graph.channel_node), axis=1)
 
-    def forced(self, observation: MultiServerObservation) -> bool:
+    def is_forced(self, observation: MultiServerObservation) -> bool:
         """Return whether no port has a job.
 
         Parameters
@@ -176,7 +176,7 @@ class AllocationEncoder:
             allocation *= factor.take(graph.channel_node, axis=0)
         return allocation, True
 
-    def action_of(self, observation: MultiServerObservation, answer: Any) -> NDArray[np.float32] | None:
+    def encode_action(self, observation: MultiServerObservation, answer: Any) -> NDArray[np.float32] | None:
         """Return the action, shares of requests, that corresponds to an agent's allocation.
 
         Parameters
@@ -217,8 +217,8 @@ class PaperReward(SlotReward):
 
     def reset(self, simulation: Simulation) -> None:
         """Prepare for a new episode; raise an error for a cluster with holding, whose slots have no own reward."""
-        if isinstance(simulation.problem, HoldingCluster):
-            raise InvalidConfiguration("reward: got 'paper' with a HoldingCluster, expected jobs that last one slot")
+        if isinstance(simulation.problem, MultiSlotCluster):
+            raise InvalidConfiguration("reward: got 'paper' with a MultiSlotCluster, expected jobs that last one slot")
         super().reset(simulation)
 
     def value(self, outcome: SlotOutcome) -> float:

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
-from desim.checks import one_of
+from desim.checks import check_choice
 from desim.exceptions import InvalidConfiguration
 from desim.plotting.axes import (
     add_legend,
@@ -30,8 +30,8 @@ from desim.plotting.curves import bin_edges, bin_means, draw_curves, slots_toget
 from desim.plotting.graphs import draw_discs, relative, uncrossed
 from desim.plotting.maps import draw_map, integrals, share_scale
 from desim.plotting.runs import Results, Run, Window, chosen_resource, load_runs, one_panel_a_run, resources_of, span_of
-from desim.plotting.words import nice_count, shortened
-from desim.problem import Figure, ReportWords
+from desim.plotting.formatting import nice_count, shortened
+from desim.problem import Figure, ReportText
 from desim.problems.multiserver.graph import BipartiteGraph
 
 if TYPE_CHECKING:
@@ -411,7 +411,7 @@ def allocation_map(
     >>> axes.get_xlabel(), axes.get_ylabel()
     ('slot', 'node')
     """
-    one_of("by", by, ("node", "port"))
+    check_choice("by", by, ("node", "port"))
     runs = load_runs(results, "multiserver", _slots)
     name = chosen_resource(runs, resource)
     span = span_of(runs, window, whole=True)
@@ -614,7 +614,7 @@ def _sizes(graph: BipartiteGraph, allocation: Floats | None, resource: str | Non
         nodes = np.bincount(graph.channel_node, minlength=graph.num_nodes).astype(np.float64)
         remark, width, label = "area: channels", "mean share of the request", "resource given away most"
     else:
-        chosen = [graph.resources.index(one_of("resource", resource, graph.resources))]
+        chosen = [graph.resources.index(check_choice("resource", resource, graph.resources))]
         ports, nodes = graph.requests[:, chosen[0]], graph.capacity[:, chosen[0]]
         remark, width, label = f"area: {resource} requested, capacity", f"{resource} given", f"{resource} given away"
     if allocation is None:
@@ -691,7 +691,7 @@ FIGURES = {
         resource_utilization, "Utilization: amount of each resource that jobs hold, as a share of its capacity."
     ),
 }
-WORDS = ReportWords(
+WORDS = ReportText(
     workload=_workload,
     size=lambda result: ("nodes", int(result.info["num_nodes"])),
 )

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Job", "Service", "SlotOutcome"]
+__all__ = ["Job", "RunningJob", "SlotOutcome"]
 
 Booleans = NDArray[np.bool_]
 Floats = NDArray[np.float64]
@@ -34,7 +34,7 @@ class Job(NamedTuple):
     work: float
 
 
-class Service(NamedTuple):
+class RunningJob(NamedTuple):
     """Running job with its allocation; the subject of the events ``start`` and ``completion``.
 
     Attributes

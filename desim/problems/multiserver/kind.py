@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from desim.problem import Kind
+from desim.problem import ProblemDescriptor
 from desim.problems.multiserver.tables import INFO, TABLES
 
 __all__ = ["KIND"]
@@ -32,14 +32,14 @@ def _gang_faults(info: Mapping[str, Any]) -> list[str]:
     gang = info.get("gang")
     if gang is None and "gang" in info:
         return []
-    minimum, seats = (gang or {}).get("minimum"), info["num_ports"] * info["jobs_per_port"]
-    if type((gang or {}).get("whole")) is not bool or type(minimum) is not list or len(minimum) != seats:
-        return [f"gang: got {gang!r}, expected whole, and minimum with {seats} numbers"]
+    minimum, job_positions = (gang or {}).get("minimum"), info["num_ports"] * info["jobs_per_port"]
+    if type((gang or {}).get("whole")) is not bool or type(minimum) is not list or len(minimum) != job_positions:
+        return [f"gang: got {gang!r}, expected whole, and minimum with {job_positions} numbers"]
     wrong = [number for number in minimum if type(number) is not int or number < 1]
     return [f"gang: minimum: got {number!r}, expected integers >= 1" for number in wrong[:1]]
 
 
-KIND = Kind(
+KIND = ProblemDescriptor(
     name="multiserver",
     description="Multi-server jobs of several types, with resources of nodes allocated anew in every slot.",
     time_unit="slots",

@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.checks import whole
+from desim.checks import check_int
 from desim.exceptions import InvalidConfiguration
 from desim.problem import Metric, Metrics
 from desim.problems.multiserver.tables import JOBS, SLOTS, STATUSES
-from desim.statistics import area, mean, summary
+from desim.statistics import time_integral, mean, summary
 
 if TYPE_CHECKING:
     import polars as pl
@@ -141,7 +141,7 @@ def multiserver_metrics(
     table = _read_jobs(jobs)
     amounts = [f"{kind}_{resource}" for resource in capacity for kind in ("allocated", "reserved")]
     frame = SLOTS.select(slots, *REWARDS, *amounts)
-    first = whole("warm_up_slots", warm_up_slots, least=0, most=len(frame))
+    first = check_int("warm_up_slots", warm_up_slots, least=0, most=len(frame))
     series = {column.name: column.cast(float).to_numpy()[first:] for column in frame.iter_columns()}
     selected = table.submission >= first
     observed = (float(first), max(float(end_time), float(first))) if holding else None
@@ -239,7 +239,7 @@ def _rewards(table: JobColumns, slots: Mapping[str, Floats], observed: tuple[flo
     length = observed[1] - observed[0]
     rows = table.started
     begins, ends = table.start[rows], table.ends(observed[1])[rows]
-    totals = {name: area(begins, ends, getattr(table, name)[rows], observed) for name in REWARDS}
+    totals = {name: time_integral(begins, ends, getattr(table, name)[rows], observed) for name in REWARDS}
     values = {f"average_{name}": total / length if length else math.nan for name, total in totals.items()}
     return values | {"total_reward": totals["reward"]}
 
@@ -281,7 +281,7 @@ def _flow(table: JobColumns, selected: Mask, observed: tuple[float, float]) -> d
         values |= summary(name, sample)
     begin, end = observed
     served = np.where(table.started, table.start, end)
-    queued = area(table.submission, served, 1.0, observed)
+    queued = time_integral(table.submission, served, 1.0, observed)
     finished = np.count_nonzero((table.finish >= begin) & (table.finish <= end))
     length = end - begin
     return values | {

@@ -11,12 +11,12 @@ import numpy as np
 from tyro.conf import arg
 
 from desim import plugins
-from desim.checks import finite
+from desim.checks import check_float
 from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
-from desim.problems.multiserver import HoldingCluster, MultiServerCluster, RewardModel
+from desim.problems.multiserver import MultiSlotCluster, MultiServerCluster, RewardModel
 from desim.problems.multiserver.kind import KIND
-from desim.scenario import Instance, Seed, SeededSystem, Steps, Until, generator
+from desim.scenario import ProblemInstance, Seed, SeededProblemSpec, Steps, Until, generator
 
 __all__ = ["SYSTEM", "MultiServerOptions", "MultiServerSystem"]
 
@@ -51,7 +51,7 @@ class MultiServerOptions:
     """Number of initial slots that the metrics ignore."""
 
 
-class MultiServerSystem(SeededSystem):
+class MultiServerSystem(SeededProblemSpec):
     """Random multi-server problem: each seed generates a system of ports and nodes, and the arrivals."""
 
     name = "multiserver"
@@ -59,7 +59,7 @@ class MultiServerSystem(SeededSystem):
     default_agent = "exact-oga-reactive"
     options = MultiServerOptions
 
-    def instance(self, options: MultiServerOptions) -> Instance:
+    def instance(self, options: MultiServerOptions) -> ProblemInstance:
         """Return the problem instance to simulate."""
         rewards, arrivals = plugins.episode_workload(self.name)(
             generator(options.seed),
@@ -72,7 +72,7 @@ class MultiServerSystem(SeededSystem):
         )
         _made(rewards, arrivals, options, None)  # reports unusable options early
         place = f"{options.nodes:,} nodes"
-        return Instance(
+        return ProblemInstance(
             name="generated",
             size=f"{options.slots:,} slots, {options.ports:,} types of jobs on {place}",
             place=place,
@@ -111,8 +111,8 @@ def _made(rewards: RewardModel, arrivals: Any, options: MultiServerOptions, agen
         )
     if not options.enforce_limits:
         raise InvalidConfiguration("enforce_limits: got False with work, expected True, as jobs hold their allocations")
-    mean = finite("work", options.work, above=0)
-    return HoldingCluster(rewards, arrivals, partial(_drawn, mean), record_allocations=options.record_allocations)
+    mean = check_float("work", options.work, above=0)
+    return MultiSlotCluster(rewards, arrivals, partial(_drawn, mean), record_allocations=options.record_allocations)
 
 
 def _drawn(mean: float, rng: np.random.Generator, port: int) -> float:

@@ -24,7 +24,7 @@ from desim.exceptions import InvalidConfiguration
 from desim.problems.multiserver.graph import BipartiteGraph
 from desim.problems.multiserver.utilities import Utility, utility
 
-__all__ = ["NEGLIGIBLE", "Earnings", "Gang", "GangRewards", "Layout", "RewardModel", "Rewards"]
+__all__ = ["NEGLIGIBLE", "RewardTerms", "Gang", "GangRewards", "Layout", "RewardModel", "Rewards"]
 
 Booleans = NDArray[np.bool_]
 Floats = NDArray[np.float64]
@@ -34,7 +34,7 @@ NEGLIGIBLE = 1e-9
 """Amounts up to this are rounding errors, and serve no component."""
 
 
-class Earnings(NamedTuple):
+class RewardTerms(NamedTuple):
     """Gain, overhead and amounts of each job; its reward is gain minus overhead.
 
     Attributes
@@ -68,7 +68,7 @@ class Rewards(Protocol):
     def slopes_at_zero(self) -> Floats:
         """Largest slopes of the utilities, by node and resource."""
 
-    def evaluate(self, allocation: Floats, arrived: Booleans) -> Earnings:
+    def evaluate(self, allocation: Floats, arrived: Booleans) -> RewardTerms:
         """Return the amounts, gain and overhead of each job."""
 
     def gradient(self, allocation: Floats, arrived: Booleans | Floats, smoothing: float = 0.0) -> Floats:
@@ -208,7 +208,7 @@ class RewardModel:
             result[at] = utility(name).slope(np.zeros(at.sum()), self.weights[at])
         return result
 
-    def evaluate(self, allocation: Floats, arrived: Booleans) -> Earnings:
+    def evaluate(self, allocation: Floats, arrived: Booleans) -> RewardTerms:
         """Return amounts, gain and overhead of the jobs that have arrived.
 
         Parameters
@@ -220,7 +220,7 @@ class RewardModel:
 
         Returns
         -------
-        Earnings
+        RewardTerms
             Values per port, zero for ports without a job.
         """
         present = arrived[:, None]
@@ -228,7 +228,7 @@ class RewardModel:
         held = np.where(present, self.graph.port_sums(allocation), 0.0)
         overheads = held * self.overhead
         dominant = overheads.argmax(axis=1)
-        return Earnings(np.where(arrived, gain, 0.0), overheads.max(axis=1), dominant, held)
+        return RewardTerms(np.where(arrived, gain, 0.0), overheads.max(axis=1), dominant, held)
 
     def total_reward(self, allocation: Floats, arrived: Booleans) -> float:
         """Return the total reward of a slot, equation (8); arguments as for :meth:`evaluate`."""
@@ -473,7 +473,7 @@ class GangRewards:
         counts: Indices = np.add.reduceat(served.astype(np.int64), self._first)
         return counts
 
-    def evaluate(self, allocation: Floats, arrived: Booleans) -> Earnings:
+    def evaluate(self, allocation: Floats, arrived: Booleans) -> RewardTerms:
         """Return amounts, gain and overhead of each job; arguments by component, see :class:`RewardModel`."""
         return self.jobs.evaluate(self.of_jobs(allocation), self.jobs_arrived(arrived))
 
@@ -487,8 +487,8 @@ class GangRewards:
 class Layout:
     """Mapping between job types and the ports of the graph that agents see.
 
-    A *seat* is the position of one job in a slot: every job type has ``copies`` of them, side by side. A *port* of the
-    graph that agents see is a seat, or one component of a seat's job.
+    A *job position* is the position of one job in a slot: every job type has ``copies`` of them, side by side. A *port* of the
+    graph that agents see is a job position, or one component of a job position's job.
 
     Parameters
     ----------
@@ -507,9 +507,9 @@ class Layout:
         Graph that agents see.
     rewards : RewardModel or GangRewards
         Rewards on that graph.
-    type_of : numpy.ndarray of shape (num_seats,)
-        Job type of each seat.
-    seat_of, component_of : numpy.ndarray of shape (graph.num_ports,)
+    type_of : numpy.ndarray of shape (num_job_positions,)
+        Job type of each job position.
+    position_of, component_of : numpy.ndarray of shape (graph.num_ports,)
         Seat of each port, and index of the component within its job, from 0.
     seat_of_channel : numpy.ndarray of shape (graph.num_channels,)
         Seat of each channel's port.
@@ -518,33 +518,33 @@ class Layout:
     def __init__(self, rewards: RewardModel, copies: int, gang: Gang | None) -> None:
         self.types: BipartiteGraph = rewards.graph
         self.copies = copies
-        seats = self.types.repeat_ports(copies)
-        self.jobs = rewards if copies == 1 else rewards.for_graph(seats)
+        job_positions = self.types.repeat_ports(copies)
+        self.jobs = rewards if copies == 1 else rewards.for_graph(job_positions)
         self.gang = None if gang is None else gang.repeat_ports(copies)
         self.type_of: Indices = np.repeat(np.arange(self.types.num_ports), copies)
         if self.gang is None:
             self.rewards: RewardModel | GangRewards = self.jobs
-            self.seat_of: Indices = np.arange(seats.num_ports)
-            self.component_of: Indices = np.zeros(seats.num_ports, dtype=np.int64)
+            self.position_of: Indices = np.arange(job_positions.num_ports)
+            self.component_of: Indices = np.zeros(job_positions.num_ports, dtype=np.int64)
         else:
-            if any(requests.shape[1] != seats.num_resources for requests in self.gang.components):
-                raise InvalidConfiguration(f"components: expected requests of {seats.num_resources} resources each")
+            if any(requests.shape[1] != job_positions.num_resources for requests in self.gang.components):
+                raise InvalidConfiguration(f"components: expected requests of {job_positions.num_resources} resources each")
             self.rewards = GangRewards(self.jobs, self.gang)
-            self.seat_of = self.rewards.job_of
+            self.position_of = self.rewards.job_of
             first = np.cumsum(self.gang.counts) - self.gang.counts
-            self.component_of = np.arange(len(self.seat_of)) - first[self.seat_of]
+            self.component_of = np.arange(len(self.position_of)) - first[self.position_of]
         self.graph: BipartiteGraph = self.rewards.graph
-        self.seat_of_channel: Indices = self.seat_of[self.graph.channel_port]
+        self.seat_of_channel: Indices = self.position_of[self.graph.channel_port]
 
-    def seats(self, counts: Indices) -> Booleans:
-        """Return which seats are taken, given the number of jobs of each type."""
+    def job_positions(self, counts: Indices) -> Booleans:
+        """Return which job positions are taken, given the number of jobs of each type."""
         if self.copies == 1:
             return counts > 0
         return (counts[:, None] > np.arange(self.copies)).ravel()
 
-    def ports(self, seats: Booleans) -> Booleans:
-        """Return the ports of the taken seats."""
-        return seats if self.gang is None else seats[self.seat_of]
+    def ports(self, job_positions: Booleans) -> Booleans:
+        """Return the ports of the taken job positions."""
+        return job_positions if self.gang is None else job_positions[self.position_of]
 
 
 def _texts(utilities: ArrayLike) -> NDArray[np.str_]:

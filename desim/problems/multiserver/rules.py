@@ -24,13 +24,13 @@ import polars as pl
 from numpy.typing import NDArray
 
 from desim.exceptions import WorkloadError
-from desim.validation import Bounds, Check, Recorded, Rule, misstated, rounding, sums_at, sums_from, told
+from desim.validation import Bounds, Check, Recorded, Rule, check_totals, rounding, sums_at, sums_from, single_row
 
 __all__ = ["RULES"]
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
-Whole = NDArray[np.int64]
+IntArray = NDArray[np.int64]
 
 RELATIVE = 1e-6
 """Relative tolerance for the difference of two amounts or rewards, due to rounding."""
@@ -118,9 +118,9 @@ def _graph(run: Recorded) -> _Graph:
     )
 
 
-def _places(column: pl.Series, names: Sequence[str]) -> Whole:
+def _places(column: pl.Series, names: Sequence[str]) -> IntArray:
     """Return the index of each text of a column in a list of distinct names."""
-    places: Whole = column.cast(pl.Enum(list(names))).to_physical().cast(pl.Int64).to_numpy()
+    places: IntArray = column.cast(pl.Enum(list(names))).to_physical().cast(pl.Int64).to_numpy()
     return places
 
 
@@ -131,7 +131,7 @@ def _listed(kind: str) -> tuple[Check, ...]:
 
     def miscounted(run: Recorded) -> pl.DataFrame:
         count = run[table][kind].n_unique()
-        return told(count != run.info[f"num_{table}"], count=count)
+        return single_row(count != run.info[f"num_{table}"], count=count)
 
     def lacking(run: Recorded) -> pl.DataFrame:
         names = run[table].select(pl.col(kind).cast(pl.String)).unique(maintain_order=True)
@@ -255,7 +255,7 @@ def _number_of_slots(run: Recorded) -> pl.DataFrame:
     """Return a row if the number of slots is wrong; a run that broke off within a slot may have served it."""
     count, end = _num_slots(run), run.end_time
     most = math.ceil(end) if run.info["status"] == "complete" else math.floor(end) + 1
-    return told(not math.ceil(end) <= count <= most, count=count)
+    return single_row(not math.ceil(end) <= count <= most, count=count)
 
 
 def _not_arrived_then(run: Recorded) -> pl.Expr:
@@ -446,7 +446,7 @@ def _with_overheads(run: Recorded) -> pl.DataFrame:
 # -- the workload --------------------------------------------------------------------------------
 
 
-def _arrivals(run: Recorded) -> tuple[Whole, Whole]:
+def _arrivals(run: Recorded) -> tuple[IntArray, IntArray]:
     """Return the number of jobs per slot and port in the workload, and in the records."""
     ports = run.once(_graph).ports
     given: Iterable[Any] = () if run.workload is None else run.workload
@@ -464,7 +464,7 @@ def _between_slots(count: int) -> pl.Expr:
     return (submission != submission.floor()) | (submission < 0) | (submission >= count)
 
 
-def _row(slot: int, row: Any, num_ports: int) -> Whole:
+def _row(slot: int, row: Any, num_ports: int) -> IntArray:
     counts = np.asarray(row)
     if counts.shape != (num_ports,) or counts.dtype.kind not in "bui":
         raise WorkloadError(f"slot {slot}: arrivals: got {row!r}, expected {num_ports} integers, one per port")
@@ -506,7 +506,7 @@ RULES = (
         Check("nodes", _totals, "total_capacity of {resource}: got {said}, expected {found}, the sum over the nodes"),
         Check(
             "channels",
-            lambda run: told(run["channels"].height != run.info["num_channels"], count=run["channels"].height),
+            lambda run: single_row(run["channels"].height != run.info["num_channels"], count=run["channels"].height),
             "table channels: got {count} rows, expected {run.info[num_channels]} as in the description",
         ),
         Check(
@@ -637,7 +637,7 @@ RULES = (
         "the number of arrivals of a slot matches its jobs, which were submitted since the previous slot began",
         Check(
             "slots",
-            misstated(_expected, "arrived"),
+            check_totals(_expected, "arrived"),
             "slot {slot}: arrived: got {said}, expected {found} as in the job table",
         ),
         Check(
@@ -651,7 +651,7 @@ RULES = (
         "the numbers of running and waiting jobs at the beginning of a slot match the job table",
         Check(
             "slots",
-            misstated(_expected, "running", "queued"),
+            check_totals(_expected, "running", "queued"),
             "slot {slot}: {name}: got {said} jobs, expected {found} as in the job table",
         ),
     ),
@@ -660,7 +660,7 @@ RULES = (
         "gain, overhead and reward of a slot are time averages of the sums over its running jobs",
         Check(
             "slots",
-            misstated(_expected, "gain", "overhead", "reward"),
+            check_totals(_expected, "gain", "overhead", "reward"),
             "slot {slot}: {name}: got {said}, expected {found}, that of its jobs",
         ),
     ),
@@ -670,12 +670,12 @@ RULES = (
         "most the capacity",
         Check(
             "slots",
-            misstated(_expected, "allocated_"),
+            check_totals(_expected, "allocated_"),
             "slot {slot}: {name}: got {said}, expected {found}, the sum of the recorded allocations",
         ),
         Check(
             "slots",
-            misstated(_expected, "reserved_"),
+            check_totals(_expected, "reserved_"),
             "slot {slot}: {name}: got {said}, expected at least the allocated {found} and at most the capacity, {high}",
         ),
     ),

@@ -74,7 +74,7 @@ task = Task(
     objective="waiting_time_mean",
     maximize=False,
 )
-settings = LearningConfig(learning_rate=0.1, minibatch_size=512, discount=0.98, decay=0.9, time_unit=3_600.0)
+settings = LearningConfig(learning_rate=0.1, minibatch_size=512, discount=0.98, gae_lambda=0.9, time_unit=3_600.0)
 length = TrainingConfig(total_steps=12_288, num_envs=16, num_steps=128, validation_episodes=8, validate_every=1)
 policy = WeightedSum()
 course = Training(task, PPO(policy, settings, np.random.default_rng(0)), length).run()

@@ -26,7 +26,7 @@ results = {name: simulate(cluster, create(name)) for name in names}
 # Gantt charts
 # ------------
 # Which job held which cores when, on the sixth day of two of the runs. First come, first served leaves cores idle, in
-# white, while a wide job waits for enough of them. EASY back-filling lets later jobs use them as long as they do not
+# white, while a wide job waits for enough of them. EASY backfilling lets later jobs use them as long as they do not
 # delay that job. Colours tell neighbouring jobs apart and mean nothing else.
 
 day = 86_400

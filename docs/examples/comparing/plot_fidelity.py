@@ -50,7 +50,7 @@ print(f"{long} waits of more than ten minutes, {free} of them with enough free c
 # %%
 # Distributions
 # -------------
-# On the wrong machine the distribution of waits points to the wrong policy: first come, first served with back-filling
+# On the wrong machine the distribution of waits points to the wrong policy: first come, first served with backfilling
 # looks nearest, since it waits longer, as the log does, though for another reason. Who picks a policy by its fit to a
 # log may pick what hides the faults of the model best.
 

@@ -20,7 +20,7 @@ from desim.workloads import executors, random_dags
 
 machines = executors.heterogeneous(8, seed=0)
 planning = ("heft", "peft", "cpop", "tdca")
-names = (*planning, "dls", "rank_up-eft", "rank_up-deft", "random-eft")
+names = (*planning, "dls", "rank-up-eft", "rank-up-deft", "random-eft")
 makespans = {name: [] for name in names}
 for seed in range(40):
     job = random_dags.generate(60, ccr=1.0, seed=seed)

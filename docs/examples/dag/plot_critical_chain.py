@@ -22,7 +22,7 @@ machines = executors.heterogeneous(4, seed=2)
 job = random_dags.generate(24, shape=0.8, out_degree=2, ccr=2.0, seed=5)
 runs = {
     name: simulate(DagCluster([job], machines, plan_ahead=name == "heft"), create(name))
-    for name in ("random-eft", "heft", "rank_up-insertion-deft")
+    for name in ("random-eft", "heft", "rank-up-insertion-deft")
 }
 for name, result in runs.items():
     metrics = result.metrics()
@@ -39,4 +39,4 @@ chain_axes = plotting.gantt(runs, critical_chain=True, speeds=True)
 # The same in the graph: colours are executors, and a second ring marks nodes that ran twice. DEFT copies nodes near
 # the beginning of the graph, so that their data need not be sent.
 
-graph_axes = plotting.dag_drawing(job, result=runs["rank_up-insertion-deft"])
+graph_axes = plotting.dag_drawing(job, result=runs["rank-up-insertion-deft"])

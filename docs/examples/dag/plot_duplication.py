@@ -17,11 +17,11 @@ from desim.agents.dag import create
 from desim.problems.dag import DagCluster
 from desim.workloads import executors, random_dags
 
-names = ("rank_up-eft", "rank_up-deft", "heft")
+names = ("rank-up-eft", "rank-up-deft", "heft")
 ratios = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0)
 machines = executors.heterogeneous(8, seed=0)
 gaps = {name: {ratio: [] for ratio in ratios} for name in names}
-copies = {"rank_up-deft": {ratio: [] for ratio in ratios}}
+copies = {"rank-up-deft": {ratio: [] for ratio in ratios}}
 for ratio in ratios:
     for seed in range(16):
         job = random_dags.generate(60, ccr=ratio, seed=seed)
@@ -38,6 +38,6 @@ gap_axes.set_xticks(ratios, [f"{ratio:g}" for ratio in ratios])
 # %%
 # And how many of the 60 nodes run twice.
 
-copy_axes = plotting.metric_lines(copies, xlabel=xlabel, ylabel="duplicates", colors={"rank_up-deft": "#D55E00"})
+copy_axes = plotting.metric_lines(copies, xlabel=xlabel, ylabel="duplicates", colors={"rank-up-deft": "#D55E00"})
 copy_axes.set_xscale("log", base=2)
 copy_axes.set_xticks(ratios, [f"{ratio:g}" for ratio in ratios])

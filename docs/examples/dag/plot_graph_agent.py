@@ -23,8 +23,8 @@ machines = executors.heterogeneous(8, seed=3)
 jobs = submissions.poisson(tpch.generate(20, ccr=2.0, seed=3), 45.0, seed=3)
 names = {
     "graph network": "graph:tpch-makespan",
-    "rank_up-DEFT, idle": "rank_up-deft-idle",
-    "rank_up-DEFT": "rank_up-deft",
+    "rank-up-DEFT, idle": "rank-up-deft-idle",
+    "rank-up-DEFT": "rank-up-deft",
 }
 results = {row: simulate(DagCluster(jobs, machines), create(name)) for row, name in names.items()}
 for row, result in results.items():

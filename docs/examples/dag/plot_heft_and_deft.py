@@ -48,14 +48,14 @@ job_axes = plotting.dag_drawing(job, executors=three)
 # arrived. The critical chain, in black, is what the duration of the run depends on: each of its nodes started when the
 # one before had finished, or its data had arrived.
 
-agents = {"HEFT": HEFT(), "rank_up-DEFT": ListScheduler(RankUp(), DEFT())}
+agents = {"HEFT": HEFT(), "rank-up-DEFT": ListScheduler(RankUp(), DEFT())}
 runs = {name: simulate(DagCluster([job], three, plan_ahead=True), agent) for name, agent in agents.items()}
 gantt_axes = plotting.gantt(runs, critical_chain=True)
 
 # %%
 # Where the nodes ran: a second ring marks nodes with a duplicate.
 
-ran_axes = plotting.dag_drawing(1, result=runs["rank_up-DEFT"])
+ran_axes = plotting.dag_drawing(1, result=runs["rank-up-DEFT"])
 
 # %%
 # Many jobs
@@ -69,10 +69,10 @@ query_axes = plotting.dag_drawing(jobs[2], executors=cluster)
 # %%
 # All of them. With so many jobs colours repeat, but neighbours differ; a name is that of the job and of its node.
 
-orders = {"rank_up-DEFT": ListScheduler(RankUp(), DEFT()), "FIFO-DEFT": ListScheduler(FIFO(), DEFT())}
-orders |= {"SJF-DEFT": ListScheduler(SJF(), DEFT()), "rank_up-EFT": ListScheduler(RankUp(), EFT())}
+orders = {"rank-up-DEFT": ListScheduler(RankUp(), DEFT()), "FIFO-DEFT": ListScheduler(FIFO(), DEFT())}
+orders |= {"SJF-DEFT": ListScheduler(SJF(), DEFT()), "rank-up-EFT": ListScheduler(RankUp(), EFT())}
 results = {name: simulate(DagCluster(jobs, cluster), agent) for name, agent in orders.items()}
-many_axes = plotting.gantt(results["rank_up-DEFT"])
+many_axes = plotting.gantt(results["rank-up-DEFT"])
 
 # %%
 # How many executors run something over time, and how many jobs are not finished yet.

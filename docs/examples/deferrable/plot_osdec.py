@@ -25,7 +25,7 @@ from desim import plotting, simulate
 from desim.agents.deferrable import create, offline_optimum
 from desim.agents.deferrable.score_agent import ScoreAgent
 from desim.agents.learning.pretrained import PRETRAINED
-from desim.problems.deferrable import DeferrableCluster, foresee
+from desim.problems.deferrable import DeferrableCluster, clairvoyant_view
 from desim.workloads.deferrable import FLUCTUATING, generate
 
 scenario = generate(FLUCTUATING, seed=1)
@@ -38,7 +38,7 @@ names = {
     "rolling horizon": "rolling-horizon",
 }
 results = {title: simulate(cluster, create(name)) for title, name in names.items()}
-optimum = offline_optimum(foresee(cluster)).value
+optimum = offline_optimum(clairvoyant_view(cluster)).value
 for title, result in results.items():
     metrics = result.metrics()
     print(f"{title:18} reward {metrics['total_reward']:6,.0f}, {metrics['total_reward'] / optimum:.1%} of the optimum")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from desim.experiments.family import Family
+from desim.experiments.paper import Family
 
 FAMILY = Family(
     name="small",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from desim.exceptions import InvalidConfiguration
-from desim.experiments.blocks import Block, Fault, Paragraph
+from desim.experiments.report_blocks import Block, Fault, Paragraph
 from desim.experiments.study import Study
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from desim.experiments.blocks import Block
+from desim.experiments.report_blocks import Block
 from desim.experiments.study import Study
 
 

@@ -6,16 +6,16 @@ import inspect
 from functools import cache
 from typing import Any
 
-from desim.checks import shown
+from desim.checks import short_repr
 from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
 from desim.plugins import create_agent
 from desim.problem import Problem, kinds
 
-__all__ = ["agent_for"]
+__all__ = ["resolve_agent"]
 
 
-def agent_for(problem: Any, agent: Any) -> Agent:
+def resolve_agent(problem: Any, agent: Any) -> Agent:
     """Return the agent of a run, created if it is given by name.
 
     Parameters
@@ -53,12 +53,12 @@ def agent_for(problem: Any, agent: Any) -> Agent:
 def _no_problem(problem: Any, agent: Any) -> str:
     """Return a message about an argument that is not a problem."""
     if isinstance(agent, Problem):
-        return f"problem: got an agent; try simulate(problem, agent), not simulate({shown(problem)}, problem)"
+        return f"problem: got an agent; try simulate(problem, agent), not simulate({short_repr(problem)}, problem)"
     if isinstance(problem, type):
         return f"problem: got the class {problem.__name__}, expected an instance; try {problem.__name__}(...)"
     if isinstance(problem, str):
         return f"problem: got the name {problem!r}, expected an object; names are for `desim run {problem}`"
-    return f"problem: got {shown(problem)}, expected a desim.Problem, such as BatchCluster(jobs, num_cores)"
+    return f"problem: got {short_repr(problem)}, expected a desim.Problem, such as BatchCluster(jobs, num_cores)"
 
 
 def _no_agent(agent: Any) -> str:
@@ -66,10 +66,10 @@ def _no_agent(agent: Any) -> str:
     if isinstance(agent, type):
         return f"agent: got the class {agent.__name__}, expected an instance; try {agent.__name__}({_arguments(agent)})"
     if callable(agent):
-        return f"agent: got the function {shown(agent)}, expected an object with a method act(observation)"
+        return f"agent: got the function {short_repr(agent)}, expected an object with a method act(observation)"
     if isinstance(agent, Problem):
         return "agent: got a problem; try simulate(problem, agent)"
-    return f"agent: got {shown(agent)}, expected a name such as 'fcfs', or an object with a method act(observation)"
+    return f"agent: got {short_repr(agent)}, expected a name such as 'fcfs', or an object with a method act(observation)"
 
 
 def _arguments(agent: type) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from desim.checks import finite
+from desim.checks import check_float
 from desim.exceptions import InvalidConfiguration
 
 __all__ = ["Constant", "Law", "Sometimes", "Uniform"]
@@ -111,7 +111,7 @@ class Sometimes:
 
     def __post_init__(self) -> None:
         """Check the share and the distribution."""
-        finite("share", self.share, least=0, most=1)
+        check_float("share", self.share, least=0, most=1)
         law_of("law", self.law)
 
     def __call__(self, uniforms: Floats, durations: Slots) -> Slots:

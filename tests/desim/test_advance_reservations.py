@@ -1,4 +1,4 @@
-"""Windows in which cores are not for jobs: agents that know of them let no job run into one."""
+"""Reservations in which cores are not for jobs: agents that know of them let no job run into one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from desim import InvalidConfiguration, simulate
 from desim.agents.batch import create
 from desim.core import Simulation
-from desim.problems.batch import BatchCluster, Job, Node, NodeJob, Request, Window
+from desim.problems.batch import BatchCluster, Job, Node, NodeJob, Request, AdvanceReservation
 from desim.processes.outages import Outage, planned_outages
 from desim.validation import validate
 
@@ -20,8 +20,8 @@ NUM_CORES = 10
 Interval = tuple[float, float, int]
 
 
-def random_case(seed: int, count: int = 30) -> tuple[list[Job], list[Window]]:
-    """Return jobs, and windows some of which overlap."""
+def random_case(seed: int, count: int = 30) -> tuple[list[Job], list[AdvanceReservation]]:
+    """Return jobs, and reservations some of which overlap."""
     rng = np.random.default_rng(seed)
     times = rng.exponential(8.0, count).cumsum().tolist()
     jobs = [
@@ -29,8 +29,8 @@ def random_case(seed: int, count: int = 30) -> tuple[list[Job], list[Window]]:
         for number, time in enumerate(times)
     ]
     starts = [*rng.uniform(0, 200, 3).tolist(), 0.0][: int(rng.integers(1, 5))]
-    windows = [Window(start, start + float(rng.uniform(5, 60)), int(rng.choice([1, 2]))) for start in starts]
-    return jobs, [*windows, Window(300.0, 340.0, NUM_CORES - 8), Window(320.0, 350.0, 8)]
+    reservations = [AdvanceReservation(start, start + float(rng.uniform(5, 60)), int(rng.choice([1, 2]))) for start in starts]
+    return jobs, [*reservations, AdvanceReservation(300.0, 340.0, NUM_CORES - 8), AdvanceReservation(320.0, 350.0, 8)]
 
 
 def fits(time: float, cores: int, duration: float, taken: list[Interval]) -> bool:
@@ -41,9 +41,9 @@ def fits(time: float, cores: int, duration: float, taken: list[Interval]) -> boo
     )
 
 
-def slow_starts(jobs: list[Job], windows: list[Window], rule: str) -> dict[int, float]:
-    """Return when jobs start, from one event to the next: first come, first served, back-filling, or EASY."""
-    fixed = [(window.start, window.end, window.cores) for window in windows]
+def slow_starts(jobs: list[Job], reservations: list[AdvanceReservation], rule: str) -> dict[int, float]:
+    """Return when jobs start, from one event to the next: first come, first served, backfilling, or EASY."""
+    fixed = [(reservation.start, reservation.end, reservation.cores) for reservation in reservations]
     running: list[tuple[float, Job, float]] = []
     starts: dict[int, float] = {}
     time = -1.0
@@ -73,10 +73,10 @@ def slow_starts(jobs: list[Job], windows: list[Window], rule: str) -> dict[int, 
 
 
 def compare_with_loops(agent: str, seed: int) -> None:
-    jobs, windows = random_case(seed)
-    result = simulate(BatchCluster(jobs, NUM_CORES, windows=windows), create(agent))
+    jobs, reservations = random_case(seed)
+    result = simulate(BatchCluster(jobs, NUM_CORES, reservations=reservations), create(agent))
     starts = dict(result.jobs.select("job_id", "starting_time").iter_rows())
-    assert starts == slow_starts(jobs, windows, agent)
+    assert starts == slow_starts(jobs, reservations, agent)
     assert result.table("interruptions").is_empty()
     assert validate(result, jobs).ok
 
@@ -98,9 +98,9 @@ def test_starts_are_those_of_loops_in_thousands_of_scenarios(agent: str, seed: i
 
 @settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 2**32), agent=st.sampled_from(["sjf", "f1", "easy-wfp3", "conservative-fcfs"]))
-def test_no_job_runs_into_a_window(seed: int, agent: str) -> None:
-    jobs, windows = random_case(seed)
-    result = simulate(BatchCluster(jobs, NUM_CORES, windows=windows), create(agent))
+def test_no_job_runs_into_a_reservation(seed: int, agent: str) -> None:
+    jobs, reservations = random_case(seed)
+    result = simulate(BatchCluster(jobs, NUM_CORES, reservations=reservations), create(agent))
     assert result.table("interruptions").is_empty()
     assert set(result.jobs["status"]) <= {"completed", "killed"}
     assert validate(result, jobs).ok
@@ -113,11 +113,11 @@ def test_no_job_runs_into_a_window(seed: int, agent: str) -> None:
     kill=st.booleans(),
     until=st.sampled_from([float("inf"), 150.0, 330.0]),
 )
-def test_whatever_happens_windows_have_their_cores(seed: int, agent: str, kill: bool, until: float) -> None:
-    """Jobs that overrun, cores that fail and agents that know of no windows cost jobs their cores, not windows."""
-    jobs, windows = random_case(seed)
+def test_whatever_happens_reservations_have_their_cores(seed: int, agent: str, kill: bool, until: float) -> None:
+    """Jobs that overrun, cores that fail and agents that know of no reservations cost jobs their cores, not reservations."""
+    jobs, reservations = random_case(seed)
     outages = [planned_outages([Outage(50.0, 100.0, 0b1), Outage(120.0, 160.0, 0b11)])]
-    cluster = BatchCluster(jobs, NUM_CORES, windows=windows, kill_at_request=kill, processes=outages)
+    cluster = BatchCluster(jobs, NUM_CORES, reservations=reservations, enforce_time_limit=kill, processes=outages)
     result = simulate(cluster, create(agent), until=until)
     assert validate(result, jobs).ok
     rows = result.jobs.filter(result.jobs["starting_time"].is_not_null()).iter_rows(named=True)
@@ -125,29 +125,29 @@ def test_whatever_happens_windows_have_their_cores(seed: int, agent: str, kill: 
         (row["starting_time"], row["finish_time"] or result.end_time, row["requested_number_of_resources"])
         for row in rows
     ]
-    for window in windows:
-        if window.start < result.end_time:
-            used = sum(cores for begin, end, cores in spans if begin <= window.start < end)
-            together = sum(other.cores for other in windows if other.start <= window.start < other.end)
+    for reservation in reservations:
+        if reservation.start < result.end_time:
+            used = sum(cores for begin, end, cores in spans if begin <= reservation.start < end)
+            together = sum(other.cores for other in reservations if other.start <= reservation.start < other.end)
             assert used + together <= NUM_CORES
 
 
-def cluster_of(jobs: list[Job], windows: list[Window], nodes: bool) -> BatchCluster:
-    """Return a cluster of cores, or one of nodes with windows at the same times, some of which admit a user."""
+def cluster_of(jobs: list[Job], reservations: list[AdvanceReservation], nodes: bool) -> BatchCluster:
+    """Return a cluster of cores, or one of nodes with reservations at the same times, some of which admit a user."""
     if not nodes:
-        return BatchCluster(jobs, NUM_CORES, windows=windows)
+        return BatchCluster(jobs, NUM_CORES, reservations=reservations)
     of_nodes = [
-        Window(window.start, window.end, nodes=[number], users=[1] if number % 2 == 0 else ())
-        for number, window in enumerate(windows)
+        AdvanceReservation(reservation.start, reservation.end, nodes=[number], users=[1] if number % 2 == 0 else ())
+        for number, reservation in enumerate(reservations)
     ]
-    return BatchCluster(jobs, nodes=Node.several(NUM_CORES, 1), windows=of_nodes)
+    return BatchCluster(jobs, nodes=Node.several(NUM_CORES, 1), reservations=of_nodes)
 
 
 @pytest.mark.parametrize("nodes", [False, True])
 @pytest.mark.parametrize("foresight", [True, False])
 def test_forks_go_on_alike(foresight: bool, nodes: bool) -> None:
-    jobs, windows = random_case(3)
-    simulation, agent = Simulation(cluster_of(jobs, windows, nodes)), create("easy-fcfs")
+    jobs, reservations = random_case(3)
+    simulation, agent = Simulation(cluster_of(jobs, reservations, nodes)), create("easy-fcfs")
     for _ in range(16):
         decision = simulation.advance()
         assert decision is not None
@@ -155,7 +155,7 @@ def test_forks_go_on_alike(foresight: bool, nodes: bool) -> None:
     simulation.advance()
     observation: Any = simulation.problem.observation
     if nodes:  # what is maintained is down, what is reserved is not
-        now = [window for window in observation.windows if window.start <= observation.time]
+        now = [reservation for reservation in observation.reservations if reservation.start <= observation.time]
         assert len(now) == 1 and not now[0].users
         assert np.flatnonzero(~observation.room.up).tolist() == list(now[0].nodes)
     fork = simulation.fork(foresight=foresight)
@@ -167,33 +167,33 @@ def test_forks_go_on_alike(foresight: bool, nodes: bool) -> None:
         results.append(one.finish())
     if foresight:
         assert all(results[0].table(name).equals(results[1].table(name)) for name in results[0].table_names)
-    else:  # windows are known, jobs that have not arrived are not
+    else:  # reservations are known, jobs that have not arrived are not
         assert len(results[1].jobs) < len(jobs)
         assert validate(results[1]).ok
 
 
-def test_what_is_free_before_a_window_is_used() -> None:
+def test_what_is_free_before_a_reservation_is_used() -> None:
     jobs = [Job(1, 0.0, 4, 100.0, 100.0), Job(2, 1.0, 4, 60.0, 60.0), Job(3, 2.0, 4, 40.0, 40.0)]
-    result = simulate(BatchCluster(jobs, 8, windows=[Window(50.0, 200.0, 4)]), create("easy-fcfs"))
+    result = simulate(BatchCluster(jobs, 8, reservations=[AdvanceReservation(50.0, 200.0, 4)]), create("easy-fcfs"))
     assert result.jobs["starting_time"].to_list() == [0.0, 100.0, 2.0]
     assert result.table("outages").select("time", "event", "cores_up").rows() == [(50.0, "down", 4)]
 
 
-def test_a_window_that_begins_as_another_ends_takes_its_cores() -> None:
+def test_a_reservation_that_begins_as_another_ends_takes_its_cores() -> None:
     jobs = [Job(1, 0.0, 2, 100.0, 100.0), Job(2, 1.0, 4, 10.0, 10.0)]
-    windows = [Window(50.0, 100.0, 6), Window(10.0, 50.0, 6)]
-    result = simulate(BatchCluster(jobs, 8, windows=windows), create("easy-fcfs"))
+    reservations = [AdvanceReservation(50.0, 100.0, 6), AdvanceReservation(10.0, 50.0, 6)]
+    result = simulate(BatchCluster(jobs, 8, reservations=reservations), create("easy-fcfs"))
     assert result.table("interruptions").is_empty()
     assert result.jobs["starting_time"].to_list() == [0.0, 100.0]
     assert result.table("outages")["cores_up"].to_list() == [2, 8, 2, 8]
     assert validate(result, jobs).ok
 
 
-def test_cores_that_are_repaired_during_a_window_stay_away() -> None:
-    """Six of eight cores have failed when a window takes five: two that were up, and three that were not."""
+def test_cores_that_are_repaired_during_a_reservation_stay_away() -> None:
+    """Six of eight cores have failed when a reservation takes five: two that were up, and three that were not."""
     outage = planned_outages([Outage(5.0, 20.0, 0b11111100)])
-    windows = [Window(10.0, 50.0, 5), Window(10.0, 60.0, 2)]  # no core belongs to two windows
-    cluster = BatchCluster([Job(1, 0.0, 8, 100.0, 100.0)], 8, windows=windows, processes=[outage])
+    reservations = [AdvanceReservation(10.0, 50.0, 5), AdvanceReservation(10.0, 60.0, 2)]  # no core belongs to two reservations
+    cluster = BatchCluster([Job(1, 0.0, 8, 100.0, 100.0)], 8, reservations=reservations, processes=[outage])
     result = simulate(cluster, create("fcfs"))
     assert result.table("outages").select("time", "cores_up").rows() == [
         (5.0, 2), (10.0, 0), (20.0, 1), (50.0, 6), (60.0, 8)
@@ -209,8 +209,8 @@ def test_a_reservation_is_for_its_users() -> None:
         NodeJob.of(3, 1.0, Request(cores=4), 60.0, 60.0, user_id=7),
         NodeJob.of(4, 2.0, Request(cores=4), 10.0, 10.0, user_id=1),
     ]
-    windows = [Window(40.0, 100.0, nodes="all", users=[7])]
-    cluster = BatchCluster(jobs, nodes=Node.several(2, 4), windows=windows, kill_at_request=False)
+    reservations = [AdvanceReservation(40.0, 100.0, nodes="all", users=[7])]
+    cluster = BatchCluster(jobs, nodes=Node.several(2, 4), reservations=reservations, enforce_time_limit=False)
     result = simulate(cluster, create("fcfs"))
     starts = dict(result.jobs.select("job_id", "starting_time").iter_rows())
     assert starts == {2: 0.0, 1: 100.0, 3: 100.0, 4: 160.0}  # the one that is cut goes first again, and has to wait
@@ -221,11 +221,11 @@ def test_a_reservation_is_for_its_users() -> None:
     assert validate(result, jobs).ok and validate(easy, jobs).ok
 
 
-def test_a_node_that_fails_during_its_window_stays_away() -> None:
+def test_a_node_that_fails_during_its_reservation_stays_away() -> None:
     outage = planned_outages([Outage(20.0, 60.0, 0b1), Outage(70.0, 80.0, 0b1)])
-    windows = [Window(10.0, 50.0, nodes=[0]), Window(75.0, 90.0, partition="p")]
+    reservations = [AdvanceReservation(10.0, 50.0, nodes=[0]), AdvanceReservation(75.0, 90.0, partition="p")]
     nodes = Node.several(2, 4, partition="p")
-    cluster = BatchCluster([Job(1, 0.0, 8, 30.0, 30.0)], nodes=nodes, windows=windows, processes=[outage])
+    cluster = BatchCluster([Job(1, 0.0, 8, 30.0, 30.0)], nodes=nodes, reservations=reservations, processes=[outage])
     result = simulate(cluster, create("conservative-fcfs"))
     assert result.table("outages").select("time", "event", "cores_up").rows() == [
         (10.0, "down", 4), (60.0, "up", 8), (70.0, "down", 4), (75.0, "down", 0), (90.0, "up", 8)
@@ -234,15 +234,15 @@ def test_a_node_that_fails_during_its_window_stays_away() -> None:
     assert validate(result).ok
 
 
-def test_the_end_of_a_window_stays_in_the_profile() -> None:
+def test_the_end_of_a_reservation_stays_in_the_profile() -> None:
     """A job that was to start then moves to another node, and the next one starts then."""
     jobs = [Job(1, 0.0, 4, 300.0, 20.0), Job(2, 1.0, 4, 500.0, 500.0), Job(3, 21.0, 4, 60.0, 60.0)]
-    windows = [Window(50.0, 100.0, nodes="n1")]
-    result = simulate(BatchCluster(jobs, nodes=Node.several(2, 4), windows=windows), create("conservative-fcfs"))
+    reservations = [AdvanceReservation(50.0, 100.0, nodes="n1")]
+    result = simulate(BatchCluster(jobs, nodes=Node.several(2, 4), reservations=reservations), create("conservative-fcfs"))
     assert dict(result.jobs.select("job_id", "starting_time").iter_rows()) == {1: 0.0, 2: 20.0, 3: 100.0}
 
 
-def test_promises_are_kept_through_windows_of_nodes() -> None:
+def test_promises_are_kept_through_reservations_of_nodes() -> None:
     rng = np.random.default_rng(4)
     times, runs = (
         rng.integers(0, 10, 60).cumsum().astype(float).tolist(),
@@ -252,7 +252,7 @@ def test_promises_are_kept_through_windows_of_nodes() -> None:
         Job(number, time, int(rng.integers(1, 9)), run, run)
         for number, (time, run) in enumerate(zip(times, runs, strict=True))
     ]
-    windows = [Window(60.0 * n + 20, 60.0 * n + 50, nodes=[n % 2]) for n in range(12)]
+    reservations = [AdvanceReservation(60.0 * n + 20, 60.0 * n + 50, nodes=[n % 2]) for n in range(12)]
     agent, promised = create("conservative-fcfs"), dict[int, float]()
 
     class Noting:
@@ -265,46 +265,46 @@ def test_promises_are_kept_through_windows_of_nodes() -> None:
             return answer
 
     agent.reset({}, None)
-    result = simulate(BatchCluster(jobs, nodes=Node.several(3, 4), windows=windows), Noting())
+    result = simulate(BatchCluster(jobs, nodes=Node.several(3, 4), reservations=reservations), Noting())
     started = dict(result.jobs.select("job_id", "starting_time").iter_rows())
     assert len(promised) > 20 and result.end_time > 400
     assert all(started[job_id] <= start for job_id, start in promised.items())
     assert result.table("interruptions").is_empty()
 
 
-def on_nodes(*windows: Window) -> BatchCluster:
-    return BatchCluster([], nodes=Node.several(2, 4), windows=windows)
+def on_nodes(*reservations: AdvanceReservation) -> BatchCluster:
+    return BatchCluster([], nodes=Node.several(2, 4), reservations=reservations)
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Window(5.0, 5.0, 1), "the end of a window: got 5.0, expected a finite number > 5.0"),
-        (lambda: Window(-1.0, 5.0, 1), "the start of a window: got -1.0"),
-        (lambda: Window(0.0, 5.0, 0), "the cores of a window: got 0"),
+        (lambda: AdvanceReservation(5.0, 5.0, 1), "the end of a reservation: got 5.0, expected a finite number > 5.0"),
+        (lambda: AdvanceReservation(-1.0, 5.0, 1), "the start of a reservation: got -1.0"),
+        (lambda: AdvanceReservation(0.0, 5.0, 0), "the cores of a reservation: got 0"),
         (
-            lambda: BatchCluster([], 4, windows=[Window(0.0, 9.0, 3), Window(5.0, 6.0, 2)]),
-            "at 5.0 s, windows reserve 5 cores, but the cluster has 4",
+            lambda: BatchCluster([], 4, reservations=[AdvanceReservation(0.0, 9.0, 3), AdvanceReservation(5.0, 6.0, 2)]),
+            "at 5.0 s, reservations reserve 5 cores, but the cluster has 4",
         ),
-        (lambda: BatchCluster([], 4, windows=[3]), "windows: got 3, expected Window objects"),
-        (lambda: on_nodes(Window(0.0, 9.0, 3)), "reserves counted cores, but the cluster has nodes; name the nodes"),
-        (lambda: BatchCluster([], 4, windows=[Window(0.0, 9.0, nodes="all")]), "names nodes, but the cluster has none"),
-        (lambda: Window(0.0, 9.0), "the cores of a window: got 0"),
-        (lambda: Window(0.0, 9.0, nodes=[]), "the cores of a window: got 0"),
-        (lambda: Window(0.0, 9.0, 3, nodes="all"), "got Window.*, expected only one of cores, nodes and partition"),
-        (lambda: Window(0.0, 9.0, partition="p", nodes="n0"), "expected only one of cores, nodes and partition"),
-        (lambda: Window(0.0, 9.0, nodes=[1.5]), "the nodes of a window: got 1.5, expected names or numbers"),
-        (lambda: Window(0.0, 9.0, nodes="n0", users=["ann"]), "a user of a window: got 'ann'"),
-        (lambda: Window(0.0, 9.0, 3, users=[1]), "users: only reservations of nodes admit users, got Window"),
-        (lambda: on_nodes(Window(0.0, 9.0, nodes="m0")), "window: unknown node 'm0'; there are n0, n1"),
-        (lambda: on_nodes(Window(0.0, 9.0, nodes=[0, 2])), "window: got node 2, expected a number from 0 to 1"),
-        (lambda: on_nodes(Window(0.0, 9.0, partition="gpu")), "window: unknown partition 'gpu'; there are none"),
+        (lambda: BatchCluster([], 4, reservations=[3]), "reservations: got 3, expected Reservation objects"),
+        (lambda: on_nodes(AdvanceReservation(0.0, 9.0, 3)), "reserves counted cores, but the cluster has nodes; name the nodes"),
+        (lambda: BatchCluster([], 4, reservations=[AdvanceReservation(0.0, 9.0, nodes="all")]), "names nodes, but the cluster has none"),
+        (lambda: AdvanceReservation(0.0, 9.0), "the cores of a reservation: got 0"),
+        (lambda: AdvanceReservation(0.0, 9.0, nodes=[]), "the cores of a reservation: got 0"),
+        (lambda: AdvanceReservation(0.0, 9.0, 3, nodes="all"), "got Reservation.*, expected only one of cores, nodes and partition"),
+        (lambda: AdvanceReservation(0.0, 9.0, partition="p", nodes="n0"), "expected only one of cores, nodes and partition"),
+        (lambda: AdvanceReservation(0.0, 9.0, nodes=[1.5]), "the nodes of a reservation: got 1.5, expected names or numbers"),
+        (lambda: AdvanceReservation(0.0, 9.0, nodes="n0", users=["ann"]), "a user of a reservation: got 'ann'"),
+        (lambda: AdvanceReservation(0.0, 9.0, 3, users=[1]), "users: only reservations of nodes admit users, got Reservation"),
+        (lambda: on_nodes(AdvanceReservation(0.0, 9.0, nodes="m0")), "reservation: unknown node 'm0'; there are n0, n1"),
+        (lambda: on_nodes(AdvanceReservation(0.0, 9.0, nodes=[0, 2])), "reservation: got node 2, expected a number from 0 to 1"),
+        (lambda: on_nodes(AdvanceReservation(0.0, 9.0, partition="gpu")), "reservation: unknown partition 'gpu'; there are none"),
         (
-            lambda: on_nodes(Window(0.0, 9.0, nodes="all"), Window(5.0, 6.0, nodes="n1", users=[3])),
-            "at 5.0 s, node 'n1' belongs to two windows",
+            lambda: on_nodes(AdvanceReservation(0.0, 9.0, nodes="all"), AdvanceReservation(5.0, 6.0, nodes="n1", users=[3])),
+            "at 5.0 s, node 'n1' belongs to two reservations",
         ),
     ],
 )
-def test_windows_that_make_no_sense(make: Any, message: str) -> None:
+def test_reservations_that_make_no_sense(make: Any, message: str) -> None:
     with pytest.raises(InvalidConfiguration, match=message):
         make()

@@ -19,11 +19,11 @@ from desim.statistics import Estimate, paired_difference
 if TYPE_CHECKING:
     from desim.agents.learning.settings import TrainingSettings
 
-__all__ = ["Standing", "standing"]
+__all__ = ["RuleComparison", "compare_with_rules"]
 
 
 @dataclass(frozen=True)
-class Standing:
+class RuleComparison:
     """Comparison of trained weights with a rule.
 
     Attributes
@@ -68,9 +68,9 @@ class _Over:
         return self._result
 
 
-def standing(
+def compare_with_rules(
     settings: TrainingSettings[Any], weights: dict[str, Tensor], rules: Sequence[str] | None = None
-) -> list[Standing]:
+) -> list[RuleComparison]:
     """Compare trained weights with rules on the validation episodes, by which the weights were chosen.
 
     Parameters
@@ -84,7 +84,7 @@ def standing(
 
     Returns
     -------
-    list of Standing
+    list of RuleComparison
         One comparison per rule; empty if the objective cannot be measured without the network, such as a return.
     """
     task = settings.task()
@@ -101,7 +101,7 @@ def standing(
         problem = settings.trained.partition("-")[0]
         values = [_reached(problem, task, name, seed) for seed in seeds]
         change = paired_difference(reached, values)
-        found.append(Standing(name, task.objective, float(np.mean(values)), change, task.maximize))
+        found.append(RuleComparison(name, task.objective, float(np.mean(values)), change, task.maximize))
     return found
 
 

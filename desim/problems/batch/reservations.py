@@ -13,16 +13,16 @@ from typing import Literal
 
 import numpy as np
 
-from desim.checks import did_you_mean, finite, whole
+from desim.checks import did_you_mean, check_float, check_int
 from desim.exceptions import InvalidConfiguration
 
-__all__ = ["Window", "windows_of", "windows_on_nodes"]
+__all__ = ["AdvanceReservation", "reservations_of", "reservations_on_nodes"]
 
 _MOST_NAMES = 8  # listed in a message
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Window:
+class AdvanceReservation:
     """Advance reservation: cores or nodes that are unavailable for a time, or available to some users only.
 
     Attributes
@@ -50,15 +50,15 @@ class Window:
 
     def __post_init__(self) -> None:
         """Check the values."""
-        finite("the start of a window", self.start, least=0)
-        finite("the end of a window", self.end, above=self.start)
+        check_float("the start of a reservation", self.start, least=0)
+        check_float("the end of a reservation", self.end, above=self.start)
         if self.nodes != "all":
             object.__setattr__(self, "nodes", _tuple_of("nodes", self.nodes))
         object.__setattr__(self, "users", _tuple_of("users", self.users))
         for user in self.users:
-            whole("a user of a window", user, least=0)
+            check_int("a user of a reservation", user, least=0)
         if not (self.nodes or self.partition):
-            whole("the cores of a window", self.cores, least=1)
+            check_int("the cores of a reservation", self.cores, least=1)
             if self.users:
                 raise InvalidConfiguration(f"users: only reservations of nodes admit users, got {self}")
         elif bool(self.cores) + bool(self.nodes) + bool(self.partition) > 1:
@@ -68,7 +68,7 @@ class Window:
         """Return the constructor call with the given values."""
         values = [(one.name, getattr(self, one.name)) for one in fields(self)]
         said = [f"{name}={value!r}" for name, value in values if name == "start" or value not in {0, (), ""}]
-        return f"Window({', '.join(said)})"
+        return f"Reservation({', '.join(said)})"
 
 
 def _tuple_of(name: str, values: object) -> tuple[str | int, ...]:
@@ -77,51 +77,51 @@ def _tuple_of(name: str, values: object) -> tuple[str | int, ...]:
     found: dict[str | int, None] = {}
     for value in given:
         if isinstance(value, bool) or not isinstance(value, str | int | np.integer):
-            raise InvalidConfiguration(f"the {name} of a window: got {value!r}, expected names or numbers")
+            raise InvalidConfiguration(f"the {name} of a reservation: got {value!r}, expected names or numbers")
         found[value if isinstance(value, str) else int(value)] = None
     return tuple(found)
 
 
-def windows_of(windows: Iterable[Window], num_cores: int) -> tuple[Window, ...]:
+def reservations_of(reservations: Iterable[AdvanceReservation], num_cores: int) -> tuple[AdvanceReservation, ...]:
     """Return reservations on a cluster of cores, sorted by start.
 
     Parameters
     ----------
-    windows : iterable of Window
+    reservations : iterable of AdvanceReservation
         Reservations in any order; they may overlap in time.
     num_cores : int
         Number of cores of the cluster.
 
     Returns
     -------
-    tuple of Window
+    tuple of AdvanceReservation
         Reservations by start.
 
     Raises
     ------
     InvalidConfiguration
-        If an object is not a Window or names nodes, or reservations at the same time exceed the cores of the cluster.
+        If an object is not a Reservation or names nodes, or reservations at the same time exceed the cores of the cluster.
     """
-    given = _in_order(windows)
-    for window in given:
-        if not window.cores:
-            raise InvalidConfiguration(f"{window} names nodes, but the cluster has none; give its number of cores")
-        together = sum(other.cores for other in given if other.start <= window.start < other.end)
+    given = _in_order(reservations)
+    for reservation in given:
+        if not reservation.cores:
+            raise InvalidConfiguration(f"{reservation} names nodes, but the cluster has none; give its number of cores")
+        together = sum(other.cores for other in given if other.start <= reservation.start < other.end)
         if together > num_cores:
             raise InvalidConfiguration(
-                f"at {window.start} s, windows reserve {together} cores, but the cluster has {num_cores}"
+                f"at {reservation.start} s, reservations reserve {together} cores, but the cluster has {num_cores}"
             )
     return given
 
 
-def windows_on_nodes(
-    windows: Iterable[Window], names: Sequence[str], partitions: Mapping[str, Sequence[int]]
-) -> tuple[Window, ...]:
+def reservations_on_nodes(
+    reservations: Iterable[AdvanceReservation], names: Sequence[str], partitions: Mapping[str, Sequence[int]]
+) -> tuple[AdvanceReservation, ...]:
     """Return reservations on a cluster of nodes, sorted by start, with the numbers of their nodes.
 
     Parameters
     ----------
-    windows : iterable of Window
+    reservations : iterable of AdvanceReservation
         Reservations in any order; those of the same node must not overlap in time.
     names : sequence of str
         Names of the nodes of the cluster, in order of their numbers.
@@ -130,13 +130,13 @@ def windows_on_nodes(
 
     Returns
     -------
-    tuple of Window
+    tuple of AdvanceReservation
         Reservations whose ``nodes`` are ascending numbers, without partition.
 
     Raises
     ------
     InvalidConfiguration
-        If an object is not a Window or has no nodes, a node or partition is unknown, or reservations of a node overlap.
+        If an object is not a Reservation or has no nodes, a node or partition is unknown, or reservations of a node overlap.
     """
     numbers = {name: number for number, name in enumerate(names)}
 
@@ -147,36 +147,36 @@ def windows_on_nodes(
                 more = ", ..." * (len(names) > _MOST_NAMES)
                 there = f"{', '.join(names[:_MOST_NAMES])}{more}"
                 raise InvalidConfiguration(
-                    f"window: unknown node {node!r}{did_you_mean(node, names)}; there are {there}"
+                    f"reservation: unknown node {node!r}{did_you_mean(node, names)}; there are {there}"
                 )
             return numbers[node]
         if not 0 <= int(node) < len(names):
-            raise InvalidConfiguration(f"window: got node {node}, expected a number from 0 to {len(names) - 1}")
+            raise InvalidConfiguration(f"reservation: got node {node}, expected a number from 0 to {len(names) - 1}")
         return int(node)
 
     found = []
-    for window in _in_order(windows):
-        if window.cores:
-            raise InvalidConfiguration(f"{window} reserves counted cores, but the cluster has nodes; name the nodes")
-        if window.partition:
-            if window.partition not in partitions:
-                close = did_you_mean(window.partition, partitions)
+    for reservation in _in_order(reservations):
+        if reservation.cores:
+            raise InvalidConfiguration(f"{reservation} reserves counted cores, but the cluster has nodes; name the nodes")
+        if reservation.partition:
+            if reservation.partition not in partitions:
+                close = did_you_mean(reservation.partition, partitions)
                 there = ", ".join(partitions) or "none"
-                raise InvalidConfiguration(f"window: unknown partition {window.partition!r}{close}; there are {there}")
-            nodes: Iterable[int] = partitions[window.partition]
+                raise InvalidConfiguration(f"reservation: unknown partition {reservation.partition!r}{close}; there are {there}")
+            nodes: Iterable[int] = partitions[reservation.partition]
         else:
-            nodes = range(len(names)) if window.nodes == "all" else map(number_of, window.nodes)
-        found.append(replace(window, nodes=tuple(sorted(set(nodes))), partition=""))
-    for place, window in enumerate(found):
-        taken = {node for other in found[:place] if window.start < other.end for node in other.nodes}
-        if both := [node for node in window.nodes if node in taken]:
+            nodes = range(len(names)) if reservation.nodes == "all" else map(number_of, reservation.nodes)
+        found.append(replace(reservation, nodes=tuple(sorted(set(nodes))), partition=""))
+    for place, reservation in enumerate(found):
+        taken = {node for other in found[:place] if reservation.start < other.end for node in other.nodes}
+        if both := [node for node in reservation.nodes if node in taken]:
             name = names[int(both[0])]
-            raise InvalidConfiguration(f"at {window.start} s, node {name!r} belongs to two windows")
+            raise InvalidConfiguration(f"at {reservation.start} s, node {name!r} belongs to two reservations")
     return tuple(found)
 
 
-def _in_order(windows: Iterable[Window]) -> tuple[Window, ...]:
-    given = tuple(windows)
-    if wrong := [window for window in given if not isinstance(window, Window)]:
-        raise InvalidConfiguration(f"windows: got {wrong[0]!r}, expected Window objects")
-    return tuple(sorted(given, key=lambda window: (window.start, window.end)))
+def _in_order(reservations: Iterable[AdvanceReservation]) -> tuple[AdvanceReservation, ...]:
+    given = tuple(reservations)
+    if wrong := [reservation for reservation in given if not isinstance(reservation, AdvanceReservation)]:
+        raise InvalidConfiguration(f"reservations: got {wrong[0]!r}, expected Reservation objects")
+    return tuple(sorted(given, key=lambda reservation: (reservation.start, reservation.end)))

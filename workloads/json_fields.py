@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 from desim.exceptions import WorkloadError
 from desim.workloads.files import Pathish, read_bytes
 
-__all__ = ["LARGEST", "Entries", "has", "listed", "number", "object_of", "read_object", "shown", "text"]
+__all__ = ["LARGEST", "Entries", "has", "listed", "number", "object_of", "read_object", "short_repr", "text"]
 
 #: Larger numbers are refused: no workload needs them, and integers up to this limit are exact as floats.
 LARGEST = 1e15
@@ -51,7 +51,7 @@ def read_object(path: Pathish) -> Entries:
     except ValueError as error:
         raise WorkloadError(f"{path}: is not JSON: {error}") from error
     if not isinstance(document, dict):
-        raise WorkloadError(f"{path}: got {'null' if document is None else shown(document)}, expected a JSON object")
+        raise WorkloadError(f"{path}: got {'null' if document is None else short_repr(document)}, expected a JSON object")
     return document
 
 
@@ -64,7 +64,7 @@ def object_of(where: str, entries: Entries, key: str) -> Entries:
     """Return an entry that must be a JSON object."""
     value = entries.get(key)
     if not isinstance(value, dict):
-        raise WorkloadError(f"{where}: {key}: got {shown(value)}, expected a JSON object")
+        raise WorkloadError(f"{where}: {key}: got {short_repr(value)}, expected a JSON object")
     return value
 
 
@@ -72,11 +72,11 @@ def listed(where: str, entries: Entries, key: str, kind: type[Any] = object) -> 
     """Return an entry that must be a JSON list: of strings if `kind` is str, of objects if it is dict."""
     value = entries.get(key)
     if not isinstance(value, list):
-        raise WorkloadError(f"{where}: {key}: got {shown(value)}, expected a JSON list")
+        raise WorkloadError(f"{where}: {key}: got {short_repr(value)}, expected a JSON list")
     for at, item in enumerate(value):
         if not isinstance(item, kind):
             wanted = "a string" if kind is str else "a JSON object"
-            raise WorkloadError(f"{where}: {key}[{at}]: got {shown(item)}, expected {wanted}")
+            raise WorkloadError(f"{where}: {key}[{at}]: got {short_repr(item)}, expected {wanted}")
     return value
 
 
@@ -84,7 +84,7 @@ def text(where: str, entries: Entries, key: str) -> str:
     """Return an entry that must be a nonempty string."""
     value = entries.get(key)
     if not isinstance(value, str) or not value:
-        raise WorkloadError(f"{where}: {key}: got {shown(value)}, expected a nonempty string")
+        raise WorkloadError(f"{where}: {key}: got {short_repr(value)}, expected a nonempty string")
     return value
 
 
@@ -126,11 +126,11 @@ def number(
     """
     value = entries[key] if has(entries, key) else otherwise
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise WorkloadError(f"{where}: {key}: got {shown(value)}, expected a number")
+        raise WorkloadError(f"{where}: {key}: got {short_repr(value)}, expected a number")
     if not least <= value <= LARGEST:
-        raise WorkloadError(f"{where}: {key}: got {shown(value)}, expected a number from {_plain(least)} to 1e15")
+        raise WorkloadError(f"{where}: {key}: got {short_repr(value)}, expected a number from {_plain(least)} to 1e15")
     if whole and value % 1:
-        raise WorkloadError(f"{where}: {key}: got {shown(value)}, expected an integer")
+        raise WorkloadError(f"{where}: {key}: got {short_repr(value)}, expected an integer")
     return float(value)
 
 
@@ -138,7 +138,7 @@ def _plain(bound: float) -> str:
     return f"{bound:g}".replace("e+", "e")
 
 
-def shown(value: Any) -> str:
+def short_repr(value: Any) -> str:
     """Return a short text for a value of a document, for messages."""
     if isinstance(value, dict | list):
         return f"a JSON {'object' if isinstance(value, dict) else 'list'}"

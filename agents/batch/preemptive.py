@@ -15,17 +15,17 @@ from typing import Any
 import numpy as np
 
 from desim.agents.batch.priorities import Priority
-from desim.agents.batch.profile import AvailabilityProfile, Slot, upcoming_releases
-from desim.agents.batch.windows import fits_now
+from desim.agents.batch.profile import AvailabilityProfile, Reservation, iter_releases
+from desim.agents.batch.reservations import fits_now
 from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
-from desim.problems.batch import BatchObservation, NodeObservation, Preempt, WaitFor, WaitUntil
-from desim.reprs import Named
+from desim.problems.batch import BatchObservation, NodeObservation, StartPreempting, WaitForCores, WaitUntil
+from desim.reprs import NamedRepr
 
-__all__ = ["Preempting"]
+__all__ = ["PreemptiveAgent"]
 
 
-class Preempting(Named):
+class PreemptiveAgent(NamedRepr):
     """A priority order or backfilling agent whose first job may preempt others, by quality of service (QOS).
 
     On a site without QOS, it acts as the wrapped agent does.
@@ -48,7 +48,7 @@ class Preempting(Named):
                 f"agent: got {agent!r}, expected one with a priority order; try FCFS() or EASYBackfilling()"
             )
         self.agent, self.priority = agent, priority
-        self.name = f"preempting-{getattr(agent, 'name', type(agent).__name__)}"
+        self.name = f"preemptive-{getattr(agent, 'name', type(agent).__name__)}"
         self._planned: list[Any] = []  # actions of the wrapped agent that are still to be carried out
         self._planned_at = 0.0
 
@@ -60,7 +60,7 @@ class Preempting(Named):
 
     def act(self, observation: BatchObservation) -> Any:
         """Return a preemption for the first job or, without one, the next action of the wrapped agent."""
-        if not observation.qualities:
+        if not observation.qos:
             return self.agent.act(observation)
         if not (self._planned and self._planned_at == observation.time):
             action = self._preempt(observation)
@@ -68,7 +68,7 @@ class Preempting(Named):
                 return action
         return self._planned.pop(0) if self._planned else None  # one at a time, so that the cycle goes on
 
-    def _preempt(self, observation: BatchObservation) -> Preempt | None:
+    def _preempt(self, observation: BatchObservation) -> StartPreempting | None:
         """Return the start of the first job if it preempts others; otherwise plan the wrapped agent's actions."""
         self._planned = []
         first = self._first(observation)
@@ -86,9 +86,9 @@ class Preempting(Named):
             return None
         return self._instead(job_id, victims)
 
-    def _instead(self, job_id: int, victims: Sequence[int]) -> Preempt:
+    def _instead(self, job_id: int, victims: Sequence[int]) -> StartPreempting:
         self._planned = []
-        return Preempt(job_id, tuple(victims))
+        return StartPreempting(job_id, tuple(victims))
 
     def _plan(self, observation: BatchObservation) -> None:
         """Store the wrapped agent's actions, except what it waits for: jobs that arrive may preempt.
@@ -97,7 +97,7 @@ class Preempting(Named):
         """
         answer = self.agent.act(observation)
         actions = [one for one in (answer if isinstance(answer, list) else [answer]) if one is not None]
-        starts = [one for one in actions if not isinstance(one, WaitFor | WaitUntil)]
+        starts = [one for one in actions if not isinstance(one, WaitForCores | WaitUntil)]
         self._planned = starts or [one for one in actions if isinstance(one, WaitUntil)]
         self._planned_at = observation.time
 
@@ -109,19 +109,19 @@ class Preempting(Named):
         self.priority.look(observation)
         order = queue.job_id[self.priority.order(queue, observation.time)].tolist()
         first = min(order, key=lambda job_id: -_priority_of(observation, job_id))  # ties keep the order
-        quality = observation.quality_of(first)
-        return None if quality is None or not quality.preempts else (first, first == order[0])
+        job_qos = observation.qos_of(first)
+        return None if job_qos is None or not job_qos.preempts else (first, first == order[0])
 
 
 def _priority_of(observation: BatchObservation, job_id: int) -> float:
-    quality = observation.quality_of(job_id)
-    return 0.0 if quality is None else quality.priority
+    job_qos = observation.qos_of(job_id)
+    return 0.0 if job_qos is None else job_qos.priority
 
 
 def _has_room(observation: BatchObservation, job_id: int) -> bool:
     """Return whether a queued job could start without preemption and without cores borrowed from suspended jobs."""
     if isinstance(observation, NodeObservation):
-        return observation.room.fits(observation.shape_of(job_id))
+        return observation.room.fits(observation.compiled_request(job_id))
     queue = observation.queue
     return bool(queue.requested_cores[(queue.job_id == job_id).argmax()] <= observation.free_cores)
 
@@ -148,26 +148,26 @@ def _victims(observation: BatchObservation, job_id: int) -> list[int] | None:
 
 def _ends_in_time(observation: BatchObservation, job_id: int, victims: Sequence[int]) -> bool:
     """Return whether a job that starts in place of others and runs as requested respects advance reservations."""
-    if not observation.windows:
+    if not observation.reservations:
         return True
     if isinstance(observation, NodeObservation):
-        return _meets_no_window(observation, job_id)
+        return _meets_no_reservation(observation, job_id)
     profile, queue, time = AvailabilityProfile.of_running(observation), observation.queue, observation.time
     _, cores, requested = queue.job_at(int((queue.job_id == job_id).argmax()))
-    for end, released, each in upcoming_releases(observation):
+    for end, released, each in iter_releases(observation):
         if each in victims:
-            profile.give(Slot(time, end, released, 0))
-    lent = max(cores - profile.free[0], 0)  # borrowed from jobs that are suspended already
-    return fits_now(profile, cores - lent, time + requested)
+            profile.give(Reservation(time, end, released, 0))
+    borrowed = max(cores - profile.free[0], 0)  # borrowed from jobs that are suspended already
+    return fits_now(profile, cores - borrowed, time + requested)
 
 
-def _meets_no_window(observation: NodeObservation, job_id: int) -> bool:
+def _meets_no_reservation(observation: NodeObservation, job_id: int) -> bool:
     """Return whether no node that suits a job has an advance reservation before the job's expected end.
 
     This is stricter than necessary, because a preemption cannot name nodes. The wrapped agent starts jobs around
     advance reservations.
     """
-    queue, shape = observation.queue, observation.shape_of(job_id)
+    queue, shape = observation.queue, observation.compiled_request(job_id)
     _, _, requested = queue.job_at(int((queue.job_id == job_id).argmax()))
     closed = observation.table.closed_between(observation.time, observation.time + requested)
     return bool(observation.table.open_to(shape, closed)[shape.eligible].all())

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from desim.experiments.blocks import Block
+from desim.experiments.report_blocks import Block
 from desim.experiments.frame import Choice, Frame, Panel
 from desim.experiments.lachesis.curves import RANK_UP, ROWS, Queries
 from desim.experiments.lachesis.simulate import AHEAD, planning
@@ -15,7 +15,7 @@ from desim.experiments.learning_curves import with_weights
 from desim.experiments.study import run_as_program
 from desim.experiments.tables import best_rule_table, value_table
 
-__all__ = ["BATCH", "OBJECTIVES", "RULES", "STREAM", "Unseen", "searches"]
+__all__ = ["BATCH", "OBJECTIVES", "RULES", "STREAM", "HeldOut", "searches"]
 
 BATCH, STREAM = "all at once", "arriving"
 
@@ -23,10 +23,10 @@ RULES: dict[str, Choice] = {row: ROWS[row] for row in (RANK_UP, "HEFT", "TDCA")}
     "CPOP": planning("cpop"),
     "DLS": planning("dls"),
     "PEFT": planning("peft"),
-    "rank_up-DEFT, planned": planning("rank_up-deft"),
-    "rank_up-DEFT, planned, insertion": planning("rank_up-insertion-deft"),
+    "rank-up-DEFT, planned": planning("rank-up-deft"),
+    "rank-up-DEFT, planned, insertion": planning("rank-up-insertion-deft"),
     "portfolio": planning("portfolio"),
-    "rank_up-DEFT, patient": Choice("rank_up-deft-patient"),
+    "rank-up-DEFT, patient": Choice("rank-up-deft-patient"),
     "least work-DEFT, patient": Choice("least-work-deft-patient"),
     "SJF-DEFT, patient": Choice("sjf-deft-patient"),
 }
@@ -55,7 +55,7 @@ LOAD = 0.8
 
 
 @dataclass(frozen=True)
-class Unseen(Queries):
+class HeldOut(Queries):
     """Agents compared with the best rule of each workload, which is chosen on the same runs, in its favour."""
 
     perform = staticmethod(perform_general)
@@ -107,4 +107,4 @@ def searches(budgets: Sequence[int]) -> dict[str, Choice]:
 
 
 if __name__ == "__main__":
-    sys.exit(run_as_program(Unseen))
+    sys.exit(run_as_program(HeldOut))

@@ -13,16 +13,16 @@ import numpy as np
 from desim import plugins
 from desim.agents.batch.node_backfilling import NodeRoom
 from desim.exceptions import InvalidConfiguration
-from desim.problems.batch import BatchObservation, NodeObservation, Place, WaitUntil
-from desim.reprs import Named
+from desim.problems.batch import BatchObservation, NodeObservation, StartOnNodes, WaitUntil
+from desim.reprs import NamedRepr
 
-__all__ = ["Recorded"]
+__all__ = ["TraceReplay"]
 
 #: Seconds by which a recorded start may precede the submission, because shifted times are rounded.
 _ROUNDING = 1e-3
 
 
-class Recorded(Named):
+class TraceReplay(NamedRepr):
     """Start every job when a log says that it started or, if its cores are busy then, as soon as they are free.
 
     Late jobs come first, in the order of their recorded starts, but do not block others. A job without a recorded start
@@ -35,7 +35,7 @@ class Recorded(Named):
         Recorded start of each job by job id, in seconds of the workload's clock, such as ``recorded_starts()`` of a
         :class:`desim.workloads.batch.trace.Trace`.
     name : str
-        Name of the agent; ``recorded:FILE`` creates the same agent again.
+        Name of the agent; ``replay:FILE`` creates the same agent again.
     nodes : mapping of int to sequence of (str, int), optional
         Recorded nodes of each job: pairs (node name, number of tasks). If the cluster has nodes with these names, the
         job waits for them; otherwise the cluster chooses.
@@ -68,7 +68,7 @@ class Recorded(Named):
         self.reset({}, np.random.default_rng(0))
 
     @classmethod
-    def named(cls, source: str) -> Recorded:
+    def named(cls, source: str) -> TraceReplay:
         """Return the agent for a log.
 
         Parameters
@@ -78,8 +78,8 @@ class Recorded(Named):
 
         Returns
         -------
-        Recorded
-            The agent, named ``recorded:SOURCE``.
+        TraceReplay
+            The agent, named ``replay:SOURCE``.
 
         Raises
         ------
@@ -92,7 +92,7 @@ class Recorded(Named):
         knows = getattr(provider, "tells_nodes", None)  # optional for custom readers
         trace = provider.load(source, **({"nodes": "log"} if knows and knows(source) else {})).trace
         nodes = getattr(trace, "recorded_nodes", None)
-        return cls({} if trace is None else trace.recorded_starts(), name=f"recorded:{source}", nodes=nodes)
+        return cls({} if trace is None else trace.recorded_starts(), name=f"replay:{source}", nodes=nodes)
 
     def reset(self, simulation_info: dict[str, Any], rng: np.random.Generator) -> None:
         """Discard the state of the previous run."""
@@ -142,13 +142,13 @@ class Recorded(Named):
             actions.append(WaitUntil(self._due[0][0]))
         return actions or None
 
-    def _placed(self, room: NodeRoom, observation: NodeObservation, job_id: int) -> Place | None:
+    def _placed(self, room: NodeRoom, observation: NodeObservation, job_id: int) -> StartOnNodes | None:
         """Return the start of a job on its nodes; None if it does not fit there now."""
         if self._numbers is None:
             self._numbers = {node.name: number for number, node in enumerate(observation.table.nodes)}
         where = [(self._numbers.get(name, -1), tasks) for name, tasks in self._nodes.get(job_id, ())]
         is_known = bool(where) and all(number >= 0 for number, _ in where)
-        shape = observation.shape_of(job_id)
+        shape = observation.compiled_request(job_id)
         return room.starts[-1] if room.start(job_id, shape, 0.0, where if is_known else None) else None
 
     def remarks(self) -> str:

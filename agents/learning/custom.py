@@ -18,13 +18,13 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from desim import own_code
+from desim import user_code
 from desim.agents.learning.policy import Policy
 from desim.core import Simulation
 from desim.envs.base import Reward
 from desim.exceptions import InvalidConfiguration
 
-__all__ = ["SoFar", "check_known", "digests", "own_network", "own_reward", "warn_of_changes"]
+__all__ = ["SoFar", "check_known", "digests", "custom_network", "custom_reward", "warn_of_changes"]
 
 FIELDS = ("network", "reward", "algorithm")
 """Names of the settings that may hold a reference."""
@@ -50,16 +50,16 @@ def check_known(what: str, given: str, known: Iterable[str]) -> None:
     names = list(known)
     if given in names:
         return
-    if not own_code.is_reference(given):
+    if not user_code.is_reference(given):
         there = ", ".join(map(repr, names))
         raise InvalidConfiguration(f"{what}: got {given!r}, expected one of {there}, or module:Name of custom code")
     try:
-        own_code.load(given)
+        user_code.load(given)
     except InvalidConfiguration as error:
         raise InvalidConfiguration(f"custom {what}: {error}") from error
 
 
-def own_network(reference: str, encoder: Any, rng: np.random.Generator) -> Policy:
+def custom_network(reference: str, encoder: Any, rng: np.random.Generator) -> Policy:
     """Return a new custom network.
 
     Parameters
@@ -82,9 +82,9 @@ def own_network(reference: str, encoder: Any, rng: np.random.Generator) -> Polic
     InvalidConfiguration
         If the call does not return a policy.
     """
-    found = own_code.load(reference)
+    found = user_code.load(reference)
     spaces: tuple[gymnasium.Space[Any], ...] = (encoder.observation_space, encoder.action_space)
-    made = own_code.own_function(reference, found, *spaces, rng)()
+    made = user_code.load_problem_factory(reference, found, *spaces, rng)()
     if not isinstance(made, Policy):
         raise InvalidConfiguration(
             f"{reference}: got {type(made).__name__}, expected desim.agents.learning.policy.Policy"
@@ -110,17 +110,17 @@ class SoFar:
         self._simulation = simulation
         self._before = float(self.function(simulation))
 
-    def answered(self, answer: Any) -> None:
+    def on_decision(self, answer: Any) -> None:
         """Do nothing: the function reads the effects from the simulation."""
 
-    def collect(self) -> float:
+    def pop_reward(self) -> float:
         """Return the reward since the last call."""
         now = float(self.function(self._simulation))
         earned, self._before = now - self._before, now
         return earned
 
 
-def own_reward(given: str, known: Iterable[str]) -> str | Reward:
+def custom_reward(given: str, known: Iterable[str]) -> str | Reward:
     """Return a custom reward; a known name is returned unchanged.
 
     Parameters
@@ -138,13 +138,13 @@ def own_reward(given: str, known: Iterable[str]) -> str | Reward:
     """
     if given in known:
         return given
-    found = own_code.load(given)
+    found = user_code.load(given)
     if isinstance(found, type):
-        found = own_code.own_function(given, found)()
+        found = user_code.load_problem_factory(given, found)()
     elif inspect.isroutine(found):
-        own_code.own_function(given, found, None)  # takes one argument, the simulation
+        user_code.load_problem_factory(given, found, None)  # takes one argument, the simulation
         return SoFar(found)
-    missing = [name for name in ("reset", "answered", "collect") if not callable(getattr(found, name, None))]
+    missing = [name for name in ("reset", "on_decision", "pop_reward") if not callable(getattr(found, name, None))]
     if missing:
         raise InvalidConfiguration(f"{given}: {type(found).__name__} is no reward: it has no method {missing[0]}")
     reward: Reward = copy.deepcopy(found)  # environments must not share the reward's state
@@ -172,12 +172,12 @@ def _references(settings: Any) -> Iterator[str]:
         value = getattr(settings, one.name)
         if is_dataclass(value):
             yield from _references(value)
-        elif one.name in FIELDS and own_code.is_reference(value):
+        elif one.name in FIELDS and user_code.is_reference(value):
             yield value
 
 
 def _digest(reference: str) -> str:
-    path = getattr(own_code.own_module(reference), "__file__", None)
+    path = getattr(user_code.user_module(reference), "__file__", None)
     return hashlib.sha256(Path(path).read_bytes() if path else b"").hexdigest()
 
 
@@ -195,5 +195,5 @@ def warn_of_changes(source: str, settings: Any, known: Mapping[str, str]) -> Non
     """
     for reference, found in digests(settings).items():
         if known.get(reference, found) != found:
-            path = own_code.own_module(reference).__file__
+            path = user_code.user_module(reference).__file__
             warnings.warn(f"{source} was trained with {reference}, but its file {path} has changed since", stacklevel=3)

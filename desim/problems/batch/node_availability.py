@@ -12,31 +12,31 @@ from numpy.typing import NDArray
 
 from desim.exceptions import InvalidConfiguration
 from desim.problems.batch.job import Job
-from desim.problems.batch.nodes import GPU, Held, NodeTable, Shape
+from desim.problems.batch.nodes import GPU, NodeAllocation, NodeTable, CompiledRequest
 from desim.problems.batch.observation import BatchObservation, BatchState
 from desim.problems.batch.placement import PlacementPolicy
 
-__all__ = ["NodeObservation", "Place", "Room"]
+__all__ = ["NodeObservation", "StartOnNodes", "NodeAvailability"]
 
-Whole = NDArray[np.int64]
+IntArray = NDArray[np.int64]
 
 
-class Place(NamedTuple):
+class StartOnNodes(NamedTuple):
     """Action that starts a queued job on given nodes.
 
     Attributes
     ----------
     job_id : int
         Id of the queued job.
-    held : tuple of Held
+    held : tuple of NodeAllocation
         Allocation on each of its nodes.
     """
 
     job_id: int
-    held: tuple[Held, ...]
+    held: tuple[NodeAllocation, ...]
 
 
-class Room:
+class NodeAvailability:
     """Free resources per node. Copy it to explore hypothetical allocations.
 
     Parameters
@@ -73,7 +73,7 @@ class Room:
         self._count_gpus()
 
     @classmethod
-    def of(cls, table: NodeTable, free: Whole, gpus: Whole, jobs: Whole, down: NDArray[np.bool_]) -> Self:
+    def of(cls, table: NodeTable, free: IntArray, gpus: IntArray, jobs: IntArray, down: NDArray[np.bool_]) -> Self:
         """Return free resources with the given arrays, which are not copied; see the attributes."""
         room = object.__new__(cls)
         room.table, room.free, room.gpus, room.jobs, room.down, room.closed = table, free, gpus, jobs, down, ()
@@ -93,7 +93,7 @@ class Room:
         other.whole, other.largest = self.whole.copy(), self.largest.copy()
         return other
 
-    def least_of(self, other: Room) -> Self:
+    def least_of(self, other: NodeAvailability) -> Self:
         """Return the resources that are free both here and in another object."""
         least = self.copy()
         np.minimum(self.free, other.free, out=least.free)
@@ -108,16 +108,16 @@ class Room:
     @property
     def up(self) -> NDArray[np.bool_]:
         """Whether each node is up, shape (N,): neither failed nor in a reservation without users."""
-        return ~self.down & self.table.outside(number for number in self.closed if not self.table.windows[number].users)
+        return ~self.down & self.table.outside(number for number in self.closed if not self.table.reservations[number].users)
 
-    def counts(self, shape: Shape) -> Whole:
+    def counts(self, shape: CompiledRequest) -> IntArray:
         """Return how many tasks of a request fit on each node now, shape (N,)."""
         return self.counts_on(shape, slice(None))
 
-    def counts_on(self, shape: Shape, nodes: slice | Whole) -> Whole:
+    def counts_on(self, shape: CompiledRequest, nodes: slice | IntArray) -> IntArray:
         """Return how many tasks of a request fit on each of some nodes now, shape (n,)."""
         free = self.free[nodes]
-        counts: Whole | None = None
+        counts: IntArray | None = None
         for column, amount in shape.needed:
             of_this = free[:, column] // amount if amount > 1 else free[:, column]
             counts = of_this if counts is None else np.minimum(counts, of_this)
@@ -133,7 +133,7 @@ class Room:
             usable &= self.jobs[nodes] == 0
         return np.where(usable, np.minimum(counts, shape.most), 0)
 
-    def takes_one(self, shape: Shape) -> NDArray[np.bool_]:
+    def takes_one(self, shape: CompiledRequest) -> NDArray[np.bool_]:
         """Return whether a task of a request fits on each node now, shape (N,); faster than counting tasks."""
         usable = shape.eligible & ~self.down
         if self.closed:
@@ -148,12 +148,12 @@ class Room:
             usable &= self.jobs == 0
         return usable
 
-    def take_one(self, shapes: Sequence[Shape]) -> NDArray[np.bool_]:
+    def take_one(self, shapes: Sequence[CompiledRequest]) -> NDArray[np.bool_]:
         """Return, for each request, whether one of its tasks fits on some node now.
 
         Parameters
         ----------
-        shapes : sequence of Shape
+        shapes : sequence of CompiledRequest
             The n compiled requests, at least one; checking all takes hardly longer than checking one.
 
         Returns
@@ -176,13 +176,13 @@ class Room:
                 usable[row] &= self.jobs == 0
         return np.asarray(usable.any(axis=1))
 
-    def fits(self, shape: Shape) -> bool:
+    def fits(self, shape: CompiledRequest) -> bool:
         """Return whether all tasks of a request fit now."""
         if shape.tasks == 1:
             return bool(self.takes_one(shape).any())
         return int(np.minimum(self.counts(shape), shape.tasks).sum()) >= shape.tasks
 
-    def misfit(self, shape: Shape) -> str:
+    def misfit(self, shape: CompiledRequest) -> str:
         """Return why a request does not fit here."""
         if not shape.eligible.any():
             return f"no node has the requested partition, GPU model and features: {shape.request}"
@@ -195,19 +195,19 @@ class Room:
         room = int(np.minimum(self.counts(shape), shape.tasks).sum())
         return f"nodes have room for only {room:,} of its {shape.tasks:,} tasks: {shape.request}"
 
-    def place(self, shape: Shape, policy: PlacementPolicy) -> tuple[Held, ...] | None:
+    def place(self, shape: CompiledRequest, policy: PlacementPolicy) -> tuple[NodeAllocation, ...] | None:
         """Return the allocation that a policy chooses for all tasks of a request, without allocating it.
 
         Parameters
         ----------
-        shape : Shape
+        shape : CompiledRequest
             Compiled request.
         policy : PlacementPolicy
             Policy that orders the nodes; from the first one on, each gets as many tasks as fit.
 
         Returns
         -------
-        tuple of Held, or None
+        tuple of NodeAllocation, or None
             Allocation; None if the tasks do not fit.
 
         Raises
@@ -220,7 +220,7 @@ class Room:
         if int(np.minimum(counts[nodes], shape.tasks).sum()) < shape.tasks:
             return None
         left = shape.tasks
-        held: list[Held] = []
+        held: list[NodeAllocation] = []
         for node in policy.order(self, shape, nodes):
             if not (0 <= node < len(counts) and counts[node]):
                 what = " twice" if node in (one.node for one in held) else ", which has no room for a task"
@@ -235,13 +235,13 @@ class Room:
         raise InvalidConfiguration(f"placement {policy.name!r} names too few nodes, {missing}")
 
     def place_on(
-        self, shape: Shape, where: Sequence[tuple[int, int]], policy: PlacementPolicy
-    ) -> tuple[Held, ...] | None:
+        self, shape: CompiledRequest, where: Sequence[tuple[int, int]], policy: PlacementPolicy
+    ) -> tuple[NodeAllocation, ...] | None:
         """Return the allocation of a request on given nodes, without allocating it.
 
         Parameters
         ----------
-        shape : Shape
+        shape : CompiledRequest
             Compiled request.
         where : sequence of (int, int)
             Numbers of the nodes, and number of tasks on each.
@@ -250,7 +250,7 @@ class Room:
 
         Returns
         -------
-        tuple of Held, or None
+        tuple of NodeAllocation, or None
             Allocation; None if the tasks do not fit there.
         """
         counts = self.counts_on(shape, np.array([node for node, _ in where]))
@@ -258,17 +258,17 @@ class Room:
             return None
         return tuple(self._hold(shape, node, tasks, policy) for node, tasks in where)
 
-    def _hold(self, shape: Shape, node: int, tasks: int, policy: PlacementPolicy) -> Held:
+    def _hold(self, shape: CompiledRequest, node: int, tasks: int, policy: PlacementPolicy) -> NodeAllocation:
         """Return the allocation of some tasks on a node that has room for them."""
         if shape.exclusive:
             devices = [(gpu, GPU) for gpu, free in enumerate(self.gpus[node].tolist()) if free]
-            return Held(node, tasks, tuple(self.free[node].tolist()), tuple(devices))
+            return NodeAllocation(node, tasks, tuple(self.free[node].tolist()), tuple(devices))
         amounts = tuple(amount * tasks for amount in shape.amounts)
         if shape.gpus:
             whole = (self.gpus[node] == GPU).nonzero()[0][: shape.gpus * tasks].tolist()
-            return Held(node, tasks, amounts, tuple((gpu, GPU) for gpu in whole))
+            return NodeAllocation(node, tasks, amounts, tuple((gpu, GPU) for gpu in whole))
         if not shape.share:
-            return Held(node, tasks, amounts, ())
+            return NodeAllocation(node, tasks, amounts, ())
         free = self.gpus[node].copy()
         shares: dict[int, int] = {}
         for _ in range(tasks):
@@ -278,9 +278,9 @@ class Room:
                 raise InvalidConfiguration(f"placement {policy.name!r} {fault}")
             free[gpu] -= shape.share
             shares[gpu] = shares.get(gpu, 0) + shape.share
-        return Held(node, tasks, amounts, tuple(sorted(shares.items())))
+        return NodeAllocation(node, tasks, amounts, tuple(sorted(shares.items())))
 
-    def take(self, held: Iterable[Held]) -> None:
+    def take(self, held: Iterable[NodeAllocation]) -> None:
         """Allocate resources to a job."""
         for node, _, amounts, gpus in held:
             self.free[node] -= amounts
@@ -288,7 +288,7 @@ class Room:
                 self._change_gpus(node, gpus, -1)
             self.jobs[node] += 1
 
-    def give_back(self, held: Iterable[Held]) -> None:
+    def release(self, held: Iterable[NodeAllocation]) -> None:
         """Release the resources of a job."""
         for node, _, amounts, gpus in held:
             self.free[node] += amounts
@@ -296,16 +296,16 @@ class Room:
                 self._change_gpus(node, gpus, 1)
             self.jobs[node] -= 1
 
-    def give_back_until(
-        self, shape: Shape, releases: Iterable[tuple[float, tuple[Held, ...]]], requested: float = 0.0
+    def release_until_fits(
+        self, shape: CompiledRequest, releases: Iterable[tuple[float, tuple[NodeAllocation, ...]]], requested: float = 0.0
     ) -> float:
         """Release the resources of jobs in order of their ends until a request fits, and return when it does.
 
         Parameters
         ----------
-        shape : Shape
+        shape : CompiledRequest
             Compiled request, which does not fit yet.
-        releases : iterable of (float, tuple of Held)
+        releases : iterable of (float, tuple of NodeAllocation)
             Ends of jobs in seconds, ascending, and their allocations; ends of reservations have empty allocations.
         requested : float
             Seconds for which the request must fit, if nodes have reservations.
@@ -315,19 +315,19 @@ class Room:
         float
             Time in seconds at which it fits: everything that ends by then has been released. Infinite if it never fits.
         """
-        windows = self.table.windows
-        if shape.tasks == 1 and not (shape.gpus or shape.share or windows):
-            return self._give_back_until_one(shape, releases)
+        reservations = self.table.reservations
+        if shape.tasks == 1 and not (shape.gpus or shape.share or reservations):
+            return self._release_until_one_fits(shape, releases)
         for end, together in groupby(releases, itemgetter(0)):
             for _, held in together:
-                self.give_back(held)
-            if windows:
+                self.release(held)
+            if reservations:
                 self.closed = self.table.closed_between(end, end + requested)
             if self.fits(shape):
                 return float(end)
         return np.inf
 
-    def _give_back_until_one(self, shape: Shape, releases: Iterable[tuple[float, tuple[Held, ...]]]) -> float:
+    def _release_until_one_fits(self, shape: CompiledRequest, releases: Iterable[tuple[float, tuple[NodeAllocation, ...]]]) -> float:
         """Do the same for a single task without GPUs, which can only fit on a node where a job ends.
 
         It is therefore enough to check that node, which is faster with plain numbers than with arrays.
@@ -358,7 +358,7 @@ class Room:
         free = of_node.tolist()
         self.whole[node], self.largest[node] = free.count(GPU), max(free)
 
-    def fault(self, shape: Shape, held: Sequence[Held]) -> str:
+    def fault(self, shape: CompiledRequest, held: Sequence[NodeAllocation]) -> str:
         """Return why a job cannot have a given allocation, or an empty string if it can."""
         num_nodes, tasks = len(self.table), 0
         if len({one.node for one in held}) < len(held):
@@ -383,7 +383,7 @@ class Room:
             tasks += here
         return "" if tasks == shape.tasks else f"it has {shape.tasks} tasks, got {tasks}"
 
-    def _are_right(self, shape: Shape, node: int, tasks: int, gpus: Sequence[tuple[int, int]]) -> bool:
+    def _are_right(self, shape: CompiledRequest, node: int, tasks: int, gpus: Sequence[tuple[int, int]]) -> bool:
         """Return whether GPUs are free and match what the tasks on a node request."""
         free = self.gpus[node].tolist()
         each = GPU if shape.gpus else shape.share
@@ -403,16 +403,16 @@ class NodeObservation(BatchObservation):
     ----------
     state : BatchState
         State of the cluster to observe.
-    room : Room
+    room : NodeAvailability
         Free resources of the nodes.
     policy : PlacementPolicy
         Placement policy of the cluster.
-    held : mapping of int to tuple of Held
+    held : mapping of int to tuple of NodeAllocation
         Allocations of the running jobs, by id.
 
     Attributes
     ----------
-    room : Room
+    room : NodeAvailability
         Free resources now; copy it to explore hypothetical allocations.
     table : NodeTable
         Nodes of the cluster.
@@ -423,14 +423,14 @@ class NodeObservation(BatchObservation):
     __slots__ = ("_held", "_shapes", "policy", "room", "table")
 
     def __init__(
-        self, state: BatchState, room: Room, policy: PlacementPolicy, held: Mapping[int, tuple[Held, ...]]
+        self, state: BatchState, room: NodeAvailability, policy: PlacementPolicy, held: Mapping[int, tuple[NodeAllocation, ...]]
     ) -> None:
         super().__init__(state)
         self.room, self.table, self.policy = room, room.table, policy
         self._held = held
-        self._shapes: dict[int, tuple[Job, Shape]] = {}  # cache for queued jobs, and some that have started
+        self._shapes: dict[int, tuple[Job, CompiledRequest]] = {}  # cache for queued jobs, and some that have started
 
-    def shapes(self) -> list[Shape]:
+    def compiled_requests(self) -> list[CompiledRequest]:
         """Return the compiled requests of the queued jobs, in order of arrival."""
         queued, known = self._state.queued, self._shapes
         if len(known) > 2 * len(queued) + 100:
@@ -439,19 +439,19 @@ class NodeObservation(BatchObservation):
         for job_id, job in queued.items():
             entry = known.get(job_id)
             if entry is None or entry[0] is not job:
-                entry = known[job_id] = job, self.table.shape_of(job)
+                entry = known[job_id] = job, self.table.compiled_request(job)
             found.append(entry[1])
         return found
 
-    def shape_of(self, job_id: int) -> Shape:
+    def compiled_request(self, job_id: int) -> CompiledRequest:
         """Return the compiled request of a queued job."""
-        return self.table.shape_of(self._state.queued[job_id])
+        return self.table.compiled_request(self._state.queued[job_id])
 
-    def held_by(self, job_id: int) -> tuple[Held, ...]:
+    def allocation_of(self, job_id: int) -> tuple[NodeAllocation, ...]:
         """Return the allocation of a running job."""
         return self._held[job_id]
 
-    def room_without(self, job_id: int, victims: Collection[int]) -> Room:
+    def room_without(self, job_id: int, victims: Collection[int]) -> NodeAvailability:
         """Return what would be free for a queued job if running jobs that it may preempt were preempted.
 
         Suspended jobs lend only their cores; a job with exclusive nodes does not even lend these.
@@ -463,20 +463,20 @@ class NodeObservation(BatchObservation):
         victims : collection of int
             Ids of the running jobs to preempt.
         """
-        state, room, qualities = self._state, self.room.copy(), self._state.qualities
-        if qualities is None:
+        state, room, qos = self._state, self.room.copy(), self._state.qos
+        if qos is None:
             return room
-        kept = [each for each in (*state.running, *state.suspended) if each not in victims or qualities.suspends(each)]
+        kept = [each for each in (*state.running, *state.suspended) if each not in victims or qos.suspends(each)]
         for victim in victims:
-            if not qualities.suspends(victim):
-                room.give_back(self._held[victim])
-        free, lent = qualities.open_to(state, job_id, victims)
-        usable = free | lent
+            if not qos.suspends(victim):
+                room.release(self._held[victim])
+        free, borrowed = qos.open_to(state, job_id, victims)
+        usable = free | borrowed
         for node, first in enumerate(self.table.first_core):
             room.free[node, 0] = ((usable >> first) & ((1 << self.table.nodes[node].cores) - 1)).bit_count()
         for each in kept:
             job = (state.suspended.get(each) or state.running[each]).job
-            if self.table.shape_of(job).exclusive:
+            if self.table.compiled_request(job).exclusive:
                 for held in self._held[each]:
                     room.free[held.node, 0] = 0
         return room
@@ -491,9 +491,9 @@ class NodeObservation(BatchObservation):
         victims : collection of int
             Ids of the running jobs to preempt.
         """
-        return self.room_without(job_id, victims).fits(self.shape_of(job_id))
+        return self.room_without(job_id, victims).fits(self.compiled_request(job_id))
 
-    def fitting(self, positions: Whole | None = None) -> NDArray[np.bool_]:
+    def fitting(self, positions: IntArray | None = None) -> NDArray[np.bool_]:
         """Return whether queued jobs fit now.
 
         Parameters
@@ -506,7 +506,7 @@ class NodeObservation(BatchObservation):
         array of bool, shape (n,)
             Whether each job fits, in the order of the positions.
         """
-        shapes = self.shapes()
+        shapes = self.compiled_requests()
         if positions is not None:
             shapes = [shapes[position] for position in positions.tolist()]
         fits = {shape: self.room.fits(shape) for shape in dict.fromkeys(shapes)}

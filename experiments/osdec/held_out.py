@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from desim.experiments.blocks import Block, Drawing, Paragraph
+from desim.experiments.report_blocks import Block, Drawing, Paragraph
 from desim.experiments.drawing import facets
 from desim.experiments.frame import Choice, Frame, Panel
 from desim.experiments.osdec.simulate import METRICS, Setting, learned_rows
@@ -16,7 +16,7 @@ from desim.experiments.osdec.workloads import TRACED, day_of, is_present
 from desim.experiments.study import run_as_program
 from desim.experiments.tables import best_rule_table, metric_table, value_table
 
-PANEL, METRIC = "unseen", "total_reward"
+PANEL, METRIC = "held_out", "total_reward"
 WORKLOADS = ("default", "fluctuating", "core-2", "osdec-table-1", *TRACED)
 RULES = {name: Choice(name) for name in ("fifo", "largest-revenue", "earliest-deadline", "list-plan")}
 """Rules with which agents are compared."""
@@ -26,7 +26,7 @@ FIRST_SEED = 5_000
 
 
 @dataclass(frozen=True)
-class Unseen(OsdecStudy):
+class HeldOut(OsdecStudy):
     """Trajectories that no agent was trained or selected on.
 
     Attributes
@@ -77,8 +77,8 @@ class Unseen(OsdecStudy):
             yield metric_table(frame, PANEL, column, {name: name for name in METRICS}, f"{column}, core-slots")
         yield value_table(frame, PANEL, "decision_ms", "Processor time per decision, ms")
         figure = facets(frame, {METRIC: "total reward, core-slots"}, {PANEL: "workload"}, width=9.0, height=4.0)
-        yield Drawing("unseen.png", "Total reward on held-out workloads.", figure)
+        yield Drawing("held_out.png", "Total reward on held-out workloads.", figure)
 
 
 if __name__ == "__main__":
-    sys.exit(run_as_program(Unseen))
+    sys.exit(run_as_program(HeldOut))

@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 
 from desim.checks import did_you_mean
-from desim.cli.output import print_text, remark
+from desim.cli.output import print_text, print_note
 from desim.exceptions import InvalidConfiguration
 from desim.experiments.claims import Claim, FixedRule, read_register
 from desim.experiments.frame import FRAME_FILE, Frame
@@ -121,14 +121,14 @@ class Family:
         names = [name for name in self.modules if not only or name in only]
         first = 0
         for number, name in enumerate(names, 1):
-            remark(f"{self.name} {name}, {number} of {len(names)}")
+            print_note(f"{self.name} {name}, {number} of {len(names)}")
             places = ["--out", str(directory / name), "--store", str(store or directory / "runs")]
             study = parsed(self.study(name), [*arguments, *places])
             try:
                 status = carry_out(study)
             except Exception:  # an error in one study must not stop the others
                 traceback.print_exc()
-                remark(f"{self.name} {name} ended with the error above; continuing with the others")
+                print_note(f"{self.name} {name} ended with the error above; continuing with the others")
                 status = 1
             first = first or status
             if status == 2:  # all others would refuse the same arguments

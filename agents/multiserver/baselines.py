@@ -10,9 +10,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.checks import one_of, whole
+from desim.checks import check_choice, check_int
 from desim.problems.multiserver import BipartiteGraph, MultiServerObservation
-from desim.reprs import Named
+from desim.reprs import NamedRepr
 
 __all__ = ["DRF", "BinPacking", "Fairness", "Spreading", "dominant_shares", "fill_in_order"]
 
@@ -73,7 +73,7 @@ def fill_in_order(graph: BipartiteGraph, order: NDArray[np.int64], arrived: Bool
     return allocation
 
 
-class DRF(Named):
+class DRF(NamedRepr):
     """Dominant resource fairness (Ghodsi et al., NSDI 2011), in two interpretations.
 
     Parameters
@@ -91,7 +91,7 @@ class DRF(Named):
     """
 
     def __init__(self, filling: Literal["ordered", "progressive"] = "ordered") -> None:
-        self.filling = one_of("filling", filling, ("ordered", "progressive"))
+        self.filling = check_choice("filling", filling, ("ordered", "progressive"))
         self.name = "drf" if filling == "ordered" else "drf-progressive"
         self._graph: BipartiteGraph | None = None
 
@@ -143,7 +143,7 @@ def _fill_progressively(graph: BipartiteGraph, arrived: Booleans, capacity: Floa
     return np.minimum(rate * level[:, None], requests)
 
 
-class Fairness(Named):
+class Fairness(NamedRepr):
     """Proportional sharing: every node shares each resource in proportion to requests.
 
     Port l gets the fraction a_l^k / sum of a^k of resource k of node r, but at most a_l^k.
@@ -161,7 +161,7 @@ class Fairness(Named):
     """
 
     def __init__(self, among: Literal["arrived", "all"] = "arrived") -> None:
-        self.among = one_of("among", among, ("arrived", "all"))
+        self.among = check_choice("among", among, ("arrived", "all"))
         self.name = "fairness" if among == "arrived" else "fairness-all"
 
     def act(self, observation: MultiServerObservation) -> Floats:
@@ -189,7 +189,7 @@ class Fairness(Named):
 Order = Literal["workers", "jobs"]
 
 
-class _Scored(Named):
+class _Scored(NamedRepr):
     """Base class of agents that place workers on nodes by score."""
 
     #: +1 favours full nodes, -1 empty ones.
@@ -197,8 +197,8 @@ class _Scored(Named):
     _name: str
 
     def __init__(self, order: Order = "workers", most_workers: int | None = None) -> None:
-        self.order = one_of("order", order, ("workers", "jobs"))
-        self.most_workers = None if most_workers is None else whole("most_workers", most_workers, least=1)
+        self.order = check_choice("order", order, ("workers", "jobs"))
+        self.most_workers = None if most_workers is None else check_int("most_workers", most_workers, least=1)
         limit = "" if most_workers is None else f"-{most_workers}"
         self.name = self._name + ("" if order == "workers" else "-jobs") + limit
 

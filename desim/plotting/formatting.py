@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from desim.problem import Kind
+    from desim.problem import ProblemDescriptor
 
 __all__ = [
     "DURATIONS",
@@ -140,13 +140,13 @@ def metric_words(name: str) -> str:
     return " ".join(words)
 
 
-def heading(name: str, kind: Kind) -> str:
+def heading(name: str, kind: ProblemDescriptor) -> str:
     """Return the name of a metric in words, with its unit."""
     unit = kind.metrics[name].unit
     return f"{metric_words(name)} ({unit})" if unit else metric_words(name)
 
 
-def selection(metrics: Mapping[str, Mapping[str, float]], most: int, kind: Kind) -> list[str]:
+def selection(metrics: Mapping[str, Mapping[str, float]], most: int, kind: ProblemDescriptor) -> list[str]:
     """Return the most important metrics that the runs together have, at most ``most``."""
     known = all_names(metrics.values())
     main = [name for name in kind.metrics.main or kind.metrics.headline if name in known]
@@ -159,7 +159,7 @@ def all_names(tables: Iterable[Mapping[str, float]]) -> list[str]:
 
 
 def compared(
-    name: str, table: Mapping[str, Mapping[str, float]], unfinished: Collection[str], kind: Kind
+    name: str, table: Mapping[str, Mapping[str, float]], unfinished: Collection[str], kind: ProblemDescriptor
 ) -> list[tuple[str, bool]]:
     """Return the values of a metric as texts, with the best ones marked.
 
@@ -172,7 +172,7 @@ def compared(
     unfinished : collection of str
         Runs that left jobs unfinished. Their values of metrics that such jobs affect are marked and
         never the best.
-    kind : Kind
+    kind : ProblemDescriptor
         Kind of problem.
 
     Returns

@@ -11,13 +11,13 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.agents.batch.profile import AvailabilityProfile, Slot
+from desim.agents.batch.profile import AvailabilityProfile, Reservation
 from desim.problems.batch import BatchObservation
 
-__all__ = ["fits_now", "start_around_windows"]
+__all__ = ["fits_now", "start_around_reservations"]
 
 
-def start_around_windows(
+def start_around_reservations(
     observation: BatchObservation, order: NDArray[np.int64], blocked: Literal["stops", "reserves", "waits"]
 ) -> list[int] | None:
     """Return the jobs to start now, which respect all advance reservations by their requested times.
@@ -42,7 +42,7 @@ def start_around_windows(
     for position in order.tolist():
         job_id, cores, requested = queue.job_at(position)
         if cores <= free and fits_now(profile, cores, time + requested):
-            profile.take(Slot(time, time + requested, cores, 0))
+            profile.take(Reservation(time, time + requested, cores, 0))
             free -= cores
             started.append(job_id)
             continue

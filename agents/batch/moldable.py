@@ -17,11 +17,11 @@ import numpy as np
 
 from desim.agents.batch.node_backfilling import refuse_nodes
 from desim.agents.batch.priorities import Priority, as_priority
-from desim.agents.batch.profile import upcoming_releases
-from desim.problems.batch import BatchObservation, StartAs
-from desim.reprs import Named
+from desim.agents.batch.profile import iter_releases
+from desim.problems.batch import BatchObservation, StartWithSize
+from desim.reprs import NamedRepr
 
-__all__ = ["MoldingBackfilling"]
+__all__ = ["MoldableBackfilling"]
 
 
 class _Room(NamedTuple):
@@ -42,7 +42,7 @@ class _Choice(NamedTuple):
     end: float
 
 
-class MoldingBackfilling(Named):
+class MoldableBackfilling(NamedRepr):
     """EASY backfilling that gives each moldable job its best size; rigid jobs have one size.
 
     Jobs start in order of priority while the best size of the next one can start now. The first job whose best size has
@@ -57,13 +57,13 @@ class MoldingBackfilling(Named):
 
     def __init__(self, order: str | Priority | type[Priority] = "fcfs") -> None:
         self.priority = as_priority(order)
-        self.name = f"easy-molding-{self.priority.name}"
+        self.name = f"easy-moldable-{self.priority.name}"
 
     def reset(self, simulation_info: dict[str, Any], rng: np.random.Generator | None) -> None:
         """Begin a run; raise InvalidConfiguration if the cluster has nodes."""
         refuse_nodes(simulation_info, self.name, f"easy-{self.priority.name}")
 
-    def act(self, observation: BatchObservation) -> Sequence[int | StartAs] | int | StartAs | None:
+    def act(self, observation: BatchObservation) -> Sequence[int | StartWithSize] | int | StartWithSize | None:
         """Return the jobs to start and their sizes; one at a time under limits, because each start changes them."""
         self.priority.look(observation)
         queue, time = observation.queue, observation.time
@@ -71,8 +71,8 @@ class MoldingBackfilling(Named):
         if not len(queue) or not room.free:
             return None
         weight = (len(queue) - 1) / observation.num_cores
-        releases = [(end, cores) for end, cores, _ in upcoming_releases(observation)]
-        started: list[int | StartAs] = []
+        releases = [(end, cores) for end, cores, _ in iter_releases(observation)]
+        started: list[int | StartWithSize] = []
         blocked = False
         for position in self.priority.order(queue, time).tolist():
             job_id = int(queue.job_id[position])
@@ -87,7 +87,7 @@ class MoldingBackfilling(Named):
                     continue
             if choice is None:
                 continue
-            started.append(StartAs(job_id, choice.size) if len(every) > 1 else job_id)
+            started.append(StartWithSize(job_id, choice.size) if len(every) > 1 else job_id)
             if observation.has_limits:
                 return started[0]
             room = room._replace(

@@ -7,17 +7,17 @@ import polars as pl
 
 from desim.validation import Check, Recorded, Rule
 
-__all__ = ["WINDOW_RULES", "cut_by_reservations"]
+__all__ = ["RESERVATION_RULES", "cut_by_reservations"]
 
 start, finish = pl.col("starting_time"), pl.col("finish_time")
 
 
 def _open_for_jobs(run: Recorded) -> pl.DataFrame:
     """Return the times at which more cores were up than reservations leave; those that admit users leave all up."""
-    windows, outages = run["windows"], run["outages"]
-    if "reservations" in run.info:
-        windows = windows.join(run["window_users"], on="window", how="anti")
-    begins, ends, sizes = (windows[name].to_numpy() for name in ("start", "end", "cores"))
+    reservations, outages = run["reservations"], run["outages"]
+    if "user_reservations" in run.info:
+        reservations = reservations.join(run["reservation_users"], on="reservation", how="anti")
+    begins, ends, sizes = (reservations[name].to_numpy() for name in ("start", "end", "cores"))
     moments = np.unique(np.concatenate((begins, outages["time"].to_numpy())))
     moments = moments[moments < run.end_time]
     covers = (begins <= moments[:, None]) & (moments[:, None] < ends)
@@ -30,15 +30,15 @@ def _open_for_jobs(run: Recorded) -> pl.DataFrame:
 def _closed(run: Recorded) -> pl.DataFrame:
     """Return the placements on reserved nodes of jobs whose user is not admitted, once per such reservation."""
     users = run["jobs"].select("arrival_number", "user_id").unique("arrival_number")
-    rows = run["placements"].join(run["window_nodes"], on="node", maintain_order="left")
-    rows = rows.join(run["windows"], on="window", maintain_order="left")
+    rows = run["placements"].join(run["reservation_nodes"], on="node", maintain_order="left")
+    rows = rows.join(run["reservations"], on="reservation", maintain_order="left")
     rows = rows.join(users, on="arrival_number", how="left", maintain_order="left")
-    if "reservations" in run.info:
-        rows = rows.join(run["window_users"], on=["window", "user_id"], how="anti", maintain_order="left")
+    if "user_reservations" in run.info:
+        rows = rows.join(run["reservation_users"], on=["reservation", "user_id"], how="anti", maintain_order="left")
     return rows.join(run["nodes"].select("node", "name"), on="node", how="left", maintain_order="left")
 
 
-def _in_windows(run: Recorded) -> pl.DataFrame:
+def _in_reservations(run: Recorded) -> pl.DataFrame:
     """Return the executions that run on a node during a reservation that does not admit their user."""
     end = finish.fill_null(run.end_time)
     return run.once(_closed).filter((start < end) & (start < pl.col("end")) & (pl.col("start") < end))
@@ -47,10 +47,10 @@ def _in_windows(run: Recorded) -> pl.DataFrame:
 def _miscounted(run: Recorded) -> pl.DataFrame:
     """Return the reservations whose nodes do not exist, occur twice, or do not add up to their number of cores."""
     nodes = run["nodes"].unique("node").select("node", of_node="cores")
-    of_windows = run["window_nodes"].join(nodes, on="node", how="left", maintain_order="left")
-    odd = pl.col("of_node").is_null() | pl.struct("window", "node").is_duplicated()
-    sums = of_windows.with_columns(odd=odd).group_by("window").agg(pl.col("odd").any(), want=pl.col("of_node").sum())
-    both = run["windows"].join(sums, on="window", how="full", coalesce=True, maintain_order="left_right")
+    of_reservations = run["reservation_nodes"].join(nodes, on="node", how="left", maintain_order="left")
+    odd = pl.col("of_node").is_null() | pl.struct("reservation", "node").is_duplicated()
+    sums = of_reservations.with_columns(odd=odd).group_by("reservation").agg(pl.col("odd").any(), want=pl.col("of_node").sum())
+    both = run["reservations"].join(sums, on="reservation", how="full", coalesce=True, maintain_order="left_right")
     wrong = pl.col("odd") | (pl.col("want") != pl.col("cores"))
     return both.filter(wrong.fill_null(True))
 
@@ -69,41 +69,41 @@ def cut_by_reservations(run: Recorded) -> pl.DataFrame:
         Columns ``arrival_number``, ``starting_time`` and ``finish_time``.
     """
     columns = ["arrival_number", "starting_time", "finish_time"]
-    if "reservations" not in run.info:
+    if "user_reservations" not in run.info:
         return run["interruptions"].select(columns).clear()
     began = run.once(_closed).filter(finish == pl.col("start"))
-    return began.join(run["window_users"], on="window", how="semi").select(columns)
+    return began.join(run["reservation_users"], on="reservation", how="semi").select(columns)
 
 
-WINDOW_RULES = (
+RESERVATION_RULES = (
     Rule(
-        "windows",
+        "reservations",
         "no more cores are up than reservations leave",
         (
             Check(
                 "outages",
                 _open_for_jobs,
                 "at {time} s, {up} cores are up, but reservations leave {most}",
-                when=lambda run: "windows" in run.info,
+                when=lambda run: "reservations" in run.info,
             ),
         ),
     ),
     Rule(
-        "window_nodes",
+        "reservation_nodes",
         "no job runs on a reserved node, unless the reservation admits its user",
         (
             Check(
-                "windows",
+                "reservations",
                 _miscounted,
-                "window {window}: got {cores} cores, but its nodes have {want}; or a node is unknown or duplicated",
-                when=lambda run: "node_windows" in run.info,
+                "reservation {reservation}: got {cores} cores, but its nodes have {want}; or a node is unknown or duplicated",
+                when=lambda run: "node_reservations" in run.info,
             ),
             Check(
                 "placements",
-                _in_windows,
+                _in_reservations,
                 "job {job_id} of user {user_id} is on node {name!r} in [{starting_time}, {finish_time}) s, which "
                 "is reserved in [{start}, {end}) s",
-                when=lambda run: "node_windows" in run.info,
+                when=lambda run: "node_reservations" in run.info,
             ),
         ),
     ),

@@ -19,7 +19,7 @@ from typing import Any
 from desim.core import Agent
 from desim.exceptions import DesimError, InvalidConfiguration
 
-__all__ = ["is_reference", "is_there", "load", "own_agent", "own_function", "own_module"]
+__all__ = ["is_reference", "is_there", "load", "load_agent", "load_problem_factory", "user_module"]
 
 _DOTTED = r"[^\W\d]\w*(?:\.[^\W\d]\w*)*"
 _REFERENCE = re.compile(f"{_DOTTED}:{_DOTTED}")
@@ -84,7 +84,7 @@ def load(reference: str) -> Any:
     InvalidConfiguration
         If the module or the name in it does not exist, or the module cannot be imported; the message says which.
     """
-    found: Any = own_module(reference)
+    found: Any = user_module(reference)
     for part in reference.partition(":")[2].split("."):
         if not hasattr(found, part):
             there = ", ".join(sorted(_public(found))) or "nothing public"
@@ -93,7 +93,7 @@ def load(reference: str) -> Any:
     return found
 
 
-def own_module(reference: str) -> ModuleType:
+def user_module(reference: str) -> ModuleType:
     """Return the module that a reference names.
 
     Parameters
@@ -114,7 +114,7 @@ def own_module(reference: str) -> ModuleType:
     return _module(reference, reference.partition(":")[0])
 
 
-def own_agent(reference: str) -> Agent:
+def load_agent(reference: str) -> Agent:
     """Return a new agent by reference.
 
     Parameters
@@ -136,14 +136,14 @@ def own_agent(reference: str) -> Agent:
     if not isinstance(found, type) and callable(getattr(found, "act", None)):
         agent: Agent = copy.deepcopy(found)  # so that state of one run does not reach the next
         return agent
-    made = own_function(reference, found)()
+    made = load_problem_factory(reference, found)()
     if not callable(getattr(made, "act", None)):
         raise InvalidConfiguration(f"{reference}: {type(made).__name__} has no method act(observation)")
     own: Agent = made
     return own
 
 
-def own_function(reference: str, found: Any, *arguments: Any, **settings: Any) -> Callable[[], Any]:
+def load_problem_factory(reference: str, found: Any, *arguments: Any, **settings: Any) -> Callable[[], Any]:
     """Return an object as a function without arguments that is ready to be called.
 
     Parameters

@@ -15,7 +15,7 @@ from desim.agents.batch.split_window import SplitWindowAgent, SplitWindowConfig
 from desim.agents.batch.training import EpisodeOptions, SplitWindowTraining, make_env
 from desim.agents.dag.training import GraphEpisodes, GraphTraining
 from desim.agents.deferrable.training import DeferrableEpisodes, ScoreTraining
-from desim.agents.learning.standing import Standing, standing
+from desim.agents.learning.rule_comparison import RuleComparison, compare_with_rules
 from desim.agents.learning.training import TrainingConfig, validation_seeds
 from desim.statistics import Estimate
 from desim.workloads import deferrable
@@ -32,7 +32,7 @@ def test_differences_are_those_of_the_agents_on_the_same_episodes() -> None:
     told: list[int] = []
     result = BATCH.train(progress=told.append)
     assert told == [20, 40, 60]
-    found = BATCH.standing(result.weights)
+    found = BATCH.compare_with_rules(result.weights)
     assert [one.rule for one in found] == ["easy-fcfs", "easy-sjf"]
     policy = BATCH.agent.policy(np.random.default_rng(0))
     policy.load_state_dict(result.weights)
@@ -60,15 +60,15 @@ def test_all_problems_have_rules_to_compare_with(problem: str) -> None:
         "deferrable": ScoreTraining(training=LOOP, episodes=DeferrableEpisodes((short,))),
     }[problem]
     weights = dict(settings.agent.policy(np.random.default_rng(0)).state_dict())
-    found = settings.standing(weights)
+    found = settings.compare_with_rules(weights)
     assert [one.rule for one in found] == list(settings.rules)
     assert all(np.isfinite(one.difference.mean) for one in found)
-    assert standing(settings, weights, ["fifo-deft" if problem == "dag" else "fifo"])[0].rule.startswith("fifo")
+    assert compare_with_rules(settings, weights, ["fifo-deft" if problem == "dag" else "fifo"])[0].rule.startswith("fifo")
 
 
 def test_a_return_is_no_measure_of_rules() -> None:
     by_return = replace(BATCH, reward="long-waits")
-    assert by_return.standing(dict(by_return.agent.policy(np.random.default_rng(0)).state_dict())) == []
+    assert by_return.compare_with_rules(dict(by_return.agent.policy(np.random.default_rng(0)).state_dict())) == []
 
 
 @pytest.mark.parametrize(
@@ -81,5 +81,5 @@ def test_a_return_is_no_measure_of_rules() -> None:
     ],
 )
 def test_it_is_told_in_words(change: float, maximize: bool, words: str) -> None:
-    text = str(Standing("easy", "wait", 200.0, Estimate(change, 5.0, 9, 0.95), maximize))
+    text = str(RuleComparison("easy", "wait", 200.0, Estimate(change, 5.0, 9, 0.95), maximize))
     assert re.match(words, text)

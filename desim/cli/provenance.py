@@ -15,15 +15,15 @@ from desim.cli.output import command_line, plain
 from desim.exceptions import RecordError
 from desim.records import write_atomically
 
-__all__ = ["MADE_FILE", "keep", "made", "made_of"]
+__all__ = ["PROVENANCE_FILE", "keep", "provenance", "provenance_of"]
 
-MADE_FILE = "made.json"
+PROVENANCE_FILE = "provenance.json"
 """Name of the provenance file in the directory of a run."""
 #: Packages that affect the records of a run most.
 PACKAGES = ("simpy", "numpy", "polars", "torch")
 
 
-def made() -> dict[str, str]:
+def provenance() -> dict[str, str]:
     """Return the provenance of a page: the command, the commit of desim if known, and versions."""
     command = command_line()
     found = {} if command is None else {"command": command}
@@ -68,11 +68,11 @@ def keep(directory: Path, settings: Mapping[str, Any]) -> None:
         Workload, seed and options as values that JSON has; those that are None are omitted.
     """
     known = {name: value for name, value in settings.items() if value is not None}
-    text = json.dumps(plain(made() | {"settings": known}), indent=1) + "\n"
-    write_atomically(directory / MADE_FILE, partial(Path.write_text, data=text))
+    text = json.dumps(plain(provenance() | {"settings": known}), indent=1) + "\n"
+    write_atomically(directory / PROVENANCE_FILE, partial(Path.write_text, data=text))
 
 
-def made_of(directories: Sequence[Path], names: Sequence[str]) -> dict[str, str]:
+def provenance_of(directories: Sequence[Path], names: Sequence[str]) -> dict[str, str]:
     """Return the provenance of runs, for a page that shows them.
 
     Parameters
@@ -94,7 +94,7 @@ def made_of(directories: Sequence[Path], names: Sequence[str]) -> dict[str, str]
     """
     found: dict[str, str] = {}
     for directory, name in zip(directories, names, strict=True):
-        path, of = directory / MADE_FILE, f" of {name}" if len(names) > 1 else ""
+        path, of = directory / PROVENANCE_FILE, f" of {name}" if len(names) > 1 else ""
         if not path.exists():
             continue
         try:

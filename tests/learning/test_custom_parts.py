@@ -61,7 +61,7 @@ class Net(Policy):
 
 
 class Nodes(Policy):
-    """Scores every executable node by a linear map, however many there are."""
+    """Scores every ready node by a linear map, however many there are."""
 
     def __init__(self, observation_space, action_space, rng):
         super().__init__()
@@ -159,7 +159,7 @@ def test_a_network_of_ones_own_is_trained_and_acts_like_any_other(problem: str, 
     settings = replace(before, agent=replace(before.agent, network=name))
     card = written(settings, tmp_path / "mine")
     assert card["config"]["network"] == name
-    assert list(card["own_code"]) == [name]
+    assert list(card["user_code"]) == [name]
     assert f"--network {name}" in card["command"]
     assert type(settings).of(card).agent == settings.agent
     if problem == "batch":
@@ -204,7 +204,7 @@ def test_a_reward_of_ones_own_is_earned_and_decides(problem: str, module: str, t
         if name != "started":
             assert result.best["length"] <= result.best["return"]  # decisions that were skipped count, too
     card = written(settings, tmp_path / "mine")
-    assert list(card["own_code"]) == [f"{module}:ended"]
+    assert list(card["user_code"]) == [f"{module}:ended"]
 
 
 def test_an_algorithm_of_ones_own_learns_stores_and_goes_on(module: str, tmp_path: Path) -> None:
@@ -234,7 +234,7 @@ def test_an_algorithm_of_ones_own_learns_stores_and_goes_on(module: str, tmp_pat
         ({"reward": "MODULE:Net"}, "it takes"),
         (
             {"algorithm": "sac"},
-            "algorithm: got 'sac', expected one of 'ppo', 'actor_critic', 'reinforce', 'q_actor_critic', or module:Name",
+            "algorithm: got 'sac', expected one of 'ppo', 'a2c', 'reinforce', 'q_actor_critic', or module:Name",
         ),
         ({"algorithm": "MODULE:ended"}, "expected an agent, a class or a function"),
         ({"device": "tpu"}, "device: got 'tpu', expected cpu, cuda"),
@@ -262,7 +262,7 @@ def test_the_command_line_takes_references(module: str, tmp_path: Path, capsys: 
     small += " --validation-episodes 1 --total-steps 20 --seed 1"
     assert main(["train", "batch", *own.split(), *small.split(), "--out", "out", "--name", "mine"]) == 0
     card = json.loads(Path("out/mine.json").read_text())
-    assert sorted(card["own_code"]) == [f"{module}:Net", f"{module}:Slow", f"{module}:started"]
+    assert sorted(card["user_code"]) == [f"{module}:Net", f"{module}:Slow", f"{module}:started"]
     assert main(["train", "batch", "--network", "nothing:Net", "--out", "none"]) == 2
     assert "custom network: nothing:Net: " in " ".join(
         capsys.readouterr().err.replace("│", " ").split()

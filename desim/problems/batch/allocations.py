@@ -8,7 +8,7 @@ import polars as pl
 
 from desim.problems.batch.nodes import CORES, GPU, MEMORY
 
-__all__ = ["amount_of", "capacities", "devices", "further_resources", "holdings", "is_readable", "placed"]
+__all__ = ["amount_of", "capacities", "devices", "further_resources", "allocations", "is_readable", "placed"]
 
 KEY = ["arrival_number", "job_id"]
 GPUS = "gpus"
@@ -92,7 +92,7 @@ def capacities(nodes: pl.DataFrame) -> pl.DataFrame:
     return frame.drop(name for name in (MEMORY, GPUS) if not (frame[name] > 0).any())
 
 
-def holdings(nodes: pl.DataFrame, requests: pl.DataFrame, placements: pl.DataFrame) -> pl.DataFrame:
+def allocations(nodes: pl.DataFrame, requests: pl.DataFrame, placements: pl.DataFrame) -> pl.DataFrame:
     """Return the resources that executions hold over time; a job with exclusive nodes holds all of their resources.
 
     Parameters

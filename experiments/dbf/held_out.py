@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from desim.agents.learning.pretrained import pretrained_names
-from desim.experiments.blocks import Block, Drawing
+from desim.experiments.report_blocks import Block, Drawing
 from desim.experiments.dbf.simulate import Setting
 from desim.experiments.dbf.study import RULES, Study, named, window_rules
 from desim.experiments.dbf.workloads import KTH, SOURCES, num_episodes
@@ -19,7 +19,7 @@ from desim.experiments.study import run_as_program
 from desim.experiments.tables import best_rule_table, metric_table
 from desim.plotting.colors import line_styles
 
-PANEL, METRIC = "unseen", "waiting_time_mean"
+PANEL, METRIC = "held_out", "waiting_time_mean"
 WORKLOADS = (KTH, *(name for name in SOURCES if "," in name))
 EASY = {f"{one.upper()}, EASY": Choice(f"easy-{one}") for one in ("sjf", "f1", "wfp3", "unicep")}
 RULE_ROWS = (
@@ -30,7 +30,7 @@ SHOWN = (METRIC, "waiting_time_p99", "waiting_time_max", "bounded_slowdown_mean"
 
 
 @dataclass(frozen=True)
-class Unseen(Study):
+class HeldOut(Study):
     """Pieces of logs, or of generated traces (one per trace), each starting on an empty cluster.
 
     Attributes
@@ -87,8 +87,8 @@ class Unseen(Study):
         }
         colors = {column: style.color for column, style in line_styles(columns).items()}
         figure = draw_rows(columns, {f"{name}, %": lead for name, lead in leads.items()}, {}, colors)
-        yield Drawing("unseen.png", "Mean waiting time above that of the best rule of each workload, percent.", figure)
+        yield Drawing("held_out.png", "Mean waiting time above that of the best rule of each workload, percent.", figure)
 
 
 if __name__ == "__main__":
-    sys.exit(run_as_program(Unseen))
+    sys.exit(run_as_program(HeldOut))
