@@ -189,7 +189,9 @@ class Lookahead(NamedRepr, ABC):
     def _try(self, observation: Any, action: Any, best: Score | None) -> Score | None:
         """Return what the base agent's action (without a best score) or another one leads to; None if to an error."""
         if self._fork is None or self._blank is None:
-            raise InvalidConfiguration(f"{self.name} was not given forks: use desim.simulate, or desim.core.prepare_agent")
+            raise InvalidConfiguration(
+                f"{self.name} was not given forks: use desim.simulate, or desim.core.prepare_agent"
+            )
         self.num_forks += 1
         simulation = self._fork()
         decision = simulation.advance()

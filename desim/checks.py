@@ -16,17 +16,17 @@ from numpy.typing import ArrayLike, NDArray
 from desim.exceptions import DesimError, InvalidConfiguration
 
 __all__ = [
-    "did_you_mean",
+    "check_choice",
     "check_float",
+    "check_int",
+    "did_you_mean",
     "items",
     "named",
     "names_of",
     "numbers",
-    "check_choice",
     "places_of",
     "python_scalar",
     "short_repr",
-    "check_int",
 ]
 
 Choice = TypeVar("Choice")

@@ -14,7 +14,7 @@ import numpy as np
 
 from desim.agents.batch.profile import expected_releases
 from desim.exceptions import InvalidConfiguration
-from desim.problems.batch import NodeAllocation, NodeObservation, StartOnNodes, Queue, NodeAvailability, CompiledRequest
+from desim.problems.batch import CompiledRequest, NodeAllocation, NodeAvailability, NodeObservation, Queue, StartOnNodes
 
 __all__ = ["NodeRoom", "easy_on_nodes", "refuse_nodes", "simple_on_nodes", "strict_on_nodes"]
 
@@ -98,7 +98,9 @@ def _in_order(observation: NodeObservation, order: np.ndarray) -> list[tuple[int
     return list(zip(job_ids, map(shapes.__getitem__, order.tolist()), times, strict=True))
 
 
-def _hopeful(now: NodeRoom, waiting: Sequence[tuple[int, CompiledRequest, float]]) -> Iterator[tuple[int, CompiledRequest, float]]:
+def _hopeful(
+    now: NodeRoom, waiting: Sequence[tuple[int, CompiledRequest, float]]
+) -> Iterator[tuple[int, CompiledRequest, float]]:
     """Yield the waiting jobs for which some node has room for a task: nobody else can start, as room only shrinks."""
     shapes = list(dict.fromkeys(map(itemgetter(1), waiting)))
     if not shapes:
@@ -221,7 +223,9 @@ def _reserve(
     If nodes are down, and it may never start, nothing is reserved: the time is infinite.
     """
     times, _, job_ids = (column.tolist() for column in expected_releases(observation))
-    releases: Iterable[tuple[float, tuple[NodeAllocation, ...]]] = zip(times, map(observation.allocation_of, job_ids), strict=True)
+    releases: Iterable[tuple[float, tuple[NodeAllocation, ...]]] = zip(
+        times, map(observation.allocation_of, job_ids), strict=True
+    )
     more = [*ends, *((reservation.end, ()) for reservation in observation.reservations)]
     if more:
         releases = sorted([*releases, *more], key=itemgetter(0))

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desim.agents.batch.profile import AvailabilityProfile, expected_releases
-from desim.problems.batch import NodeAllocation, NodeObservation, StartOnNodes, NodeAvailability, CompiledRequest
+from desim.problems.batch import CompiledRequest, NodeAllocation, NodeAvailability, NodeObservation, StartOnNodes
 from desim.problems.batch.nodes import GPU
 from desim.problems.batch.placement import PlacementPolicy
 
@@ -72,7 +72,9 @@ class NodeProfile(AvailabilityProfile):
         self._freed: dict[int, float] = {}  # until when on what nodes something was freed since the round before began
         self._freed_later: dict[int, float] = {}  # the same for the next round
         self._lines: dict[int, Line] = {}  # of nodes since they last changed
-        self._stretches: dict[int, dict[CompiledRequest, Stretches]] = {}  # when a node has room for a task, by the same
+        self._stretches: dict[
+            int, dict[CompiledRequest, Stretches]
+        ] = {}  # when a node has room for a task, by the same
 
     @classmethod
     def of_running(cls, observation: Any) -> Self:
@@ -246,7 +248,9 @@ class NodeProfile(AvailabilityProfile):
         if self._kept:
             for number, reservation in enumerate(self.table.reservations):
                 if number not in shape.passes:
-                    first, last = (bisect_left(self.times, time, begin, end) for time in (reservation.start, reservation.end))
+                    first, last = (
+                        bisect_left(self.times, time, begin, end) for time in (reservation.start, reservation.end)
+                    )
                     counts[first - begin : last - begin, self.table.nodes_of(number)] = 0
         return counts
 
@@ -275,7 +279,9 @@ class NodeProfile(AvailabilityProfile):
                 return NodeSlot(self.times[first], slot_end, held, shape)
         return None
 
-    def _fitting(self, shape: CompiledRequest, duration: float, begin: int, end: int, limit: int) -> list[tuple[int, int]]:
+    def _fitting(
+        self, shape: CompiledRequest, duration: float, begin: int, end: int, limit: int
+    ) -> list[tuple[int, int]]:
         """Return at which of some points jobs may begin, and the points behind those that they see.
 
         The least of all these points counts, but of none from a limit on.

@@ -29,7 +29,7 @@ from desim.exceptions import InvalidConfiguration
 from desim.problems.dag import Assign, Copy, DagObservation, JobState
 from desim.reprs import NamedRepr
 
-__all__ = ["GuidedSearchAgent", "SearchAgent", "DagSearchState"]
+__all__ = ["DagSearchState", "GuidedSearchAgent", "SearchAgent"]
 
 Objective = Literal["makespan", "completion_time", "job_slr"]
 Floats = NDArray[np.float64]
@@ -408,7 +408,9 @@ class SearchAgent(NamedRepr):
         self._remember(situation, search.best_order, search.best_own)
         self._queues = self._read(situation)
 
-    def _best_beginning(self, situation: DagSearchState, observation: DagObservation) -> tuple[IntArray, IntArray, bool, bool]:
+    def _best_beginning(
+        self, situation: DagSearchState, observation: DagObservation
+    ) -> tuple[IntArray, IntArray, bool, bool]:
         """Return the best of the plans of usual orders and allocations, and of what is left of the last plan."""
         best, best_value = None, np.inf
         for order, own in self._beginnings(situation, observation):
@@ -420,7 +422,9 @@ class SearchAgent(NamedRepr):
         assert best is not None
         return best
 
-    def _beginnings(self, situation: DagSearchState, observation: DagObservation) -> Iterator[tuple[IntArray, IntArray]]:
+    def _beginnings(
+        self, situation: DagSearchState, observation: DagObservation
+    ) -> Iterator[tuple[IntArray, IntArray]]:
         """Yield plans to begin with: orders of nodes, with an executor for some."""
         anywhere = np.full(len(situation.owners), NONE)
         for order in self._orders:
@@ -477,7 +481,9 @@ class SearchAgent(NamedRepr):
         plans = zip(np.split(keys, ends), np.split(own, ends), strict=True)
         self._last = dict(zip(situation.states, plans, strict=True))
 
-    def _improve(self, situation: DagSearchState, order: IntArray, own: IntArray, insertion: bool, duplication: bool) -> Any:
+    def _improve(
+        self, situation: DagSearchState, order: IntArray, own: IntArray, insertion: bool, duplication: bool
+    ) -> Any:
         """Return the search when the budget is spent."""
         schedule = situation.schedule._replace(insertion=insertion, duplication=duplication)
         value = situation.value(order, own, insertion=insertion, duplication=duplication)
@@ -587,7 +593,9 @@ class GuidedSearchAgent(SearchAgent):
         if reset is not None:
             reset(self._info, default_rng(self._guide_seed))
 
-    def _best_beginning(self, situation: DagSearchState, observation: DagObservation) -> tuple[IntArray, IntArray, bool, bool]:
+    def _best_beginning(
+        self, situation: DagSearchState, observation: DagObservation
+    ) -> tuple[IntArray, IntArray, bool, bool]:
         """Return the best of the usual plans and of what the guide would do."""
         self._guided_order = None
         found = super()._best_beginning(situation, observation)
@@ -595,7 +603,9 @@ class GuidedSearchAgent(SearchAgent):
         self.num_guided += found[0] is self._guided_order
         return found
 
-    def _beginnings(self, situation: DagSearchState, observation: DagObservation) -> Iterator[tuple[IntArray, IntArray]]:
+    def _beginnings(
+        self, situation: DagSearchState, observation: DagObservation
+    ) -> Iterator[tuple[IntArray, IntArray]]:
         """Yield the usual plans, and what the guide would do."""
         yield from super()._beginnings(situation, observation)
         numbers = {(situation.states[job].job.job_id, node): at for at, (job, node) in enumerate(situation.owners)}
@@ -614,7 +624,9 @@ class GuidedSearchAgent(SearchAgent):
     def _followed(self) -> list[Copy]:
         """Return the copies that start if the guide goes on alone, in order of their starts."""
         if self._fork is None:
-            raise InvalidConfiguration(f"{self.name} was not given forks: use desim.simulate, or desim.core.prepare_agent")
+            raise InvalidConfiguration(
+                f"{self.name} was not given forks: use desim.simulate, or desim.core.prepare_agent"
+            )
         simulation = self._fork()
         started: list[Copy] = []
         simulation.problem.on("start", lambda time, copy: started.append(copy))

@@ -63,7 +63,9 @@ class Plot:
         time_range = None if self.time_range is None else _time_range(self.time_range)
         end = max(float(result.info.get("end_time", math.inf)) for result in results.values())
         if time_range is not None and time_range[0] >= end:
-            raise InvalidConfiguration(f"--time-range is {self.time_range!r}, and all is over at {end:,.10g} {kind.time_unit}")
+            raise InvalidConfiguration(
+                f"--time-range is {self.time_range!r}, and all is over at {end:,.10g} {kind.time_unit}"
+            )
         for path in draw_figures(
             results, out, kind, kinds=asked, file_format=self.format, window=time_range, style=self.style
         ):

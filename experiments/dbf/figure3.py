@@ -6,11 +6,11 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from desim.experiments.report_blocks import Block, Drawing, Paragraph
 from desim.experiments.dbf.simulate import Curve, perform_curve
 from desim.experiments.dbf.study import Study, dbf_rows, named
 from desim.experiments.drawing import facets
 from desim.experiments.frame import Frame, Panel
+from desim.experiments.report_blocks import Block, Drawing, Paragraph
 from desim.experiments.study import run_as_program
 from desim.experiments.tables import value_table
 

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from desim.experiments.report_blocks import Block, Drawing, Paragraph
 from desim.experiments.drawing import facets
 from desim.experiments.frame import Frame, Panel
 from desim.experiments.lachesis.curves import DECIMA, LACHESIS
 from desim.experiments.lachesis.simulate import Card, learned, read_card, reread
+from desim.experiments.report_blocks import Block, Drawing, Paragraph
 from desim.experiments.study import Study, run_as_program
 from desim.experiments.tables import metric_table
 

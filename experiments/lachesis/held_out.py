@@ -6,11 +6,11 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from desim.experiments.report_blocks import Block
 from desim.experiments.frame import Choice, Frame, Panel
 from desim.experiments.lachesis.curves import RANK_UP, ROWS, Queries
 from desim.experiments.lachesis.simulate import learned, planning
 from desim.experiments.lachesis.workloads import NEED_DATA, WORKLOADS, GeneralSetting, perform_general
+from desim.experiments.report_blocks import Block
 from desim.experiments.study import run_as_program
 from desim.experiments.tables import best_rule_table, value_table
 

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from desim.experiments.report_blocks import Block, Drawing, Table, short
 from desim.experiments.drawing import facets
 from desim.experiments.frame import Frame, Panel
 from desim.experiments.osdec.curves import Card, perform
 from desim.experiments.osdec.simulate import LEARNED, learned_rows
+from desim.experiments.report_blocks import Block, Drawing, Table, short
 from desim.experiments.study import Study, run_as_program
 
 PANEL, COLUMN = "figure 4", "training"

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from desim import simulate
 from desim.agents.deferrable import FIFO
-from desim.agents.deferrable.forecasts import Persistence, Oracle, Seasonal
+from desim.agents.deferrable.forecasts import Oracle, Persistence, Seasonal
 from desim.agents.deferrable.optimum import offline_optimum
 from desim.agents.deferrable.rolling_horizon import RollingHorizon
 from desim.exceptions import InvalidConfiguration

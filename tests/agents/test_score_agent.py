@@ -17,7 +17,7 @@ torch = pytest.importorskip("torch")
 from score_cases import BUSY, cluster_of, policy_of, random_cluster, single  # noqa: E402
 
 from desim import Simulation, simulate  # noqa: E402
-from desim.agents.deferrable.forecasts import Persistence, Oracle  # noqa: E402
+from desim.agents.deferrable.forecasts import Oracle, Persistence  # noqa: E402
 from desim.agents.deferrable.score_agent import ScoreAgent, ScoreConfig  # noqa: E402
 from desim.agents.learning.policy import one_thread, to_tensors  # noqa: E402
 from desim.exceptions import InvalidConfiguration  # noqa: E402

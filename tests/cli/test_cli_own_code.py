@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from command_line import Desim
 
-from desim import user_code, plugins
+from desim import plugins, user_code
 from desim.exceptions import InvalidConfiguration
 from desim.scenario import system_of
 from desim.sweep import simulated
@@ -261,7 +261,9 @@ def test_an_agent_that_ends_its_process_is_named(desim: Desim) -> None:
     arguments = ["--agents", "mine_agents:Deadly", "--jobs", "3", "--cores", "16", "--seeds", "2", "--workers", "2"]
     outcome = desim("compare", "batch", *arguments)
     assert outcome.status == 1
-    assert re.search(r"error: mine_agents:Deadly, seed [01]: WorkerCrashed: its process has ended by itself", outcome.err)
+    assert re.search(
+        r"error: mine_agents:Deadly, seed [01]: WorkerCrashed: its process has ended by itself", outcome.err
+    )
 
 
 @pytest.mark.usefixtures("no_figures")

@@ -10,16 +10,16 @@ from desim import InfeasibleAction, InvalidConfiguration, simulate
 from desim.agents.batch import FCFS, Multifactor, PreemptiveAgent, create
 from desim.core import Simulation
 from desim.problems.batch import (
+    AdvanceReservation,
     BatchCluster,
     BatchObservation,
     Job,
     Node,
     NodeJob,
     NodeObservation,
-    StartPreempting,
     QualityOfService,
     Request,
-    AdvanceReservation,
+    StartPreempting,
 )
 from desim.processes.outages import Outage, planned_outages
 from desim.validation import validate
@@ -286,7 +286,9 @@ class Watching(Answers):
     def act(self, observation: BatchObservation) -> Any:
         """Answer."""
         assert isinstance(observation, NodeObservation)
-        held = {job_id: observation.allocation_of(job_id)[0].amounts[0] for job_id in observation.running.job_id.tolist()}
+        held = {
+            job_id: observation.allocation_of(job_id)[0].amounts[0] for job_id in observation.running.job_id.tolist()
+        }
         self.seen.append((observation.time, observation.room.free[:, 0].tolist(), held))
         return self.answers.pop(0) if self.answers else None
 
@@ -302,7 +304,10 @@ def test_lent_cores_count_once_on_nodes() -> None:
 @pytest.mark.parametrize(
     ("answers", "message"),
     [
-        ([1, 2, StartPreempting(3, (4,))], "time 10.0: job 3 cannot start: job 4, which it is to preempt, is not running"),
+        (
+            [1, 2, StartPreempting(3, (4,))],
+            "time 10.0: job 3 cannot start: job 4, which it is to preempt, is not running",
+        ),
         (
             [1, 2, StartPreempting(3, (1, 1))],
             r"job 3 cannot start: the jobs that it preempts are \(1, 1\), want a tuple of ids",
@@ -311,7 +316,10 @@ def test_lent_cores_count_once_on_nodes() -> None:
             [1, 2, StartPreempting(3, (1,))],
             r"job 3 cannot start: it requests 5 cores, and there is no room for it even without \(1,\)",
         ),
-        ([1, StartPreempting(2, (1,))], "its quality of service is 'standby', which does not preempt 'standby', that of job 1"),
+        (
+            [1, StartPreempting(2, (1,))],
+            "its quality of service is 'standby', which does not preempt 'standby', that of job 1",
+        ),
         ([StartPreempting(7, (1,))], "names no queued job"),
     ],
 )
@@ -351,9 +359,7 @@ def test_preemption_takes_qualities() -> None:
         (lambda: cluster(qos=["urgent"]), "qos holds 'urgent', want QualityOfService objects"),
         (
             lambda: cluster(
-                qos=[
-                    QualityOfService(*one) for one in (("a", 1.0, ("b",)), ("b", 1.0, ("c",)), ("c", 1.0, ("a",)))
-                ]
+                qos=[QualityOfService(*one) for one in (("a", 1.0, ("b",)), ("b", 1.0, ("c",)), ("c", 1.0, ("a",)))]
             ),
             "qualities preempt each other: a preempts b preempts c preempts a",
         ),

@@ -25,11 +25,11 @@ from typing import Literal, NamedTuple, get_args
 
 from numpy.random import Generator, default_rng
 
-from desim.checks import check_float, check_choice
+from desim.checks import check_choice, check_float
 from desim.exceptions import WorkloadError
 from desim.workloads.azure.vms import VirtualMachine, VmReason, VmReport
-from desim.workloads.json_fields import short_repr
 from desim.workloads.files import Pathish, read_bytes
+from desim.workloads.json_fields import short_repr
 from desim.workloads.streams import seed_sequence
 
 __all__ = ["READING_SECONDS", "VmStream2017", "read_vms"]
@@ -348,7 +348,9 @@ class _PairedFiles:
         if known is None:
             letter, code = pair
             if letter not in self._flavors:
-                raise WorkloadError(f"{where[0]}: got {short_repr(letter)}, want a flavor: one of {' '.join(self._flavors)}")
+                raise WorkloadError(
+                    f"{where[0]}: got {short_repr(letter)}, want a flavor: one of {' '.join(self._flavors)}"
+                )
             match = _DURATION.match(code)
             if match is None or int(match[2]) not in self._bins:
                 wanted = f"U or C and a bin between 0 and {max(self._bins)}"

@@ -32,8 +32,8 @@ from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.dag.job import Job, TaskTimes
 from desim.workloads.dag import _tpch_like as like
 from desim.workloads.dag.random_dags import with_ccr
-from desim.workloads.json_fields import LARGEST, Entries, listed, number, object_of, read_object, short_repr
 from desim.workloads.files import Pathish
+from desim.workloads.json_fields import LARGEST, Entries, listed, number, object_of, read_object, short_repr
 from desim.workloads.streams import NamedStreams
 
 __all__ = ["QUERIES", "REFERENCE_SPEED", "SIZES", "generate", "read", "templates"]

@@ -25,13 +25,13 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, get_args
 
-from desim.checks import check_float, check_choice
+from desim.checks import check_choice, check_float
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.dag.executors import Executors
 from desim.problems.dag.job import Job
 from desim.workloads.dag._workflow import Pair, Task, build
-from desim.workloads.json_fields import LARGEST, Entries, has, listed, number, object_of, read_object, short_repr, text
 from desim.workloads.files import Pathish, plain_number, write_lines
+from desim.workloads.json_fields import LARGEST, Entries, has, listed, number, object_of, read_object, short_repr, text
 
 __all__ = ["executors_of", "read", "write"]
 
@@ -192,7 +192,9 @@ def _flat_entries(where: str, workflow: Entries) -> tuple[dict[str, Entries], di
     for at, (item, name) in enumerate(zip(items, names, strict=True)):
         here = f"{where}.tasks[{at}]"
         if not are_unique and not has(item, "id"):
-            raise WorkloadError(f"{here}: id is missing, which must tell tasks of the same name {short_repr(name)} apart")
+            raise WorkloadError(
+                f"{here}: id is missing, which must tell tasks of the same name {short_repr(name)} apart"
+            )
         unique = name if are_unique else f"{name}_{text(here, item, 'id')}"
         if unique in entries:
             raise WorkloadError(f"{here}: name and id make {short_repr(unique)}, which is taken by an earlier one")

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from desim.checks import check_float, check_choice, check_int
+from desim.checks import check_choice, check_float, check_int
 from desim.exceptions import InvalidConfiguration
 from desim.problems.batch.job import Job
 
@@ -59,9 +59,13 @@ class Limit:
         if not isinstance(self.scope, Mapping):
             check_choice("scope", self.scope, ("user", "partition"))
         if isinstance(self.members, str):
-            raise InvalidConfiguration(f"members is {self.members!r}, want a collection of names such as ({self.members!r},)")
+            raise InvalidConfiguration(
+                f"members is {self.members!r}, want a collection of names such as ({self.members!r},)"
+            )
         if self.members is not None:
-            object.__setattr__(self, "members", tuple(map(str, self.members)))  # groups are text, whatever names them here
+            object.__setattr__(
+                self, "members", tuple(map(str, self.members))
+            )  # groups are text, whatever names them here
         for name in ("job_cores", "running_jobs", "running_cores"):
             if getattr(self, name) is not None:
                 check_int(name, getattr(self, name), least=1)

@@ -12,11 +12,11 @@ from desim.problems.batch.cluster import BatchCluster
 from desim.problems.batch.cores import core_set, lowest_cores
 from desim.problems.batch.job import Job, Start
 from desim.problems.batch.moldable import StartWithSize
-from desim.problems.batch.nodes import NodeAllocation, Node, NodeJob, NodeTable, Request, CompiledRequest, run_time_on
+from desim.problems.batch.node_availability import NodeAvailability, NodeObservation, StartOnNodes
+from desim.problems.batch.nodes import CompiledRequest, Node, NodeAllocation, NodeJob, NodeTable, Request, run_time_on
 from desim.problems.batch.observation import Execution
 from desim.problems.batch.placement import PlacementPolicy, placement_of
 from desim.problems.batch.preemption import StartPreempting
-from desim.problems.batch.node_availability import NodeObservation, StartOnNodes, NodeAvailability
 from desim.problems.batch.reservations import AdvanceReservation
 from desim.processes.outages import FailureCounts
 
@@ -51,7 +51,14 @@ class NodeCluster(BatchCluster):
         If an argument is out of range.
     """
 
-    constants: ClassVar[tuple[type, ...]] = (*BatchCluster.constants, NodeJob, NodeTable, Request, CompiledRequest, NodeAllocation)
+    constants: ClassVar[tuple[type, ...]] = (
+        *BatchCluster.constants,
+        NodeJob,
+        NodeTable,
+        Request,
+        CompiledRequest,
+        NodeAllocation,
+    )
 
     def __init__(
         self,
@@ -90,7 +97,9 @@ class NodeCluster(BatchCluster):
         self._elsewhere: dict[int, Job] = {}  # as submitted, the running jobs that run for another time where they are
         self._saved_of: dict[int, float] = {}  # seconds that jobs which checkpoints have kept would have run there
         self._is_possible: dict[CompiledRequest, bool] = {}  # whether the empty cluster has room
-        self._borrowed_from: dict[int, tuple[NodeAllocation, ...]] = {}  # what suspended jobs and those on their cores hold in all
+        self._borrowed_from: dict[
+            int, tuple[NodeAllocation, ...]
+        ] = {}  # what suspended jobs and those on their cores hold in all
         self._maintained: set[int] = set()  # nodes that are down for reservations, whether they have failed or not
         super().begin()
         self.observation = self._decision.observation = NodeObservation(

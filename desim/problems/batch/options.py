@@ -79,16 +79,16 @@ class SystemOptions:
 class SiteOptions:
     """What the site and its users do."""
 
-    reservations: Annotated[str | None, arg(metavar="FILE|START:END:WHAT+...", help_behavior_hint="(default: none)")] = None
+    reservations: Annotated[
+        str | None, arg(metavar="FILE|START:END:WHAT+...", help_behavior_hint="(default: none)")
+    ] = None
     """Announced times, in seconds, in which so many cores are not for jobs; on nodes nodes=n1|n2, nodes=all or
     partition=gpu, with :users=3|4 but for their jobs."""
     limits: Annotated[str | None, arg(metavar="FILE|GROUPS:WHAT=NUMBER+...", help_behavior_hint="(default: none)")] = (
         None
     )
     """What jobs, users, queues may have: user:running_jobs=4:running_cores=64+queue=debug:job_time=600."""
-    qos: Annotated[str | None, arg(metavar="FILE|NAME:WHAT=VALUE+...", help_behavior_hint="(default: none)")] = (
-        None
-    )
+    qos: Annotated[str | None, arg(metavar="FILE|NAME:WHAT=VALUE+...", help_behavior_hint="(default: none)")] = None
     """Qualities of service, for agents preemptive-...: urgent:preempts=standby:scope=user:members=1+standby:mode=suspend."""
     over_time_limit: Annotated[float, arg(metavar="S")] = 0.0
     """Jobs may run for so long beyond their requested time before they are killed, in seconds."""

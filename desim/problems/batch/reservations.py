@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from desim.checks import did_you_mean, check_float, check_int
+from desim.checks import check_float, check_int, did_you_mean
 from desim.exceptions import InvalidConfiguration
 
 __all__ = ["AdvanceReservation", "reservations_of", "reservations_on_nodes"]
@@ -63,7 +63,9 @@ class AdvanceReservation:
             if self.users:
                 raise InvalidConfiguration(f"only reservations of nodes admit users, but {self} is of counted cores")
         elif bool(self.cores) + bool(self.nodes) + bool(self.partition) > 1:
-            raise InvalidConfiguration(f"a reservation takes cores, nodes or a partition, but {self} takes more than one")
+            raise InvalidConfiguration(
+                f"a reservation takes cores, nodes or a partition, but {self} takes more than one"
+            )
 
     def __repr__(self) -> str:
         """Return what was given."""
@@ -106,7 +108,9 @@ def reservations_of(reservations: Iterable[AdvanceReservation], num_cores: int) 
     given = _in_order(reservations)
     for reservation in given:
         if not reservation.cores:
-            raise InvalidConfiguration(f"{reservation} names nodes, but the cluster has none: say how many cores it takes")
+            raise InvalidConfiguration(
+                f"{reservation} names nodes, but the cluster has none: say how many cores it takes"
+            )
         together = sum(other.cores for other in given if other.start <= reservation.start < other.end)
         if together > num_cores:
             raise InvalidConfiguration(
@@ -156,12 +160,16 @@ def reservations_on_nodes(
     found = []
     for reservation in _in_order(reservations):
         if reservation.cores:
-            raise InvalidConfiguration(f"{reservation} takes counted cores, but the cluster has nodes: say which it takes")
+            raise InvalidConfiguration(
+                f"{reservation} takes counted cores, but the cluster has nodes: say which it takes"
+            )
         if reservation.partition:
             if reservation.partition not in partitions:
                 close = did_you_mean(reservation.partition, partitions)
                 there = ", ".join(partitions) or "none"
-                raise InvalidConfiguration(f"a reservation is of partition {reservation.partition!r}{close}; there are {there}")
+                raise InvalidConfiguration(
+                    f"a reservation is of partition {reservation.partition!r}{close}; there are {there}"
+                )
             nodes: Iterable[int] = partitions[reservation.partition]
         else:
             nodes = range(len(names)) if reservation.nodes == "all" else map(number_of, reservation.nodes)

@@ -20,15 +20,15 @@ from numpy.typing import NDArray
 from desim.problems.batch.node_rules import NODE_RULES, has_other_times, in_their_sizes, is_uneven, run_where_they_were
 from desim.problems.batch.occupancy import Conflicts, CoreRanges, conflicts, overloads, read_core_ranges, spread
 from desim.problems.batch.preemption_rules import PREEMPTION_RULES, worked_before
-from desim.problems.batch.tables import ENDED
 from desim.problems.batch.reservation_rules import RESERVATION_RULES, cut_by_reservations
+from desim.problems.batch.tables import ENDED
 from desim.validation import (
     Check,
     Recorded,
     Rule,
     conservation_rule,
-    horizon_rule,
     duplicated,
+    horizon_rule,
     rounding,
     unique_ids_rule,
 )

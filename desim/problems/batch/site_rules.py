@@ -87,7 +87,9 @@ def reservations_of_text(text: str, users: Mapping[str, int] | None = None) -> l
     [Reservation(start=0.0, end=3600.0, nodes=('n1', 'n7'), users=(3,))]
     """
     if _is_file(text):
-        return [_reservation(where, entry, users or {}) for where, entry in _entries(text, "reservations", _OF_RESERVATIONS)]
+        return [
+            _reservation(where, entry, users or {}) for where, entry in _entries(text, "reservations", _OF_RESERVATIONS)
+        ]
     reservations = []
     for part in text.split("+"):
         start, end, *what = (*(value.strip() for value in part.split(":")), "", "")
@@ -258,7 +260,9 @@ def _taken(reservation: int, cores: int, result: Result) -> str:
     """Return what a reservation takes."""
     if "node_reservations" not in result.info:
         return f"{cores:,} cores"
-    nodes = result.table("nodes").join(result.table("reservation_nodes").filter(reservation=reservation), on="node", how="semi")
+    nodes = result.table("nodes").join(
+        result.table("reservation_nodes").filter(reservation=reservation), on="node", how="semi"
+    )
     if len(nodes) == 1:
         return f"node {nodes['name'].item()}"
     if len(nodes) == result.info["num_nodes"]:
@@ -309,7 +313,9 @@ def _reservation(where: str, entry: Mapping[str, Any], users: Mapping[str, int])
     nodes = _names(entry.get("nodes"))
     partition = str(entry.get("partition") or "").strip()
     try:
-        return AdvanceReservation(start, end, cores, "all" if nodes == ["all"] else tuple(nodes), partition, tuple(admitted))
+        return AdvanceReservation(
+            start, end, cores, "all" if nodes == ["all"] else tuple(nodes), partition, tuple(admitted)
+        )
     except InvalidConfiguration as error:
         raise WorkloadError(f"{where}: {error}") from error
 

@@ -23,8 +23,8 @@ __all__ = [
     "PREEMPTIONS",
     "QOS",
     "REQUESTS",
-    "TABLES",
     "RESERVATIONS",
+    "TABLES",
 ]
 
 STARTED = ("completed", "killed", "lost", "running")
@@ -33,7 +33,9 @@ ENDED = ("completed", "killed", "lost")
 INFO = (
     Column("num_cores", "integer", "cores of the cluster", unit="cores", least=1),
     Column("enforce_time_limit", "boolean", "whether a job that reaches its requested time is ended"),
-    Column("over_time_limit", "float", "time beyond its request before a job is ended", unit="s", least=0, optional=True),
+    Column(
+        "over_time_limit", "float", "time beyond its request before a job is ended", unit="s", least=0, optional=True
+    ),
     Column("checkpoint_interval", "float", "work between checkpoints, if there are any", unit="s", optional=True),
     Column("infeasible", "text", "what an action that cannot be carried out means", values=("raise", "forward")),
     Column("too_wide", "text", "what is done with a job wider than the cluster", values=("error", "reject")),
@@ -41,7 +43,13 @@ INFO = (
     Column("ask_when_empty", "boolean", "whether an agent is asked although no job is queued"),
     Column("dependencies", "integer", "jobs that come after others, if any may", least=0, optional=True),
     Column("limits", "integer", "limits of jobs, users or queues, if there are any", least=1, optional=True),
-    Column("reservations", "integer", "reservations in which cores are not for jobs, if there are any", least=1, optional=True),
+    Column(
+        "reservations",
+        "integer",
+        "reservations in which cores are not for jobs, if there are any",
+        least=1,
+        optional=True,
+    ),
     Column("qos", "integer", "qualities of service, if there are any", least=1, optional=True),
     Column("node_reservations", "integer", "those of nodes, if there are any", least=1, optional=True),
     Column("user_reservations", "integer", "those that admit users, if there are any", least=1, optional=True),

@@ -24,7 +24,7 @@ from desim.exceptions import InvalidConfiguration
 from desim.problems.multiserver.graph import BipartiteGraph
 from desim.problems.multiserver.utilities import Utility, utility
 
-__all__ = ["NEGLIGIBLE", "RewardTerms", "Gang", "GangRewards", "Layout", "RewardModel", "Rewards"]
+__all__ = ["NEGLIGIBLE", "Gang", "GangRewards", "Layout", "RewardModel", "RewardTerms", "Rewards"]
 
 Booleans = NDArray[np.bool_]
 Floats = NDArray[np.float64]
