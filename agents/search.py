@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, TypeVar, cast
 
-from desim.checks import check_float, check_choice, check_int
+from desim.checks import check_choice, check_float, check_int
 from desim.exceptions import InvalidConfiguration, MissingDependency
 
 __all__ = ["Budget", "SearchName", "compiled", "decoders"]

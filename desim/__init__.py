@@ -13,7 +13,7 @@ from desim.exceptions import (
     RecordError,
     WorkloadError,
 )
-from desim.problem import Extension, Figure, ProblemDescriptor, Metric, Metrics, Problem
+from desim.problem import Extension, Figure, Metric, Metrics, Problem, ProblemDescriptor
 from desim.result import Result
 from desim.tables import Column, Table
 
@@ -28,12 +28,12 @@ __all__ = [
     "Figure",
     "InfeasibleAction",
     "InvalidConfiguration",
-    "ProblemDescriptor",
     "Metric",
     "Metrics",
     "MissingDependency",
     "Phase",
     "Problem",
+    "ProblemDescriptor",
     "RecordError",
     "Result",
     "Simulation",

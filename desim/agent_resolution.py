@@ -69,7 +69,9 @@ def _no_agent(agent: Any) -> str:
         return f"agent: got the function {short_repr(agent)}, expected an object with a method act(observation)"
     if isinstance(agent, Problem):
         return "agent: got a problem; try simulate(problem, agent)"
-    return f"agent: got {short_repr(agent)}, expected a name such as 'fcfs', or an object with a method act(observation)"
+    return (
+        f"agent: got {short_repr(agent)}, expected a name such as 'fcfs', or an object with a method act(observation)"
+    )
 
 
 def _arguments(agent: type) -> str:

@@ -16,17 +16,17 @@ from numpy.typing import ArrayLike, NDArray
 from desim.exceptions import DesimError, InvalidConfiguration
 
 __all__ = [
-    "did_you_mean",
+    "check_choice",
     "check_float",
+    "check_int",
+    "did_you_mean",
     "items",
     "named",
     "names_of",
     "numbers",
-    "check_choice",
     "places_of",
     "python_scalar",
     "short_repr",
-    "check_int",
 ]
 
 Choice = TypeVar("Choice")
@@ -232,7 +232,9 @@ def check_choice(name: str, value: Choice, choices: Iterable[Choice]) -> Choice:
     known = tuple(choices)
     if value not in known:
         near = did_you_mean(value, known)
-        raise InvalidConfiguration(f"{name}: got {short_repr(value)}{near}, expected one of {', '.join(map(repr, known))}")
+        raise InvalidConfiguration(
+            f"{name}: got {short_repr(value)}{near}, expected one of {', '.join(map(repr, known))}"
+        )
     return value
 
 

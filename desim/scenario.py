@@ -22,21 +22,21 @@ from desim import plugins
 from desim.checks import did_you_mean
 from desim.core import Agent, SimulationInterrupted, simulate
 from desim.exceptions import InvalidConfiguration, StalledWarning
-from desim.user_code import is_reference, load, load_problem_factory
-from desim.problem import ProblemDescriptor, Problem, Process, kind_of, kinds
+from desim.problem import Problem, ProblemDescriptor, Process, kind_of, kinds
 from desim.processes import random_outages
 from desim.result import Result
+from desim.user_code import is_reference, load, load_problem_factory
 
 __all__ = [
-    "ProblemInstance",
     "CheckedRun",
     "CustomOptions",
     "CustomProblem",
+    "ProblemInstance",
+    "ProblemSpec",
     "Scenario",
     "Seed",
     "SeededProblemSpec",
     "Steps",
-    "ProblemSpec",
     "Until",
     "failures",
     "generator",

@@ -28,7 +28,6 @@ __all__ = [
     "PairedTest",
     "PerformanceProfile",
     "Ranking",
-    "time_integral",
     "batch_means",
     "bootstrap_interval",
     "compare",
@@ -42,6 +41,7 @@ __all__ = [
     "step_integral",
     "summarize",
     "summary",
+    "time_integral",
 ]
 
 Floats = NDArray[np.float64]

@@ -17,7 +17,7 @@ from desim.exceptions import RecordError
 from desim.problem import Better
 from desim.records import write_atomically
 from desim.statistics import Estimate, mean_interval, paired_difference
-from desim.sweep import Outcomes, RunFunction, Run, run_all
+from desim.sweep import Outcomes, Run, RunFunction, run_all
 
 if TYPE_CHECKING:
     from desim.experiments.study import Study

@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 
 from desim.checks import did_you_mean
-from desim.cli.output import print_text, print_note
+from desim.cli.output import print_note, print_text
 from desim.exceptions import InvalidConfiguration
 from desim.experiments.claims import Claim, FixedRule, read_register
 from desim.experiments.frame import FRAME_FILE, Frame

@@ -10,15 +10,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from desim.experiments.report_blocks import (
-    Block,
-    Bullets,
-    Drawing,
-    Fault,
-    Paragraph,
-    Runs,
-    Table,
-)
 from desim.experiments.claims import (
     Claim,
     FixedRule,
@@ -28,10 +19,19 @@ from desim.experiments.claims import (
     register_table,
 )
 from desim.experiments.frame import Frame
+from desim.experiments.report_blocks import (
+    Block,
+    Bullets,
+    Drawing,
+    Fault,
+    Paragraph,
+    Runs,
+    Table,
+)
 from desim.experiments.study import TRIAL, Account
+from desim.plotting.formatting import how_many
 from desim.plotting.page import Block as PageBlock
 from desim.plotting.page import Picture, Section, write_page
-from desim.plotting.formatting import how_many
 from desim.records import write_atomically
 
 __all__ = ["Chapter", "Opening", "chapters_of", "documented", "write_documentation", "write_report"]

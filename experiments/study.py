@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from desim.cli.output import plain, print_note
 from desim.exceptions import DesimError, InvalidConfiguration, RecordError
+from desim.experiments.frame import Frame, Panel, perform_panels
 from desim.experiments.report_blocks import (
     Block,
     Drawing,
@@ -29,7 +30,6 @@ from desim.experiments.report_blocks import (
     restored,
     stored,
 )
-from desim.experiments.frame import Frame, Panel, perform_panels
 from desim.records import is_plain_name, write_atomically
 from desim.sweep import RunFunction, Store, Workers
 from desim.sweep.digest import source_digest

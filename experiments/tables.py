@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from desim.experiments.report_blocks import short, with_interval
 from desim.experiments.frame import Frame
+from desim.experiments.report_blocks import short, with_interval
 from desim.plotting.page import Cell, Table
 from desim.problem import Better
 from desim.statistics import Estimate

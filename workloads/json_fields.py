@@ -51,7 +51,9 @@ def read_object(path: Pathish) -> Entries:
     except ValueError as error:
         raise WorkloadError(f"{path}: is not JSON: {error}") from error
     if not isinstance(document, dict):
-        raise WorkloadError(f"{path}: got {'null' if document is None else short_repr(document)}, expected a JSON object")
+        raise WorkloadError(
+            f"{path}: got {'null' if document is None else short_repr(document)}, expected a JSON object"
+        )
     return document
 
 

@@ -29,9 +29,9 @@ from desim.agents.batch.priorities import (
     as_priority,
 )
 from desim.agents.batch.profile import AvailabilityProfile, CoreProfile, Reservation
-from desim.agents.batch.trace_replay import TraceReplay
 from desim.agents.batch.registry import create, descriptions
 from desim.agents.batch.rollout import RolloutAgent
+from desim.agents.batch.trace_replay import TraceReplay
 
 if TYPE_CHECKING:
     from desim.agents.batch.dbf import DBFAgent
@@ -62,14 +62,14 @@ __all__ = [
     "OrderDecoder",
     "PreemptiveAgent",
     "Priority",
-    "TraceReplay",
+    "Reservation",
     "RolloutAgent",
     "SchedInspector",
     "SearchAgent",
     "SimpleBackfilling",
-    "Reservation",
     "SmallestFirst",
     "SplitWindowAgent",
+    "TraceReplay",
     "WindowRule",
     "as_priority",
     "create",

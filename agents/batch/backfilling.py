@@ -26,9 +26,9 @@ from desim.agents.batch.reservations import start_around_reservations
 from desim.problems.batch import (
     BatchObservation,
     NodeObservation,
-    StartOnNodes,
     Queue,
     Start,
+    StartOnNodes,
     WaitForCores,
     WaitUntil,
     lowest_cores,

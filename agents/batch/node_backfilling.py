@@ -14,7 +14,7 @@ import numpy as np
 
 from desim.agents.batch.profile import expected_releases
 from desim.exceptions import InvalidConfiguration
-from desim.problems.batch import NodeAllocation, NodeObservation, StartOnNodes, Queue, NodeAvailability, CompiledRequest
+from desim.problems.batch import CompiledRequest, NodeAllocation, NodeAvailability, NodeObservation, Queue, StartOnNodes
 
 __all__ = ["NodeRoom", "easy_on_nodes", "refuse_nodes", "simple_on_nodes", "strict_on_nodes"]
 
@@ -99,7 +99,9 @@ def _in_order(observation: NodeObservation, order: np.ndarray) -> list[tuple[int
     return list(zip(job_ids, map(shapes.__getitem__, order.tolist()), times, strict=True))
 
 
-def _hopeful(now: NodeRoom, waiting: Sequence[tuple[int, CompiledRequest, float]]) -> Iterator[tuple[int, CompiledRequest, float]]:
+def _hopeful(
+    now: NodeRoom, waiting: Sequence[tuple[int, CompiledRequest, float]]
+) -> Iterator[tuple[int, CompiledRequest, float]]:
     """Yield the waiting jobs of which at least one task fits on some node; free resources only shrink."""
     shapes = list(dict.fromkeys(map(itemgetter(1), waiting)))
     if not shapes:
@@ -223,7 +225,9 @@ def _reserve(
     If nodes are down and the job may never start, nothing is reserved and the start is infinite.
     """
     times, _, job_ids = (column.tolist() for column in expected_releases(observation))
-    releases: Iterable[tuple[float, tuple[NodeAllocation, ...]]] = zip(times, map(observation.allocation_of, job_ids), strict=True)
+    releases: Iterable[tuple[float, tuple[NodeAllocation, ...]]] = zip(
+        times, map(observation.allocation_of, job_ids), strict=True
+    )
     more = [*ends, *((reservation.end, ()) for reservation in observation.reservations)]
     if more:
         releases = sorted([*releases, *more], key=itemgetter(0))

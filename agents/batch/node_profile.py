@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desim.agents.batch.profile import AvailabilityProfile, expected_releases
-from desim.problems.batch import NodeAllocation, NodeObservation, StartOnNodes, NodeAvailability, CompiledRequest
+from desim.problems.batch import CompiledRequest, NodeAllocation, NodeAvailability, NodeObservation, StartOnNodes
 from desim.problems.batch.nodes import GPU
 from desim.problems.batch.placement import PlacementPolicy
 
@@ -246,7 +246,9 @@ class NodeProfile(AvailabilityProfile):
         if self._kept:
             for number, reservation in enumerate(self.table.reservations):
                 if number not in shape.passes:
-                    first, last = (bisect_left(self.times, time, begin, end) for time in (reservation.start, reservation.end))
+                    first, last = (
+                        bisect_left(self.times, time, begin, end) for time in (reservation.start, reservation.end)
+                    )
                     counts[first - begin : last - begin, self.table.nodes_of(number)] = 0
         return counts
 
@@ -275,7 +277,9 @@ class NodeProfile(AvailabilityProfile):
                 return NodeSlot(self.times[first], slot_end, held, shape)
         return None
 
-    def _fitting(self, shape: CompiledRequest, duration: float, begin: int, end: int, limit: int) -> list[tuple[int, int]]:
+    def _fitting(
+        self, shape: CompiledRequest, duration: float, begin: int, end: int, limit: int
+    ) -> list[tuple[int, int]]:
         """Return (first, stop) for each of some points at which a job may begin; it spans points first to stop - 1.
 
         Points from ``limit`` on are not taken into account.

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from desim.agents.batch.node_backfilling import strict_on_nodes
 from desim.agents.batch.reservations import start_around_reservations
-from desim.checks import did_you_mean, check_float
+from desim.checks import check_float, did_you_mean
 from desim.exceptions import InvalidConfiguration
-from desim.problems.batch import BatchObservation, NodeObservation, StartOnNodes, Queue, WaitForCores
+from desim.problems.batch import BatchObservation, NodeObservation, Queue, StartOnNodes, WaitForCores
 from desim.reprs import NamedRepr
 
 __all__ = [
@@ -305,7 +305,10 @@ class Multifactor(Priority):
         self.fair_share = check_float("fair_share", fair_share, least=0)
         self.partition = check_float("partition", partition, least=0)
         self.qos = check_float("qos", qos, least=0)
-        self.max_age, self.half_life = check_float("max_age", max_age, above=0), check_float("half_life", half_life, above=0)
+        self.max_age, self.half_life = (
+            check_float("max_age", max_age, above=0),
+            check_float("half_life", half_life, above=0),
+        )
         self.narrow_first = narrow_first
         self.shares = {
             user: check_float(f"the share of user {user}", share, above=0) for user, share in (shares or {}).items()

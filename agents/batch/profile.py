@@ -308,7 +308,9 @@ class CoreProfile(AvailabilityProfile):
         found = self._slot(bisect_right(self.times, since) - 1, since, cores, duration, slot)
         return slot if found is None or found == slot else found
 
-    def _slot(self, place: int, start: float, cores: int, duration: float, held: Reservation | None) -> Reservation | None:
+    def _slot(
+        self, place: int, start: float, cores: int, duration: float, held: Reservation | None
+    ) -> Reservation | None:
         """Return the slot that starts at a given point; None if it does not fit. The job's own cores count as free."""
         times, free = self.times, self.free
         end = start + duration

@@ -11,7 +11,7 @@ from desim.agents.lookahead import Lookahead, Score
 from desim.checks import check_int
 from desim.core import Agent, Simulation
 from desim.exceptions import InvalidConfiguration
-from desim.problems.batch import BatchObservation, Execution, NodeObservation, StartOnNodes, Start, WaitForCores
+from desim.problems.batch import BatchObservation, Execution, NodeObservation, Start, StartOnNodes, WaitForCores
 
 __all__ = ["RolloutAgent"]
 

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from desim.agents.batch.node_backfilling import refuse_nodes
-from desim.agents.learning.learned import AgentConfig, LearnedAgent
 from desim.agents.learning.custom import check_known, custom_network
+from desim.agents.learning.learned import AgentConfig, LearnedAgent
 from desim.agents.learning.policy import (
     Distribution,
     MaskedCategorical,

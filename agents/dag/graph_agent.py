@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 
 from desim.agents.dag.allocation import DEFT, Allocation, InsertionDEFT
 from desim.agents.dag.graph_policy import GraphPolicy, Kind, NodeEmbedding
-from desim.agents.learning.learned import AgentConfig, LearnedAgent
 from desim.agents.learning.custom import check_known, custom_network
+from desim.agents.learning.learned import AgentConfig, LearnedAgent
 from desim.agents.learning.policy import NumpyMLP, Policy, action_for, computes_as
 from desim.checks import check_choice
 from desim.exceptions import InvalidConfiguration

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from desim.agents.dag.planning import Placed, PlanningAgent, PartialSchedule, UnionGraph, serial_plan, union_of
+from desim.agents.dag.planning import PartialSchedule, Placed, PlanningAgent, UnionGraph, serial_plan, union_of
 from desim.checks import check_float
 from desim.exceptions import InvalidConfiguration, MissingDependency
 from desim.problems.dag import Executors, Job

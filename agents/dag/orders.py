@@ -32,13 +32,13 @@ __all__ = [
     "PerJob",
     "RandomOrder",
     "RankUp",
+    "downward_rank",
     "mean_run_times",
     "mean_transfer_times",
     "path_lengths",
-    "downward_rank",
-    "upward_rank",
     "rounded",
     "static_levels",
+    "upward_rank",
 ]
 
 Floats = NDArray[np.float64]

@@ -16,7 +16,7 @@ from desim.agents.dag.orders import RankUp, mean_transfer_times, upward_rank
 from desim.problems.dag import Assign, Copy, DagObservation, Executors, Job, JobState
 from desim.reprs import NamedRepr
 
-__all__ = ["Placed", "PlanningAgent", "PartialSchedule", "UnionGraph", "in_order_of_start", "serial_plan", "union_of"]
+__all__ = ["PartialSchedule", "Placed", "PlanningAgent", "UnionGraph", "in_order_of_start", "serial_plan", "union_of"]
 
 Floats = NDArray[np.float64]
 

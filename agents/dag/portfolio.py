@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from desim.agents.dag.planning import Placed, PlanningAgent, PartialSchedule, UnionGraph, in_order_of_start, serial_plan
+from desim.agents.dag.planning import PartialSchedule, Placed, PlanningAgent, UnionGraph, in_order_of_start, serial_plan
 from desim.core import Agent, run_to_end
 from desim.exceptions import InvalidConfiguration
 from desim.problems.dag import Assign, Copy, DagCluster, DagObservation, Executors, Job, SharedLinks

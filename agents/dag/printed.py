@@ -34,7 +34,9 @@ from desim.problems.dag.graph_encoder import (
 
 __all__ = ["DecimaAgent", "DecimaConfig", "DecimaPolicy", "LachesisAgent", "LachesisConfig", "LachesisPolicy"]
 
-NODE_INPUTS = [FIXED_FEATURES.index(n) for n in ("run_time", "incoming_time", "outgoing_time", "upward_rank", "downward_rank")]
+NODE_INPUTS = [
+    FIXED_FEATURES.index(n) for n in ("run_time", "incoming_time", "outgoing_time", "upward_rank", "downward_rank")
+]
 JOB_INPUTS = [JOB_FEATURES.index(name) for name in ("unassigned_nodes", "unassigned_time")]
 EXECUTOR_INPUTS = [SYSTEM_GRAPH_FEATURES.index(n) for n in ("idle_executors", "time_to_next_idle", "mean_backlog")]
 """LACHESIS's input features of nodes, of their jobs, and of the executors, in the order of the text; times and counts

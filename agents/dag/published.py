@@ -25,9 +25,9 @@ from desim.agents.dag.orders import (
     PerJob,
     mean_run_times,
     mean_transfer_times,
-    upward_rank,
     rounded,
     static_levels,
+    upward_rank,
 )
 from desim.problems.dag import Assign, DagObservation, Executors, Job, JobState
 from desim.reprs import NamedRepr

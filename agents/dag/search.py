@@ -29,7 +29,7 @@ from desim.exceptions import InvalidConfiguration
 from desim.problems.dag import Assign, Copy, DagObservation, JobState
 from desim.reprs import NamedRepr
 
-__all__ = ["GuidedSearchAgent", "SearchAgent", "DagSearchState"]
+__all__ = ["DagSearchState", "GuidedSearchAgent", "SearchAgent"]
 
 Objective = Literal["makespan", "completion_time", "job_slr"]
 Floats = NDArray[np.float64]
@@ -409,7 +409,9 @@ class SearchAgent(NamedRepr):
         self._remember(situation, search.best_order, search.best_own)
         self._queues = self._read(situation)
 
-    def _best_beginning(self, situation: DagSearchState, observation: DagObservation) -> tuple[IntArray, IntArray, bool, bool]:
+    def _best_beginning(
+        self, situation: DagSearchState, observation: DagObservation
+    ) -> tuple[IntArray, IntArray, bool, bool]:
         """Return the best initial plan, among those of common orders and allocations and the rest of the last plan."""
         best, best_value = None, np.inf
         for order, own in self._beginnings(situation, observation):
@@ -421,7 +423,9 @@ class SearchAgent(NamedRepr):
         assert best is not None
         return best
 
-    def _beginnings(self, situation: DagSearchState, observation: DagObservation) -> Iterator[tuple[IntArray, IntArray]]:
+    def _beginnings(
+        self, situation: DagSearchState, observation: DagObservation
+    ) -> Iterator[tuple[IntArray, IntArray]]:
         """Yield initial plans: orders of nodes, with fixed executors for some."""
         anywhere = np.full(len(situation.owners), NONE)
         for order in self._orders:
@@ -478,7 +482,9 @@ class SearchAgent(NamedRepr):
         plans = zip(np.split(keys, ends), np.split(own, ends), strict=True)
         self._last = dict(zip(situation.states, plans, strict=True))
 
-    def _improve(self, situation: DagSearchState, order: IntArray, own: IntArray, insertion: bool, duplication: bool) -> Any:
+    def _improve(
+        self, situation: DagSearchState, order: IntArray, own: IntArray, insertion: bool, duplication: bool
+    ) -> Any:
         """Return the search after the budget is used up."""
         schedule = situation.schedule._replace(insertion=insertion, duplication=duplication)
         value = situation.value(order, own, insertion=insertion, duplication=duplication)
@@ -588,7 +594,9 @@ class GuidedSearchAgent(SearchAgent):
         if reset is not None:
             reset(self._info, default_rng(self._guide_seed))
 
-    def _best_beginning(self, situation: DagSearchState, observation: DagObservation) -> tuple[IntArray, IntArray, bool, bool]:
+    def _best_beginning(
+        self, situation: DagSearchState, observation: DagObservation
+    ) -> tuple[IntArray, IntArray, bool, bool]:
         """Return the best initial plan, among the common ones and that of the guide."""
         self._guided_order = None
         found = super()._best_beginning(situation, observation)
@@ -596,7 +604,9 @@ class GuidedSearchAgent(SearchAgent):
         self.num_guided += found[0] is self._guided_order
         return found
 
-    def _beginnings(self, situation: DagSearchState, observation: DagObservation) -> Iterator[tuple[IntArray, IntArray]]:
+    def _beginnings(
+        self, situation: DagSearchState, observation: DagObservation
+    ) -> Iterator[tuple[IntArray, IntArray]]:
         """Yield the common initial plans, and that of the guide."""
         yield from super()._beginnings(situation, observation)
         numbers = {(situation.states[job].job.job_id, node): at for at, (job, node) in enumerate(situation.owners)}

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.agents.dag.planning import Placed, PlanningAgent, PartialSchedule, UnionGraph, serial_plan
+from desim.agents.dag.planning import PartialSchedule, Placed, PlanningAgent, UnionGraph, serial_plan
 
 __all__ = ["TDCA"]
 

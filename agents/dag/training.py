@@ -15,10 +15,10 @@ from desim import plugins
 from desim.agents.dag.graph_agent import GraphConfig
 from desim.agents.dag.printed import DecimaConfig, LachesisConfig
 from desim.agents.dag.registry import create
+from desim.agents.learning.custom import check_known, custom_reward
 from desim.agents.learning.experience import Arrays
 from desim.agents.learning.imitation import ExpertLabelledEnv, advice, imitate
 from desim.agents.learning.learner import LearningConfig
-from desim.agents.learning.custom import check_known, custom_reward
 from desim.agents.learning.policy import Policy
 from desim.agents.learning.settings import TrainingSettings
 from desim.agents.learning.training import Task, Training, TrainingConfig

@@ -14,7 +14,7 @@ from desim.agents.bounds import Bounded
 from desim.agents.deferrable.program import PlanningInstance, check_limits, solve, value_of
 from desim.agents.deferrable.reinsertion import improved
 from desim.exceptions import InvalidConfiguration
-from desim.problems.deferrable import DeferrableCluster, DeferrableObservation, ClairvoyantView, Job
+from desim.problems.deferrable import ClairvoyantView, DeferrableCluster, DeferrableObservation, Job
 from desim.problems.deferrable.job import check_job
 from desim.reprs import NamedRepr
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.checks import check_float, check_choice
+from desim.checks import check_choice, check_float
 from desim.problems.deferrable import DeferrableObservation, JobSet
 from desim.problems.deferrable.observation import free_ahead
 from desim.reprs import NamedRepr

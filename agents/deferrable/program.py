@@ -30,10 +30,10 @@ from desim.exceptions import InvalidConfiguration
 from desim.problems.deferrable.observation import TOLERANCE
 
 __all__ = [
-    "PlanningInstance",
     "Kinds",
     "Model",
     "Options",
+    "PlanningInstance",
     "SlotCapacity",
     "Solution",
     "check_limits",

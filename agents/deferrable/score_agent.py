@@ -29,8 +29,8 @@ from desim.agents.deferrable.score_policy import (
     PointerPolicy,
     ScorePolicy,
 )
-from desim.agents.learning.learned import AgentConfig, LearnedAgent
 from desim.agents.learning.custom import check_known, custom_network
+from desim.agents.learning.learned import AgentConfig, LearnedAgent
 from desim.agents.learning.policy import NumpyMLP, action_for, array_of, computes_as
 from desim.envs.base import ACTION_MASK
 from desim.exceptions import InvalidConfiguration

@@ -23,7 +23,7 @@ from desim.agents.deferrable.learned_forecast import LearnedForecast, UncertainF
 from desim.agents.deferrable.program import PlanningInstance
 from desim.agents.deferrable.rolling_horizon import RollingHorizon
 from desim.agents.search import Budget, SearchName, decoders
-from desim.checks import check_float, check_choice
+from desim.checks import check_choice, check_float
 from desim.problems.deferrable import DeferrableObservation, JobSet
 
 __all__ = ["PlanDecoder", "SearchAgent"]

@@ -24,7 +24,7 @@ from desim.core import Simulation
 from desim.envs.base import Reward
 from desim.exceptions import InvalidConfiguration
 
-__all__ = ["SoFar", "check_known", "digests", "custom_network", "custom_reward", "warn_of_changes"]
+__all__ = ["SoFar", "check_known", "custom_network", "custom_reward", "digests", "warn_of_changes"]
 
 FIELDS = ("network", "reward", "algorithm")
 """Names of the settings that may hold a reference."""

@@ -19,10 +19,10 @@ from desim.agents.learning.experience import Arrays, Experience
 from desim.agents.learning.learner import Learner, Samples, between
 from desim.agents.learning.policy import Distribution, one_thread, to_tensors
 from desim.core import Agent, prepare_agent
-from desim.envs.base import SchedulingEnv, InvertibleEncoder
+from desim.envs.base import InvertibleEncoder, SchedulingEnv
 from desim.exceptions import InvalidConfiguration
 
-__all__ = ["EXPERT", "ExpertLabelledEnv", "Expert", "advice", "clone", "imitate"]
+__all__ = ["EXPERT", "Expert", "ExpertLabelledEnv", "advice", "clone", "imitate"]
 
 EXPERT = "expert"
 """Name of the part of an observation that holds the expert's action."""

@@ -88,7 +88,9 @@ class PolicyAgent(NamedRepr):
         given: Any = encoder
         if isinstance(given, type) or not all(hasattr(given, part) for part in ("encode", "decode", "action_space")):
             hint = ", such as gym_env.unwrapped.encoder" if isinstance(given, gymnasium.Env) else ""
-            raise InvalidConfiguration(f"encoder: got {short_repr(given)}, expected the encoder of an environment{hint}")
+            raise InvalidConfiguration(
+                f"encoder: got {short_repr(given)}, expected the encoder of an environment{hint}"
+            )
         self.encoder = encoder
         self.deterministic = deterministic
         self.skip_forced = skip_forced

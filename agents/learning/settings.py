@@ -13,15 +13,15 @@ from torch import Tensor
 
 from desim import user_code
 from desim.agents.learning.checkpoint import load_into, save_weights
+from desim.agents.learning.custom import check_known, digests
 from desim.agents.learning.learned import AgentConfig, plain, restored
 from desim.agents.learning.learner import Algorithm, Learner, LearningConfig
-from desim.agents.learning.custom import check_known, digests
 from desim.agents.learning.policy import Policy, device_of
 from desim.agents.learning.policy_gradients import ActorCritic, Reinforce
 from desim.agents.learning.ppo import PPO
 from desim.agents.learning.q_actor_critic import QActorCritic
-from desim.agents.learning.seeds import Trainings, train_seeds
 from desim.agents.learning.rule_comparison import RuleComparison, compare_with_rules
+from desim.agents.learning.seeds import Trainings, train_seeds
 from desim.agents.learning.training import Task, Training, TrainingConfig, TrainingResult
 from desim.agents.learning.tune import USUAL, Trial, Tuned, tune, with_values
 from desim.checks import check_int

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from desim.agents.learning.seeds import train_seeds
-from desim.checks import did_you_mean, check_int
+from desim.checks import check_int, did_you_mean
 from desim.exceptions import InvalidConfiguration, MissingDependency
 from desim.records import write_atomically
 

@@ -1,5 +1,6 @@
 """Agents for multi-server jobs: online gradient ascent and its baselines."""
 
+from desim.agents.multiserver.baselines import DRF, BinPacking, Fairness, Spreading, dominant_shares, fill_in_order
 from desim.agents.multiserver.gang import GangRepair
 from desim.agents.multiserver.hindsight import (
     Hindsight,
@@ -24,7 +25,6 @@ from desim.agents.multiserver.ogasched import Breaches, OGASched, PrintedLoop, p
 from desim.agents.multiserver.projection import Projection, project
 from desim.agents.multiserver.registry import create, descriptions
 from desim.agents.multiserver.regret import Growth, growth_exponent, regret_bound, regret_curve
-from desim.agents.multiserver.baselines import DRF, BinPacking, Fairness, Spreading, dominant_shares, fill_in_order
 
 __all__ = [
     "DRF",

@@ -14,9 +14,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from desim.agents.multiserver.baselines import DRF, Fairness
 from desim.agents.multiserver.hindsight import best_fixed_allocation
 from desim.agents.multiserver.oga import Booleans, Form, OnlineGradient
-from desim.agents.multiserver.baselines import DRF, Fairness
 from desim.checks import check_float, check_int
 from desim.exceptions import InvalidConfiguration
 from desim.problems.multiserver import BipartiteGraph, GangRewards, MultiServerObservation, RewardModel, Rewards

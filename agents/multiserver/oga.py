@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from desim.agents.multiserver.projection import Projection
-from desim.checks import check_float, check_choice
+from desim.checks import check_choice, check_float
 from desim.exceptions import InvalidConfiguration
 from desim.problems.multiserver import BipartiteGraph, MultiServerObservation, Rewards
 from desim.reprs import NamedRepr

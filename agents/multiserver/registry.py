@@ -7,11 +7,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from desim.agents.multiserver.baselines import DRF, BinPacking, Fairness, Spreading
 from desim.agents.multiserver.gang import GangRepair
 from desim.agents.multiserver.line_search import BestSlot, LineSearchOGA
 from desim.agents.multiserver.oga import AdaGrad, ExactOGA, GeometricSteps, OptimisticOGA
 from desim.agents.multiserver.ogasched import OGASched
-from desim.agents.multiserver.baselines import DRF, BinPacking, Fairness, Spreading
 from desim.agents.registry import Family, Registry
 from desim.exceptions import InvalidConfiguration
 

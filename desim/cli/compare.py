@@ -11,13 +11,13 @@ from tyro.conf import arg
 
 from desim.cli.comparison import print_comparison
 from desim.cli.options import JsonFlag, listed, problem_of
-from desim.cli.output import command_line, print_json, print_text, print_note
+from desim.cli.output import command_line, print_json, print_note, print_text
 from desim.cli.run import print_repairs
 from desim.exceptions import DesimError, InvalidConfiguration
 from desim.problem import Better
 from desim.scenario import ProblemInstance
 from desim.sweep import Backend, Run, SweepInterrupted
-from desim.sweep.comparing import ComparisonResult, ComparisonPlan
+from desim.sweep.comparing import ComparisonPlan, ComparisonResult
 from desim.sweep.comparison import IntervalKind
 
 __all__ = ["Compare", "print_warnings"]

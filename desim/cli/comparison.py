@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 from desim.cli.output import Text, print_table, print_text
-from desim.plotting.page import Table
 from desim.plotting.formatting import MARK, compared
 from desim.plotting.formatting import heading as metric_heading
+from desim.plotting.page import Table
 from desim.statistics import Interval, Ranking
 from desim.sweep.comparison import LEVEL, Comparison, Criterion, smallest_p_value
 

@@ -10,7 +10,7 @@ from tyro.conf import Positional, arg
 
 from desim import plugins
 from desim.checks import check_int
-from desim.cli.output import print_text, print_note
+from desim.cli.output import print_note, print_text
 from desim.cli.run import print_repairs
 from desim.cli.targets import check_new_file
 from desim.exceptions import InvalidConfiguration
@@ -83,5 +83,7 @@ class Convert:
         header = trace.header if self.cores is None else None
         provider.write(self.target, trace.jobs, num_cores=cores, header=header)
         if cores is None:
-            print_note(f"desim: {self.source} does not state the machine's number of cores; {self.target} omits it, too")
+            print_note(
+                f"desim: {self.source} does not state the machine's number of cores; {self.target} omits it, too"
+            )
         print_text(f"written: {self.target}, {len(trace.jobs):,} jobs")

@@ -21,14 +21,14 @@ from desim import plugins
 from desim.checks import check_int
 from desim.cli.figures import make_directory, save_figure
 from desim.cli.options import JsonFlag, listed, problem_of
-from desim.cli.output import plain, print_json, print_table, print_text, print_note
+from desim.cli.output import plain, print_json, print_note, print_table, print_text
 from desim.cli.run import print_repairs
 from desim.exceptions import DesimError, InvalidConfiguration, RecordError
 from desim.problems.batch.fidelity import (
     NEAR_SECONDS,
     NEAR_SHARE,
-    WaitAccuracy,
     RecordedWaits,
+    WaitAccuracy,
     draw_groups,
     draw_waits,
     group_nearness,
@@ -238,7 +238,9 @@ def _log_of(workload: Any, options: BatchOptions, queue_field: int | None) -> Re
     return wait_log(trace.jobs, trace.waiting_time, queues=queues, clock_start=start, zone=zone)
 
 
-def _waits_on_nodes(workload: Any, jobs: Sequence[Any], every: RecordedWaits, counted: NDArray[np.bool_]) -> LongWaits | None:
+def _waits_on_nodes(
+    workload: Any, jobs: Sequence[Any], every: RecordedWaits, counted: NDArray[np.bool_]
+) -> LongWaits | None:
     """Return how long waits relate to free nodes, if the log states where its jobs ran."""
     where, nodes = getattr(workload.trace, "recorded_nodes", None) or {}, getattr(workload, "nodes", ())
     if not where or not {name for one in where.values() for name, _ in one} <= {node.name for node in nodes}:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["Text", "command_line", "plain", "print_json", "print_table", "print_text", "progress", "print_note"]
+__all__ = ["Text", "command_line", "plain", "print_json", "print_note", "print_table", "print_text", "progress"]
 
 #: Width of text that is not for a terminal: never wrapped or cut.
 ENDLESS = 100_000

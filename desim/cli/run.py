@@ -12,9 +12,9 @@ from typing import Annotated, Any, ClassVar
 from tyro.conf import arg
 
 from desim import plugins
-from desim.cli.provenance import keep
 from desim.cli.options import JsonFlag, problem_of
-from desim.cli.output import print_json, print_table, print_text, progress, print_note
+from desim.cli.output import print_json, print_note, print_table, print_text, progress
+from desim.cli.provenance import keep
 from desim.cli.targets import clear_result
 from desim.core import Agent
 from desim.exceptions import InvalidConfiguration

@@ -12,9 +12,9 @@ from typing import Annotated, Any
 from tyro.conf import arg
 
 from desim import plugins
-from desim.checks import did_you_mean, check_int
+from desim.checks import check_int, did_you_mean
 from desim.cli.options import JsonFlag
-from desim.cli.output import print_json, print_table, print_text, progress, print_note
+from desim.cli.output import print_json, print_note, print_table, print_text, progress
 from desim.exceptions import InvalidConfiguration
 
 __all__ = ["Train", "Tune", "train_command"]

@@ -12,9 +12,9 @@ from tyro.conf import Positional, arg
 
 from desim.cli.comparison import heading, sentences, tables
 from desim.cli.figures import make_directory
-from desim.cli.provenance import provenance, provenance_of
 from desim.cli.output import print_text
 from desim.cli.plot import load_named
+from desim.cli.provenance import provenance, provenance_of
 from desim.exceptions import InvalidConfiguration, RecordError
 from desim.problem import kind_of
 from desim.result import Result

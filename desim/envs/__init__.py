@@ -10,17 +10,26 @@
 
 import gymnasium
 
-from desim.envs.base import ACTION_MASK, Arrays, SampledEpisodes, Encoder, Episodes, FlattenArrays, Reward, SchedulingEnv
+from desim.envs.base import (
+    ACTION_MASK,
+    Arrays,
+    Encoder,
+    Episodes,
+    FlattenArrays,
+    Reward,
+    SampledEpisodes,
+    SchedulingEnv,
+)
 from desim.problem import kinds
 
 __all__ = [
     "ACTION_MASK",
     "Arrays",
-    "SampledEpisodes",
     "Encoder",
     "Episodes",
     "FlattenArrays",
     "Reward",
+    "SampledEpisodes",
     "SchedulingEnv",
     "environments",
     "register",

@@ -31,19 +31,19 @@ __all__ = [
     "ACTION_MASK",
     "LARGEST",
     "Arrays",
-    "SampledEpisodes",
     "Encoder",
     "Episodes",
     "FlattenArrays",
+    "InvertibleEncoder",
     "Reward",
+    "SampledEpisodes",
     "SchedulingEnv",
     "SlotReward",
     "Transition",
-    "InvertibleEncoder",
     "bounded",
-    "log_scaled",
     "encode_all",
     "episodes_of",
+    "log_scaled",
 ]
 
 ACTION_MASK = "action_mask"

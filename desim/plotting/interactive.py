@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from desim.plotting.formatting import metric_words
 from desim.plotting.packing import Packed, Pool
 from desim.plotting.page import Block, Chart, Paragraph, Section, Table, write_page
 from desim.plotting.reports import Comparison, Metrics, ReportOfRuns
 from desim.plotting.runs import Run
 from desim.plotting.views import LOOKS, Curve, Lanes, Map, View
-from desim.plotting.formatting import metric_words
 
 if TYPE_CHECKING:
     import polars as pl

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from desim.exceptions import DesimError, InvalidConfiguration
 from desim.plotting.colors import line_styles
-from desim.plotting.page import Block, Cell, Paragraph, Picture, Section, Table, picture_of, write_page
-from desim.plotting.runs import Run, load_runs
 from desim.plotting.formatting import (
     MARK,
     TimeUnit,
@@ -23,6 +21,8 @@ from desim.plotting.formatting import (
     shortened,
     time_unit,
 )
+from desim.plotting.page import Block, Cell, Paragraph, Picture, Section, Table, picture_of, write_page
+from desim.plotting.runs import Run, load_runs
 from desim.problem import ProblemDescriptor, kind_of
 from desim.result import Result
 

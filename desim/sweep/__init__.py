@@ -7,20 +7,20 @@ tasks of any kind, without a store.
 from __future__ import annotations
 
 from desim.sweep.files import StorageError
-from desim.sweep.runner import Outcomes, RunFunction, Run, SweepFailed, SweepInterrupted, run_all, settings_of
-from desim.sweep.store import StoredOutcome, Store, SweepStatus
+from desim.sweep.runner import Outcomes, Run, RunFunction, SweepFailed, SweepInterrupted, run_all, settings_of
+from desim.sweep.store import Store, StoredOutcome, SweepStatus
 from desim.sweep.workers import Backend, Failed, Finished, WorkerCrashed, Workers, run_tasks
 
 __all__ = [
     "Backend",
     "Failed",
     "Finished",
-    "StoredOutcome",
     "Outcomes",
-    "RunFunction",
     "Run",
+    "RunFunction",
     "StorageError",
     "Store",
+    "StoredOutcome",
     "SweepFailed",
     "SweepInterrupted",
     "SweepStatus",

@@ -25,13 +25,13 @@ import numpy as np
 from numpy.random import Generator
 
 from desim import plugins
-from desim.checks import did_you_mean, check_float, check_int
+from desim.checks import check_float, check_int, did_you_mean
 from desim.core import Agent, Simulation, run_to_end, simulate
 from desim.exceptions import InvalidConfiguration
-from desim.problem import ProblemDescriptor, Problem, kinds, reference
+from desim.problem import Problem, ProblemDescriptor, kinds, reference
 from desim.records import write_atomically
 
-__all__ = ["Annealing", "Found", "AdversarialInstance", "Ratio", "instances_of", "search"]
+__all__ = ["AdversarialInstance", "Annealing", "Found", "Ratio", "instances_of", "search"]
 
 #: Number of changes between two writes of the state.
 BETWEEN_WRITES = 200

@@ -16,20 +16,20 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from desim import user_code, plugins
-from desim.checks import did_you_mean, short_repr, check_int
+from desim import plugins, user_code
+from desim.agent_resolution import resolve_agent
+from desim.checks import check_int, did_you_mean, short_repr
 from desim.cli.comparison import heading, print_comparison, sentences, tables
 from desim.cli.figures import draw_figures, make_directory, save_figure
 from desim.cli.output import plain, print_note
 from desim.cli.view import write_comparison
 from desim.core import Agent
 from desim.exceptions import ComparisonWarning, DesimError, InvalidConfiguration
-from desim.agent_resolution import resolve_agent
 from desim.problem import Better, Problem, kinds
 from desim.records import write_atomically
 from desim.reprs import html_rows
 from desim.result import Result
-from desim.scenario import ProblemInstance, CustomOptions, Scenario, metrics_of_run, system_of
+from desim.scenario import CustomOptions, ProblemInstance, Scenario, metrics_of_run, system_of
 from desim.sweep.comparison import (
     Comparison,
     IntervalKind,
@@ -43,10 +43,10 @@ from desim.sweep.comparison import (
 from desim.sweep.options import options_of
 from desim.sweep.runner import Run, SweepFailed, run_all, settings_of
 from desim.sweep.simulated import (
+    AgentByName,
     AgentByObject,
     ObjectOptions,
     ProblemByObject,
-    AgentByName,
     ProblemSetting,
     new_mark,
     shared_instance,
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     import polars as pl
     from matplotlib.axes import Axes
 
-__all__ = ["ComparisonResult", "ComparisonPlan", "compare"]
+__all__ = ["ComparisonPlan", "ComparisonResult", "compare"]
 
 #: Default number of seeds.
 SEEDS = 10
@@ -340,7 +340,9 @@ def _options(kind: type[Any], given: Mapping[str, Any]) -> Any:
 def _entrants(agents: Any) -> tuple[str | AgentByObject, ...]:
     """Return the agents to compare, by name or as objects."""
     if isinstance(agents, str) or not isinstance(agents, Iterable):
-        raise InvalidConfiguration(f"agents: got {short_repr(agents)}, expected a list of names and agents, or a mapping")
+        raise InvalidConfiguration(
+            f"agents: got {short_repr(agents)}, expected a list of names and agents, or a mapping"
+        )
     if isinstance(agents, Mapping):
         return tuple(AgentByObject(str(name), agent) for name, agent in agents.items())
     return tuple(
@@ -451,7 +453,9 @@ class ComparisonPlan:
             for seed in numbers:
                 check_int("seed", seed)
             if not numbers or len(set(numbers)) < len(numbers):
-                raise InvalidConfiguration(f"seeds: got {short_repr(self.seeds)}, expected at least one, without duplicates")
+                raise InvalidConfiguration(
+                    f"seeds: got {short_repr(self.seeds)}, expected at least one, without duplicates"
+                )
 
     def _named(self, kind: str) -> tuple[list[AgentByName | AgentByObject], str]:
         """Return the agents under their full names, and the baseline; each name is resolved once."""
@@ -491,7 +495,11 @@ class ComparisonPlan:
         else:
             seeds = [int(seed) for seed in self.seeds]
         return [
-            Run(ProblemSetting(self.problem, instance.kind.name, system.with_seed(instance.options, seed), mark), agent, seed)
+            Run(
+                ProblemSetting(self.problem, instance.kind.name, system.with_seed(instance.options, seed), mark),
+                agent,
+                seed,
+            )
             for seed in seeds
             for agent in agents
         ]

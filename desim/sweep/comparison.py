@@ -251,7 +251,9 @@ def check_criterion(kind: ProblemDescriptor, metric: str | None, better: Better 
         _criterion([metric], kind, metric, better)
 
 
-def _criterion(names: Sequence[str], kind: ProblemDescriptor, metric: str | None, better: Better | None) -> Criterion | None:
+def _criterion(
+    names: Sequence[str], kind: ProblemDescriptor, metric: str | None, better: Better | None
+) -> Criterion | None:
     if metric is not None and metric not in names:
         raise InvalidConfiguration(
             f"metric: got {metric!r}{did_you_mean(metric, names)}, expected one of {', '.join(names)}"

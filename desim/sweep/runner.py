@@ -12,14 +12,14 @@ from dataclasses import asdict, dataclass, field, is_dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from desim.cli.output import plain, progress, print_note
+from desim.cli.output import plain, print_note, progress
 from desim.exceptions import DesimError, InvalidConfiguration, RecordError
 from desim.sweep.digest import source_digest
 from desim.sweep.files import HOST, StorageError, remove_leftovers
-from desim.sweep.store import StoredOutcome, Store
+from desim.sweep.store import Store, StoredOutcome
 from desim.sweep.workers import Failed, Finished, Workers, run_tasks
 
-__all__ = ["Outcomes", "RunFunction", "Run", "SweepFailed", "SweepInterrupted", "duration", "run_all", "settings_of"]
+__all__ = ["Outcomes", "Run", "RunFunction", "SweepFailed", "SweepInterrupted", "duration", "run_all", "settings_of"]
 
 #: Version of what identifies a run. Outcomes stored under an earlier version are never reused, because some of them
 #: belonged to other files, weights or code.

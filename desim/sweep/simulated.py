@@ -13,20 +13,20 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from desim import user_code, plugins
+from desim import plugins, user_code
 from desim.cli.output import plain
 from desim.core import Agent
 from desim.exceptions import DesimError, InvalidConfiguration, RecordError
 from desim.problem import Problem, kind_of
-from desim.scenario import ProblemInstance, CustomProblem, Scenario, measure, replay, system_of, workload_digest
+from desim.scenario import CustomProblem, ProblemInstance, Scenario, measure, replay, system_of, workload_digest
 from desim.sweep.digest import agent_digest, file_digest, source_digest
 from desim.sweep.runner import Run
 
 __all__ = [
+    "AgentByName",
     "AgentByObject",
     "ObjectOptions",
     "ProblemByObject",
-    "AgentByName",
     "ProblemSetting",
     "new_mark",
     "shared_instance",

@@ -35,7 +35,7 @@ from desim.sweep.files import (
 )
 from desim.sweep.workers import Failed
 
-__all__ = ["Entry", "StoredOutcome", "StorageError", "Store", "SweepStatus"]
+__all__ = ["Entry", "StorageError", "Store", "StoredOutcome", "SweepStatus"]
 
 #: Directories of failed runs and of sweeps in a store.
 FAILURES, LEDGER = "failures", "sweeps"

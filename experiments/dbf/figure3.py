@@ -6,12 +6,12 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from desim.experiments.report_blocks import Block, Drawing, Paragraph
 from desim.experiments.dbf.figure4 import RELEASED, inspectors
 from desim.experiments.dbf.study import Study, dbf_rows, named
 from desim.experiments.drawing import facets
 from desim.experiments.frame import Frame, Panel
 from desim.experiments.learning_curves import COLUMN, LENGTHS, Curve, curves_of, perform
+from desim.experiments.report_blocks import Block, Drawing, Paragraph
 from desim.experiments.study import run_as_program
 from desim.experiments.tables import metric_table
 

@@ -6,12 +6,12 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from desim.experiments.report_blocks import Block, Drawing, Paragraph
 from desim.experiments.dbf.simulate import Setting
 from desim.experiments.dbf.study import ONLINE, RULES, Study, dbf_rows, named, window_rules
 from desim.experiments.drawing import draw_rows
 from desim.experiments.frame import Choice, Frame, Panel
 from desim.experiments.learning_curves import with_weights
+from desim.experiments.report_blocks import Block, Drawing, Paragraph
 from desim.experiments.study import run_as_program
 from desim.experiments.tables import metric_table, value_table
 from desim.plotting.colors import line_styles

@@ -6,10 +6,10 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from desim.experiments.report_blocks import Block, Drawing, Paragraph
 from desim.experiments.dbf.study import DBF_WINDOWS, ONLINE, Study, dbf_rows, named, window_rules
 from desim.experiments.drawing import facets
 from desim.experiments.frame import Choice, Frame, Panel
+from desim.experiments.report_blocks import Block, Drawing, Paragraph
 from desim.experiments.study import run_as_program
 from desim.experiments.tables import value_table
 

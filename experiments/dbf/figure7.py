@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from desim.experiments.report_blocks import Block, Drawing, Paragraph
 from desim.experiments.dbf.simulate import CORES, TIMES, WIDE
 from desim.experiments.dbf.study import METRICS, ONLINE, Study, window_rules
 from desim.experiments.drawing import new_figure
 from desim.experiments.frame import Frame, Panel
+from desim.experiments.report_blocks import Block, Drawing, Paragraph
 from desim.experiments.study import run_as_program
 from desim.experiments.tables import value_table
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from desim.agents.learning.pretrained import pretrained_names
-from desim.experiments.report_blocks import Block, Drawing
 from desim.experiments.dbf.simulate import Setting
 from desim.experiments.dbf.study import RULES, Study, named, window_rules
 from desim.experiments.dbf.workloads import KTH, SOURCES, num_episodes
 from desim.experiments.drawing import draw_rows
 from desim.experiments.frame import Choice, Frame, Panel
 from desim.experiments.learning_curves import with_weights
+from desim.experiments.report_blocks import Block, Drawing
 from desim.experiments.study import run_as_program
 from desim.experiments.tables import best_rule_table, metric_table
 from desim.plotting.colors import line_styles
@@ -87,7 +87,9 @@ class HeldOut(Study):
         }
         colors = {column: style.color for column, style in line_styles(columns).items()}
         figure = draw_rows(columns, {f"{name}, %": lead for name, lead in leads.items()}, {}, colors)
-        yield Drawing("held_out.png", "Mean waiting time above that of the best rule of each workload, percent.", figure)
+        yield Drawing(
+            "held_out.png", "Mean waiting time above that of the best rule of each workload, percent.", figure
+        )
 
 
 if __name__ == "__main__":

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from desim.exceptions import InvalidConfiguration
-from desim.experiments.report_blocks import Block, Drawing
 from desim.experiments.drawing import facets
 from desim.experiments.frame import Choice, Frame, Panel
 from desim.experiments.lachesis.simulate import CALIBRATED, Setting, perform, planning
 from desim.experiments.learning_curves import with_weights
+from desim.experiments.report_blocks import Block, Drawing
 from desim.experiments.study import Study
 from desim.experiments.tables import best_rule_table, value_table
 from desim.problem import Better

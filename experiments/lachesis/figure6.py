@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from desim.agents.learning.pretrained import read_card
-from desim.experiments.report_blocks import Block, Drawing, Paragraph
 from desim.experiments.drawing import facets
 from desim.experiments.frame import Frame, Panel
 from desim.experiments.lachesis.curves import DECIMA, LACHESIS, ROWS
 from desim.experiments.learning_curves import COLUMN, LENGTHS, Curve, curves_of, perform
+from desim.experiments.report_blocks import Block, Drawing, Paragraph
 from desim.experiments.study import Study, run_as_program
 from desim.experiments.tables import metric_table
 

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from desim.experiments.report_blocks import Block
 from desim.experiments.frame import Frame, Panel
 from desim.experiments.lachesis.curves import DECIMA, LACHESIS, MADE, OWN, RANK_UP, ROWS, Curves
 from desim.experiments.lachesis.simulate import Setting
 from desim.experiments.learning_curves import with_weights
+from desim.experiments.report_blocks import Block
 from desim.experiments.study import run_as_program
 
 __all__ = ["DENSER", "Figure9"]

@@ -6,12 +6,12 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from desim.experiments.report_blocks import Block
 from desim.experiments.frame import Choice, Frame, Panel
 from desim.experiments.lachesis.curves import RANK_UP, ROWS, Queries
 from desim.experiments.lachesis.simulate import AHEAD, planning
 from desim.experiments.lachesis.workloads import NEED_DATA, WORKLOADS, GeneralSetting, perform_general
 from desim.experiments.learning_curves import with_weights
+from desim.experiments.report_blocks import Block
 from desim.experiments.study import run_as_program
 from desim.experiments.tables import best_rule_table, value_table
 

@@ -6,11 +6,11 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from desim.experiments.report_blocks import Block, Drawing
 from desim.experiments.drawing import facets
 from desim.experiments.frame import Frame, Panel
 from desim.experiments.lachesis.curves import RANK_UP, ROWS, Queries
 from desim.experiments.lachesis.simulate import Setting
+from desim.experiments.report_blocks import Block, Drawing
 from desim.experiments.study import run_as_program
 from desim.experiments.tables import best_rule_table, value_table
 from desim.problem import Better

@@ -6,12 +6,12 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from desim.experiments.report_blocks import Block, Drawing, Paragraph
 from desim.experiments.drawing import facets
 from desim.experiments.frame import Choice, Frame, Panel
 from desim.experiments.ogasched.agents import DEFAULT, PRINTED
 from desim.experiments.ogasched.simulate import Setting
 from desim.experiments.ogasched.study import METRIC, OGAStudy
+from desim.experiments.report_blocks import Block, Drawing, Paragraph
 from desim.experiments.study import run_as_program
 from desim.experiments.tables import value_table
 

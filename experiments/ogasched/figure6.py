@@ -6,12 +6,12 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from desim.experiments.report_blocks import Block, Drawing
 from desim.experiments.drawing import facets
 from desim.experiments.frame import Frame, Panel
 from desim.experiments.ogasched.agents import CONTENTIONS
 from desim.experiments.ogasched.figure3 import contention_panel
 from desim.experiments.ogasched.study import OGAStudy
+from desim.experiments.report_blocks import Block, Drawing
 from desim.experiments.study import run_as_program
 from desim.experiments.tables import value_table
 

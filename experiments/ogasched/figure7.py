@@ -6,10 +6,10 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from desim.experiments.report_blocks import Block
 from desim.experiments.frame import Frame, Panel
 from desim.experiments.ogasched.agents import DEFAULT, PRINTED, RULES, chosen
 from desim.experiments.ogasched.study import OGAStudy, reward_tables
+from desim.experiments.report_blocks import Block
 from desim.experiments.study import run_as_program
 
 PANEL = "utilities"

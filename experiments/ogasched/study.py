@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 
 import polars as pl
 
-from desim.experiments.report_blocks import Block, Drawing, short, with_interval
 from desim.experiments.drawing import facets
 from desim.experiments.frame import Frame
 from desim.experiments.ogasched.agents import PARAMETERS, PRINTED, RULES, STEPS, printed
 from desim.experiments.ogasched.simulate import Setting, perform
+from desim.experiments.report_blocks import Block, Drawing, short, with_interval
 from desim.experiments.study import Study
 from desim.experiments.tables import Printed, lead_table, value_table
 from desim.plotting.page import Table

@@ -6,7 +6,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from desim.experiments.report_blocks import Block, Paragraph
 from desim.experiments.frame import Frame, Panel
 from desim.experiments.ogasched.agents import (
     DEFAULT,
@@ -21,6 +20,7 @@ from desim.experiments.ogasched.agents import (
 )
 from desim.experiments.ogasched.simulate import Setting
 from desim.experiments.ogasched.study import METRIC, OGAStudy, reward_tables, steps_table, with_horizons
+from desim.experiments.report_blocks import Block, Paragraph
 from desim.experiments.study import run_as_program
 from desim.experiments.tables import lead_table, metric_table, value_table
 

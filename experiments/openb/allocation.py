@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import ClassVar
 
 from desim.exceptions import InvalidConfiguration
-from desim.experiments.report_blocks import Block, Drawing, Paragraph
 from desim.experiments.drawing import facets
 from desim.experiments.frame import Choice, Frame, Panel
 from desim.experiments.openb.policies import POLICIES
 from desim.experiments.openb.simulate import MADE, Setting, perform
+from desim.experiments.report_blocks import Block, Drawing, Paragraph
 from desim.experiments.study import Study, run_as_program
 from desim.experiments.tables import value_table
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.problems.batch import GPU, FragmentationGradient, PlacementPolicy, Request, NodeAvailability, CompiledRequest
+from desim.problems.batch import GPU, CompiledRequest, FragmentationGradient, NodeAvailability, PlacementPolicy, Request
 from desim.workloads.batch.openb import CPU
 
 __all__ = ["POLICIES", "BestFit", "DotProduct", "GPUClustering", "GPUPacking", "Random"]
@@ -22,7 +22,9 @@ Floats = NDArray[np.float64]
 MOST_CPU, MOST_GPU = 128_000.0, 8_000.0
 
 
-def _cpu_and_gpu(room: NodeAvailability, shape: CompiledRequest, nodes: IntArray) -> tuple[IntArray, IntArray, int, int]:
+def _cpu_and_gpu(
+    room: NodeAvailability, shape: CompiledRequest, nodes: IntArray
+) -> tuple[IntArray, IntArray, int, int]:
     """Return the free CPU and GPU of nodes, and a pod's requests for both, all in thousandths."""
     column = room.table.resources.index(CPU)
     requested = shape.share or shape.gpus * GPU

@@ -21,11 +21,11 @@ from desim.problems.batch import (
     BatchCluster,
     Fragmentation,
     Node,
+    NodeAvailability,
     NodeJob,
     NodeObservation,
     NodeTable,
     Request,
-    NodeAvailability,
     typical_requests,
 )
 from desim.sweep import Run

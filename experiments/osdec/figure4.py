@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from desim.experiments.report_blocks import Block, Drawing
 from desim.experiments.drawing import facets
 from desim.experiments.frame import Frame, Panel
 from desim.experiments.learning_curves import COLUMN, LENGTHS, Curve, curves_of, perform
 from desim.experiments.osdec.simulate import learned_rows
+from desim.experiments.report_blocks import Block, Drawing
 from desim.experiments.study import Study, run_as_program
 from desim.experiments.tables import metric_table
 

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from desim.experiments.report_blocks import Block, Drawing, Paragraph
 from desim.experiments.drawing import facets
 from desim.experiments.frame import Choice, Frame, Panel
 from desim.experiments.osdec.simulate import METRICS, Setting, learned_rows
 from desim.experiments.osdec.study import OsdecStudy
 from desim.experiments.osdec.workloads import TRACED, day_of, is_present
+from desim.experiments.report_blocks import Block, Drawing, Paragraph
 from desim.experiments.study import run_as_program
 from desim.experiments.tables import best_rule_table, metric_table, value_table
 

@@ -6,11 +6,11 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from desim.experiments.report_blocks import Block, Drawing
 from desim.experiments.drawing import draw_rows
 from desim.experiments.frame import Frame, Panel
 from desim.experiments.osdec.simulate import METRICS, Setting
 from desim.experiments.osdec.study import TABLE_1, OsdecStudy, panels_of
+from desim.experiments.report_blocks import Block, Drawing
 from desim.experiments.study import run_as_program
 from desim.experiments.tables import lead_table, metric_table
 from desim.plotting.colors import POLICY_COLORS

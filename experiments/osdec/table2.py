@@ -6,11 +6,11 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from desim.experiments.report_blocks import Block, Drawing
 from desim.experiments.drawing import draw_rows
 from desim.experiments.frame import Frame, Panel
 from desim.experiments.osdec.simulate import Setting
 from desim.experiments.osdec.study import TABLE_2, OsdecStudy, panels_of
+from desim.experiments.report_blocks import Block, Drawing
 from desim.experiments.study import run_as_program
 from desim.experiments.tables import value_table
 from desim.plotting.colors import POLICY_COLORS

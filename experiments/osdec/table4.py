@@ -6,11 +6,11 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from desim.experiments.report_blocks import Block, Drawing
 from desim.experiments.drawing import facets
 from desim.experiments.frame import Frame, Panel
 from desim.experiments.osdec.simulate import RULES, Setting
 from desim.experiments.osdec.study import CASES, TABLE_4, OsdecStudy, panels_of
+from desim.experiments.report_blocks import Block, Drawing
 from desim.experiments.study import run_as_program
 from desim.experiments.tables import value_table
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.problems.deferrable import DeferrableCluster, ClairvoyantView, Job, clairvoyant_view
+from desim.problems.deferrable import ClairvoyantView, DeferrableCluster, Job, clairvoyant_view
 
 Starts = tuple[int | None, ...]
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from desim.problems.batch import NodeAllocation, NodeObservation, StartOnNodes, NodeAvailability
+from desim.problems.batch import NodeAllocation, NodeAvailability, NodeObservation, StartOnNodes
 
 
 @dataclass
@@ -94,7 +94,9 @@ class Free:
         if request.exclusive:
             every = tuple((gpu, 1000) for gpu, left in enumerate(self.gpus[node]) if left)
             return NodeAllocation(node, tasks, tuple(self.amounts[node]), every)
-        return NodeAllocation(node, tasks, tuple(amount * tasks for amount in shape.amounts), tuple(sorted(shares.items())))
+        return NodeAllocation(
+            node, tasks, tuple(amount * tasks for amount in shape.amounts), tuple(sorted(shares.items()))
+        )
 
     def place(self, shape: Any, closed: Collection[int] = ()) -> tuple[NodeAllocation, ...] | None:
         """Put all tasks on nodes in the order of the policy, each of which takes as many as it can."""
@@ -153,7 +155,9 @@ def in_order(observation: NodeObservation, priority: Any) -> list[Waiting]:
     queue, waiting = observation.queue, []
     for position in priority.order(queue, observation.time).tolist():
         job_id, user = int(queue.job_id[position]), int(queue.user_id[position])
-        waiting.append(Waiting(job_id, observation.compiled_request(job_id), float(queue.requested_time[position]), user))
+        waiting.append(
+            Waiting(job_id, observation.compiled_request(job_id), float(queue.requested_time[position]), user)
+        )
     return waiting
 
 
@@ -196,7 +200,9 @@ def plain_easy(observation: NodeObservation, priority: Any) -> list[StartOnNodes
             starts.append(StartOnNodes(job.job_id, held))
         elif not is_blocked:
             is_blocked = True
-            for end in sorted({one.end for one in taken} | {reservation.end for reservation in observation.reservations}):
+            for end in sorted(
+                {one.end for one in taken} | {reservation.end for reservation in observation.reservations}
+            ):
                 reserved = free_at(observation, taken, end).place(job.shape, closed(observation, job, end))
                 if reserved is not None:
                     shadow = end

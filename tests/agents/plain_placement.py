@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from desim.problems.batch import NodeAllocation, Node, Request
+from desim.problems.batch import Node, NodeAllocation, Request
 
 WHOLE = 1000
 Typical = Sequence[tuple[Request, int]]

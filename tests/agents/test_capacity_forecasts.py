@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from desim import InvalidConfiguration, simulate
 from desim.agents.deferrable import RollingHorizon, create, forecast_named
-from desim.agents.deferrable.forecasts import Persistence, Oracle, Seasonal, forecast_errors
+from desim.agents.deferrable.forecasts import Oracle, Persistence, Seasonal, forecast_errors
 from desim.agents.deferrable.learned_forecast import LearnedForecast, UncertainForecast
 from desim.problems.deferrable import DeferrableCluster, DeferrableObservation, clairvoyant_view
 from desim.processes.capacity import Pattern, mean_reverting_capacity
@@ -37,7 +37,12 @@ def predicted(forecast, series, slot, steps):
 
 
 ALL = [Persistence(), Seasonal(5), Seasonal(7, carry=0.8), Seasonal(3, num_periods=2), Seasonal(4, num_periods=None)]
-LEARNED = [LearnedForecast(5), LearnedForecast(7, harmonics=3, ridge=2.0), LearnedForecast(4, harmonics=0), LearnedForecast(6, caution=1.0)]
+LEARNED = [
+    LearnedForecast(5),
+    LearnedForecast(7, harmonics=3, ridge=2.0),
+    LearnedForecast(4, harmonics=0),
+    LearnedForecast(6, caution=1.0),
+]
 ALL += LEARNED
 
 
@@ -356,7 +361,9 @@ def test_it_is_nearer_to_the_truth_than_what_does_not_learn_and_knows_how_near()
     assert (errors["learned:24"] < errors["seasonal:24"]).all()
     assert (errors["learned:24"] < errors["persistence"]).all()
     told = [
-        LearnedForecast(24).expect(seen(noisy_days(seed), slot), 8).deviation for seed in range(5) for slot in (60, 120, 180)
+        LearnedForecast(24).expect(seen(noisy_days(seed), slot), 8).deviation
+        for seed in range(5)
+        for slot in (60, 120, 180)
     ]
     assert np.mean(told, axis=0)[:, 0] == pytest.approx(errors["learned:24"] / 5, rel=0.2)
 

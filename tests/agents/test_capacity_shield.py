@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from desim import simulate
-from desim.agents.deferrable import FIFO, Persistence, Oracle, Seasonal
+from desim.agents.deferrable import FIFO, Oracle, Persistence, Seasonal
 from desim.agents.deferrable.forecasts import CapacityShield, calibrate
 from desim.exceptions import InvalidConfiguration
 from desim.problems.deferrable import DeferrableCluster, DeferrableObservation

@@ -22,7 +22,7 @@ from desim.workloads import random_dags
 
 pytest.importorskip("numba")
 
-from desim.agents.dag.search import GuidedSearchAgent, SearchAgent, DagSearchState
+from desim.agents.dag.search import DagSearchState, GuidedSearchAgent, SearchAgent
 from desim.agents.search import Budget
 
 ALLOCATIONS = {(False, False): EFT, (True, False): InsertionEFT, (False, True): DEFT, (True, True): InsertionDEFT}

@@ -20,11 +20,11 @@ from desim.agents.deferrable import FIFO, SJF, LargestRevenue, LeastSlack, Rando
 from desim.agents.deferrable import program as options_module
 from desim.agents.deferrable import solver as solver_module
 from desim.agents.deferrable.optimum import Optimum, Planned, offline_optimum
-from desim.agents.deferrable.program import PlanningInstance, Model, Solution, solve
+from desim.agents.deferrable.program import Model, PlanningInstance, Solution, solve
 from desim.agents.deferrable.reinsertion import improved
 from desim.agents.deferrable.solver import Answer, Program, maximize
 from desim.exceptions import InvalidConfiguration, MissingDependency, WorkloadError
-from desim.problems.deferrable import DeferrableCluster, DeferrableObservation, ClairvoyantView, Job, clairvoyant_view
+from desim.problems.deferrable import ClairvoyantView, DeferrableCluster, DeferrableObservation, Job, clairvoyant_view
 from desim.validation import validate
 
 
@@ -203,7 +203,9 @@ def test_no_agent_brings_more_than_the_bound(eviction: str) -> None:
         bounds = {}
         for overcommit in (True, False):
             cluster = case.cluster(overcommit=overcommit)
-            bounds[overcommit] = offline_optimum(clairvoyant_view(cluster), overcommit=overcommit, **case.weights()).bound
+            bounds[overcommit] = offline_optimum(
+                clairvoyant_view(cluster), overcommit=overcommit, **case.weights()
+            ).bound
         assert bounds[False] <= bounds[True] + 1e-6
         for number, agent in enumerate(AGENTS):
             overcommit = number >= 5

@@ -11,7 +11,7 @@ import pytest
 from desim import Result, simulate
 from desim.agents.batch import create
 from desim.core import Simulation
-from desim.problems.batch import BatchCluster, BatchObservation, Job, Node, WaitForCores, WaitUntil, AdvanceReservation
+from desim.problems.batch import AdvanceReservation, BatchCluster, BatchObservation, Job, Node, WaitForCores, WaitUntil
 from desim.problems.batch.observation import corrected_end
 from desim.processes import Outage, planned_outages
 
@@ -103,7 +103,9 @@ class TestExpectedEndsAreEvents:
 
         jobs = [Job(1, 0.0, 1, 10.0, 200.0), Job(2, 1.0, 1, 10.0, 10.0)]
         outages = [planned_outages([Outage(5.0, 8.0, 0b1)])]
-        table = simulate(BatchCluster(jobs, 1, enforce_time_limit=False, processes=outages), Oldest()).jobs.sort("job_id")
+        table = simulate(BatchCluster(jobs, 1, enforce_time_limit=False, processes=outages), Oldest()).jobs.sort(
+            "job_id"
+        )
         assert table["starting_time"].to_list() == [8.0, 208.0]
         assert asked == [0.0, 1.0, 5.0, 8.0, 18.0, 208.0]  # not at 10, when job 1 does not run, nor at 78 and 138
 

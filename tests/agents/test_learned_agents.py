@@ -146,7 +146,9 @@ def test_settings_go_through_json_and_what_is_missing_is_as_by_default(kind: str
 def test_what_a_command_says_is_what_differs_from_the_default() -> None:
     settings = SplitWindowTraining(
         SplitWindowConfig(9, 1, masked=False, hidden=(8, 4)),
-        LearningConfig(learning_rate=3e-3, epochs=6, minibatch_size=2048, discount=0.98, gae_lambda=0.9, time_unit=3600.0),
+        LearningConfig(
+            learning_rate=3e-3, epochs=6, minibatch_size=2048, discount=0.98, gae_lambda=0.9, time_unit=3600.0
+        ),
         TrainingConfig(3_000_000, seed=4, group_size=4, whole_episodes=True),
         episodes=EpisodeOptions(load=0.9),
         any_window=True,

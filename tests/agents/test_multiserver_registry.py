@@ -11,7 +11,7 @@ from numpy.random import default_rng
 from desim import Result, simulate
 from desim.agents.multiserver import create, descriptions
 from desim.exceptions import InvalidConfiguration
-from desim.problems.multiserver import BipartiteGraph, Gang, MultiSlotCluster, MultiServerCluster, RewardModel
+from desim.problems.multiserver import BipartiteGraph, Gang, MultiServerCluster, MultiSlotCluster, RewardModel
 
 FAMILIES = {"ogasched", "ogasched-VARIANT", "exact-oga-VARIANT", "gang-NAME"}  # the first is refused: test_ogasched
 VARIANTS = ("ogasched-capped", "ogasched-arrived-capped", "exact-oga-reactive-all-forget")

@@ -13,7 +13,7 @@ from plain_nodes import PlainConservative, plain_easy, plain_simple, plain_stric
 
 from desim import InvalidConfiguration, simulate
 from desim.agents.batch import PreemptiveAgent, create
-from desim.problems.batch import PLACEMENTS, BatchCluster, Job, Node, StartOnNodes, QualityOfService, AdvanceReservation
+from desim.problems.batch import PLACEMENTS, AdvanceReservation, BatchCluster, Job, Node, QualityOfService, StartOnNodes
 from desim.processes.outages import Outage, planned_outages
 from desim.validation import validate
 
@@ -30,7 +30,9 @@ def random_reservations(rng: np.random.Generator, num_nodes: int) -> list[Advanc
         end = begin + 10 * float(rng.integers(1, 12))
         for node in nodes:
             free[node] = end
-        reservations.append(AdvanceReservation(begin, end, nodes=nodes, users=rng.choice(3, int(rng.integers(0, 3)), replace=False)))
+        reservations.append(
+            AdvanceReservation(begin, end, nodes=nodes, users=rng.choice(3, int(rng.integers(0, 3)), replace=False))
+        )
     return reservations
 
 

@@ -8,7 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from plain_placement import Plain
 
-from desim.problems.batch import PLACEMENTS, FragmentationGradient, Node, NodeTable, PlacementPolicy, Request, NodeAvailability
+from desim.problems.batch import (
+    PLACEMENTS,
+    FragmentationGradient,
+    Node,
+    NodeAvailability,
+    NodeTable,
+    PlacementPolicy,
+    Request,
+)
 
 POLICIES = (*PLACEMENTS, "fgd")
 DISK = frozenset({"disk"})

@@ -343,7 +343,10 @@ OTHER = FeatureEncoder(SplitWindow(9)).observation_space
         ("mine.zip", r"policy: got 'mine.zip', expected a Stable-Baselines3 model, a torch module, or a callable"),
         (dict, "policy: got <class 'dict'>, expected a Stable-Baselines3 model"),
         (Trained(OTHER), r"observation space .*jobs \(9, 12\).*, expected the encoder's, .*jobs \(6, 12\)"),
-        (Trained(gymnasium.spaces.Box(0, 1, (5,))), r"observation space of the policy: got shape \(5,\), expected the encoder's"),
+        (
+            Trained(gymnasium.spaces.Box(0, 1, (5,))),
+            r"observation space of the policy: got shape \(5,\), expected the encoder's",
+        ),
         (
             Trained(SPACE, gymnasium.spaces.Discrete(9)),
             r"action space of the policy: got Discrete\(9\), expected the encoder's, Discrete\(7\)",
@@ -357,7 +360,9 @@ def test_policies_that_cannot_be_asked_are_named(policy: Any, message: str) -> N
 
 
 def test_what_is_no_encoder_is_named() -> None:
-    with pytest.raises(InvalidConfiguration, match=r"expected the encoder of an environment, such as gym_env\.unwrapped"):
+    with pytest.raises(
+        InvalidConfiguration, match=r"expected the encoder of an environment, such as gym_env\.unwrapped"
+    ):
         PolicyAgent(make("desim/Batch-v0"), shortest)
     for wrong in (FeatureEncoder, "features", None):
         with pytest.raises(InvalidConfiguration, match=r"expected the encoder of an environment$"):

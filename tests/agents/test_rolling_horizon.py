@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from desim import simulate
 from desim.agents.deferrable import FIFO
-from desim.agents.deferrable.forecasts import Persistence, Oracle, Seasonal
+from desim.agents.deferrable.forecasts import Oracle, Persistence, Seasonal
 from desim.agents.deferrable.optimum import offline_optimum
 from desim.agents.deferrable.rolling_horizon import RollingHorizon
 from desim.exceptions import InvalidConfiguration
@@ -277,7 +277,9 @@ class TestRefusals:
 
     def test_a_cluster_that_does_not_allow_it(self) -> None:
         cluster = DeferrableCluster([job(1, 0, 0, 0, 1, 1)], [1], num_slots=2, overcommit=False)
-        with pytest.raises(InvalidConfiguration, match="overcommit: got True for the agent, expected False as for the cluster"):
+        with pytest.raises(
+            InvalidConfiguration, match="overcommit: got True for the agent, expected False as for the cluster"
+        ):
             simulate(cluster, RollingHorizon(overcommit=True))
 
     @pytest.mark.parametrize("answer", [np.ones, lambda steps: np.full((steps, 1), np.nan)])

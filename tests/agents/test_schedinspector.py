@@ -131,7 +131,12 @@ class TestTraining:
 
     def test_the_settings_are_the_program_s(self) -> None:
         learning, training = SchedInspectorTraining().learning, SchedInspectorTraining().training
-        assert (learning.learning_rate, learning.last_rate, learning.clip_range, learning.epochs) == (3e-4, 1.0, 0.2, 80)
+        assert (learning.learning_rate, learning.last_rate, learning.clip_range, learning.epochs) == (
+            3e-4,
+            1.0,
+            0.2,
+            80,
+        )
         assert (learning.discount, learning.gae_lambda, learning.entropy_coef) == (1.0, 0.97, 0.0)
         assert (training.num_envs, training.whole_episodes) == (100, True)
         policy = SchedInspectorConfig().policy(np.random.default_rng(0))

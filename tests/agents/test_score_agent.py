@@ -17,7 +17,7 @@ torch = pytest.importorskip("torch")
 from score_cases import BUSY, cluster_of, policy_of, random_cluster, single  # noqa: E402
 
 from desim import Simulation, simulate  # noqa: E402
-from desim.agents.deferrable.forecasts import Persistence, Oracle  # noqa: E402
+from desim.agents.deferrable.forecasts import Oracle, Persistence  # noqa: E402
 from desim.agents.deferrable.score_agent import ScoreAgent, ScoreConfig  # noqa: E402
 from desim.agents.learning.policy import one_thread, to_tensors  # noqa: E402
 from desim.exceptions import InvalidConfiguration  # noqa: E402
@@ -200,7 +200,10 @@ def test_schedules_are_feasible_and_the_same_again(config: ScoreConfig) -> None:
         ({"network": "other"}, "network: got 'other', expected one of 'attention', 'mlp', 'pointer', or module:Name"),
         ({"auxiliary": "some"}, "auxiliary: got 'some', expected one of none, high, low, both"),
         ({"rule": "jump"}, "rule: got 'jump', expected one of stop, skip, reserve"),
-        ({"rule": "reserve", "network": "pointer"}, "rule: got 'reserve', expected 'stop' or 'skip' for a pointer network"),
+        (
+            {"rule": "reserve", "network": "pointer"},
+            "rule: got 'reserve', expected 'stop' or 'skip' for a pointer network",
+        ),
         ({"width": 0}, "width: got 0, expected an integer >= 1"),
         ({"layers": 0}, "layers: got 0, expected an integer >= 1"),
         ({"width": "wide"}, "width: got 'wide', expected an integer"),

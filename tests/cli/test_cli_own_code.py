@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from command_line import Desim
 
-from desim import user_code, plugins
+from desim import plugins, user_code
 from desim.exceptions import InvalidConfiguration
 from desim.scenario import system_of
 from desim.sweep import simulated

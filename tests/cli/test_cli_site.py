@@ -119,10 +119,19 @@ def test_what_a_site_does_is_swept_on_one_workload(desim: Desim, log: Path) -> N
             "counted cores, but the cluster has nodes; name the nodes",
         ),
         (("--reservations", "0:9:nodes=n0|n7", "--nodes", "2x16"), "reservation: unknown node 'n7'"),
-        (("--reservations", "0:9:nodes=5", "--nodes", "2x16"), "reservation: got node 5, expected a number from 0 to 1"),
-        (("--reservations", "0:9:partition=gpu", "--nodes", "2x16"), "reservation: unknown partition 'gpu'; there are none"),
+        (
+            ("--reservations", "0:9:nodes=5", "--nodes", "2x16"),
+            "reservation: got node 5, expected a number from 0 to 1",
+        ),
+        (
+            ("--reservations", "0:9:partition=gpu", "--nodes", "2x16"),
+            "reservation: unknown partition 'gpu'; there are none",
+        ),
         (("--reservations", "0:9:nodes=0:users=ann", "--nodes", "2x16"), "users: got 'ann', expected a number"),
-        (("--reservations", "0:9:nodes=all+5:6:nodes=1", "--nodes", "2x16"), "at 5.0 s, node 'n1' belongs to two reservations"),
+        (
+            ("--reservations", "0:9:nodes=all+5:6:nodes=1", "--nodes", "2x16"),
+            "at 5.0 s, node 'n1' belongs to two reservations",
+        ),
         (("--limits", "usr:running_jobs=4"), "by: got 'usr' (did you mean 'user'?)"),
         (("--limits", "user:running=4"), "unknown 'running'"),
         (("--limits", "user:running_jobs=0"), "running_jobs: got 0"),
@@ -217,7 +226,9 @@ def test_users_who_wait_for_their_jobs(desim: Desim, log: Path, tmp_path: Path) 
 
 def test_qualities_are_told_valid_and_the_same_in_files(desim: Desim, log: Path, tmp_path: Path) -> None:
     out, table = tmp_path / "out", tmp_path / "qualities.csv"
-    table.write_text("name,priority,preempts,mode,scope,members\nurgent,10,standby,,user,1\nstandby,,,suspend,queue,0|2\n")
+    table.write_text(
+        "name,priority,preempts,mode,scope,members\nurgent,10,standby,,user,1\nstandby,,,suspend,queue,0|2\n"
+    )
     arguments = ("run", "batch", "--trace", log, "--cores", 10, "--agent", "preemptive-easy")
     limits = "qos=standby:running_jobs=2"
     outcome = desim(*arguments, "--qos", QOS, "--limits", limits, "--out", out)

@@ -146,7 +146,10 @@ def test_ctrl_c_loses_nothing(workers: str, desim: Desim, tmp_path: Path) -> Non
         ((*TINY, "--out", "OUT", "--head", "0", "--tail", "0"), "a window of 0 + 0 slots"),
         ((*TINY, "--out", "OUT", "--group-size", "2"), "group_size: got 2 with 4 environments"),
         (("train", "dag", "--out", "OUT", "--num-jobs", "3", "2"), "num_jobs: got (3, 2), expected two numbers >= 1"),
-        (("train", "deferrable", "--out", "OUT", "--algorithm", "reinforce"), "whole_episodes: got False, expected True"),
+        (
+            ("train", "deferrable", "--out", "OUT", "--algorithm", "reinforce"),
+            "whole_episodes: got False, expected True",
+        ),
     ],
     ids=lambda value: " ".join(value[-4:]) if isinstance(value, tuple) else None,
 )

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from desim.problems.batch import Dependency, Job, Limit, Node, AdvanceReservation
+from desim.problems.batch import AdvanceReservation, Dependency, Job, Limit, Node
 from desim.processes.outages import Outage
 
 END, CAPACITY, ARRIVAL = range(3)  # what comes first at one instant
@@ -612,7 +612,11 @@ def by_counts(kind: str, order: str) -> Policy:
 def conservative(order: str) -> Policy:
     """Return conservative backfilling on cores."""
     promised: dict[int, float] = {}
-    before: list[Any] = [set(), ((0, 0), None), 0]  # who ran; cores down, those of no reservation; preemptions; overruns
+    before: list[Any] = [
+        set(),
+        ((0, 0), None),
+        0,
+    ]  # who ran; cores down, those of no reservation; preemptions; overruns
 
     def policy(cluster: PlainCluster) -> Starts:
         by_id = {job.job_id: job for job in cluster.queue}
@@ -673,7 +677,9 @@ def on_nodes(kind: str, order: str) -> Policy:
                 break
             elif kind == "easy" and not blocked:
                 blocked = True
-                for end in sorted({end for _, end, _ in taken} | {reservation.end for reservation in cluster.reservations}):
+                for end in sorted(
+                    {end for _, end, _ in taken} | {reservation.end for reservation in cluster.reservations}
+                ):
                     reserved = place(job, [at(end)], away(cluster, job, end)) if end > now else None
                     if reserved is not None:
                         shadow = end

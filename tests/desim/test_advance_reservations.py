@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from desim import InvalidConfiguration, simulate
 from desim.agents.batch import create
 from desim.core import Simulation
-from desim.problems.batch import BatchCluster, Job, Node, NodeJob, Request, AdvanceReservation
+from desim.problems.batch import AdvanceReservation, BatchCluster, Job, Node, NodeJob, Request
 from desim.processes.outages import Outage, planned_outages
 from desim.validation import validate
 
@@ -29,7 +29,9 @@ def random_case(seed: int, count: int = 30) -> tuple[list[Job], list[AdvanceRese
         for number, time in enumerate(times)
     ]
     starts = [*rng.uniform(0, 200, 3).tolist(), 0.0][: int(rng.integers(1, 5))]
-    reservations = [AdvanceReservation(start, start + float(rng.uniform(5, 60)), int(rng.choice([1, 2]))) for start in starts]
+    reservations = [
+        AdvanceReservation(start, start + float(rng.uniform(5, 60)), int(rng.choice([1, 2]))) for start in starts
+    ]
     return jobs, [*reservations, AdvanceReservation(300.0, 340.0, NUM_CORES - 8), AdvanceReservation(320.0, 350.0, 8)]
 
 
@@ -192,7 +194,10 @@ def test_a_reservation_that_begins_as_another_ends_takes_its_cores() -> None:
 def test_cores_that_are_repaired_during_a_reservation_stay_away() -> None:
     """Six of eight cores have failed when a reservation takes five: two that were up, and three that were not."""
     outage = planned_outages([Outage(5.0, 20.0, 0b11111100)])
-    reservations = [AdvanceReservation(10.0, 50.0, 5), AdvanceReservation(10.0, 60.0, 2)]  # no core belongs to two reservations
+    reservations = [
+        AdvanceReservation(10.0, 50.0, 5),
+        AdvanceReservation(10.0, 60.0, 2),
+    ]  # no core belongs to two reservations
     cluster = BatchCluster([Job(1, 0.0, 8, 100.0, 100.0)], 8, reservations=reservations, processes=[outage])
     result = simulate(cluster, create("fcfs"))
     assert result.table("outages").select("time", "cores_up").rows() == [
@@ -238,7 +243,9 @@ def test_the_end_of_a_reservation_stays_in_the_profile() -> None:
     """A job that was to start then moves to another node, and the next one starts then."""
     jobs = [Job(1, 0.0, 4, 300.0, 20.0), Job(2, 1.0, 4, 500.0, 500.0), Job(3, 21.0, 4, 60.0, 60.0)]
     reservations = [AdvanceReservation(50.0, 100.0, nodes="n1")]
-    result = simulate(BatchCluster(jobs, nodes=Node.several(2, 4), reservations=reservations), create("conservative-fcfs"))
+    result = simulate(
+        BatchCluster(jobs, nodes=Node.several(2, 4), reservations=reservations), create("conservative-fcfs")
+    )
     assert dict(result.jobs.select("job_id", "starting_time").iter_rows()) == {1: 0.0, 2: 20.0, 3: 100.0}
 
 
@@ -283,24 +290,55 @@ def on_nodes(*reservations: AdvanceReservation) -> BatchCluster:
         (lambda: AdvanceReservation(-1.0, 5.0, 1), "the start of a reservation: got -1.0"),
         (lambda: AdvanceReservation(0.0, 5.0, 0), "the cores of a reservation: got 0"),
         (
-            lambda: BatchCluster([], 4, reservations=[AdvanceReservation(0.0, 9.0, 3), AdvanceReservation(5.0, 6.0, 2)]),
+            lambda: BatchCluster(
+                [], 4, reservations=[AdvanceReservation(0.0, 9.0, 3), AdvanceReservation(5.0, 6.0, 2)]
+            ),
             "at 5.0 s, reservations reserve 5 cores, but the cluster has 4",
         ),
         (lambda: BatchCluster([], 4, reservations=[3]), "reservations: got 3, expected Reservation objects"),
-        (lambda: on_nodes(AdvanceReservation(0.0, 9.0, 3)), "reserves counted cores, but the cluster has nodes; name the nodes"),
-        (lambda: BatchCluster([], 4, reservations=[AdvanceReservation(0.0, 9.0, nodes="all")]), "names nodes, but the cluster has none"),
+        (
+            lambda: on_nodes(AdvanceReservation(0.0, 9.0, 3)),
+            "reserves counted cores, but the cluster has nodes; name the nodes",
+        ),
+        (
+            lambda: BatchCluster([], 4, reservations=[AdvanceReservation(0.0, 9.0, nodes="all")]),
+            "names nodes, but the cluster has none",
+        ),
         (lambda: AdvanceReservation(0.0, 9.0), "the cores of a reservation: got 0"),
         (lambda: AdvanceReservation(0.0, 9.0, nodes=[]), "the cores of a reservation: got 0"),
-        (lambda: AdvanceReservation(0.0, 9.0, 3, nodes="all"), "got Reservation.*, expected only one of cores, nodes and partition"),
-        (lambda: AdvanceReservation(0.0, 9.0, partition="p", nodes="n0"), "expected only one of cores, nodes and partition"),
-        (lambda: AdvanceReservation(0.0, 9.0, nodes=[1.5]), "the nodes of a reservation: got 1.5, expected names or numbers"),
-        (lambda: AdvanceReservation(0.0, 9.0, nodes="n0", users=["ann"]), "a user of a reservation: got 'ann'"),
-        (lambda: AdvanceReservation(0.0, 9.0, 3, users=[1]), "users: only reservations of nodes admit users, got Reservation"),
-        (lambda: on_nodes(AdvanceReservation(0.0, 9.0, nodes="m0")), "reservation: unknown node 'm0'; there are n0, n1"),
-        (lambda: on_nodes(AdvanceReservation(0.0, 9.0, nodes=[0, 2])), "reservation: got node 2, expected a number from 0 to 1"),
-        (lambda: on_nodes(AdvanceReservation(0.0, 9.0, partition="gpu")), "reservation: unknown partition 'gpu'; there are none"),
         (
-            lambda: on_nodes(AdvanceReservation(0.0, 9.0, nodes="all"), AdvanceReservation(5.0, 6.0, nodes="n1", users=[3])),
+            lambda: AdvanceReservation(0.0, 9.0, 3, nodes="all"),
+            "got Reservation.*, expected only one of cores, nodes and partition",
+        ),
+        (
+            lambda: AdvanceReservation(0.0, 9.0, partition="p", nodes="n0"),
+            "expected only one of cores, nodes and partition",
+        ),
+        (
+            lambda: AdvanceReservation(0.0, 9.0, nodes=[1.5]),
+            "the nodes of a reservation: got 1.5, expected names or numbers",
+        ),
+        (lambda: AdvanceReservation(0.0, 9.0, nodes="n0", users=["ann"]), "a user of a reservation: got 'ann'"),
+        (
+            lambda: AdvanceReservation(0.0, 9.0, 3, users=[1]),
+            "users: only reservations of nodes admit users, got Reservation",
+        ),
+        (
+            lambda: on_nodes(AdvanceReservation(0.0, 9.0, nodes="m0")),
+            "reservation: unknown node 'm0'; there are n0, n1",
+        ),
+        (
+            lambda: on_nodes(AdvanceReservation(0.0, 9.0, nodes=[0, 2])),
+            "reservation: got node 2, expected a number from 0 to 1",
+        ),
+        (
+            lambda: on_nodes(AdvanceReservation(0.0, 9.0, partition="gpu")),
+            "reservation: unknown partition 'gpu'; there are none",
+        ),
+        (
+            lambda: on_nodes(
+                AdvanceReservation(0.0, 9.0, nodes="all"), AdvanceReservation(5.0, 6.0, nodes="n1", users=[3])
+            ),
             "at 5.0 s, node 'n1' belongs to two reservations",
         ),
     ],

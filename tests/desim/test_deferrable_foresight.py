@@ -18,7 +18,7 @@ from deferrable_scenarios import random_jobs, random_scenario, submitting
 
 from desim import simulate
 from desim.exceptions import WorkloadError
-from desim.problems.deferrable import DeferrableCluster, ClairvoyantView, Job, clairvoyant_view, real_time
+from desim.problems.deferrable import ClairvoyantView, DeferrableCluster, Job, clairvoyant_view, real_time
 
 
 class TestRealTime:

@@ -14,7 +14,7 @@ from desim import WorkloadError, simulate
 from desim.agents.batch import create
 from desim.core import Simulation
 from desim.exceptions import StalledWarning
-from desim.problems.batch import Dependency, BatchCluster, Job, Node
+from desim.problems.batch import BatchCluster, Dependency, Job, Node
 from desim.processes.outages import Outage, planned_outages
 from desim.validation import validate
 
@@ -110,7 +110,9 @@ def test_whatever_happens_jobs_come_after_others(seed: int, agent: str, on_outag
     jobs = [job._replace(requested_cores=job.requested_cores + 3 * (job.job_id == 5)) for job in jobs]
     options = {"nodes": Node.several(2, 4)} if nodes and agent != "conservative-fcfs" else {"num_cores": NUM_CORES}
     outages = [planned_outages([Outage(50.0, 100.0, 0b1), Outage(120.0, 160.0, 0b11)])]
-    cluster = BatchCluster(jobs, **options, dependencies=dependencies, on_outage=on_outage, too_wide="reject", processes=outages)
+    cluster = BatchCluster(
+        jobs, **options, dependencies=dependencies, on_outage=on_outage, too_wide="reject", processes=outages
+    )
     result = simulate(cluster, create(agent), until=until)
     assert validate(result, jobs).ok
     rows = {row["job_id"]: row for row in result.jobs.iter_rows(named=True)}
@@ -170,7 +172,10 @@ def test_who_comes_after_a_job_that_never_starts_never_comes() -> None:
     [
         ({1: Dependency((7,))}, "job 1 depends on job 7, which is not in the workload"),
         ({7: Dependency((1,))}, "after[7]: there is no job 7 in the workload"),
-        ({1: Dependency((2,)), 2: Dependency((3,)), 3: Dependency((2,))}, "dependencies form a cycle: 2 after 3 after 2"),
+        (
+            {1: Dependency((2,)), 2: Dependency((3,)), 3: Dependency((2,))},
+            "dependencies form a cycle: 2 after 3 after 2",
+        ),
         ({1: Dependency((1,))}, "dependencies form a cycle: 1 after 1"),
         ({1: Dependency((2,), -1.0)}, "job 1: think_time: got -1.0, expected a finite time >= 0 s"),
         ({1: (2,)}, "after[1]: got (2,), expected an After"),

@@ -10,7 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from desim import InvalidConfiguration
-from desim.problems.batch import Fragmentation, FragmentationGradient, Node, NodeTable, Request, NodeAvailability, typical_requests
+from desim.problems.batch import (
+    Fragmentation,
+    FragmentationGradient,
+    Node,
+    NodeAvailability,
+    NodeTable,
+    Request,
+    typical_requests,
+)
 
 NODES = [
     Node("a", 96, gpus=8, gpu_model="A"),

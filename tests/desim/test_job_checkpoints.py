@@ -80,7 +80,9 @@ def test_one_core_is_that_of_loops(seed: int, interval: float | None, over_time_
 @pytest.mark.slow
 @settings(max_examples=2000, deadline=None)
 @given(seed=st.integers(0, 2**32), interval=INTERVALS, over_time_limit=GRACES)
-def test_one_core_is_that_of_loops_in_thousands_of_scenarios(seed: int, interval: float | None, over_time_limit: float) -> None:
+def test_one_core_is_that_of_loops_in_thousands_of_scenarios(
+    seed: int, interval: float | None, over_time_limit: float
+) -> None:
     compare_with_loops(seed, interval, over_time_limit)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from desim import InvalidConfiguration, simulate
 from desim.agents.multiserver import DRF, Fairness
-from desim.problems.multiserver import BipartiteGraph, MultiSlotCluster, MultiServerCluster, RewardModel
+from desim.problems.multiserver import BipartiteGraph, MultiServerCluster, MultiSlotCluster, RewardModel
 from desim.processes import job_stream
 
 GRAPH = BipartiteGraph([[1.0], [2.0]], [[4.0], [4.0]], ports=["query", "training"])

@@ -46,7 +46,9 @@ def random_case(seed: int, count: int = 40) -> tuple[list[Job], list[Limit]]:
 
 
 def groups(job: Job, limits: list[Limit]) -> list[tuple[Limit, str]]:
-    found = [(limit, limit.scope.get(job.job_id) if isinstance(limit.scope, dict) else str(job.user_id)) for limit in limits]
+    found = [
+        (limit, limit.scope.get(job.job_id) if isinstance(limit.scope, dict) else str(job.user_id)) for limit in limits
+    ]
     return [
         (limit, name)
         for limit, name in found
@@ -210,7 +212,9 @@ def test_partitions_of_nodes_have_limits() -> None:
 def test_users_may_be_named_by_number(members: Any) -> None:
     jobs = [Job(1, 0.0, 2, 5.0, 5.0, 7), Job(2, 0.0, 2, 5.0, 5.0, 7), Job(3, 0.0, 2, 5.0, 5.0, 8)]
     for scope in ("user", {1: 7, 2: np.int64(7), 3: 8}):
-        result = simulate(BatchCluster(jobs, 9, limits=[Limit(scope=scope, members=members, running_jobs=1)]), create("fcfs"))  # type: ignore[arg-type]
+        result = simulate(
+            BatchCluster(jobs, 9, limits=[Limit(scope=scope, members=members, running_jobs=1)]), create("fcfs")
+        )  # type: ignore[arg-type]
         assert result.jobs.sort("job_id")["starting_time"].to_list() == [0.0, 5.0, 0.0]
 
 
@@ -268,7 +272,10 @@ def test_sizes_of_moldable_jobs_count() -> None:
         (lambda: Limit(scope="queue", job_cores=1), "scope"),  # type: ignore[arg-type]
         (lambda: Limit(running_jobs=0), "running_jobs"),
         (lambda: Limit(job_time=-1.0), "job_time"),
-        (lambda: Limit(members="debug", job_cores=1), r"of: got 'debug', expected a collection of names; try \('debug',\)"),
+        (
+            lambda: Limit(members="debug", job_cores=1),
+            r"of: got 'debug', expected a collection of names; try \('debug',\)",
+        ),
         (lambda: BatchCluster([], 4, limits=[3]), "limits: got 3, expected Limit objects"),  # type: ignore[list-item]
     ],
 )

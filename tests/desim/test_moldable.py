@@ -149,7 +149,10 @@ class TestOnNodes:
         assert result.table("requests").select("job_id", "tasks", "memory").rows() == [(1, 2, 9), (2, 4, 0)]
         assert result.jobs["starting_time"].to_list() == [0, 15]
         with pytest.raises(InfeasibleAction, match="job 2 cannot start in size 1"):
-            simulate(BatchCluster(jobs, nodes=self.NODES), Answers(StartWithSize(1, 1), StartWithSize(2, 1), StartWithSize(2, 1)))
+            simulate(
+                BatchCluster(jobs, nodes=self.NODES),
+                Answers(StartWithSize(1, 1), StartWithSize(2, 1), StartWithSize(2, 1)),
+            )
 
     def test_the_rule_for_cores_says_that_it_knows_no_nodes(self) -> None:
         with pytest.raises(InvalidConfiguration, match="easy-moldable-sjf: got a cluster with nodes"):

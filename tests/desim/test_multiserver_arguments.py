@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from desim.exceptions import InvalidConfiguration
-from desim.problems.multiserver import BipartiteGraph, Gang, MultiSlotCluster, MultiServerCluster, RewardModel
+from desim.problems.multiserver import BipartiteGraph, Gang, MultiServerCluster, MultiSlotCluster, RewardModel
 
 REWARDS = RewardModel(BipartiteGraph(np.ones((2, 2)), np.ones((2, 2))), "linear")
 ARGUMENTS: list[tuple[Callable[[], Any], str]] = [

@@ -68,7 +68,8 @@ class TestEquations:
             assert slots["reward"].to_list() == pytest.approx((slots["gain"] - slots["overhead"]).to_list())
             for k, name in enumerate(rewards.graph.resources):
                 present = [
-                    np.where(seen.arrived[job_positions.channel_port], seen.answer[:, k], 0).sum() for seen in agent.seen
+                    np.where(seen.arrived[job_positions.channel_port], seen.answer[:, k], 0).sum()
+                    for seen in agent.seen
                 ]
                 assert slots[f"allocated_{name}"].to_list() == pytest.approx(present)
                 assert slots[f"reserved_{name}"].to_list() == pytest.approx([a[:, k].sum() for a in answers])

@@ -30,9 +30,9 @@ from desim.problems.multiserver import (
     BipartiteGraph,
     Gang,
     GangRewards,
-    MultiSlotCluster,
     MultiServerCluster,
     MultiServerObservation,
+    MultiSlotCluster,
     RewardModel,
 )
 

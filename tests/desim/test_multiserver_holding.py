@@ -274,9 +274,9 @@ class TestTheEnd:
         arrivals = np.zeros((10, 2), dtype=int)
         arrivals[9, 0] = 1
         agent = Scripted(*[None] * 10, [[1.0], [0.0]])
-        assert simulate(MultiSlotCluster(TWO, arrivals, 1.0, give_up_after=5), agent).jobs["starting_time"].to_list() == [
-            10
-        ]
+        assert simulate(MultiSlotCluster(TWO, arrivals, 1.0, give_up_after=5), agent).jobs[
+            "starting_time"
+        ].to_list() == [10]
 
     def test_the_horizon_leaves_running_and_waiting_jobs(self) -> None:
         result = simulate(MultiSlotCluster(ONE, [[1], [1], [1], [1]], 5.0), Scripted(*[everything] * 9), until=3.5)

@@ -11,7 +11,7 @@ import pytest
 from desim import simulate
 from desim.agents.batch import create
 from desim.exceptions import InvalidConfiguration, WorkloadError
-from desim.problems.batch import BatchCluster, Job, Node, NodeJob, NodeTable, StartPreempting, QualityOfService, Request
+from desim.problems.batch import BatchCluster, Job, Node, NodeJob, NodeTable, QualityOfService, Request, StartPreempting
 from desim.processes import Outage, planned_outages
 from desim.validation import validate
 
@@ -86,9 +86,7 @@ def test_who_is_suspended_twice_at_one_moment_holds_what_it_holds_once() -> None
         NodeJob.of(3, 0.0, Request(), 10.0, 4.0),
     ]
     service = [QualityOfService("low", mode="suspend"), QualityOfService("high", 1.0, ("low",))]
-    cluster = BatchCluster(
-        jobs, nodes=[Node("a", 1, gpus=1)], qos=service, qos_of={1: "low", 2: "high", 3: "high"}
-    )
+    cluster = BatchCluster(jobs, nodes=[Node("a", 1, gpus=1)], qos=service, qos_of={1: "low", 2: "high", 3: "high"})
     result = simulate(cluster, Answers(None, None, 1, StartPreempting(2, (1,)), None, StartPreempting(3, (1,))))
     cuts = result.table("interruptions").select("job_id", "starting_time", "finish_time", "outcome").rows()
     assert cuts == [(1, 0.0, 0.0, "suspended")] * 2

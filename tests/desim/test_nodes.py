@@ -19,14 +19,14 @@ from desim.core import Simulation
 from desim.problems.batch import (
     PLACEMENTS,
     BatchCluster,
-    NodeAllocation,
     Job,
     Node,
+    NodeAllocation,
     NodeCluster,
     NodeJob,
-    StartOnNodes,
     PlacementPolicy,
     Request,
+    StartOnNodes,
 )
 from desim.processes.outages import Outage, planned_outages
 from desim.validation import validate

@@ -26,9 +26,10 @@ from plain_preemption import PlainPreemption, Service
 from desim import simulate
 from desim.agents.batch import create
 from desim.problems.batch import (
-    Dependency,
+    AdvanceReservation,
     BatchCluster,
     BatchObservation,
+    Dependency,
     Job,
     Limit,
     MoldableJob,
@@ -37,7 +38,6 @@ from desim.problems.batch import (
     QualityOfService,
     Request,
     StartWithSize,
-    AdvanceReservation,
 )
 from desim.processes.outages import Outage, planned_outages
 from desim.validation import validate
@@ -68,7 +68,9 @@ def random_limits(rng: np.random.Generator, count: int, most: int, on_nodes: boo
         Limit(scope="user", members=("1",), running_cores=most),
         Limit(scope=queues, running_cores=most),
         Limit(scope=queues, members=("short",), job_time=10.0, job_cores=most),
-        Limit(scope="partition", members=("p",), running_jobs=1) if on_nodes else Limit(members=("0", "2"), running_jobs=2),
+        Limit(scope="partition", members=("p",), running_jobs=1)
+        if on_nodes
+        else Limit(members=("0", "2"), running_jobs=2),
     ]
     return [limits[place] for place in rng.permutation(5)[: int(rng.integers(1, 5))].tolist()]
 

@@ -10,16 +10,16 @@ from desim import InfeasibleAction, InvalidConfiguration, simulate
 from desim.agents.batch import FCFS, Multifactor, PreemptiveAgent, create
 from desim.core import Simulation
 from desim.problems.batch import (
+    AdvanceReservation,
     BatchCluster,
     BatchObservation,
     Job,
     Node,
     NodeJob,
     NodeObservation,
-    StartPreempting,
     QualityOfService,
     Request,
-    AdvanceReservation,
+    StartPreempting,
 )
 from desim.processes.outages import Outage, planned_outages
 from desim.validation import validate
@@ -286,7 +286,9 @@ class Watching(Answers):
     def act(self, observation: BatchObservation) -> Any:
         """Answer."""
         assert isinstance(observation, NodeObservation)
-        held = {job_id: observation.allocation_of(job_id)[0].amounts[0] for job_id in observation.running.job_id.tolist()}
+        held = {
+            job_id: observation.allocation_of(job_id)[0].amounts[0] for job_id in observation.running.job_id.tolist()
+        }
         self.seen.append((observation.time, observation.room.free[:, 0].tolist(), held))
         return self.answers.pop(0) if self.answers else None
 
@@ -302,7 +304,10 @@ def test_lent_cores_count_once_on_nodes() -> None:
 @pytest.mark.parametrize(
     ("answers", "message"),
     [
-        ([1, 2, StartPreempting(3, (4,))], "time 10.0: job 3 cannot start: job 4, which it would preempt, is not running"),
+        (
+            [1, 2, StartPreempting(3, (4,))],
+            "time 10.0: job 3 cannot start: job 4, which it would preempt, is not running",
+        ),
         (
             [1, 2, StartPreempting(3, (1, 1))],
             r"job 3 cannot start: victims: got \(1, 1\), expected a tuple of distinct job ids",
@@ -351,9 +356,7 @@ def test_preemption_takes_qualities() -> None:
         (lambda: cluster(qos=["urgent"]), "qos: got 'urgent', expected QualityOfService objects"),
         (
             lambda: cluster(
-                qos=[
-                    QualityOfService(*one) for one in (("a", 1.0, ("b",)), ("b", 1.0, ("c",)), ("c", 1.0, ("a",)))
-                ]
+                qos=[QualityOfService(*one) for one in (("a", 1.0, ("b",)), ("b", 1.0, ("c",)), ("c", 1.0, ("a",)))]
             ),
             "QOS levels preempt each other: a preempts b preempts c preempts a",
         ),

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from desim.agents.dag.orders import mean_run_times, mean_transfer_times, downward_rank, upward_rank
+from desim.agents.dag.orders import downward_rank, mean_run_times, mean_transfer_times, upward_rank
 from desim.core import Decision, Simulation
 from desim.problems.dag import DagCluster, Executors, Job, TaskCluster
 from desim.processes import Outage, planned_outages

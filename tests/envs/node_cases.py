@@ -9,7 +9,7 @@ import numpy as np
 
 from desim.core import Decision, Simulation
 from desim.exceptions import WorkloadError
-from desim.problems.batch import BatchCluster, Node, NodeJob, NodeTable, NodeAvailability
+from desim.problems.batch import BatchCluster, Node, NodeAvailability, NodeJob, NodeTable
 from desim.processes.outages import Outage, planned_outages
 from tests.agents.node_jobs import NODES, random_jobs
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from desim.core import Simulation
 from desim.exceptions import InvalidConfiguration
-from desim.problems.multiserver import BipartiteGraph, Gang, MultiSlotCluster, MultiServerCluster, RewardModel
+from desim.problems.multiserver import BipartiteGraph, Gang, MultiServerCluster, MultiSlotCluster, RewardModel
 from desim.problems.multiserver.env import AllocationEncoder, MultiServerEnv, PaperReward
 from desim.workloads import multiserver
 

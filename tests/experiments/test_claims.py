@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from desim import plugins
 from desim.exceptions import InvalidConfiguration
-from desim.experiments.report_blocks import Table
 from desim.experiments.claims import (
     REGISTER_FILE,
     Claim,
@@ -24,6 +23,7 @@ from desim.experiments.claims import (
 )
 from desim.experiments.frame import Frame
 from desim.experiments.report import documented
+from desim.experiments.report_blocks import Table
 from desim.statistics import Estimate
 
 NAN = float("nan")

@@ -20,9 +20,9 @@ from desim.experiments.dbf.figure3 import PANEL as DBF
 from desim.experiments.dbf.figure4 import CLOSED, OPEN, RELEASED, SEQUENCE_RULES, STARTED, Figure4
 from desim.experiments.dbf.figure5 import Figure5
 from desim.experiments.dbf.figure7 import Figure7, by_type
+from desim.experiments.dbf.held_out import HeldOut
 from desim.experiments.dbf.simulate import CORES, TIMES, WIDE, Setting, perform, play
 from desim.experiments.dbf.study import ONLINE, RULES, Study
-from desim.experiments.dbf.held_out import HeldOut
 from desim.experiments.dbf.workloads import KTH, TRACE, episode, num_episodes, present
 from desim.experiments.frame import Choice, Frame
 from desim.experiments.learning_curves import COLUMN

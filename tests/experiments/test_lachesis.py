@@ -20,9 +20,9 @@ from desim.experiments.lachesis.figure6 import LOSS, PANEL
 from desim.experiments.lachesis.figure7 import RIVALS, Figure7
 from desim.experiments.lachesis.figure8 import Figure8
 from desim.experiments.lachesis.figure9 import DENSER, Figure9
+from desim.experiments.lachesis.held_out import BATCH, NETWORKS, RULES, STREAM, HeldOut
 from desim.experiments.lachesis.scan import JOBS, Scan, panel_of
 from desim.experiments.lachesis.simulate import CALIBRATED, Setting, jobs_of, perform
-from desim.experiments.lachesis.held_out import BATCH, NETWORKS, RULES, STREAM, HeldOut
 from desim.experiments.lachesis.workloads import NEED_DATA, WORKLOADS
 from desim.experiments.lachesis.workloads import jobs_of as general_jobs_of
 from desim.experiments.learning_curves import COLUMN

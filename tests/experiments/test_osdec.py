@@ -15,9 +15,7 @@ pytest.importorskip("torch")
 from desim import simulate
 from desim.agents.deferrable import FIFO, Oracle
 from desim.agents.learning.pretrained import PRETRAINED
-from desim.experiments.report_blocks import Drawing, Table
 from desim.experiments.claims import claims_table, fixed_rules_table, read_register
-from desim.experiments.paper import Family
 from desim.experiments.frame import FRAME_FILE, Choice, Frame
 from desim.experiments.learning_curves import COLUMN
 from desim.experiments.osdec import FAMILY, figure4, table1
@@ -25,6 +23,8 @@ from desim.experiments.osdec.claims import claims, fixed_rules
 from desim.experiments.osdec.simulate import METRICS, RULES, Setting, learned_rows, perform, scenario_of
 from desim.experiments.osdec.study import CASES, QUICK_SLOTS, TABLE_1
 from desim.experiments.osdec.workloads import TRACED, is_present, traced
+from desim.experiments.paper import Family
+from desim.experiments.report_blocks import Drawing, Table
 from desim.experiments.study import Account, carry_out
 from desim.problems.deferrable import DeferrableCluster
 from desim.sweep import Run, Workers

@@ -26,6 +26,8 @@ from small_family.fourth import Fourth
 from desim import plugins
 from desim.cli import main
 from desim.exceptions import InvalidConfiguration, RecordError
+from desim.experiments.frame import FRAME_FILE, Frame
+from desim.experiments.report import Chapter, write_documentation
 from desim.experiments.report_blocks import (
     Cell,
     Drawing,
@@ -39,8 +41,6 @@ from desim.experiments.report_blocks import (
     stored,
     with_interval,
 )
-from desim.experiments.frame import FRAME_FILE, Frame
-from desim.experiments.report import Chapter, write_documentation
 from desim.experiments.study import ACCOUNT_FILE, Account, description_of, run_as_program
 from desim.statistics import Estimate
 from desim.sweep import Workers

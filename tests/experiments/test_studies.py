@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from desim import plugins
-from desim.experiments.report_blocks import Drawing, Table, with_interval
 from desim.experiments.drawing import readable_names
 from desim.experiments.frame import FRAME_FILE, Frame
 from desim.experiments.openb.simulate import made, thinned
+from desim.experiments.report_blocks import Drawing, Table, with_interval
 from desim.experiments.study import Account, Study, carry_out
 from desim.sweep import Workers
 

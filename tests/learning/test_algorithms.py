@@ -497,7 +497,9 @@ def test_the_actor_critic_takes_one_step_down_its_loss() -> None:
 
 def test_two_numbers_are_learned() -> None:
     policy = PointPolicy()
-    learner = ppo(policy, learning_rate=1e-2, epochs=8, minibatch_size=128, entropy_coef=0.0, discount=0.0, gae_lambda=0.0)
+    learner = ppo(
+        policy, learning_rate=1e-2, epochs=8, minibatch_size=128, entropy_coef=0.0, discount=0.0, gae_lambda=0.0
+    )
     training = TrainingConfig(total_steps=12_000, num_envs=8, num_steps=64, validate_every=100, validation_episodes=1)
     before = mean_of(evaluate(policy, Point, range(20)))["return"]
     Training(Task(Point, Point), learner, training).run()

@@ -208,9 +208,7 @@ class TestWeights:
 
     def test_weights_of_another_shape_are_refused_in_one_line(self) -> None:
         module = torch.nn.Linear(2, 3)
-        with pytest.raises(
-            RecordError, match=r"the weights of somewhere do not fit .*: sizes differ for"
-        ) as found:
+        with pytest.raises(RecordError, match=r"the weights of somewhere do not fit .*: sizes differ for") as found:
             load_into(module, {"weight": torch.zeros(3, 3), "bias": torch.zeros(3)}, "somewhere")
         assert "\n" not in str(found.value)
         with pytest.raises(RecordError, match="the file lacks bias"):

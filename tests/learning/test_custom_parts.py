@@ -264,9 +264,7 @@ def test_the_command_line_takes_references(module: str, tmp_path: Path, capsys: 
     card = json.loads(Path("out/mine.json").read_text())
     assert sorted(card["user_code"]) == [f"{module}:Net", f"{module}:Slow", f"{module}:started"]
     assert main(["train", "batch", "--network", "nothing:Net", "--out", "none"]) == 2
-    assert "custom network: nothing:Net: " in " ".join(
-        capsys.readouterr().err.replace("│", " ").split()
-    )
+    assert "custom network: nothing:Net: " in " ".join(capsys.readouterr().err.replace("│", " ").split())
 
 
 @dataclass(frozen=True)

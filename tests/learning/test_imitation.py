@@ -17,7 +17,7 @@ from desim import simulate
 from desim.agents.batch import SimpleBackfilling, create
 from desim.agents.batch.split_window import SplitWindowAgent, SplitWindowConfig
 from desim.agents.batch.window_rules import EXPERTS, WindowRule, aged, reserving, shortest
-from desim.agents.learning.imitation import EXPERT, ExpertLabelledEnv, Expert, advice, clone, imitate
+from desim.agents.learning.imitation import EXPERT, Expert, ExpertLabelledEnv, advice, clone, imitate
 from desim.agents.learning.learner import Learner, LearningConfig
 from desim.agents.learning.policy import Distribution, MLPPolicy, to_tensors
 from desim.agents.learning.ppo import PPO
@@ -263,7 +263,20 @@ class TestAdvice:
         class Asking:
             def act(self, seen: BatchObservation) -> None:
                 if len(seen.queue) == 5:
-                    for answer in (None, [], 0, 1, 4, 2, 3, [2, 1], Start(1, 0b111), [WaitForCores(3)], WaitUntil(9.0), 77):
+                    for answer in (
+                        None,
+                        [],
+                        0,
+                        1,
+                        4,
+                        2,
+                        3,
+                        [2, 1],
+                        Start(1, 0b111),
+                        [WaitForCores(3)],
+                        WaitUntil(9.0),
+                        77,
+                    ):
                         found[repr(answer)] = encoder.encode_action(seen, answer)
 
         simulate(BatchCluster(jobs, 8), Asking(), until=1.0)

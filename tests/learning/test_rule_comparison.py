@@ -63,7 +63,9 @@ def test_all_problems_have_rules_to_compare_with(problem: str) -> None:
     found = settings.compare_with_rules(weights)
     assert [one.rule for one in found] == list(settings.rules)
     assert all(np.isfinite(one.difference.mean) for one in found)
-    assert compare_with_rules(settings, weights, ["fifo-deft" if problem == "dag" else "fifo"])[0].rule.startswith("fifo")
+    assert compare_with_rules(settings, weights, ["fifo-deft" if problem == "dag" else "fifo"])[0].rule.startswith(
+        "fifo"
+    )
 
 
 def test_a_return_is_no_measure_of_rules() -> None:

@@ -219,7 +219,17 @@ class TestSearches:
 
     def test_the_command_line_searches(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         pytest.importorskip("optuna")
-        search = ["tune", *COMMAND, "--trials", "2", "--over", "entropy-coef=0:0.1", "epochs=1,2", "--out", str(tmp_path)]
+        search = [
+            "tune",
+            *COMMAND,
+            "--trials",
+            "2",
+            "--over",
+            "entropy-coef=0:0.1",
+            "epochs=1,2",
+            "--out",
+            str(tmp_path),
+        ]
         assert main(search) == 0
         out, err = capsys.readouterr()
         assert err.count("trial ") == 2

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from desim import InvalidConfiguration, Result, simulate
-from desim.problems.multiserver import BipartiteGraph, MultiSlotCluster, MultiServerCluster, RewardModel
+from desim.problems.multiserver import BipartiteGraph, MultiServerCluster, MultiSlotCluster, RewardModel
 from desim.problems.multiserver.metrics import METRICS, multiserver_metrics, reward_ratio, running_average_reward
 
 JOBS = ("submission_time", "starting_time", "finish_time", "gain", "overhead", "reward", "status")

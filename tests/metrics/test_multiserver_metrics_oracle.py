@@ -12,7 +12,7 @@ from plain_numbers import mean, quantile
 
 from desim import simulate
 from desim.agents.multiserver import create
-from desim.problems.multiserver import BipartiteGraph, MultiSlotCluster, MultiServerCluster, RewardModel
+from desim.problems.multiserver import BipartiteGraph, MultiServerCluster, MultiSlotCluster, RewardModel
 from desim.problems.multiserver.metrics import reward_ratio, running_average_reward
 
 RESOURCES = ("CPU", "GPU")

@@ -10,7 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from desim import InvalidConfiguration
-from desim.statistics import time_integral, batch_means, compare, maximum, mean_interval, paired_difference, step_integral, summarize
+from desim.statistics import (
+    batch_means,
+    compare,
+    maximum,
+    mean_interval,
+    paired_difference,
+    step_integral,
+    summarize,
+    time_integral,
+)
 
 
 def test_interval_of_five_values():

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from desim import Result, simulate
-from desim.problems.multiserver import BipartiteGraph, MultiSlotCluster, MultiServerCluster, RewardModel
+from desim.problems.multiserver import BipartiteGraph, MultiServerCluster, MultiSlotCluster, RewardModel
 
 RESOURCES = ("cpu", "gpu")
 

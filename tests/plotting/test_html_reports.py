@@ -109,7 +109,13 @@ def test_tables_have_heads_and_numbers_on_the_right(page):
     assert all(head.get("scope") in ("col", "row") for head in page.of("th"))
     assert sum(cell.get("class") == "number" for cell in page.of("td")) > 40
     text = page.text()
-    for words in ("end (min)", "waiting time, mean (s)", "completed (jobs)", "enforce_time_limit = True", "offered load"):
+    for words in (
+        "end (min)",
+        "waiting time, mean (s)",
+        "completed (jobs)",
+        "enforce_time_limit = True",
+        "offered load",
+    ):
         assert words in text
 
 

@@ -12,7 +12,7 @@ from batch_pictures import area, boxes
 from desim import InvalidConfiguration, Result, simulate
 from desim.agents.batch import create
 from desim.problem import kind_of
-from desim.problems.batch import BatchCluster, Job, Node, NodeJob, Request, AdvanceReservation
+from desim.problems.batch import AdvanceReservation, BatchCluster, Job, Node, NodeJob, Request
 from desim.problems.batch.node_figures import node_gantt, node_map
 from desim.processes.outages import Outage, planned_outages
 

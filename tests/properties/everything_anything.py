@@ -9,7 +9,15 @@ from typing import Any
 import numpy as np
 
 from desim.agents.multiserver.gang import GangRepair
-from desim.problems.batch import PLACEMENTS, NodeObservation, StartOnNodes, StartPreempting, Start, StartWithSize, WaitUntil
+from desim.problems.batch import (
+    PLACEMENTS,
+    NodeObservation,
+    Start,
+    StartOnNodes,
+    StartPreempting,
+    StartWithSize,
+    WaitUntil,
+)
 from desim.problems.batch.placement import placement_of
 from desim.problems.dag import Assign
 
@@ -54,7 +62,11 @@ class AnySite(_Anything):
     def act(self, observation: Any) -> Any:
         rng, queue = self.rng, observation.queue
         if self.info["infeasible"] == "forward" and len(observation.running) and rng.random() < 0.1:
-            return [StartPreempting(int(queue.job_id[0]), (10**6,)), StartWithSize(10**6, 1)][rng.integers(2)] if len(queue) else None
+            return (
+                [StartPreempting(int(queue.job_id[0]), (10**6,)), StartWithSize(10**6, 1)][rng.integers(2)]
+                if len(queue)
+                else None
+            )
         for job_id in rng.permutation(queue.job_id.tolist()).tolist():
             taken = [other for other, _ in observation.preemptible_by(job_id) if rng.random() < 0.5]
             if taken and rng.random() < 0.4 and observation.has_room_without(job_id, taken):

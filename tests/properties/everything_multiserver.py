@@ -12,8 +12,8 @@ from desim.problems.multiserver import (
     UTILITIES,
     BipartiteGraph,
     Gang,
-    MultiSlotCluster,
     MultiServerCluster,
+    MultiSlotCluster,
     RewardModel,
 )
 from desim.processes import job_stream

@@ -21,8 +21,9 @@ from everything_names import ANY, agent_names, create, is_learned, kind_of, look
 from desim.agents.batch.priorities import PRIORITIES
 from desim.problems.batch import (
     PLACEMENTS,
-    Dependency,
+    AdvanceReservation,
     BatchCluster,
+    Dependency,
     FragmentationGradient,
     Job,
     Limit,
@@ -31,7 +32,6 @@ from desim.problems.batch import (
     NodeJob,
     QualityOfService,
     Request,
-    AdvanceReservation,
     typical_requests,
 )
 
@@ -54,7 +54,9 @@ class Site(Scenario):
     def refuses(self) -> str:
         """What the agent says where it cannot take part; empty if it can."""
         on_nodes = "nodes" in self.drawn.system
-        return "got a cluster with nodes, expected one without; try" if on_nodes and refuses_nodes(self.agent_name) else ""
+        return (
+            "got a cluster with nodes, expected one without; try" if on_nodes and refuses_nodes(self.agent_name) else ""
+        )
 
     def cluster(self) -> BatchCluster:
         """Return the cluster, with a fresh workload and fresh processes."""
@@ -72,7 +74,15 @@ class Site(Scenario):
 def refuses_nodes(name: str) -> bool:
     """Tell whether an agent refuses clusters of nodes: those that count cores, or reserve particular ones, do."""
     base = name.partition(":")[2] if looks_ahead(name) else name.removeprefix("preemptive-")
-    counting = ("easy-specific", "easy-moldable", "conservative-specific", "search:", "split-window:", "inspector", "sched")
+    counting = (
+        "easy-specific",
+        "easy-moldable",
+        "conservative-specific",
+        "search:",
+        "split-window:",
+        "inspector",
+        "sched",
+    )
     return base.startswith((*counting, *(f"window-{rule}-" for rule in ("reserving", "weighing", "aged"))))
 
 
@@ -310,7 +320,9 @@ def draw_reservations(draws: Draws, system: dict[str, Any], scale: float | None,
             numbers = [place for place, node in enumerate(nodes) if node["partition"] == given["partition"]]
         begin = max(free[number] for number in numbers)
         end = begin + moment(draws, scale, most // 3 + 1) + 1.0
-        reservations.append({"start": begin, "end": end, "users": draws.some((0, 1, 2), draws.pick((0, 0, 2))), **given})
+        reservations.append(
+            {"start": begin, "end": end, "users": draws.some((0, 1, 2), draws.pick((0, 0, 2))), **given}
+        )
         for number in numbers:
             free[number] = end + draws.pick((0.0, moment(draws, scale, most // 3 + 1)))
     return reservations
@@ -361,7 +373,9 @@ def build(drawn: Drawn) -> BatchCluster:
             requests = [getattr(job, "request", None) or Request(tasks=job.requested_cores) for job in jobs]
             system["placement"] = FragmentationGradient(typical_requests(requests or [Request()]))
     if "after" in system:
-        system["after"] = {job_id: Dependency(tuple(others), think) for job_id, (others, think) in system["after"].items()}
+        system["after"] = {
+            job_id: Dependency(tuple(others), think) for job_id, (others, think) in system["after"].items()
+        }
     for name, kind in (("limits", Limit), ("reservations", AdvanceReservation), ("qos", QualityOfService)):
         if name in system:
             system[name] = [kind(**given) for given in system[name]]

@@ -291,7 +291,9 @@ def compared() -> ComparisonResult:
 
 
 def test_it_shows_itself(compared: ComparisonResult) -> None:
-    assert repr(compared).startswith("ComparisonResult(batch: fcfs, easy-fcfs, sjf; 3 seeds, best by waiting_time_mean: ")
+    assert repr(compared).startswith(
+        "ComparisonResult(batch: fcfs, easy-fcfs, sjf; 3 seeds, best by waiting_time_mean: "
+    )
     assert "Metrics: means over 3 seeds" in str(compared) and "Ranks by" in str(compared)
     html = compared._repr_html_()
     assert html.count("<table>") == 4 and "easy-fcfs" in html and "has the best mean" in html

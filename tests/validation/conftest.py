@@ -12,7 +12,7 @@ from editable_runs import EditableRun
 
 from desim import Phase, at, simulate
 from desim.agents.batch import create
-from desim.problems.batch import Dependency, BatchCluster, Job, Limit, QualityOfService, AdvanceReservation, core_set
+from desim.problems.batch import AdvanceReservation, BatchCluster, Dependency, Job, Limit, QualityOfService, core_set
 
 NUM_CORES = 12
 

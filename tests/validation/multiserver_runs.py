@@ -10,7 +10,7 @@ from editable_runs import EditableRun
 
 from desim import simulate
 from desim.agents.multiserver import create
-from desim.problems.multiserver import BipartiteGraph, Gang, MultiSlotCluster, MultiServerCluster, RewardModel
+from desim.problems.multiserver import BipartiteGraph, Gang, MultiServerCluster, MultiSlotCluster, RewardModel
 
 UTILITIES = ("linear", "log", "reciprocal", "poly")
 AGENTS = ("exact-oga-reactive", "exact-oga-reservation", "drf", "fairness", "bin-packing", "spreading")

@@ -16,7 +16,16 @@ from desim.problems.batch.node_rules import NODE_RULES
 from desim.validation import ValidationReport, rules_of, validate
 
 LUBLIN = Path(__file__).parents[3] / "shared" / "data" / "swf" / "lublin_256.swf"
-OF_SITES = {"dependencies", "limits", "reservations", "reservation_nodes", "checkpoints", "qos", "preemptions", "suspended"}
+OF_SITES = {
+    "dependencies",
+    "limits",
+    "reservations",
+    "reservation_nodes",
+    "checkpoints",
+    "qos",
+    "preemptions",
+    "suspended",
+}
 OF_SOME_RUNS = {*(rule.name for rule in NODE_RULES), *OF_SITES}
 
 

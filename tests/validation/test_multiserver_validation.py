@@ -16,11 +16,11 @@ from desim.agents.multiserver import create
 from desim.problems.multiserver import (
     UTILITIES,
     BipartiteGraph,
-    RewardTerms,
     Gang,
-    MultiSlotCluster,
     MultiServerCluster,
+    MultiSlotCluster,
     RewardModel,
+    RewardTerms,
     Utility,
     register_utility,
 )
@@ -100,7 +100,9 @@ def test_stored_and_streamed_runs_are_valid(holding, tmp_path):
     stored = Result.load(run.result.save(tmp_path / "stored"))
     assert str(validate(stored, run.arrivals)) == str(validate(run.result, run.arrivals))
     rewards = random_rewards(np.random.default_rng(5), 4, 6, 3)
-    problem = MultiSlotCluster(rewards, run.arrivals, work=9.0) if holding else MultiServerCluster(rewards, run.arrivals)
+    problem = (
+        MultiSlotCluster(rewards, run.arrivals, work=9.0) if holding else MultiServerCluster(rewards, run.arrivals)
+    )
     simulate(problem, create("drf"), until=20.0, out=tmp_path / "streamed")
     report = validate(Result.load(tmp_path / "streamed"), run.arrivals)
     assert report.ok, str(report)

@@ -10,7 +10,7 @@ from editable_runs import EditableRun
 
 from desim import simulate
 from desim.agents.batch import create
-from desim.problems.batch import BatchCluster, Node, NodeJob, QualityOfService, Request, AdvanceReservation
+from desim.problems.batch import AdvanceReservation, BatchCluster, Node, NodeJob, QualityOfService, Request
 from desim.problems.batch.node_rules import NODE_RULES
 from desim.processes.outages import Outage, planned_outages
 from desim.validation import validate
@@ -106,7 +106,11 @@ def test_the_run_is_valid_before(run: EditableRun) -> None:
 
 
 RESERVED = [NodeJob.of(number, float(number), Request(cores=4), 30.0, 20.0, user_id=number % 2) for number in range(6)]
-RESERVATIONS = [AdvanceReservation(10.0, 50.0, nodes="n0"), AdvanceReservation(10.0, 40.0, nodes=["n1"], users=(0,)), AdvanceReservation(60.0, 70.0, nodes=[0])]
+RESERVATIONS = [
+    AdvanceReservation(10.0, 50.0, nodes="n0"),
+    AdvanceReservation(10.0, 40.0, nodes=["n1"], users=(0,)),
+    AdvanceReservation(60.0, 70.0, nodes=[0]),
+]
 
 
 class Careless:
@@ -135,7 +139,9 @@ OF_RESERVATIONS: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("case", [pytest.param(case, id=f"{case[0]}-{index}") for index, case in enumerate(OF_RESERVATIONS)])
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, id=f"{case[0]}-{index}") for index, case in enumerate(OF_RESERVATIONS)]
+)
 def test_a_corruption_of_reservations_is_caught(reserved: EditableRun, case: Any) -> None:
     rule, corrupt, consequences = case
     report = validate(corrupt(reserved), RESERVED)

@@ -110,7 +110,9 @@ def test_the_same_seed_gives_the_same_jobs_and_streams_are_independent() -> None
     # Another law of the slack leaves the notice as it was, and fewer jobs are the beginning of more
     other = list(deferrable_jobs(vms, lead_time=Uniform(0, 5), slack=3, seed=8))
     assert [job.earliest_start for job in other] == [job.earliest_start for job in jobs]
-    assert list(deferrable_jobs(vms[:1_500], lead_time=Uniform(0, 5), slack=Uniform(0, 9), seed=8)) == list(jobs)[:1_500]
+    assert (
+        list(deferrable_jobs(vms[:1_500], lead_time=Uniform(0, 5), slack=Uniform(0, 9), seed=8)) == list(jobs)[:1_500]
+    )
     drawn = [
         deferrable_jobs(vms, lead_time=Uniform(0, 5), slack=3, seed=generator)
         for generator in (default_rng(3), default_rng(3))

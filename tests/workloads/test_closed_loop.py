@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from desim import InvalidConfiguration, Result, WorkloadError, simulate
 from desim.agents.batch import create
-from desim.problems.batch import Dependency, BatchCluster, Job
+from desim.problems.batch import BatchCluster, Dependency, Job
 from desim.validation import validate
 from desim.workloads.batch.closed_loop import closed_loop, deal
 

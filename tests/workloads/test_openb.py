@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 
 from desim import WorkloadError
-from desim.problems.batch import Fragmentation, FragmentationGradient, NodeTable, Request, NodeAvailability, typical_requests
+from desim.problems.batch import (
+    Fragmentation,
+    FragmentationGradient,
+    NodeAvailability,
+    NodeTable,
+    Request,
+    typical_requests,
+)
 from desim.workloads.batch.openb import CPU, read_nodes, read_pods
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"

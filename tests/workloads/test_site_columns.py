@@ -12,7 +12,7 @@ import pytest
 
 from desim import WorkloadError, simulate
 from desim.agents.batch import create
-from desim.problems.batch import Dependency, BatchCluster, Limit, MoldableJob, Node
+from desim.problems.batch import BatchCluster, Dependency, Limit, MoldableJob, Node
 from desim.validation import validate
 from desim.workloads.batch import job_table
 

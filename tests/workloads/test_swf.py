@@ -18,7 +18,7 @@ from workload_files import BATCH_JOBS, data, refusal
 from desim import simulate
 from desim.agents.batch import create
 from desim.exceptions import InvalidConfiguration, WorkloadError
-from desim.problems.batch import Dependency, BatchCluster
+from desim.problems.batch import BatchCluster, Dependency
 from desim.problems.batch.job import Job
 from desim.workloads import swf
 from desim.workloads.batch.registry import load

@@ -25,13 +25,13 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from desim.checks import check_float, check_choice, check_int
+from desim.checks import check_choice, check_float, check_int
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.dag.job import Job
 from desim.workloads.alibaba.dags import Work
 from desim.workloads.dag.random_dags import part_of, with_ccr
-from desim.workloads.json_fields import LARGEST, Entries, listed, object_of, read_object, short_repr
 from desim.workloads.files import Pathish
+from desim.workloads.json_fields import LARGEST, Entries, listed, object_of, read_object, short_repr
 from desim.workloads.streams import NamedStreams
 
 __all__ = ["DagModel", "Histogram", "generate"]

@@ -21,13 +21,13 @@ from graphlib import CycleError, TopologicalSorter
 from itertools import groupby
 from typing import Literal, NamedTuple, get_args
 
-from desim.checks import check_float, check_choice
+from desim.checks import check_choice, check_float
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.dag.job import Job
 from desim.workloads.alibaba.reading import stream
 from desim.workloads.dag.random_dags import part_of
-from desim.workloads.json_fields import LARGEST
 from desim.workloads.files import Pathish
+from desim.workloads.json_fields import LARGEST
 from desim.workloads.report import ListedReason, RepairReport
 
 __all__ = ["DagReason", "DagReport", "DagStream", "Work", "jobs"]

@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 from desim.checks import check_int
 from desim.exceptions import WorkloadError
 from desim.workloads.alibaba.tables import Column, TableSchema, find_table
-from desim.workloads.json_fields import LARGEST, short_repr
 from desim.workloads.files import BLOCK, Pathish, line_blocks, open_binary
+from desim.workloads.json_fields import LARGEST, short_repr
 from desim.workloads.report import RepairReport
 
 if TYPE_CHECKING:

@@ -30,11 +30,11 @@ from typing import Any, Literal, NamedTuple, cast, get_args
 
 import numpy as np
 
-from desim.checks import check_float, check_choice
+from desim.checks import check_choice, check_float
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.workloads.azure.vms import VirtualMachine, VmReason, VmReport
-from desim.workloads.json_fields import short_repr
 from desim.workloads.files import Pathish
+from desim.workloads.json_fields import short_repr
 
 __all__ = ["DAYS", "LAST_DAY", "VmStream", "read_vms"]
 

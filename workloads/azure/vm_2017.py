@@ -25,11 +25,11 @@ from typing import Literal, NamedTuple, get_args
 
 from numpy.random import Generator, default_rng
 
-from desim.checks import check_float, check_choice
+from desim.checks import check_choice, check_float
 from desim.exceptions import WorkloadError
 from desim.workloads.azure.vms import VirtualMachine, VmReason, VmReport
-from desim.workloads.json_fields import short_repr
 from desim.workloads.files import Pathish, read_bytes
+from desim.workloads.json_fields import short_repr
 from desim.workloads.streams import seed_sequence
 
 __all__ = ["READING_SECONDS", "VmStream2017", "read_vms"]
@@ -221,7 +221,9 @@ def _read_flavors(path: Path) -> dict[str, _Flavor]:
         size, _, letter = text.partition(" ")
         parts = size.split(",")
         if len(parts) != 2 or not letter or letter in flavors or set(letter) & set(" ,|"):
-            raise WorkloadError(f"{path}: line {place}: got {short_repr(text)}, expected CORES,GIGABYTES and a new letter")
+            raise WorkloadError(
+                f"{path}: line {place}: got {short_repr(text)}, expected CORES,GIGABYTES and a new letter"
+            )
         flavors[letter] = _Flavor(*(_amount(path, place, part) for part in parts))
     if not flavors:
         raise WorkloadError(f"{path}: got no flavor, expected at least one")

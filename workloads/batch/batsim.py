@@ -24,8 +24,8 @@ from desim.exceptions import WorkloadError
 from desim.problems.batch.job import Job
 from desim.workloads.batch.selection import Columns, TraceOptions, check_writable, identified, select
 from desim.workloads.batch.trace import Trace, TraceHeader, TraceReason, TraceReport
-from desim.workloads.json_fields import LARGEST, Entries, listed, number, object_of, read_object, short_repr
 from desim.workloads.files import Pathish, plain_number, write_lines
+from desim.workloads.json_fields import LARGEST, Entries, listed, number, object_of, read_object, short_repr
 
 __all__ = ["read", "write"]
 

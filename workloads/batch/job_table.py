@@ -44,8 +44,8 @@ from desim.workloads.batch.requests import RequestColumns
 from desim.workloads.batch.selection import Columns, Floats, TraceOptions, check_writable, identified, select
 from desim.workloads.batch.site_columns import SiteColumns, named_users
 from desim.workloads.batch.trace import Trace, TraceHeader, TraceReason, TraceReport
-from desim.workloads.json_fields import LARGEST, short_repr
 from desim.workloads.files import Pathish, plain_number, read_bytes, write_lines, writing
+from desim.workloads.json_fields import LARGEST, short_repr
 
 __all__ = ["TableLike", "TableReport", "jobs_from", "read", "write"]
 

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.random import Generator, SeedSequence, default_rng
 from numpy.typing import NDArray
 
-from desim.checks import check_float, check_choice, check_int
+from desim.checks import check_choice, check_float, check_int
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch.job import Job
 from desim.workloads.batch.selection import Floats, make_jobs

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.random import Generator
 
-from desim.checks import did_you_mean, check_int
+from desim.checks import check_int, did_you_mean
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch import Dependency, Job, Node
 from desim.problems.batch.nodes import NodeTable

@@ -182,7 +182,10 @@ class SiteColumns:
             if kept:
                 think_time = cells["think_time"][row] if "think_time" in cells else None
                 try:
-                    yield job.job_id, Dependency(tuple(kept), 0.0 if is_missing(think_time) else self._think(think_time))
+                    yield (
+                        job.job_id,
+                        Dependency(tuple(kept), 0.0 if is_missing(think_time) else self._think(think_time)),
+                    )
                 except InvalidConfiguration as error:
                     raise WorkloadError(f"{where(row)}: {error}") from error
 

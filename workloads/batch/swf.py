@@ -43,8 +43,8 @@ from desim.workloads.batch.selection import (
     shifted,
 )
 from desim.workloads.batch.trace import Trace, TraceHeader, TraceReason, TraceReport
-from desim.workloads.json_fields import LARGEST, short_repr
 from desim.workloads.files import Pathish, chunks, line_blocks, plain_number, write_lines
+from desim.workloads.json_fields import LARGEST, short_repr
 
 __all__ = ["SWFReport", "SWFStream", "dependencies", "read", "stream", "texts", "write"]
 

@@ -27,8 +27,8 @@ from desim.checks import check_float
 from desim.exceptions import WorkloadError
 from desim.problems.dag.job import Job
 from desim.workloads.dag._workflow import Pair, Task, build
-from desim.workloads.json_fields import LARGEST, short_repr
 from desim.workloads.files import Pathish, read_bytes
+from desim.workloads.json_fields import LARGEST, short_repr
 
 __all__ = ["read"]
 

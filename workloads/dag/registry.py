@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from desim.checks import did_you_mean, check_float, check_choice, check_int
+from desim.checks import check_choice, check_float, check_int, did_you_mean
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.dag.executors import Executors
 from desim.problems.dag.job import Job

@@ -32,8 +32,8 @@ from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.dag.job import Job, TaskTimes
 from desim.workloads.dag import _tpch_like as like
 from desim.workloads.dag.random_dags import with_ccr
-from desim.workloads.json_fields import LARGEST, Entries, listed, number, object_of, read_object, short_repr
 from desim.workloads.files import Pathish
+from desim.workloads.json_fields import LARGEST, Entries, listed, number, object_of, read_object, short_repr
 from desim.workloads.streams import NamedStreams
 
 __all__ = ["QUERIES", "REFERENCE_SPEED", "SIZES", "generate", "read", "templates"]
@@ -290,7 +290,9 @@ def _stage(where: str, stage: Entries, at: int, count: int) -> _MeasuredStage:
     parents = listed(where, stage, "parents")
     for parent in parents:
         if not isinstance(parent, int) or isinstance(parent, bool) or not 0 <= parent < count:
-            raise WorkloadError(f"{where}: parents: got {short_repr(parent)}, expected an integer from 0 to {count - 1}")
+            raise WorkloadError(
+                f"{where}: parents: got {short_repr(parent)}, expected an integer from 0 to {count - 1}"
+            )
     num_tasks = int(number(where, stage, "num_tasks", least=1, whole=True))
     return _MeasuredStage(parents, num_tasks, number(where, stage, "mean_all") / 1e3)
 

@@ -25,13 +25,13 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, get_args
 
-from desim.checks import check_float, check_choice
+from desim.checks import check_choice, check_float
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.dag.executors import Executors
 from desim.problems.dag.job import Job
 from desim.workloads.dag._workflow import Pair, Task, build
-from desim.workloads.json_fields import LARGEST, Entries, has, listed, number, object_of, read_object, short_repr, text
 from desim.workloads.files import Pathish, plain_number, write_lines
+from desim.workloads.json_fields import LARGEST, Entries, has, listed, number, object_of, read_object, short_repr, text
 
 __all__ = ["executors_of", "read", "write"]
 
@@ -146,7 +146,9 @@ def _by_name(where: str, entries: Entries, key: str, identity: str) -> dict[str,
     for at, item in enumerate(listed(where, entries, key, dict)):
         name = text(f"{where}.{key}[{at}]", item, identity)
         if name in found:
-            raise WorkloadError(f"{where}.{key}[{at}]: {identity}: got {short_repr(name)} again, expected distinct ones")
+            raise WorkloadError(
+                f"{where}.{key}[{at}]: {identity}: got {short_repr(name)} again, expected distinct ones"
+            )
         found[name] = item
     return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from desim.workloads.deferrable.distributions import Constant, Law, Sometimes, Uniform
 from desim.workloads.deferrable.generator import (
     CORE_CASES,
     DEFAULT,
@@ -13,7 +14,6 @@ from desim.workloads.deferrable.generator import (
     generate,
     named,
 )
-from desim.workloads.deferrable.distributions import Constant, Law, Sometimes, Uniform
 
 __all__ = [
     "CORE_CASES",

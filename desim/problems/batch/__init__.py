@@ -7,48 +7,48 @@ from desim.problems.batch.fragmentation import Fragmentation, FragmentationGradi
 from desim.problems.batch.job import Job, Start, WaitForCores, WaitUntil, check_job
 from desim.problems.batch.limits import Limit
 from desim.problems.batch.moldable import MoldableJob, StartWithSize
+from desim.problems.batch.node_availability import NodeAvailability, NodeObservation, StartOnNodes
 from desim.problems.batch.node_cluster import NodeCluster
-from desim.problems.batch.nodes import GPU, NodeAllocation, Node, NodeJob, NodeTable, Request, CompiledRequest
+from desim.problems.batch.nodes import GPU, CompiledRequest, Node, NodeAllocation, NodeJob, NodeTable, Request
 from desim.problems.batch.observation import BatchObservation, Execution, Queue, Running
 from desim.problems.batch.placement import PLACEMENTS, PlacementPolicy
-from desim.problems.batch.preemption import StartPreempting, QualityOfService
-from desim.problems.batch.node_availability import NodeObservation, StartOnNodes, NodeAvailability
-from desim.problems.batch.usage import Usage
+from desim.problems.batch.preemption import QualityOfService, StartPreempting
 from desim.problems.batch.reservations import AdvanceReservation
+from desim.problems.batch.usage import Usage
 
 __all__ = [
     "GPU",
     "PLACEMENTS",
-    "Dependency",
+    "AdvanceReservation",
     "BatchCluster",
     "BatchObservation",
+    "CompiledRequest",
+    "Dependency",
     "Execution",
     "Fragmentation",
     "FragmentationGradient",
-    "NodeAllocation",
     "Job",
     "Limit",
     "MoldableJob",
     "Node",
+    "NodeAllocation",
+    "NodeAvailability",
     "NodeCluster",
     "NodeJob",
     "NodeObservation",
     "NodeTable",
-    "StartOnNodes",
     "PlacementPolicy",
-    "StartPreempting",
     "QualityOfService",
     "Queue",
     "Request",
-    "NodeAvailability",
     "Running",
-    "CompiledRequest",
     "Start",
+    "StartOnNodes",
+    "StartPreempting",
     "StartWithSize",
     "Usage",
     "WaitForCores",
     "WaitUntil",
-    "AdvanceReservation",
     "check_job",
     "core_set",
     "lowest_cores",

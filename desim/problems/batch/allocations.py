@@ -8,7 +8,7 @@ import polars as pl
 
 from desim.problems.batch.nodes import CORES, GPU, MEMORY
 
-__all__ = ["amount_of", "capacities", "devices", "further_resources", "allocations", "is_readable", "placed"]
+__all__ = ["allocations", "amount_of", "capacities", "devices", "further_resources", "is_readable", "placed"]
 
 KEY = ["arrival_number", "job_id"]
 GPUS = "gpus"

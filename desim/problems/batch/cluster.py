@@ -17,19 +17,19 @@ from typing import Any, ClassVar, Literal, Self
 
 import simpy
 
-from desim.checks import check_float, items, check_choice, python_scalar, check_int
+from desim.checks import check_choice, check_float, check_int, items, python_scalar
 from desim.core import Decision, Phase, at, reschedule
 from desim.exceptions import InfeasibleAction, InvalidConfiguration, WorkloadError
 from desim.problem import Problem, Process
 from desim.problems.batch.cores import core_set, lowest_cores, to_core_ids
-from desim.problems.batch.dependencies import Dependency, Dependencies, Followers
+from desim.problems.batch.dependencies import Dependencies, Dependency, Followers
 from desim.problems.batch.job import Job, Start, WaitForCores, WaitUntil, check_job
 from desim.problems.batch.limits import Admission, Limit
 from desim.problems.batch.moldable import MoldableJob, StartWithSize
 from desim.problems.batch.nodes import Node, NodeTable
 from desim.problems.batch.observation import BatchObservation, BatchState, Execution, Resumed, Suspended, corrected_end
 from desim.problems.batch.placement import PlacementPolicy
-from desim.problems.batch.preemption import StartPreempting, QOSTable, QualityOfService
+from desim.problems.batch.preemption import QOSTable, QualityOfService, StartPreempting
 from desim.problems.batch.reservations import AdvanceReservation, reservations_of
 from desim.processes.arrivals import Arrivals
 from desim.processes.outages import FailingCluster, FailureCounts
@@ -242,7 +242,9 @@ class BatchCluster(FailingCluster, Problem):
                 tables["limits"].append((number, limit))
         self._state.reservations = self.reservations
         self._taken: dict[int, int] = {}  # cores of reservations in progress, by number of the reservation
-        for number, reservation in enumerate(self.reservations):  # ends first, so that another can begin at the same instant
+        for number, reservation in enumerate(
+            self.reservations
+        ):  # ends first, so that another can begin at the same instant
             at(self.env, reservation.end, Phase.CAPACITY, number).callbacks.append(self._close_reservation)
         for number, reservation in enumerate(self.reservations):
             at(self.env, reservation.start, Phase.CAPACITY, number).callbacks.append(self._open_reservation)

@@ -16,7 +16,7 @@ from numbers import Real
 from desim.exceptions import WorkloadError
 from desim.problems.batch.job import Job
 
-__all__ = ["Dependency", "Dependencies", "Followers"]
+__all__ = ["Dependencies", "Dependency", "Followers"]
 
 
 @dataclass(frozen=True, slots=True)

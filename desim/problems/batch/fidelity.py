@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 __all__ = [
     "NEAR_SECONDS",
     "NEAR_SHARE",
-    "WaitAccuracy",
     "RecordedWaits",
+    "WaitAccuracy",
     "draw_groups",
     "draw_waits",
     "group_nearness",

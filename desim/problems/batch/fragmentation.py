@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desim.exceptions import InvalidConfiguration
-from desim.problems.batch.nodes import CORES, GPU, NodeTable, Request, CompiledRequest
-from desim.problems.batch.placement import PlacementPolicy
 from desim.problems.batch.node_availability import NodeAvailability
+from desim.problems.batch.nodes import CORES, GPU, CompiledRequest, NodeTable, Request
+from desim.problems.batch.placement import PlacementPolicy
 
 __all__ = ["Fragmentation", "FragmentationGradient", "typical_requests"]
 
@@ -168,7 +168,9 @@ class FragmentationGradient(PlacementPolicy):
         self._changed = np.zeros(num_nodes, np.int64)  # clock of the last change of each node
         self._now = np.zeros(num_nodes)
         self._clock = 0
-        self._known: dict[CompiledRequest, tuple[IntArray, IntArray, IntArray]] = {}  # scores, devices, and the clock of their computation
+        self._known: dict[
+            CompiledRequest, tuple[IntArray, IntArray, IntArray]
+        ] = {}  # scores, devices, and the clock of their computation
 
     def scores(self, room: NodeAvailability, shape: CompiledRequest, nodes: IntArray) -> IntArray:
         """Return the scores of nodes; cached scores are reused for nodes that have not changed."""
@@ -211,7 +213,9 @@ class FragmentationGradient(PlacementPolicy):
             self._changed[changed] = self._clock
             self._now[changed] = self.fragmentation.of(changed, free[changed], room.gpus[changed])
 
-    def _judge(self, shape: CompiledRequest, nodes: IntArray, free: IntArray, gpus: IntArray, now: Floats) -> tuple[IntArray, IntArray]:
+    def _judge(
+        self, shape: CompiledRequest, nodes: IntArray, free: IntArray, gpus: IntArray, now: Floats
+    ) -> tuple[IntArray, IntArray]:
         """Return scores and best GPUs of nodes that have room for a task, given their states and fragmentation."""
         free = free - shape.amounts[self.fragmentation.column]
         if not shape.share:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from desim.checks import check_float, check_choice, check_int
+from desim.checks import check_choice, check_float, check_int
 from desim.exceptions import InvalidConfiguration
 from desim.problems.batch.job import Job
 
@@ -58,7 +58,9 @@ class Limit:
         if not isinstance(self.scope, Mapping):
             check_choice("scope", self.scope, ("user", "partition"))
         if isinstance(self.members, str):
-            raise InvalidConfiguration(f"of: got {self.members!r}, expected a collection of names; try ({self.members!r},)")
+            raise InvalidConfiguration(
+                f"of: got {self.members!r}, expected a collection of names; try ({self.members!r},)"
+            )
         if self.members is not None:
             object.__setattr__(self, "members", tuple(map(str, self.members)))  # user numbers are compared as text
         for name in ("job_cores", "running_jobs", "running_cores"):

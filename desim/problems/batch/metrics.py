@@ -36,13 +36,13 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.checks import check_float, check_choice
+from desim.checks import check_choice, check_float
 from desim.exceptions import InvalidConfiguration
 from desim.problem import Better, Metric, Metrics
 from desim.problems.batch.node_metrics import NODE_METRICS, node_metrics
 from desim.problems.batch.tables import INTERRUPTIONS, JOBS
 from desim.records import Parts
-from desim.statistics import time_integral, maximum, step_integral
+from desim.statistics import maximum, step_integral, time_integral
 
 if TYPE_CHECKING:
     import polars as pl
@@ -317,7 +317,9 @@ def _queue(table: JobColumns, cuts: CutExecutions, observed: tuple[float, float]
     ends = np.where(np.isnan(starts), end_time, starts)
     load = _of(table.cores, queued) * _of(table.requested_time, queued)
     jobs = time_integral(begins, ends, 1.0, observed) - time_integral(cuts.start, cuts.finish, 1.0, observed)
-    waiting_load = time_integral(begins, ends, load, observed) - time_integral(cuts.start, cuts.finish, cuts.load, observed)
+    waiting_load = time_integral(begins, ends, load, observed) - time_integral(
+        cuts.start, cuts.finish, cuts.load, observed
+    )
     del ends, load
     entries = np.concatenate((begins, cuts.finish))
     exits = np.concatenate((_of(starts, ~np.isnan(starts)), cuts.start))

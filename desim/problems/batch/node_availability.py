@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from desim.exceptions import InvalidConfiguration
 from desim.problems.batch.job import Job
-from desim.problems.batch.nodes import GPU, NodeAllocation, NodeTable, CompiledRequest
+from desim.problems.batch.nodes import GPU, CompiledRequest, NodeAllocation, NodeTable
 from desim.problems.batch.observation import BatchObservation, BatchState
 from desim.problems.batch.placement import PlacementPolicy
 
-__all__ = ["NodeObservation", "StartOnNodes", "NodeAvailability"]
+__all__ = ["NodeAvailability", "NodeObservation", "StartOnNodes"]
 
 IntArray = NDArray[np.int64]
 
@@ -108,7 +108,9 @@ class NodeAvailability:
     @property
     def up(self) -> NDArray[np.bool_]:
         """Whether each node is up, shape (N,): neither failed nor in a reservation without users."""
-        return ~self.down & self.table.outside(number for number in self.closed if not self.table.reservations[number].users)
+        return ~self.down & self.table.outside(
+            number for number in self.closed if not self.table.reservations[number].users
+        )
 
     def counts(self, shape: CompiledRequest) -> IntArray:
         """Return how many tasks of a request fit on each node now, shape (N,)."""
@@ -297,7 +299,10 @@ class NodeAvailability:
             self.jobs[node] -= 1
 
     def release_until_fits(
-        self, shape: CompiledRequest, releases: Iterable[tuple[float, tuple[NodeAllocation, ...]]], requested: float = 0.0
+        self,
+        shape: CompiledRequest,
+        releases: Iterable[tuple[float, tuple[NodeAllocation, ...]]],
+        requested: float = 0.0,
     ) -> float:
         """Release the resources of jobs in order of their ends until a request fits, and return when it does.
 
@@ -327,7 +332,9 @@ class NodeAvailability:
                 return float(end)
         return np.inf
 
-    def _release_until_one_fits(self, shape: CompiledRequest, releases: Iterable[tuple[float, tuple[NodeAllocation, ...]]]) -> float:
+    def _release_until_one_fits(
+        self, shape: CompiledRequest, releases: Iterable[tuple[float, tuple[NodeAllocation, ...]]]
+    ) -> float:
         """Do the same for a single task without GPUs, which can only fit on a node where a job ends.
 
         It is therefore enough to check that node, which is faster with plain numbers than with arrays.
@@ -423,7 +430,11 @@ class NodeObservation(BatchObservation):
     __slots__ = ("_held", "_shapes", "policy", "room", "table")
 
     def __init__(
-        self, state: BatchState, room: NodeAvailability, policy: PlacementPolicy, held: Mapping[int, tuple[NodeAllocation, ...]]
+        self,
+        state: BatchState,
+        room: NodeAvailability,
+        policy: PlacementPolicy,
+        held: Mapping[int, tuple[NodeAllocation, ...]],
     ) -> None:
         super().__init__(state)
         self.room, self.table, self.policy = room, room.table, policy

@@ -12,11 +12,11 @@ from desim.problems.batch.cluster import BatchCluster
 from desim.problems.batch.cores import core_set, lowest_cores
 from desim.problems.batch.job import Job, Start
 from desim.problems.batch.moldable import StartWithSize
-from desim.problems.batch.nodes import NodeAllocation, Node, NodeJob, NodeTable, Request, CompiledRequest, run_time_on
+from desim.problems.batch.node_availability import NodeAvailability, NodeObservation, StartOnNodes
+from desim.problems.batch.nodes import CompiledRequest, Node, NodeAllocation, NodeJob, NodeTable, Request, run_time_on
 from desim.problems.batch.observation import Execution
 from desim.problems.batch.placement import PlacementPolicy, placement_of
 from desim.problems.batch.preemption import StartPreempting
-from desim.problems.batch.node_availability import NodeObservation, StartOnNodes, NodeAvailability
 from desim.problems.batch.reservations import AdvanceReservation
 from desim.processes.outages import FailureCounts
 
@@ -52,7 +52,14 @@ class NodeCluster(BatchCluster):
         If an argument is out of range.
     """
 
-    constants: ClassVar[tuple[type, ...]] = (*BatchCluster.constants, NodeJob, NodeTable, Request, CompiledRequest, NodeAllocation)
+    constants: ClassVar[tuple[type, ...]] = (
+        *BatchCluster.constants,
+        NodeJob,
+        NodeTable,
+        Request,
+        CompiledRequest,
+        NodeAllocation,
+    )
 
     def __init__(
         self,
@@ -91,7 +98,9 @@ class NodeCluster(BatchCluster):
         self._elsewhere: dict[int, Job] = {}  # running jobs as submitted, if their run time differs on their nodes
         self._saved_of: dict[int, float] = {}  # run time, on the nodes of its last execution, of jobs with saved work
         self._is_possible: dict[CompiledRequest, bool] = {}  # whether a request fits on the empty cluster
-        self._borrowed_from: dict[int, tuple[NodeAllocation, ...]] = {}  # full allocations of suspended jobs and of borrowing jobs
+        self._borrowed_from: dict[
+            int, tuple[NodeAllocation, ...]
+        ] = {}  # full allocations of suspended jobs and of borrowing jobs
         self._maintained: set[int] = set()  # nodes that are down for reservations, whether or not they have failed
         super().begin()
         self.observation = self._decision.observation = NodeObservation(

@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from desim.checks import check_choice
 from desim.envs.base import ACTION_MASK, LARGEST, Arrays, bounded, log_scaled
 from desim.exceptions import InvalidConfiguration
-from desim.problems.batch import BatchObservation, StartOnNodes, Start, WaitForCores, WaitUntil
+from desim.problems.batch import BatchObservation, Start, StartOnNodes, WaitForCores, WaitUntil
 from desim.problems.batch.encoders import SplitWindow, WindowEncoder
 from desim.problems.batch.moldable import StartWithSize
-from desim.problems.batch.nodes import GPU, Node, NodeTable, CompiledRequest
-from desim.problems.batch.placement import NodeFirst
 from desim.problems.batch.node_availability import NodeObservation
+from desim.problems.batch.nodes import GPU, CompiledRequest, Node, NodeTable
+from desim.problems.batch.placement import NodeFirst
 
 __all__ = ["NodeFeatureEncoder", "are_alike"]
 
@@ -352,7 +352,11 @@ class NodeFeatureEncoder(WindowEncoder):
                 continue
             action = ids.index(job_id)
             if self.names_nodes:
-                held = one.held if isinstance(one, StartOnNodes) else seen.room.place(seen.compiled_request(job_id), seen.policy)
+                held = (
+                    one.held
+                    if isinstance(one, StartOnNodes)
+                    else seen.room.place(seen.compiled_request(job_id), seen.policy)
+                )
                 if not held:
                     return None
                 action = action * self.num_rows + held[0].node

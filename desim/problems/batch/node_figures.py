@@ -23,10 +23,11 @@ from desim.plotting.axes import (
 )
 from desim.plotting.bars import CUT, DOWN, add_boxes, boxes_of, draw_bars
 from desim.plotting.colors import DOWN_COLOR
+from desim.plotting.formatting import duration_words, how_many, nice_count, nice_duration
 from desim.plotting.maps import draw_map, integrals, share_scale
 from desim.plotting.runs import Results, Run, Window, counted_jobs, down_spans, load_runs, one_panel_a_run, span_of
-from desim.plotting.formatting import duration_words, how_many, nice_count, nice_duration
 from desim.problem import Figure
+from desim.problems.batch.allocations import allocations, capacities, devices, is_readable, placed
 from desim.problems.batch.figures import (
     DURATIONS,
     MOST_JOB_COLORS,
@@ -36,7 +37,6 @@ from desim.problems.batch.figures import (
     mark_cuts,
 )
 from desim.problems.batch.figures import FIGURES as CORE_FIGURES
-from desim.problems.batch.allocations import capacities, devices, allocations, is_readable, placed
 from desim.problems.batch.nodes import GPU
 from desim.problems.batch.occupancy import read_core_ranges
 
@@ -168,7 +168,11 @@ def _reserved(run: Run, rows: pl.DataFrame) -> pl.DataFrame:
     """Return the time spans in which nodes were reserved for some users, with their rows."""
     if "user_reservations" not in run.info:
         return rows.clear().with_columns(start=pl.lit(0.0), end=pl.lit(0.0))
-    reservations = run.table("reservations").filter(pl.col("start") < run.end).join(run.table("reservation_users"), "reservation", "semi")
+    reservations = (
+        run.table("reservations")
+        .filter(pl.col("start") < run.end)
+        .join(run.table("reservation_users"), "reservation", "semi")
+    )
     of_nodes = run.table("reservation_nodes").join(reservations, on="reservation", maintain_order="left")
     return of_nodes.with_columns(pl.col("end").clip(upper_bound=run.end)).join(rows, on="node", maintain_order="left")
 

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from desim.checks import check_choice
 from desim.exceptions import InvalidConfiguration
 from desim.problem import Metric
+from desim.problems.batch.allocations import allocations, capacities, devices, is_readable, placed
 from desim.problems.batch.fragmentation import Fragmentation, typical_requests
-from desim.problems.batch.allocations import capacities, devices, allocations, is_readable, placed
 from desim.problems.batch.nodes import GPU, Node, NodeTable, Request
 from desim.problems.batch.occupancy import read_core_ranges
 from desim.statistics import time_integral

@@ -21,7 +21,7 @@ from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch.job import Job
 from desim.problems.batch.reservations import AdvanceReservation, reservations_on_nodes
 
-__all__ = ["GPU", "NodeAllocation", "Node", "NodeJob", "NodeTable", "Request", "CompiledRequest", "run_time_on"]
+__all__ = ["GPU", "CompiledRequest", "Node", "NodeAllocation", "NodeJob", "NodeTable", "Request", "run_time_on"]
 
 GPU = 1000
 """Number of parts per GPU: shares are counted in thousandths."""
@@ -407,8 +407,12 @@ class NodeTable:
         self.partitions = tuple(sorted({node.partition for node in self.nodes if node.partition}))
         self.gpu_models = tuple(sorted({node.gpu_model for node in self.nodes if node.gpus and node.gpu_model}))
         self.has_speeds = any(node.speed != 1 for node in self.nodes)
-        self._shapes: dict[object, CompiledRequest] = {}  # by request, and by the reservations that admit the user if any
-        self.reservations = reservations_on_nodes(reservations, [node.name for node in self.nodes], self._of_partitions())
+        self._shapes: dict[
+            object, CompiledRequest
+        ] = {}  # by request, and by the reservations that admit the user if any
+        self.reservations = reservations_on_nodes(
+            reservations, [node.name for node in self.nodes], self._of_partitions()
+        )
         self._outside = np.ones((len(self.reservations), len(self.nodes)), np.bool_)
         passes: dict[int, list[int]] = {}
         for number, reservation in enumerate(self.reservations):

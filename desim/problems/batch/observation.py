@@ -21,8 +21,8 @@ from desim.problems.batch.cores import to_core_ids
 from desim.problems.batch.job import Job
 from desim.problems.batch.limits import Admission
 from desim.problems.batch.preemption import QOSTable, QualityOfService
-from desim.problems.batch.usage import Usage
 from desim.problems.batch.reservations import AdvanceReservation
+from desim.problems.batch.usage import Usage
 
 __all__ = ["BatchObservation", "BatchState", "Execution", "Queue", "Resumed", "Running", "Suspended", "corrected_end"]
 
@@ -463,22 +463,22 @@ class BatchState:
 
     __slots__ = (
         "admission",
+        "borrowed",
         "closed",
         "down",
         "env",
         "free",
-        "borrowed",
         "num_cores",
         "num_free",
         "preemptions",
         "qos",
         "queue_table",
         "queued",
+        "reservations",
         "running",
         "running_table",
         "suspended",
         "usages",
-        "reservations",
     )
 
     def __init__(self, env: simpy.Environment, num_cores: int) -> None:

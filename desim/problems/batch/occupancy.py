@@ -210,7 +210,9 @@ def _successive(index: IntArray, core: IntArray, begins: Floats, ends: Floats) -
     return Conflicts(index[wrong], index[wrong + 1], core[wrong])
 
 
-def _across(index: IntArray, core: IntArray, is_execution: NDArray[np.bool_], begins: Floats, ends: Floats) -> Conflicts:
+def _across(
+    index: IntArray, core: IntArray, is_execution: NDArray[np.bool_], begins: Floats, ends: Floats
+) -> Conflicts:
     """Return executions that overlap with the downtime before or after them on the same core."""
     places = np.arange(len(index))
     before = np.maximum.accumulate(np.where(is_execution, -1, places))

@@ -80,16 +80,16 @@ class SystemOptions:
 class SiteOptions:
     """Policies of the site and behaviour of its users."""
 
-    reservations: Annotated[str | None, arg(metavar="FILE|START:END:WHAT+...", help_behavior_hint="(default: none)")] = None
+    reservations: Annotated[
+        str | None, arg(metavar="FILE|START:END:WHAT+...", help_behavior_hint="(default: none)")
+    ] = None
     """Advance reservations, in seconds, in which a number of cores is unavailable. On nodes, WHAT is nodes=n1|n2,
     nodes=all or partition=gpu; append :users=3|4 to admit the jobs of these users."""
     limits: Annotated[str | None, arg(metavar="FILE|GROUPS:WHAT=NUMBER+...", help_behavior_hint="(default: none)")] = (
         None
     )
     """Limits on jobs, users or queues, e.g. user:running_jobs=4:running_cores=64+queue=debug:job_time=600."""
-    qos: Annotated[str | None, arg(metavar="FILE|NAME:WHAT=VALUE+...", help_behavior_hint="(default: none)")] = (
-        None
-    )
+    qos: Annotated[str | None, arg(metavar="FILE|NAME:WHAT=VALUE+...", help_behavior_hint="(default: none)")] = None
     """QOS levels for preemptive-... agents, e.g. urgent:preempts=standby:scope=user:members=1+standby:mode=suspend."""
     over_time_limit: Annotated[float, arg(metavar="S")] = 0.0
     """Seconds that a job may exceed its requested time before it is killed."""

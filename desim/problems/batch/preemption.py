@@ -18,13 +18,13 @@ from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from desim.checks import did_you_mean, check_float, check_choice
+from desim.checks import check_choice, check_float, did_you_mean
 from desim.exceptions import InvalidConfiguration
 
 if TYPE_CHECKING:
     from desim.problems.batch.observation import BatchState
 
-__all__ = ["StartPreempting", "QOSTable", "QualityOfService"]
+__all__ = ["QOSTable", "QualityOfService", "StartPreempting"]
 
 
 @dataclass(frozen=True, slots=True)

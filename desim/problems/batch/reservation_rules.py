@@ -49,7 +49,11 @@ def _miscounted(run: Recorded) -> pl.DataFrame:
     nodes = run["nodes"].unique("node").select("node", of_node="cores")
     of_reservations = run["reservation_nodes"].join(nodes, on="node", how="left", maintain_order="left")
     odd = pl.col("of_node").is_null() | pl.struct("reservation", "node").is_duplicated()
-    sums = of_reservations.with_columns(odd=odd).group_by("reservation").agg(pl.col("odd").any(), want=pl.col("of_node").sum())
+    sums = (
+        of_reservations.with_columns(odd=odd)
+        .group_by("reservation")
+        .agg(pl.col("odd").any(), want=pl.col("of_node").sum())
+    )
     both = run["reservations"].join(sums, on="reservation", how="full", coalesce=True, maintain_order="left_right")
     wrong = pl.col("odd") | (pl.col("want") != pl.col("cores"))
     return both.filter(wrong.fill_null(True))

@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from desim.checks import did_you_mean, check_float, check_int
+from desim.checks import check_float, check_int, did_you_mean
 from desim.exceptions import InvalidConfiguration
 
 __all__ = ["AdvanceReservation", "reservations_of", "reservations_on_nodes"]
@@ -157,12 +157,16 @@ def reservations_on_nodes(
     found = []
     for reservation in _in_order(reservations):
         if reservation.cores:
-            raise InvalidConfiguration(f"{reservation} reserves counted cores, but the cluster has nodes; name the nodes")
+            raise InvalidConfiguration(
+                f"{reservation} reserves counted cores, but the cluster has nodes; name the nodes"
+            )
         if reservation.partition:
             if reservation.partition not in partitions:
                 close = did_you_mean(reservation.partition, partitions)
                 there = ", ".join(partitions) or "none"
-                raise InvalidConfiguration(f"reservation: unknown partition {reservation.partition!r}{close}; there are {there}")
+                raise InvalidConfiguration(
+                    f"reservation: unknown partition {reservation.partition!r}{close}; there are {there}"
+                )
             nodes: Iterable[int] = partitions[reservation.partition]
         else:
             nodes = range(len(names)) if reservation.nodes == "all" else map(number_of, reservation.nodes)

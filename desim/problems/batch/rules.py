@@ -20,15 +20,15 @@ from numpy.typing import NDArray
 from desim.problems.batch.node_rules import NODE_RULES, has_other_times, in_their_sizes, is_uneven, run_where_they_were
 from desim.problems.batch.occupancy import Conflicts, CoreRanges, conflicts, overloads, read_core_ranges, spread
 from desim.problems.batch.preemption_rules import PREEMPTION_RULES, worked_before
-from desim.problems.batch.tables import ENDED
 from desim.problems.batch.reservation_rules import RESERVATION_RULES, cut_by_reservations
+from desim.problems.batch.tables import ENDED
 from desim.validation import (
     Check,
     Recorded,
     Rule,
     conservation_rule,
-    horizon_rule,
     duplicated,
+    horizon_rule,
     rounding,
     unique_ids_rule,
 )
@@ -202,7 +202,9 @@ def _miscounted_cuts(run: Recorded) -> pl.DataFrame:
 def _one_at_a_time(run: Recorded) -> pl.DataFrame:
     cut, known = run.once(_cut_executions), pl.col("requested").is_not_null()
     numbers = pl.concat([run.column("jobs", "arrival_number"), cut.filter(known)["arrival_number"]])
-    again = pl.col("arrival_number").is_in(duplicated(numbers).implode())  # only jobs with several executions can overlap
+    again = pl.col("arrival_number").is_in(
+        duplicated(numbers).implode()
+    )  # only jobs with several executions can overlap
     final = _last_executions(run.where("jobs", again), run).filter(_THERE)
     executions = pl.concat([final, cut.filter(known & again)]).sort("arrival_number", "final", "begin", "end")
     before = [pl.col(name).shift().over("arrival_number").alias(f"{name}_before") for name in ("begin", "end")]

@@ -86,7 +86,9 @@ def reservations_of_text(text: str, users: Mapping[str, int] | None = None) -> l
     [Reservation(start=0.0, end=3600.0, nodes=('n1', 'n7'), users=(3,))]
     """
     if _is_file(text):
-        return [_reservation(where, entry, users or {}) for where, entry in _entries(text, "reservations", _OF_RESERVATIONS)]
+        return [
+            _reservation(where, entry, users or {}) for where, entry in _entries(text, "reservations", _OF_RESERVATIONS)
+        ]
     reservations = []
     for part in text.split("+"):
         start, end, *what = (*(value.strip() for value in part.split(":")), "", "")
@@ -199,9 +201,7 @@ def qos_of_text(
             entry = {"name": name} | {key.strip(): value for key, _, value in pairs}
             if unknown := sorted(set(entry).difference(_OF_QOS)):
                 near = did_you_mean(unknown[0], _OF_QOS)
-                raise InvalidConfiguration(
-                    f"qos: got {text!r}; unknown {unknown[0]!r}{near}: {', '.join(_OF_QOS[1:])}"
-                )
+                raise InvalidConfiguration(f"qos: got {text!r}; unknown {unknown[0]!r}{near}: {', '.join(_OF_QOS[1:])}")
             entries.append(("qos", entry))
     qos = [_quality(where, entry) for where, entry in entries]
     names = {job_qos.name for job_qos in qos}
@@ -257,7 +257,9 @@ def _taken(reservation: int, cores: int, result: Result) -> str:
     """Return a description of what a reservation takes."""
     if "node_reservations" not in result.info:
         return f"{cores:,} cores"
-    nodes = result.table("nodes").join(result.table("reservation_nodes").filter(reservation=reservation), on="node", how="semi")
+    nodes = result.table("nodes").join(
+        result.table("reservation_nodes").filter(reservation=reservation), on="node", how="semi"
+    )
     if len(nodes) == 1:
         return f"node {nodes['name'].item()}"
     if len(nodes) == result.info["num_nodes"]:
@@ -308,7 +310,9 @@ def _reservation(where: str, entry: Mapping[str, Any], users: Mapping[str, int])
     nodes = _names(entry.get("nodes"))
     partition = str(entry.get("partition") or "").strip()
     try:
-        return AdvanceReservation(start, end, cores, "all" if nodes == ["all"] else tuple(nodes), partition, tuple(admitted))
+        return AdvanceReservation(
+            start, end, cores, "all" if nodes == ["all"] else tuple(nodes), partition, tuple(admitted)
+        )
     except InvalidConfiguration as error:
         raise WorkloadError(f"{where}: {error}") from error
 

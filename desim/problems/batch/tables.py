@@ -23,8 +23,8 @@ __all__ = [
     "PREEMPTIONS",
     "QOS",
     "REQUESTS",
-    "TABLES",
     "RESERVATIONS",
+    "TABLES",
 ]
 
 STARTED = ("completed", "killed", "lost", "running")
@@ -33,7 +33,9 @@ ENDED = ("completed", "killed", "lost")
 INFO = (
     Column("num_cores", "integer", "number of cores of the cluster", unit="cores", least=1),
     Column("enforce_time_limit", "boolean", "whether a job that reaches its requested time is killed"),
-    Column("over_time_limit", "float", "time that a job may exceed its requested time", unit="s", least=0, optional=True),
+    Column(
+        "over_time_limit", "float", "time that a job may exceed its requested time", unit="s", least=0, optional=True
+    ),
     Column("checkpoint_interval", "float", "work between checkpoints, if there are any", unit="s", optional=True),
     Column("infeasible", "text", "what an infeasible action does", values=("raise", "forward")),
     Column("too_wide", "text", "what happens to a job that requests too much", values=("error", "reject")),

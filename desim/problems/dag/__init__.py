@@ -6,24 +6,24 @@ from desim.problems.dag.executors import Executors, SharedLinks
 from desim.problems.dag.job import Job, TaskTimes, from_networkx, to_networkx
 from desim.problems.dag.observation import Assign, DagObservation
 from desim.problems.dag.state import Copy, InputTransfer, JobState
-from desim.problems.dag.tasks import TaskInputs, TaskCluster, TaskCopy, TaskState
+from desim.problems.dag.tasks import TaskCluster, TaskCopy, TaskInputs, TaskState
 
 __all__ = [
     "Assign",
     "Copy",
     "DagCluster",
     "DagObservation",
-    "InputTransfer",
+    "ExecutorQueue",
     "Executors",
+    "InputTransfer",
     "Job",
     "JobState",
     "SharedLinks",
-    "TaskInputs",
     "TaskCluster",
     "TaskCopy",
+    "TaskInputs",
     "TaskState",
     "TaskTimes",
-    "ExecutorQueue",
     "from_networkx",
     "to_networkx",
 ]

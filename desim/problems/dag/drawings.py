@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from desim.exceptions import InvalidConfiguration
 from desim.plotting.axes import add_legend, color_bar, count_axis, new_panels, panel_pixels, set_titles
 from desim.plotting.colors import JOB_COLORS, OTHER_COLOR, rgba
+from desim.plotting.formatting import how_many, shortened
 from desim.plotting.graphs import (
     CHARACTER,
     EMPHASIS,
@@ -26,7 +27,6 @@ from desim.plotting.graphs import (
     write_numbers,
 )
 from desim.plotting.runs import Run, load_runs
-from desim.plotting.formatting import how_many, shortened
 from desim.problems.dag.executors import Executors
 from desim.problems.dag.figures import executor_names, started_copies
 from desim.problems.dag.job import Job

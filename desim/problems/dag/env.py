@@ -23,8 +23,8 @@ from desim.envs.base import (
     Reward,
     SchedulingEnv,
     bounded,
-    log_scaled,
     episodes_of,
+    log_scaled,
 )
 from desim.exceptions import InvalidConfiguration
 from desim.problems.dag.cluster import DagCluster

@@ -17,7 +17,7 @@ from desim.problems.dag.state import Copy, InputTransfer, JobState
 from desim.processes.channels import Flow, SharedChannels
 from desim.processes.executors import ExecutorProcess, ExecutorStatus
 
-__all__ = ["Execution", "Plan", "SharedTransfers", "ExecutorQueue"]
+__all__ = ["Execution", "ExecutorQueue", "Plan", "SharedTransfers"]
 
 
 class ExecutorQueue:

@@ -33,8 +33,8 @@ from desim.plotting.colors import (
     color_neighbours,
 )
 from desim.plotting.curves import CurveOptions, add_up, draw_steps, draw_utilization
-from desim.plotting.runs import Results, Run, Window, counted_jobs, down_spans, load_runs, one_panel_a_run, span_of
 from desim.plotting.formatting import how_many, shortened
+from desim.plotting.runs import Results, Run, Window, counted_jobs, down_spans, load_runs, one_panel_a_run, span_of
 from desim.problem import Figure, ReportText
 from desim.problems.dag.metrics import wasted_copies
 
@@ -46,10 +46,10 @@ if TYPE_CHECKING:
 __all__ = [
     "FIGURES",
     "WORDS",
-    "find_critical_chain",
     "down_executors",
     "executor_names",
     "executor_utilization",
+    "find_critical_chain",
     "gantt",
     "jobs_in_system",
     "names_of_copies",

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.problems.dag.execution import Plan, ExecutorQueue
+from desim.problems.dag.execution import ExecutorQueue, Plan
 from desim.problems.dag.executors import Executors
 from desim.problems.dag.state import JobState
 

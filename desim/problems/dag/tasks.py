@@ -23,7 +23,7 @@ from desim.problems.dag.state import Copy, JobState, Setting
 if TYPE_CHECKING:
     from desim.problems.dag.job import Wave
 
-__all__ = ["TaskInputs", "TaskCluster", "TaskCopy", "TaskState"]
+__all__ = ["TaskCluster", "TaskCopy", "TaskInputs", "TaskState"]
 
 Floats = NDArray[np.float64]
 IntArray = NDArray[np.int64]

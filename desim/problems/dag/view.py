@@ -9,9 +9,9 @@ import polars as pl
 
 from desim.plotting.views import LOOKS, Arrows, View, joined, lanes_of
 from desim.problems.dag.figures import (
-    find_critical_chain,
     down_executors,
     executor_names,
+    find_critical_chain,
     names_of_copies,
     started_copies,
     steps_of,

@@ -15,7 +15,7 @@ import numpy as np
 import simpy
 from numpy.typing import ArrayLike, NDArray
 
-from desim.checks import check_float, items, check_choice
+from desim.checks import check_choice, check_float, items
 from desim.core import Phase, Simulation, at, start_process
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problem import Process
@@ -37,7 +37,7 @@ from desim.problems.deferrable.tables import STATUSES
 from desim.problems.slotted import SlottedProblem
 from desim.processes.capacity import CapacityProcess, amounts_of, replayed_capacity
 
-__all__ = ["DeferrableCluster", "ClairvoyantView", "SlotOutcome", "clairvoyant_view"]
+__all__ = ["ClairvoyantView", "DeferrableCluster", "SlotOutcome", "clairvoyant_view"]
 
 Floats = NDArray[np.float64]
 Eviction = Literal["never", "lost", "restarted"]

@@ -27,6 +27,7 @@ from desim.plotting.axes import (
 from desim.plotting.bars import CUT, add_boxes, boxes_of, draw_bars
 from desim.plotting.colors import JOB_COLORS, OTHER_COLOR, rgba, share_colors
 from desim.plotting.curves import bin_edges, bin_means, draw_layer, draw_stack, slots_together
+from desim.plotting.formatting import how_many
 from desim.plotting.runs import (
     Results,
     Run,
@@ -38,7 +39,6 @@ from desim.plotting.runs import (
     seconds,
     span_of,
 )
-from desim.plotting.formatting import how_many
 from desim.problem import Figure, ReportText
 
 if TYPE_CHECKING:

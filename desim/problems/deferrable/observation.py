@@ -17,9 +17,9 @@ __all__ = [
     "TOLERANCE",
     "DeferrableObservation",
     "EarliestFitPlan",
+    "free_ahead",
     "limit_of",
     "positions_of",
-    "free_ahead",
 ]
 
 Floats = NDArray[np.float64]

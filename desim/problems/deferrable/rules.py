@@ -23,7 +23,17 @@ import polars as pl
 from numpy.typing import NDArray
 
 from desim.exceptions import WorkloadError
-from desim.validation import Bounds, Check, Recorded, Rule, conservation_rule, check_totals, sums_at, sums_from, single_row
+from desim.validation import (
+    Bounds,
+    Check,
+    Recorded,
+    Rule,
+    check_totals,
+    conservation_rule,
+    single_row,
+    sums_at,
+    sums_from,
+)
 
 __all__ = ["RULES"]
 

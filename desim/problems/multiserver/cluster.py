@@ -25,13 +25,13 @@ from desim.problem import Process
 from desim.problems.multiserver.graph import BipartiteGraph
 from desim.problems.multiserver.job import Job, RunningJob, SlotOutcome
 from desim.problems.multiserver.observation import Feasibility, MultiServerObservation
-from desim.problems.multiserver.rewards import RewardTerms, Gang, GangRewards, Layout, RewardModel
+from desim.problems.multiserver.rewards import Gang, GangRewards, Layout, RewardModel, RewardTerms
 from desim.problems.multiserver.tables import STATUSES
 from desim.problems.slotted import SlottedProblem
 from desim.processes.arrivals import Numbered
 from desim.tables import Table
 
-__all__ = ["MultiSlotCluster", "MultiServerCluster"]
+__all__ = ["MultiServerCluster", "MultiSlotCluster"]
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -155,7 +155,9 @@ class MultiServerCluster(SlottedProblem):
         """Record the jobs whose slot has not begun when the run ends."""
         job_positions = np.flatnonzero(self.layout.job_positions(self._counts))
         times = self._submission_times(job_positions, self._rows - 1)
-        self._record_waiting(self._next_job + np.arange(len(job_positions)), self.layout.type_of[job_positions], times, np.nan)
+        self._record_waiting(
+            self._next_job + np.arange(len(job_positions)), self.layout.type_of[job_positions], times, np.nan
+        )
 
     def _record_waiting(self, ids: Any, ports: Any, times: Any, work: Any) -> None:
         if len(ids):
@@ -454,10 +456,16 @@ class MultiSlotCluster(MultiServerCluster):
         self._idle_slots = self._idle_slots + 1 if idle else 0
         self._begin_slot_row(slot, allocation)
 
-    def _start_job(self, job: Job, job_position: int, duration: float, allocation: Floats, earnings: RewardTerms) -> None:
+    def _start_job(
+        self, job: Job, job_position: int, duration: float, allocation: Floats, earnings: RewardTerms
+    ) -> None:
         """Start a job that holds its allocation for a given duration."""
         now, graph, channels = self.env.now, self.layout.graph, self._channels_of_job_position[job_position]
-        amounts, gain, overhead = allocation[channels].copy(), earnings.gain[job_position], earnings.overhead[job_position]
+        amounts, gain, overhead = (
+            allocation[channels].copy(),
+            earnings.gain[job_position],
+            earnings.overhead[job_position],
+        )
         dominant, held = int(earnings.dominant[job_position]), earnings.held[job_position]
         service = RunningJob(job, now, now + duration, channels, amounts, float(gain), float(overhead), dominant, held)
         np.subtract.at(self._free, graph.channel_node[channels], amounts)

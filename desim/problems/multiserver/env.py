@@ -23,11 +23,11 @@ from desim.envs.base import (
     SchedulingEnv,
     SlotReward,
     bounded,
-    log_scaled,
     episodes_of,
+    log_scaled,
 )
 from desim.exceptions import InvalidConfiguration
-from desim.problems.multiserver.cluster import MultiSlotCluster, MultiServerCluster
+from desim.problems.multiserver.cluster import MultiServerCluster, MultiSlotCluster
 from desim.problems.multiserver.graph import BipartiteGraph
 from desim.problems.multiserver.job import SlotOutcome
 from desim.problems.multiserver.observation import MultiServerObservation

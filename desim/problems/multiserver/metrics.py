@@ -25,7 +25,7 @@ from desim.checks import check_int
 from desim.exceptions import InvalidConfiguration
 from desim.problem import Metric, Metrics
 from desim.problems.multiserver.tables import JOBS, SLOTS, STATUSES
-from desim.statistics import time_integral, mean, summary
+from desim.statistics import mean, summary, time_integral
 
 if TYPE_CHECKING:
     import polars as pl

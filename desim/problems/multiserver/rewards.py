@@ -24,7 +24,7 @@ from desim.exceptions import InvalidConfiguration
 from desim.problems.multiserver.graph import BipartiteGraph
 from desim.problems.multiserver.utilities import Utility, utility
 
-__all__ = ["NEGLIGIBLE", "RewardTerms", "Gang", "GangRewards", "Layout", "RewardModel", "Rewards"]
+__all__ = ["NEGLIGIBLE", "Gang", "GangRewards", "Layout", "RewardModel", "RewardTerms", "Rewards"]
 
 Booleans = NDArray[np.bool_]
 Floats = NDArray[np.float64]
@@ -528,7 +528,9 @@ class Layout:
             self.component_of: Indices = np.zeros(job_positions.num_ports, dtype=np.int64)
         else:
             if any(requests.shape[1] != job_positions.num_resources for requests in self.gang.components):
-                raise InvalidConfiguration(f"components: expected requests of {job_positions.num_resources} resources each")
+                raise InvalidConfiguration(
+                    f"components: expected requests of {job_positions.num_resources} resources each"
+                )
             self.rewards = GangRewards(self.jobs, self.gang)
             self.position_of = self.rewards.job_of
             first = np.cumsum(self.gang.counts) - self.gang.counts

@@ -24,7 +24,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from desim.exceptions import WorkloadError
-from desim.validation import Bounds, Check, Recorded, Rule, check_totals, rounding, sums_at, sums_from, single_row
+from desim.validation import Bounds, Check, Recorded, Rule, check_totals, rounding, single_row, sums_at, sums_from
 
 __all__ = ["RULES"]
 

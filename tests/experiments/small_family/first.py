@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from desim.experiments.report_blocks import Block, Drawing, Paragraph, Table
 from desim.experiments.drawing import facets
 from desim.experiments.frame import Choice, Frame, Panel
+from desim.experiments.report_blocks import Block, Drawing, Paragraph, Table
 from desim.experiments.study import Study
 from desim.experiments.tables import value_table
 from desim.sweep import Run
