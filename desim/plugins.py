@@ -2,9 +2,9 @@
 
 A module of agents has the functions ``create(name)`` and ``descriptions()``. A module of workloads has
 ``descriptions()``; for ``batch`` also ``load(source, ...)``, ``read(path)`` and ``write(path, jobs, ...)``, for ``dag``
-also ``read(path)``. The kinds of problems list these modules, see :class:`desim.problem.ProblemDescriptor`; any installed package
-can add modules with a :class:`desim.problem.Extension` in the entry point group ``desim.problems``. The experiments
-of a paper, an :class:`ExperimentFamily`, are found through the group ``desim.experiments``.
+also ``read(path)``. The kinds of problems list these modules, see :class:`desim.problem.ProblemDescriptor`; any
+installed package can add modules with a :class:`desim.problem.Extension` in the entry point group ``desim.problems``.
+The experiments of a paper, an :class:`ExperimentFamily`, are found through the group ``desim.experiments``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Base class of problems, and the description of a kind of problem.
 
-`Problem` is the base class of all systems. `ProblemDescriptor` describes a kind of problem in one place: its tables, metrics, rules,
-figures, environment, command-line options, and the sources of its agents and workloads. Kinds are found through the
-entry point group ``desim.problems``. A user's own problem names its kind in a class attribute and is treated alike.
+`Problem` is the base class of all systems. `ProblemDescriptor` describes a kind of problem in one place: its tables,
+metrics, rules, figures, environment, command-line options, and the sources of its agents and workloads. Kinds are found
+through the entry point group ``desim.problems``. A user's own problem names its kind in a class attribute and is
+treated alike.
 """
 
 from __future__ import annotations

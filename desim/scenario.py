@@ -1,7 +1,7 @@
 """Runs described by plain values: scenario, instance, and the measurements of a run.
 
-A `ProblemSpec` creates an `ProblemInstance` from options: a workload, and the problem that runs it. A `Scenario` names problem,
-agent and options. The command line, comparisons and reports are built on these.
+A `ProblemSpec` creates an `ProblemInstance` from options: a workload, and the problem that runs it. A `Scenario` names
+problem, agent and options. The command line, comparisons and reports are built on these.
 """
 
 from __future__ import annotations

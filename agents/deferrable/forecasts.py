@@ -130,8 +130,8 @@ class Oracle:
     Parameters
     ----------
     series : array_like of shape (num_slots,) or (num_slots, num_resources)
-        True capacity of each slot, such as that of :func:`~desim.problems.deferrable.clairvoyant_view`. The last value holds
-        for all later slots.
+        True capacity of each slot, such as that of :func:`~desim.problems.deferrable.clairvoyant_view`. The last value
+        holds for all later slots.
 
     Raises
     ------

@@ -86,7 +86,7 @@ class ExpertLabelledEnv(gymnasium.Wrapper[Arrays, Any, Arrays, Any]):
 
 
 def advice(shown: Arrays) -> NDArray[Any]:
-    """Return the expert's actions of :class:`ExpertLabelledEnv` environments; use it as ``expert`` of :func:`imitate`."""
+    """Return the expert's actions of :class:`ExpertLabelledEnv` environments, as :func:`imitate` needs it."""
     return shown[EXPERT]
 
 

@@ -319,8 +319,8 @@ def _asked(policy: Any, encoder: Encoder) -> _Asked:
         if callable(policy):
             return _Asked(policy, encoder)
     raise InvalidConfiguration(
-        f"policy: got {short_repr(policy)}, expected a Stable-Baselines3 model, a torch module, or a callable that takes "
-        "an observation"
+        f"policy: got {short_repr(policy)}, expected a Stable-Baselines3 model, a torch module, or a callable that "
+        "takes an observation"
     )
 
 

@@ -182,7 +182,7 @@ class TrainingSettings(Generic[AnyPolicy]):
         return training.run(report, progress)
 
     def compare_with_rules(self, weights: dict[str, Tensor]) -> list[RuleComparison]:
-        """Compare weights with rule-based agents; see :func:`desim.agents.learning.rule_comparison.compare_with_rules`."""
+        """Compare weights with rules, see :func:`desim.agents.learning.rule_comparison.compare_with_rules`."""
         return compare_with_rules(self, weights)
 
     def train_seeds(

@@ -106,7 +106,7 @@ def test_weights_that_do_not_fit_are_refused(kind: str, change: dict[str, Any], 
     written(tmp_path / "other", kind)
     card = json.loads((tmp_path / "other.json").read_text())
     (tmp_path / "other.json").write_text(json.dumps(card | {"config": card["config"] | change}))
-    with pytest.raises(RecordError, match="do not fit .*, the network that their model card describes"):
+    with pytest.raises(RecordError, match=r"do not fit .*, the network that their model card describes"):
         AGENTS[kind][0].load(tmp_path / "other")
 
 

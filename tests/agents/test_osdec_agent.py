@@ -224,7 +224,7 @@ def test_it_trains_as_table_3_says() -> None:
     "change", [{"rule": "skip"}, {"threshold": 0.0}, {"plans": True}, {"network": "tests.agents:Own"}]
 )
 def test_what_the_paper_has_not_is_refused(change: dict[str, Any]) -> None:
-    with pytest.raises(InvalidConfiguration, match="expected|custom"):
+    with pytest.raises(InvalidConfiguration, match=r"expected|custom"):
         replace(SMALL, **change)
 
 

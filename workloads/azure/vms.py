@@ -225,8 +225,9 @@ def deferrable_jobs(
 ) -> Iterable[Job]:
     """Turn virtual machines into deferrable jobs.
 
-    A job is submitted when its virtual machine started. Its window opens `lead_time` slots after the beginning of the next
-    slot and closes `slack` slots later. Its duration is the lifetime, rounded up to whole slots. Id and cores are kept.
+    A job is submitted when its virtual machine started. Its window opens `lead_time` slots after the beginning of the
+    next slot and closes `slack` slots later. Its duration is the lifetime, rounded up to whole slots. Id and cores are
+    kept.
 
     Parameters
     ----------

@@ -75,8 +75,8 @@ def closed_loop(
     Returns
     -------
     list of Job and dict of int to Dependency
-        Jobs and dependencies for ``BatchCluster(jobs, dependencies=...)``. The submission time of a job with dependencies is
-        the start of its session, so that it can be submitted earlier than in the log.
+        Jobs and dependencies for ``BatchCluster(jobs, dependencies=...)``. The submission time of a job with
+        dependencies is the start of its session, so that it can be submitted earlier than in the log.
 
     Raises
     ------

@@ -449,9 +449,9 @@ def generate(settings: Settings = DEFAULT, *, seed: int | Generator = 0) -> Scen
     """Generate the jobs and the capacity of one run.
 
     Arrivals, batches, sizes, durations, lead times, slack and capacity have independent random streams. For the same
-    seed, other probabilities of sizes therefore change only the sizes, and so on. Another `lead_time` changes only times
-    and, through them, which windows open in the run. A shorter run has the same capacity, and the same jobs except
-    those whose windows open after its end.
+    seed, other probabilities of sizes therefore change only the sizes, and so on. Another `lead_time` changes only
+    times and, through them, which windows open in the run. A shorter run has the same capacity, and the same jobs
+    except those whose windows open after its end.
 
     Parameters
     ----------

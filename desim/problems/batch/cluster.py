@@ -48,7 +48,8 @@ class BatchCluster(FailingCluster, Problem):
 
     Within a cycle the agent is asked repeatedly:
 
-    * A job id or a :class:`Start` starts that job, and the cycle continues. So do :class:`StartWithSize`, which starts a
+    * A job id or a :class:`Start` starts that job, and the cycle continues. So do :class:`StartWithSize`, which starts
+      a
       :class:`MoldableJob` in one of its sizes, and :class:`StartPreempting`, which starts a job by preempting others.
     * None, a :class:`WaitUntil` or a :class:`WaitForCores` ends the cycle.
     * A list of such actions is carried out in order and ends the cycle. It saves an agent that has decided on several

@@ -14,8 +14,8 @@ __all__ = ["MoldableJob", "StartWithSize"]
 class MoldableJob(Job):
     """Job with several sizes; its own fields are those of the first, the default size.
 
-    Agents that do not support sizes see it as a rigid :class:`Job` of its first size. :class:`StartWithSize` starts it in a
-    chosen size. It keeps that size, even if an outage returns it to the queue, and records contain that size only.
+    Agents that do not support sizes see it as a rigid :class:`Job` of its first size. :class:`StartWithSize` starts it
+    in a chosen size. It keeps that size, even if an outage returns it to the queue, and records contain that size only.
 
     Attributes
     ----------

@@ -1,10 +1,10 @@
 """Preemption by quality of service (QOS): which queued jobs may preempt running jobs, and what happens to these.
 
 A job has at most one QOS level, which defines whose jobs it may preempt. Agents decide about preemption, with the
-action :class:`StartPreempting`. A preempted job is requeued, like one interrupted by an outage, or suspended. A suspended job
-keeps its work and lends only its cores to the preempting job. Its memory, GPUs and other resources remain allocated
-to it, and so do cores that the preempting job does not need; only jobs that may preempt it can use these. It resumes on
-the same cores once all of them are free again, after the decisions of that instant.
+action :class:`StartPreempting`. A preempted job is requeued, like one interrupted by an outage, or suspended. A
+suspended job keeps its work and lends only its cores to the preempting job. Its memory, GPUs and other resources remain
+allocated to it, and so do cores that the preempting job does not need; only jobs that may preempt it can use these. It
+resumes on the same cores once all of them are free again, after the decisions of that instant.
 
 The terms are those of Slurm: a QOS has a priority, a list of QOS that it preempts, and a mode in which its own jobs are
 preempted. See Yoo, Jette and Grondona, "SLURM: Simple Linux Utility for Resource Management", JSSPP 2003.

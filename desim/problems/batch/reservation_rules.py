@@ -99,7 +99,8 @@ RESERVATION_RULES = (
             Check(
                 "reservations",
                 _miscounted,
-                "reservation {reservation}: got {cores} cores, but its nodes have {want}; or a node is unknown or duplicated",
+                "reservation {reservation}: got {cores} cores, but its nodes have {want}; or a node is unknown or "
+                "duplicated",
                 when=lambda run: "node_reservations" in run.info,
             ),
             Check(

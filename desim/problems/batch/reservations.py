@@ -100,7 +100,8 @@ def reservations_of(reservations: Iterable[AdvanceReservation], num_cores: int) 
     Raises
     ------
     InvalidConfiguration
-        If an object is not a Reservation or names nodes, or reservations at the same time exceed the cores of the cluster.
+        If an object is not a Reservation or names nodes, or reservations at the same time exceed the cores of the
+        cluster.
     """
     given = _in_order(reservations)
     for reservation in given:
@@ -136,7 +137,8 @@ def reservations_on_nodes(
     Raises
     ------
     InvalidConfiguration
-        If an object is not a Reservation or has no nodes, a node or partition is unknown, or reservations of a node overlap.
+        If an object is not a Reservation or has no nodes, a node or partition is unknown, or reservations of a node
+        overlap.
     """
     numbers = {name: number for number, name in enumerate(names)}
 

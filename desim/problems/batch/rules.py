@@ -700,8 +700,8 @@ RULES = (
             Check(
                 "jobs",
                 _wrong_dependencies,
-                "job {job_id}, planned for {trace_submission_time} s after jobs {after} with think time {think_time} s: "
-                "submitted at {submission_time} s, expected {want} s",
+                "job {job_id}, planned for {trace_submission_time} s after jobs {after} with think time "
+                "{think_time} s: submitted at {submission_time} s, expected {want} s",
                 when=lambda run: "dependencies" in run.info,
             ),
         ),

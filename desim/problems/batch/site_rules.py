@@ -12,8 +12,9 @@ Limits are ``GROUPS:WHAT=NUMBER``, joined by ``+``: ``user:running_jobs=4:runnin
 ``job_time``, ``running_jobs`` and ``running_cores``. A file has ``scope``, ``members`` and these.
 
 QOS levels are ``NAME:WHAT=VALUE``, joined by ``+``, with ``priority``, ``preempts`` and ``mode`` of
-:class:`QualityOfService`. If the workload does not state the QOS of jobs, ``scope`` and ``members`` name the groups whose jobs
-have it: ``urgent:priority=10:preempts=standby+standby:mode=suspend:by=user:of=3|4``. A file has ``name`` and these.
+:class:`QualityOfService`. If the workload does not state the QOS of jobs, ``scope`` and ``members`` name the groups
+whose jobs have it: ``urgent:priority=10:preempts=standby+standby:mode=suspend:by=user:of=3|4``. A file has ``name`` and
+these.
 """
 
 from __future__ import annotations

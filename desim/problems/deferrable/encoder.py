@@ -185,8 +185,8 @@ class ScoreEncoder:
     rule : {"stop", "skip", "reserve"}
         Treatment of the first job that does not fit. ``"stop"``: it ends the slot, as in the paper. ``"skip"``: it is
         skipped. ``"reserve"``: it keeps its place. All known jobs then have scores, those with a later window after the
-        others, and are placed in the first slots in which they fit, as :class:`~desim.problems.deferrable.EarliestFitPlan`
-        does; jobs placed in this slot start.
+        others, and are placed in the first slots in which they fit, as
+        :class:`~desim.problems.deferrable.EarliestFitPlan` does; jobs placed in this slot start.
     scale : float or sequence of float
         Divisor of amounts: one number, or one per resource.
     advice : Advice, optional

@@ -307,8 +307,9 @@ class MultiServerCluster(SlottedProblem):
         job_position = int(np.flatnonzero(~np.isfinite(reward))[0])
         port = self.rewards.graph.ports[self.layout.type_of[job_position]]
         return InvalidConfiguration(
-            f"time {self.env.now}: reward of the job at {port}: got {float(reward[job_position])!r}, expected a finite number; "
-            f"its gain is {float(earnings.gain[job_position])!r}, its overhead {float(earnings.overhead[job_position])!r}; check the "
+            f"time {self.env.now}: reward of the job at {port}: got {float(reward[job_position])!r}, expected a finite "
+            f"number; its gain is {float(earnings.gain[job_position])!r}, its overhead "
+            f"{float(earnings.overhead[job_position])!r}; check the "
             "utilities" + ("" if self.enforce_limits else ", which may be undefined for amounts below 0")
         )
 
@@ -332,7 +333,8 @@ class MultiSlotCluster(MultiServerCluster):
     possibly between slots. Resources allocated to jobs that do not start are returned. Resources freed by a completion
     can be allocated from the next slot on. So completion times and utilization are outcomes of the run.
 
-    Events for listeners: those of :class:`MultiServerCluster`, and ``start`` and ``completion`` (a :class:`RunningJob`).
+    Events for listeners: those of :class:`MultiServerCluster`, and ``start`` and ``completion`` (a
+    :class:`RunningJob`).
 
     Parameters
     ----------

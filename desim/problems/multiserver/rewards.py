@@ -487,8 +487,8 @@ class GangRewards:
 class Layout:
     """Mapping between job types and the ports of the graph that agents see.
 
-    A *job position* is the position of one job in a slot: every job type has ``copies`` of them, side by side. A *port* of the
-    graph that agents see is a job position, or one component of a job position's job.
+    A *job position* is the position of one job in a slot: every job type has ``copies`` of them, side by side. A *port*
+    of the graph that agents see is a job position, or one component of a job position's job.
 
     Parameters
     ----------
