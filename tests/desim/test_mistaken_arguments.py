@@ -38,7 +38,7 @@ def cluster() -> BatchCluster:
         (lambda: simulate(BatchCluster, FCFS()), "the problem is the class BatchCluster, want an object: BatchClu"),
         (lambda: simulate("batch", "easy"), "the problem is the name 'batch', want an object"),
         (lambda: simulate(JOBS, "easy"), "the problem is [Job(job_id=1"),
-        (lambda: simulate(cluster(), "eazy"), "unknown batch agent 'eazy' (did you mean 'easy'?); expected one of fcfs"),
+        (lambda: simulate(cluster(), "eazy"), "unknown batch agent 'eazy' (did you mean 'easy'?); expected one of"),
         (
             lambda: simulate(cluster(), HEFT()),
             "HEFT is an agent for problem 'dag', but the problem is Batch",
