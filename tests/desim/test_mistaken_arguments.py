@@ -44,7 +44,7 @@ def cluster() -> BatchCluster:
         ),
         (lambda: simulate("batch", "easy"), "problem: got the name 'batch', expected an object"),
         (lambda: simulate(JOBS, "easy"), "problem: got [Job(job_id=1"),
-        (lambda: simulate(cluster(), "eazy"), "unknown batch agent 'eazy' (did you mean 'easy'?); expected one of fcfs"),
+        (lambda: simulate(cluster(), "eazy"), "unknown batch agent 'eazy' (did you mean 'easy'?); expected one of"),
         (
             lambda: simulate(cluster(), HEFT()),
             "HEFT is an agent for problem 'dag', but the problem is Batch",
