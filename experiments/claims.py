@@ -138,7 +138,7 @@ def claims_table(claims: Sequence[Claim]) -> Table:
         ]
         for claim in claims
     ]
-    return Table("Claims of the paper", ["claim", "paper", "here", "verdict", "why"], rows, (1, 3, 4))
+    return Table("What the paper claims", ["claim", "paper", "here", "verdict", "why"], rows, (1, 3, 4))
 
 
 def fixed_rules_table(rules: Sequence[FixedRule]) -> Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,8 +76,9 @@ def perform(run: Run) -> dict[str, Any]:
         mean over the last quarter of the validations differs from that over the quarter before; the curves by episode.
     """
     kind, _, weights = run.agent.policy.partition(":")
-    history, curve = read_card(weights, kind)["history"], run.setting
-    episodes = np.cumsum([entry.get("episodes", 0) for entry in history]).tolist()
+    card, curve = read_card(weights, kind), run.setting
+    history = card["history"]
+    episodes = _episodes(card)
     values = [entry["validation"][curve.metric] for entry in history]
     quarter = max(len(values) // 4, 1)
     late, before = np.mean(values[-quarter:]), np.mean(values[-2 * quarter : -quarter] or values[:1])
@@ -98,6 +100,15 @@ def perform(run: Run) -> dict[str, Any]:
         "valid": None,
         f"{BY}episode": points,
     }
+
+
+def _episodes(card: Mapping[str, Any]) -> list[int]:
+    """Return how many episodes were begun before each validation; of fixed lengths of experience, how many ended."""
+    settings, history = card["training"]["training"], card["history"]
+    if settings["whole_episodes"]:
+        return [settings["num_envs"] * entry["updates"] for entry in history]
+    found: list[int] = np.cumsum([entry.get("episodes", 0) for entry in history]).tolist()
+    return found
 
 
 def curves_of(panel: str) -> str:

@@ -90,8 +90,8 @@ class Opening:
 
 
 RULES_FIRST = (
-    "Fixed rules calibrate the workload and the metric. "
-    "No verdict on a learned agent is based on a workload that is not calibrated."
+    "Fixed rules pin down workload and metric. "
+    "No verdict on a learned agent stands on a workload that is not calibrated."
 )
 
 

@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import Annotated, Any, Protocol, Union
 
 from desim.checks import did_you_mean
+from desim.cli.helptext import plain_help, plain_text
 from desim.cli.options import named_as_given
 from desim.exceptions import EXTRAS, DesimError, InvalidConfiguration, RecordError, WorkloadError, missing
 
@@ -197,7 +198,8 @@ def _options(kind: Any, program: str, description: str, arguments: list[str]) ->
         tyro.conf.FlagCreatePairsOff,
         tyro.conf.DisallowNone,
     )
-    command: Command = tyro.cli(kind, prog=program, description=description, args=arguments, config=config)
+    with plain_help():
+        command: Command = tyro.cli(kind, prog=program, description=description, args=arguments, config=config)
     return command
 
 
@@ -209,7 +211,7 @@ def _class(name: str) -> type[Command]:
 
 def _help_of(command: type[Command]) -> str:
     """Return the docstring of a command as plain text."""
-    return (inspect.getdoc(command) or "").replace("::\n\n", ":\n")
+    return plain_text(inspect.getdoc(command) or "")
 
 
 def _status(error: DesimError) -> int:

@@ -190,11 +190,9 @@ def train_command(problem: str, name: str = "train") -> type[Train | Tune]:
         near = did_you_mean(problem, plugins.trainings())
         raise InvalidConfiguration(f"no training for {problem!r}{near}; there are {', '.join(plugins.trainings())}")
     settings, base = plugins.training_settings(problem), Tune if name == "tune" else Train
+    described = Annotated[settings, arg(help="Settings of the training.")]  # its docstring is the command's
     made = dataclasses.make_dataclass(
-        base.__name__,
-        [("settings", Annotated[settings, arg(help="Options of the training.")], field(default_factory=settings))],
-        bases=(base,),
-        frozen=True,
+        base.__name__, [("settings", described, field(default_factory=settings))], bases=(base,), frozen=True
     )
     of_problem = (settings.__doc__ or "").partition("Parameters\n")[0].rstrip()
     made.__doc__ = of_problem if base is Train else base.__doc__

@@ -10,6 +10,7 @@ documentation these links lead to the pages; those to programs below ``examples`
 
 from __future__ import annotations
 
+import functools
 import importlib
 import posixpath
 from typing import Any
@@ -71,7 +72,7 @@ def _resolve(
     if node.get("refdomain") != "py" or not last or is_plain_word:
         return None
     objects = env.get_domain("py").data["objects"]
-    found = {(entry.docname, entry.node_id): name for name, entry in objects.items() if name.rpartition(".")[2] == last}
+    found = {(objects[name].docname, objects[name].node_id): name for name in _by_last_part(app, objects).get(last, ())}
     if len(found) > 1:
         thing = _imported(target)
         same = {place: name for place, name in found.items() if thing is not None and _imported(name) is thing}
@@ -82,6 +83,19 @@ def _resolve(
     return make_refnode(app.builder, node["refdoc"], docname, anchor, content, name)
 
 
+def _by_last_part(app: Sphinx, objects: dict[str, Any]) -> dict[str, list[str]]:
+    """Return the full names of all objects by their last part, listed once for all references of a build."""
+    known = getattr(app, "_desim_names", None)
+    if known is None or known[0] != len(objects):
+        names: dict[str, list[str]] = {}
+        for name in objects:
+            names.setdefault(name.rpartition(".")[2], []).append(name)
+        known = (len(objects), names)
+        app._desim_names = known
+    return known[1]
+
+
+@functools.cache
 def _imported(name: str) -> Any:
     """Return what a name in a module stands for, None if nothing does."""
     module, _, attribute = name.rpartition(".")

@@ -326,7 +326,7 @@ def test_runs_that_are_not_valid_are_told(desim: Desim, tmp_path: Path, monkeypa
     for told in (outcome, again):
         assert told.status == 1
         assert "0 valid" in told.out
-        assert told.err.splitlines()[1:] == ["desim: fcfs, seed 0: not valid: capacity"]
+        assert told.err.splitlines()[1:] == ["desim: fcfs, seed 0: invalid: capacity"]
 
 
 def test_unfinished_jobs_are_told_and_never_best(desim: Desim) -> None:

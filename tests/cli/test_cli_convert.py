@@ -79,7 +79,7 @@ def test_results_become_traces(desim: Desim, stored: Path, tmp_path: Path) -> No
         ("stored", "a.csv", ["--to", "chrome-trace"], "a .json file"),
         ("stored", "a.csv", ["--cores", "4"], "--cores is for workloads"),
         ("stored", "absent/a.csv", [], "cannot write"),
-        (".", "a.csv", [], "holds no result"),
+        (".", "a.csv", [], "no result in"),
     ],
 )
 def test_unusable_arguments_of_convert(

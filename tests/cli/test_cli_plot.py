@@ -86,6 +86,6 @@ def test_unusable_arguments_of_plot(desim: Desim, stored: Path, tmp_path: Path, 
 
 def test_what_cannot_be_drawn(desim: Desim, stored: Path, log: Path, tmp_path: Path) -> None:
     assert desim("plot", "--out", tmp_path / "out").status == 2
-    assert "named twice" in desim("plot", stored, stored, "--out", tmp_path / "out").err
-    assert "holds no result" in desim("plot", tmp_path / "absent", "--out", tmp_path / "out").err
+    assert "given twice" in desim("plot", stored, stored, "--out", tmp_path / "out").err
+    assert "no result in" in desim("plot", tmp_path / "absent", "--out", tmp_path / "out").err
     assert "cannot create" in desim("plot", stored, "--out", log).err

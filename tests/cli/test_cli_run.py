@@ -146,7 +146,7 @@ def test_a_stream_that_nobody_keeps_leaves_nothing(
         (["--cores", "0"], "--cores: got 0"),
         (["--jobs", "0"], "--jobs: got 0"),
         (["--load", "0"], "load: got 0.0"),
-        (["--jobs", "5", "--until", "0"], "until is 0.0"),
+        (["--jobs", "5", "--until", "0"], "until: got 0.0"),
         (["--jobs", "5", "--mean-time-to-repair", "1"], "--mean-time-to-failure"),
         (["--jobs", "5", "--warm-up", "1e12"], "warm_up and cool_down leave no interval"),
     ],

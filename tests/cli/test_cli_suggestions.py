@@ -38,7 +38,7 @@ def test_names_that_are_nearly_right_are_suggested(desim: Desim, line: str, mess
         ("run batch --load -1", "--load: got -1.0, expected a finite number > 0"),
         ("run batch --jobs 5 --until -1", "--until: got -1.0, expected a time > 0"),
         ("run dag --executors -2", "--executors: got -2, expected"),
-        ("run multiserver --slots 0", "--slots is 0, want"),
+        ("run multiserver --slots 0", "--slots: got 0, expected"),
         ("compare batch --agents fcfs,sjf --cores 0", "--cores: got 0, expected"),
     ],
 )

@@ -54,7 +54,7 @@ def test_a_generated_workload(desim: Desim, tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_checked(desim: Desim, stored: Path, tmp_path: Path) -> None:
-    assert "holds no result" in desim("validate", tmp_path).err
+    assert "no result in" in desim("validate", tmp_path).err
     info = json.loads((stored / "result.json").read_text())
     (stored / "result.json").write_text(json.dumps(info | {"status": "running"}))
     outcome = desim("validate", stored)

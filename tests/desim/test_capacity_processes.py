@@ -186,7 +186,7 @@ class TestMeanReversion:
             ({"level": "high"}, "level: got 'high'"),
             ({"level": [1.0, -2.0]}, r"level 1: got -2\.0"),
             ({"level": []}, r"level: got \[\], expected at least one"),
-            ({"coefficient": 1.0}, r"coefficient: got 1\.0, expected numbers below 1"),
+            ({"coefficient": 1.0}, r"coefficient: got 1\.0, expected numbers < 1"),
             ({"coefficient": -0.1}, r"coefficient: got -0\.1, expected a finite number >= 0"),
             ({"coefficient": math.nan}, "coefficient: got nan"),
             ({"deviation": -1.0}, r"deviation: got -1\.0"),

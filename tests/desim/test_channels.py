@@ -337,10 +337,10 @@ def test_a_flow_alone_arrives_when_its_own_channel_would_deliver_it_to_the_last_
     ("arguments", "message"),
     [
         (([1], 1.0, 0.0, 0.0), r"route: got \(1,\), expected different links of 1"),
-        (([0, 0], 1.0, 0.0, 0.0), r"the route is \(0, 0\)"),
+        (([0, 0], 1.0, 0.0, 0.0), r"route: got \(0, 0\)"),
         (([0], -1.0, 0.0, 0.0), "a flow of size -1.0"),
         (([0], INF, 0.0, 0.0), "a flow of size inf"),
-        (([0], 1.0, math.nan, 0.0), "nan seconds a unit"),
+        (([0], 1.0, math.nan, 0.0), "nan seconds per unit"),
         (([0], 1.0, 0.0, -2.0), "latency -2.0"),
     ],
 )

@@ -189,11 +189,11 @@ class TestAnswers:
 
 
 ARGUMENTS: list[tuple[dict[str, Any], str]] = [
-    ({"num_slots": True}, "num_slots is"),
-    ({"delay_weight": True}, "delay_weight is"),
+    ({"num_slots": True}, "num_slots: got"),
+    ({"delay_weight": True}, "delay_weight: got"),
     ({"violation_weight": "10"}, "violation_weight: got"),
-    ({"overcommit": "no"}, "overcommit is"),
-    ({"real_time": None}, "real_time is"),
+    ({"overcommit": "no"}, "overcommit: got"),
+    ({"real_time": None}, "real_time: got"),
     ({"resources": None}, "resources: got"),
     ({"resources": ("cores", "time")}, "time"),
     *(({"num_slots": value}, f"num_slots: got {value!r}, expected an integer >= 1") for value in (0, 2.5, "5")),
@@ -244,7 +244,7 @@ OTHERS: list[tuple[Callable[[], Any], type[Exception], str]] = [
         for others in (None, 3)
     ),
     *(
-        (lambda steps=steps: stepped_capacity(steps), InvalidConfiguration, "want pairs")
+        (lambda steps=steps: stepped_capacity(steps), InvalidConfiguration, "expected pairs")
         for steps in (None, [(0, 1), (1,)], [(0, 5), ("later", 4)], 7)
     ),
     (lambda: clairvoyant_view(DeferrableCluster(iter([GOOD]), [1])), InvalidConfiguration, "iterator"),

@@ -137,5 +137,5 @@ def test_agents_know_nothing_of_it() -> None:
 def test_what_makes_no_sense() -> None:
     with pytest.raises(InvalidConfiguration, match="speed of node 'a'"):
         NodeTable([Node("a", 1, speed=0.0)])
-    with pytest.raises(WorkloadError, match=r"job 1: the run time on A is -1\.0"):
+    with pytest.raises(WorkloadError, match=r"job 1: run_times\['A'\]: got -1\.0"):
         NodeJob.of(1, 0.0, Request(), 50.0, 20.0, run_times={"A": -1.0})

@@ -133,7 +133,7 @@ class TestNothingIsOverwritten:
     def test_stream_over_a_result(self, tmp_path: Path) -> None:
         simulate(cluster(20), FCFS(), out=tmp_path / "run")
         before = (tmp_path / "run" / "result.json").read_bytes()
-        with pytest.raises(RecordError, match="already holds a result"):
+        with pytest.raises(RecordError, match="already contains a result"):
             simulate(cluster(20), FCFS(), out=tmp_path / "run")
         assert (tmp_path / "run" / "result.json").read_bytes() == before
 

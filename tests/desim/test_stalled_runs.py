@@ -72,7 +72,7 @@ def test_endless_processes_alone_end_a_run_with_the_records_of_one_without_them(
 @pytest.mark.parametrize("problem", ["batch", "dag"])
 def test_an_agent_that_starts_nothing_ends_a_run_with_a_warning(problem: str) -> None:
     """With nothing left to happen at once, with an endless process when that has had its time."""
-    for processes, words in ((), "starts none of"), ((tick,), "the process tick goes on"):
+    for processes, words in ((), "does not start"), ((tick,), "the process tick runs"):
         with pytest.warns(StalledWarning, match=words):
             result = simulate(small(problem, *processes), Never())
         assert result.info["status"] == "stalled"

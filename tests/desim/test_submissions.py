@@ -39,7 +39,7 @@ GOOD = Job(7, 1.0, 1, 5.0, 5.0)
 def test_a_field_out_of_range(change: dict[str, Any]) -> None:
     (field,) = change
     bad = GOOD._replace(**change)
-    with pytest.raises(WorkloadError, match=rf"job 7: {field} is {change[field]!r}"):
+    with pytest.raises(WorkloadError, match=rf"job 7: {field}: got {change[field]!r}"):
         check_job(bad)
     with pytest.raises(WorkloadError, match=r"job_id=7|job 7"):
         simulate(BatchCluster([bad], 4), FCFS())

@@ -32,6 +32,7 @@ def test_curves_are_those_of_the_cards(kind: type[Study]) -> None:
             assert (outcome["first"], outcome["last"]) == (values[0], values[-1])
             assert (outcome["lowest"], outcome["highest"]) == (min(values), max(values))
             assert outcome["decisions"] == history[-1]["steps"] > 0
+            assert outcome["decisions"] > outcome["episodes"] > 0
             for name, points in outcome["by episode"].items():
                 assert list(points) == sorted(points)
                 assert points or "value_loss" in name
@@ -43,7 +44,8 @@ def curve(values: list[float], monkeypatch: pytest.MonkeyPatch) -> dict[str, Any
         {"steps": 100 * at, "seconds": 2.0 * at, "validation": {"wait": value}} | ({"episodes": 4} if at else {})
         for at, value in enumerate(values)
     ]
-    monkeypatch.setattr(learning_curves, "read_card", lambda name, agent: {"history": history})
+    card = {"history": history, "training": {"training": {"whole_episodes": False, "num_envs": 2}}}
+    monkeypatch.setattr(learning_curves, "read_card", lambda name, agent: card)
     return perform(Run(Curve("wait", ("validation/wait",)), Choice("dbf:any"), 0))
 
 

@@ -405,7 +405,7 @@ def test_reproduce_runs_all_papers_each_in_its_own_directory(
         ),
         (["experiment", "run", "nothing", "table1"], "no paper 'nothing'"),
         (["experiment", "report", "osdec", "--out", "nowhere"], "no experiment of osdec has results in nowhere"),
-        (["experiment", "status"], "of which paper"),
+        (["experiment", "status"], "PAPER and --store are missing"),
     ],
 )
 def test_unknown_names_are_refused_with_those_that_there_are(

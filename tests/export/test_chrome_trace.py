@@ -121,7 +121,7 @@ def test_a_run_that_broke_off(run: Run, tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_exported(run: Run, tmp_path: Path) -> None:
-    with pytest.raises(InvalidConfiguration, match="max_slices is 0"):
+    with pytest.raises(InvalidConfiguration, match="max_slices: got 0"):
         to_chrome_trace(run(), tmp_path / "trace.json", max_slices=0)
     with pytest.raises(RecordError, match="cannot write"):
         to_chrome_trace(run(), tmp_path / "absent" / "trace.json")

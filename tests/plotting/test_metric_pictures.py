@@ -202,7 +202,10 @@ def test_many_decisions_and_times_of_zero():
         (lambda: metric_lines({}, xlabel="x", ylabel="y"), "samples: got an empty mapping"),
         (lambda: metric_lines({"a": {}}, xlabel="x", ylabel="y"), r"samples\['a'\] is empty"),
         (lambda: metric_lines(SAMPLES, xlabel="x", ylabel="y", bound={}), "bound is empty"),
-        (lambda: metric_lines(SAMPLES, xlabel="", ylabel="", colors={"HEFT": "none such"}), "no matplotlib colour"),
+        (
+            lambda: metric_lines(SAMPLES, xlabel="", ylabel="", colors={"HEFT": "none such"}),
+            "expected a matplotlib colour",
+        ),
         (lambda: decision_time_cdf({}), "seconds: got an empty mapping"),
         (lambda: decision_time_cdf({"a": []}), r"seconds\['a'\]: got shape \(0,\)"),
         (lambda: decision_time_cdf({"a": [0.1, -1.0]}), r"seconds\['a'\]: got -1.0, expected finite times"),

@@ -54,9 +54,7 @@ class Site(Scenario):
     def refuses(self) -> str:
         """What the agent says where it cannot take part; empty if it can."""
         on_nodes = "nodes" in self.drawn.system
-        return (
-            "got a cluster with nodes, expected one without; try" if on_nodes and refuses_nodes(self.agent_name) else ""
-        )
+        return "got a cluster with nodes, expected one without" if on_nodes and refuses_nodes(self.agent_name) else ""
 
     def cluster(self) -> BatchCluster:
         """Return the cluster, with a fresh workload and fresh processes."""

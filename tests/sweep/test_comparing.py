@@ -271,7 +271,7 @@ def test_what_is_wrong_is_told() -> None:
         ("batch", ["fcfs"], {"seeds": 0}, "seeds: got 0, expected an integer"),
         ("batch", ["fcfs"], {"seeds": [1, 1]}, "expected at least one, without duplicates"),
         ("batch", ["fcfs"], {"baseline": "easy"}, "baseline: got 'easy', expected one of the agents fcfs"),
-        ("batch", ["fcfs"], {"metric": "wait"} | SMALL, "metric is 'wait'"),
+        ("batch", ["fcfs"], {"metric": "wait"} | SMALL, "metric: got 'wait'"),
         (cluster, ["fcfs"], {"jos": 3}, "unexpected keyword argument 'jos'"),
         (cluster(np.random.default_rng(0)), ["fcfs"], {"jobs": 3}, "a given problem takes no options"),
     ],

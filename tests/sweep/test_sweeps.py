@@ -541,7 +541,7 @@ def test_a_machine_with_other_code_refuses(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(runner, "source_digest", lambda module: next(digests))
     real = runner.run_tasks
     monkeypatch.setattr(runner, "run_tasks", lambda method, jobs, workers: real(method, jobs, Workers(1)))
-    with pytest.raises(SweepFailed, match=r"has other code or files for sweep_runs \(theirs\) .*\(mine\): install the"):
+    with pytest.raises(SweepFailed, match=r"has other code or files for sweep_runs \(theirs\) .*\(mine\); install the"):
         run_all(walk, walks(tmp_path / "trace", 1), Store(tmp_path / "runs"), workers=Workers(2, "dask"))
     assert traced(tmp_path / "trace") == []
 

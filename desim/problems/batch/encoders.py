@@ -119,7 +119,7 @@ class SplitWindow:
 
     def __init__(self, head: int, tail: int = 0) -> None:
         if head < 0 or tail < 0 or head + tail < 1 or head != int(head) or tail != int(tail):
-            raise InvalidConfiguration(f"window: got ({head!r}, {tail!r}), expected two integers >= 0, not both 0")
+            raise InvalidConfiguration(f"window: got ({head!r}, {tail!r}), expected numbers of slots >= 0, not both 0")
         self.head = int(head)
         self.tail = int(tail)
         self.size = self.head + self.tail

@@ -459,7 +459,11 @@ RULES = (
         "duration",
         "a copy runs for the work of its node over the speed of its executor, or for the job's own run time; a task "
         "runs for an equal share of that, or for any time if its duration was sampled",
-        Check(copies, _durations(), "{what} is {outcome} in [{starting_time}, {finish_time}) s, expected {whole} s"),
+        Check(
+            copies,
+            _durations(),
+            "{what} is {outcome} in [{starting_time}, {finish_time}) s, expected a run time of {whole} s",
+        ),
     ),
     _rule(
         "executor_exclusive",

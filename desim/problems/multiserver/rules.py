@@ -766,8 +766,8 @@ RULES = (
         ),
     ),
     _rule(
+        "conservation",
         "the number of jobs of every slot and port matches the arrivals (needs the workload)",
-        "the jobs of every slot and port are as many as arrived (needs the workload)",
         Check(
             "jobs",
             _miscounted_arrivals,

@@ -1,0 +1,90 @@
+"""Help texts from docstrings: reST markup is removed, and empty defaults are not shown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import is_dataclass, replace
+from typing import Annotated, Any, get_args
+
+__all__ = ["plain_help", "plain_text"]
+
+ROLE = re.compile(r":(?:\w+:)?\w+:`(~?)([^`<]+?)(?:\s*<[^`>]*>)?`")
+"""A role such as a reference to a class, with the tilde that shortens its target and the text or target."""
+
+
+def plain_text(text: str) -> str:
+    r"""Return a docstring as plain text.
+
+    Parameters
+    ----------
+    text : str
+        Docstring, or a part of it.
+
+    Returns
+    -------
+    str
+        Text in which roles are replaced by their text, and literals and literal blocks by what they hold.
+
+    Examples
+    --------
+    >>> print(plain_text("Reward, see :class:`~desim.envs.Reward`, or ``module:name``::\n\n    mine:reward"))
+    Reward, see Reward, or module:name:
+        mine:reward
+    """
+    text = ROLE.sub(lambda found: found[2].rpartition(".")[2] if found[1] else found[2], text)
+    return re.sub(r"``(.+?)``", r"\1", text, flags=re.DOTALL).replace("::\n\n", ":\n")
+
+
+def plain_help() -> Any:
+    """Return a context in which the parser of the command line shows plain help texts.
+
+    Returns
+    -------
+    tyro.constructors.ConstructorRegistry
+        Registry that changes help texts only; values are parsed as without it.
+    """
+    from tyro.constructors import ConstructorRegistry, StructConstructorSpec, StructTypeInfo
+
+    registry = ConstructorRegistry()
+    inner: list[Any] = []
+
+    @registry.struct_rule
+    def plain(info: StructTypeInfo) -> StructConstructorSpec | None:
+        """Return the usual rule of a dataclass, with plain help texts."""
+        if info.type in inner or not is_dataclass(info.type):
+            return None
+        inner.append(info.type)
+        try:
+            usual = ConstructorRegistry.get_struct_spec(info)
+        finally:
+            inner.pop()
+        return usual and replace(usual, fields=tuple(_plain_field(one) for one in usual.fields))
+
+    return registry
+
+
+def _plain_field(field: Any) -> Any:
+    """Return a field with a plain help text, which says itself what an empty default means."""
+    from tyro.conf import arg
+
+    field = replace(field, helptext=_plain_lazily(field.helptext))
+    kind, *extras = get_args(field.type) or [field.type]
+    if is_dataclass(kind) or any(getattr(one, "help_behavior_hint", None) for one in extras):
+        return field
+    return replace(field, type=Annotated[field.type, arg(help_behavior_hint=_hint)])
+
+
+def _hint(default: str) -> str:
+    """Return how a default is shown, nothing if it is empty."""
+    return f"(default: {default})" if default not in ("", "None") else ""
+
+
+def _plain_lazily(helptext: str | Callable[[], str | None] | None) -> Callable[[], str | None]:
+    """Return a function of the plain help text, since docstrings are read only if help is asked for."""
+
+    def text() -> str | None:
+        given = helptext() if callable(helptext) else helptext
+        return given and plain_text(given)
+
+    return text
