@@ -235,6 +235,8 @@ class ProblemDescriptor(Extension):
         What a run records.
     info : tuple of Column
         The entries of the description of a run, beyond those of every run.
+    former_info : mapping of str to str
+        What entries of a description were called in runs that are stored, and what they are called now.
     info_faults : callable or None
         Says what else is wrong with a description whose entries are of the right types.
     metrics_from : Metrics or str
@@ -267,6 +269,7 @@ class ProblemDescriptor(Extension):
     time_unit: str = "s"
     tables: tuple[Table, ...] = ()
     info: tuple[Column, ...] = ()
+    former_info: Mapping[str, str] = field(default_factory=dict)
     info_faults: Callable[[Mapping[str, Any]], list[str]] | None = None
     metrics_from: Metrics | str = Metrics((), lambda result: {})
     rules_from: tuple[Rule, ...] | str = ()
