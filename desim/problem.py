@@ -645,6 +645,6 @@ def kind_of(problem: str | Result) -> ProblemDescriptor:
 
         own = load(str(problem.info["kind"]))
         if not isinstance(own, ProblemDescriptor):
-            raise InvalidConfiguration(f"{problem.info['kind']} is {own!r}, want a desim.Kind")
+            raise InvalidConfiguration(f"{problem.info['kind']} is {own!r}, want a desim.ProblemDescriptor")
         return own
     return kind_of(str(problem.info.get("problem")))

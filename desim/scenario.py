@@ -313,7 +313,7 @@ class CustomProblem(SeededProblemSpec):
 
     It is called with numpy.random.default_rng(seed) for each seed, and with the settings of --set, and must draw all
     that is random in the workload from that generator: so all agents meet the same. The problem may be one of desim's,
-    with a workload of your own, or of a class of your own, whose attribute kind, a desim.Kind, says what its tables,
+    with a workload of your own, or of a class of your own, whose attribute kind, a desim.ProblemDescriptor, says what its tables,
     metrics, rules and figures are.
     """
 
@@ -345,7 +345,7 @@ class CustomProblem(SeededProblemSpec):
         if not kind.metrics.described:
             raise InvalidConfiguration(
                 f"{self.name}: desim knows no metrics of problem {problem.name!r}: give {type(problem).__name__} an "
-                "attribute kind = desim.Kind(...) that describes some"
+                "attribute kind = desim.ProblemDescriptor(...) that describes some"
             )
         workload = rereadable(getattr(problem, kind.workload, None)) if kind.workload else None
         problem.check_replayable()

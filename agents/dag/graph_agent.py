@@ -42,7 +42,7 @@ from desim.problems.dag.graph_encoder import (
     describe_system,
 )
 
-__all__ = ["EmbeddedJob", "GraphAgent", "GraphConfig", "GraphNetwork", "Mode", "OwnGraphAgent"]
+__all__ = ["EmbeddedJob", "GraphAgent", "GraphConfig", "GraphNetwork", "Mode", "CustomGraphAgent"]
 
 Floats = NDArray[np.float32]
 
@@ -272,7 +272,7 @@ class GraphAgent(LearnedAgent):
     Raises
     ------
     InvalidConfiguration
-        If the network computes in a way of its own, which is for :class:`OwnGraphAgent`; :meth:`of` chooses.
+        If the network computes in a way of its own, which is for :class:`CustomGraphAgent`; :meth:`of` chooses.
     """
 
     config_type = GraphConfig
@@ -281,7 +281,7 @@ class GraphAgent(LearnedAgent):
         if not GraphNetwork.can_copy(policy):
             raise InvalidConfiguration(
                 f"the network {type(policy).__name__} computes in a way of its own, so that GraphAgent has no copy of "
-                "it; try OwnGraphAgent, or GraphAgent.of, which chooses"
+                "it; try CustomGraphAgent, or GraphAgent.of, which chooses"
             )
         self.network = GraphNetwork(policy)
         self.config = config
@@ -294,7 +294,7 @@ class GraphAgent(LearnedAgent):
         """Return the agent of a configuration and a network; one that computes in its own way is asked in torch."""
         if GraphNetwork.can_copy(policy):
             return super().of(config, policy, name=name)
-        return OwnGraphAgent(policy, config, name=name)
+        return CustomGraphAgent(policy, config, name=name)
 
     def reset(self, info: Mapping[str, Any], rng: Generator) -> None:
         """Begin a new run."""
@@ -403,7 +403,7 @@ class GraphAgent(LearnedAgent):
                 self._progress[place], self._told[place] = progress[old], told[old]
 
 
-class OwnGraphAgent:
+class CustomGraphAgent:
     """Assigns the node that a network of one's own finds best.
 
     Parameters

@@ -410,7 +410,7 @@ def test_workloads_that_differ_between_agents_are_told(desim: Desim, monkeypatch
         ("mine_problem:make", ["--set", "num_jobs=-3"], "num_jobs is -3"),
         ("mine_problem:make", ["--agents", "heft"], "no batch agent 'heft'"),
         ("mine_problem:tickets", ["--agents", "fcfs"], "no installed package offers agents for problem 'tickets'"),
-        ("mine_problem:unmeasured", [], "give WithoutMeasure an attribute kind = desim.Kind(...)"),
+        ("mine_problem:unmeasured", [], "give WithoutMeasure an attribute kind = desim.ProblemDescriptor(...)"),
         ("mine_nowhere:make", [], "there is no module 'mine_nowhere'"),
     ],
 )

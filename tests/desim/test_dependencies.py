@@ -178,7 +178,7 @@ def test_who_comes_after_a_job_that_never_starts_never_comes() -> None:
         ),
         ({1: Dependency((1,))}, "jobs wait for each other: 1 after 1"),
         ({1: Dependency((2,), -1.0)}, "job 1: think_time is -1.0, want a finite time of at least 0"),
-        ({1: (2,)}, "job 1 comes after (2,), want an After"),
+        ({1: (2,)}, "job 1 comes after (2,), want a Dependency"),
     ],
 )
 def test_dependencies_that_make_no_sense(dependencies: Any, message: str) -> None:

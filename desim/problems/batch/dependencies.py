@@ -68,7 +68,7 @@ class Dependencies:
         self.followers: dict[int, list[int]] = {}
         for job_id, one in dependencies.items():
             if not isinstance(one, Dependency):
-                raise WorkloadError(f"job {job_id} comes after {one!r}, want an After")
+                raise WorkloadError(f"job {job_id} comes after {one!r}, want a Dependency")
             if job_id not in ids:
                 raise WorkloadError(f"job {job_id} comes after others, but there is no such job")
             if not _is_time(one.think_time):

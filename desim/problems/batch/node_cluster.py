@@ -186,7 +186,7 @@ class NodeCluster(BatchCluster):
         if isinstance(action, StartWithSize | StartPreempting):
             return super()._explain(action)
         if isinstance(action, Start):
-            return f"{action!r} names cores, want a Place that names nodes, or the id of a job"
+            return f"{action!r} names cores, want a StartOnNodes that names nodes, or the id of a job"
         job = self._state.queued.get(action.job_id if isinstance(action, StartOnNodes) else action)
         if job is None:
             return super()._explain(action)
