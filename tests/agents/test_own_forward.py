@@ -17,7 +17,7 @@ from torch import nn  # noqa: E402
 
 from desim import simulate  # noqa: E402
 from desim.agents.batch.split_window import SplitWindowAgent, SplitWindowConfig, WindowScorer  # noqa: E402
-from desim.agents.dag.graph_agent import GraphAgent, GraphConfig, CustomGraphAgent  # noqa: E402
+from desim.agents.dag.graph_agent import CustomGraphAgent, GraphAgent, GraphConfig  # noqa: E402
 from desim.agents.dag.graph_policy import GraphPolicy, NodeEmbedding  # noqa: E402
 from desim.agents.deferrable.score_agent import InTorch, ScoreConfig, scores_of  # noqa: E402
 from desim.agents.deferrable.score_policy import AttentionPolicy, FixedLengthPolicy  # noqa: E402
