@@ -21,7 +21,8 @@ class Summarized:
 
     def __repr__(self) -> str:
         """Return the facts in a line."""
-        return f"{type(self).__name__}({', '.join(f'{name}={short_repr(value)}' for name, value in self.summary().items())})"
+        facts = ", ".join(f"{name}={short_repr(value)}" for name, value in self.summary().items())
+        return f"{type(self).__name__}({facts})"
 
     def _repr_html_(self) -> str:
         """Return the facts as a table, for notebooks."""

@@ -313,8 +313,8 @@ def _asked(policy: Any, encoder: Encoder) -> _Asked:
         if callable(policy):
             return _Asked(policy, encoder)
     raise InvalidConfiguration(
-        f"policy is {short_repr(policy)}, want a model of Stable-Baselines3, a torch module, or a callable that takes an "
-        "observation"
+        f"policy is {short_repr(policy)}, want a model of Stable-Baselines3, a torch module, or a callable that takes "
+        "an observation"
     )
 
 

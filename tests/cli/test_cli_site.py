@@ -57,7 +57,8 @@ def test_files_say_the_same_as_the_notation(desim: Desim, log: Path, tmp_path: P
     reservations, limits = tmp_path / "reservations.csv", tmp_path / "limits.yaml"
     reservations.write_text("start, end, cores\n0,3600,8\n86400,90000,32\n")
     limits.write_text(
-        "limits:\n- {scope: user, running_jobs: 2, running_cores: 20}\n- {scope: queue, members: [3, 4], job_time: 90000}\n"
+        "limits:\n- {scope: user, running_jobs: 2, running_cores: 20}\n"
+        "- {scope: queue, members: [3, 4], job_time: 90000}\n"
     )
     of_files = desim("run", "batch", "--trace", log, "--reservations", reservations, "--limits", limits)
     of_text = desim("run", "batch", "--trace", log, "--reservations", RESERVATIONS, "--limits", LIMITS)

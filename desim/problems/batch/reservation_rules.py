@@ -99,7 +99,8 @@ RESERVATION_RULES = (
             Check(
                 "reservations",
                 _miscounted,
-                "reservation {reservation} takes {cores} cores, its nodes have {want}, or one of them is none or named twice",
+                "reservation {reservation} takes {cores} cores, its nodes have {want}, or one of them is none or named "
+                "twice",
                 when=lambda run: "node_reservations" in run.info,
             ),
             Check(

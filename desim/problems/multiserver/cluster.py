@@ -304,7 +304,8 @@ class MultiServerCluster(SlottedProblem):
         port = self.rewards.graph.ports[self.layout.type_of[job_position]]
         return InvalidConfiguration(
             f"time {self.env.now}: the reward of the job at {port} is {float(reward[job_position])!r}; its gain is "
-            f"{float(earnings.gain[job_position])!r}, its overhead {float(earnings.overhead[job_position])!r}: look at the utilities"
+            f"{float(earnings.gain[job_position])!r}, its overhead {float(earnings.overhead[job_position])!r}: "
+            "look at the utilities"
             + ("" if self.enforce_limits else ", which need not be defined below 0, and such amounts are let through")
         )
 
