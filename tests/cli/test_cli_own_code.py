@@ -71,7 +71,7 @@ def first_that(queue, fits, keys):
 """
 PROBLEM = """
 from dataclasses import replace
-from desim import Column, Kind, Metric, Metrics, Problem, Table
+from desim import Column, ProblemDescriptor, Metric, Metrics, Problem, Table
 from desim.problems.batch import BatchCluster
 from desim.problems.batch.kind import KIND as BATCH
 from desim.workloads import lublin
@@ -104,7 +104,7 @@ CALLS = Table("calls", "a call", (Column("number", "integer", "who"), Column("ti
 def measure_tickets(result):
     return {"mean_wait": result.table("calls")["time"].mean(), "customers": len(result.table("calls"))}
 
-TICKETS = Kind(
+TICKETS = ProblemDescriptor(
     name="tickets",
     tables=(CALLS,),
     metrics_from=Metrics(

@@ -87,10 +87,10 @@ class Ended:
     def reset(self, simulation):
         self.answers = 0
 
-    def answered(self, answer):
+    def on_decision(self, answer):
         self.answers += 1
 
-    def collect(self):
+    def pop_reward(self):
         earned, self.answers = self.answers, 0
         return float(earned)
 
