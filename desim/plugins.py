@@ -2,9 +2,9 @@
 
 A module of agents has the functions ``create(name)`` and ``descriptions()``; one of workloads has ``descriptions()``,
 of ``batch`` also ``load(source, ...)``, ``read(path)`` and ``write(path, jobs, ...)``, of ``dag`` ``read(path)``. Which
-modules there are the kinds of problems say, see :class:`desim.problem.ProblemDescriptor`; any installed package may add to them
-with a :class:`desim.problem.Extension` of the entry point group ``desim.problems``. Experiments of a paper are found
-by the group ``desim.experiments``: an :class:`ExperimentFamily`.
+modules there are the kinds of problems say, see :class:`desim.problem.ProblemDescriptor`; any installed package may add
+to them with a :class:`desim.problem.Extension` of the entry point group ``desim.problems``. Experiments of a paper are
+found by the group ``desim.experiments``: an :class:`ExperimentFamily`.
 """
 
 from __future__ import annotations

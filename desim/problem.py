@@ -1,8 +1,8 @@
 """What a system must offer to be simulated, and what desim has to know of it.
 
-`Problem` is the base class of all systems. `ProblemDescriptor` is the one descriptor of a kind of problem: its tables, metrics,
-rules, figures, environment, the options of the command line, and where its agents and workloads come from. Kinds are
-found by
+`Problem` is the base class of all systems. `ProblemDescriptor` is the one descriptor of a kind of problem: its tables,
+metrics, rules, figures, environment, the options of the command line, and where its agents and workloads come from.
+Kinds are found by
 the entry point group ``desim.problems``; a problem of a user's own names its kind as a class attribute and has the same
 rights.
 """

@@ -1,7 +1,7 @@
 """Runs as plain values: what a problem's options make, who decides, and what is found out about a run.
 
-A `ProblemSpec` makes an `ProblemInstance` of options: a workload, and the problem that it meets. A `Scenario` names problem, agent
-and options. The command line, comparisons and reports are built on these.
+A `ProblemSpec` makes an `ProblemInstance` of options: a workload, and the problem that it meets. A `Scenario` names
+problem, agent and options. The command line, comparisons and reports are built on these.
 """
 
 from __future__ import annotations
@@ -313,8 +313,8 @@ class CustomProblem(SeededProblemSpec):
 
     It is called with numpy.random.default_rng(seed) for each seed, and with the settings of --set, and must draw all
     that is random in the workload from that generator: so all agents meet the same. The problem may be one of desim's,
-    with a workload of your own, or of a class of your own, whose attribute kind, a desim.ProblemDescriptor, says what its tables,
-    metrics, rules and figures are.
+    with a workload of your own, or of a class of your own, whose attribute kind, a desim.ProblemDescriptor, says what
+    its tables, metrics, rules and figures are.
     """
 
     name: str

@@ -145,7 +145,7 @@ def _victims(observation: BatchObservation, job_id: int) -> list[int] | None:
 
 
 def _ends_in_time(observation: BatchObservation, job_id: int, victims: Sequence[int]) -> bool:
-    """Tell whether a job that starts without some others leaves reservations alone if it runs for as long as it requests."""
+    """Tell whether a job that starts without some others leaves reservations alone, by its requested time."""
     if not observation.reservations:
         return True
     if isinstance(observation, NodeObservation):
@@ -162,7 +162,8 @@ def _ends_in_time(observation: BatchObservation, job_id: int, victims: Sequence[
 def _meets_no_reservation(observation: NodeObservation, job_id: int) -> bool:
     """Tell whether no node that will do for a job has a reservation until it is expected to end.
 
-    That is more than need be; but who preempts names no nodes. Around reservations, the agent that is wrapped starts jobs.
+    That is more than need be; but who preempts names no nodes. Around reservations, the agent that is wrapped
+    starts jobs.
     """
     queue, shape = observation.queue, observation.compiled_request(job_id)
     _, _, requested = queue.job_at(int((queue.job_id == job_id).argmax()))

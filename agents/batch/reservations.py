@@ -1,7 +1,7 @@
 """Orders and backfilling where cores are announced to be away: in reservations of maintenance, or for somebody else.
 
-A job starts only where it leaves the reservations alone if it runs for as long as it requests. Everything is decided on a
-profile of free cores in which running jobs and reservations have their places.
+A job starts only where it leaves the reservations alone if it runs for as long as it requests. Everything is decided on
+a profile of free cores in which running jobs and reservations have their places.
 """
 
 from __future__ import annotations

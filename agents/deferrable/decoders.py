@@ -1,11 +1,11 @@
 """Plans of deferrable jobs, compiled: what they hold and bring, and changes of them that bring more.
 
-A plan is the slot of each job, -1 if it is not started, as in :class:`desim.agents.deferrable.program.PlanningInstance`. What a
-change brings is counted by the slots that it concerns, as the cluster counts it: a violation is what is held above the
-capacity, where that is more than the cluster tolerates, and no job starts in a slot in which what it requests does not
-fit. Where the capacity is uncertain, the violation that is expected counts; and a job pays for its cores what these
-would bring if they were kept for jobs that are not yet known. This module imports numba; see
-:func:`desim.agents.search.decoders`.
+A plan is the slot of each job, -1 if it is not started, as in
+:class:`desim.agents.deferrable.program.PlanningInstance`. What a change brings is counted by the slots that it
+concerns, as the cluster counts it: a violation is what is held above the capacity, where that is more than the cluster
+tolerates, and no job starts in a slot in which what it requests does not fit. Where the capacity is uncertain, the
+violation that is expected counts; and a job pays for its cores what these would bring if they were kept for jobs that
+are not yet known. This module imports numba; see :func:`desim.agents.search.decoders`.
 """
 
 from __future__ import annotations

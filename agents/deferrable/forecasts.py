@@ -131,7 +131,8 @@ class Oracle:
     Parameters
     ----------
     series : array_like of shape (num_slots,) or (num_slots, num_resources)
-        The capacity of each slot, such as that of :func:`~desim.problems.deferrable.clairvoyant_view`; the last value stays.
+        The capacity of each slot, such as that of :func:`~desim.problems.deferrable.clairvoyant_view`; the last value
+        stays.
 
     Raises
     ------

@@ -158,8 +158,8 @@ class SearchAgent(RollingHorizon):
     budget : Budget, optional
         How long to search in each slot; by default 100 moves.
     forecast : Forecast, optional
-        Of the capacity of the slots to come; :class:`~desim.agents.deferrable.LearnedForecast` if left out. If it tells how far
-        it may be off, the expected violation counts.
+        Of the capacity of the slots to come; :class:`~desim.agents.deferrable.LearnedForecast` if left out. If it tells
+        how far it may be off, the expected violation counts.
     horizon : int, optional
         As for :class:`~desim.agents.deferrable.RollingHorizon`.
     margin : float

@@ -5,9 +5,9 @@ whose ``figure`` can be saved. Figures are unknown to pyplot: nothing needs a di
 be closed, and no global setting changes. A run keeps its colour in all figures of the same mapping.
 
 :func:`gantt` and :func:`utilization` draw runs of any problem that has such a figure. Figures of one problem stand
-in its subpackage, such as ``desim.problems.batch.figures``; they can be imported from here, too. :func:`compare_metrics`
-and :func:`metric_lines` take the metrics of any runs, :func:`decision_time_cdf` takes decision times,
-:func:`critical_differences` and :func:`performance_profiles` what :mod:`desim.statistics` makes of metrics,
+in its subpackage, such as ``desim.problems.batch.figures``; they can be imported from here, too.
+:func:`compare_metrics` and :func:`metric_lines` take the metrics of any runs, :func:`decision_time_cdf` takes decision
+times, :func:`critical_differences` and :func:`performance_profiles` what :mod:`desim.statistics` makes of metrics,
 :func:`report` puts all of them into one HTML file, and :func:`view` writes a page that is moved and zoomed. What
 figures of your own can be made of are the modules ``axes``, ``bars``, ``curves``, ``maps``, ``graphs`` and
 ``colors`` of this package, and ``views`` for that page.

@@ -1,7 +1,7 @@
 """What an interactive page shows of a run, as arrays: rectangles in rows, curves over time, maps; no figure is made.
 
-The view of a problem stands in its subpackage, as a function that takes a :class:`desim.plotting.runs.Run` and returns a
-:class:`View`; its kind names it. Problems without one have :func:`plain_view`.
+The view of a problem stands in its subpackage, as a function that takes a :class:`desim.plotting.runs.Run` and returns
+a :class:`View`; its kind names it. Problems without one have :func:`plain_view`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Backfilling on nodes from the definitions: lists, loops over nodes and tasks, everything computed afresh.
 
 What is free at a time is counted from nothing: what the nodes have, less what each job holds that runs then or has its
-reservation then. A job goes to no node that has a reservation at any time until it is expected to end, unless the reservation
-admits its user. Of the code that is tested only the scores of the placement policies are used.
+reservation then. A job goes to no node that has a reservation at any time until it is expected to end, unless the
+reservation admits its user. Of the code that is tested only the scores of the placement policies are used.
 """
 
 from __future__ import annotations

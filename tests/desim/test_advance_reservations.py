@@ -116,7 +116,7 @@ def test_no_job_runs_into_a_reservation(seed: int, agent: str) -> None:
     until=st.sampled_from([float("inf"), 150.0, 330.0]),
 )
 def test_whatever_happens_reservations_have_their_cores(seed: int, agent: str, kill: bool, until: float) -> None:
-    """Jobs that overrun, cores that fail and agents that know of no reservations cost jobs their cores, not reservations."""
+    """Jobs that overrun, cores that fail and agents that know of no reservations cost jobs their cores."""
     jobs, reservations = random_case(seed)
     outages = [planned_outages([Outage(50.0, 100.0, 0b1), Outage(120.0, 160.0, 0b11)])]
     cluster = BatchCluster(jobs, NUM_CORES, reservations=reservations, enforce_time_limit=kill, processes=outages)

@@ -1,4 +1,5 @@
-"""Random batch clusters as sites run them: nodes with resources, dependencies, limits, reservations, qualities of service.
+"""Random batch clusters as sites run them: nodes with resources, dependencies, limits, reservations, qualities of
+service.
 
 They stand beside those of `everything`, whose numbers keep their meaning. A scenario is a number here, too, of
 :func:`site`; to see one and run it alone::

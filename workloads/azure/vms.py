@@ -223,8 +223,9 @@ def deferrable_jobs(
 ) -> Iterable[Job]:
     """Turn virtual machines into deferrable jobs.
 
-    A job is submitted when its virtual machine started. Its window opens `lead_time` slots after the next slot's beginning
-    and closes `slack` slots later. It runs for the lifetime, rounded up to whole slots, and keeps identifier and cores.
+    A job is submitted when its virtual machine started. Its window opens `lead_time` slots after the next slot's
+    beginning and closes `slack` slots later. It runs for the lifetime, rounded up to whole slots, and keeps identifier
+    and cores.
 
     Parameters
     ----------

@@ -71,8 +71,8 @@ def closed_loop(
     Returns
     -------
     list of Job and dict of int to Dependency
-        For ``BatchCluster(jobs, dependencies=...)``. The submission time of a job that comes after others is the beginning of
-        its session, so that it may be submitted earlier than in the log.
+        For ``BatchCluster(jobs, dependencies=...)``. The submission time of a job that comes after others is the
+        beginning of its session, so that it may be submitted earlier than in the log.
 
     Raises
     ------

@@ -448,10 +448,10 @@ def named(name: str) -> Settings:
 def generate(settings: Settings = DEFAULT, *, seed: int | Generator = 0) -> Scenario:
     """Draw the jobs and the capacity of one run.
 
-    Arrivals, batches, sizes, lengths, lead time, slack and capacity have random streams of their own. With one seed, other
-    probabilities of the sizes change the sizes and nothing else, and so on; another lead time changes nothing but times
-    and, with them, which windows open in the run; and a shorter run has the same jobs, as far as their windows open in
-    it, and the same capacity.
+    Arrivals, batches, sizes, lengths, lead time, slack and capacity have random streams of their own. With one seed,
+    other probabilities of the sizes change the sizes and nothing else, and so on; another lead time changes nothing but
+    times and, with them, which windows open in the run; and a shorter run has the same jobs, as far as their windows
+    open in it, and the same capacity.
 
     Parameters
     ----------

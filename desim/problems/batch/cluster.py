@@ -829,7 +829,8 @@ class BatchCluster(FailingCluster, Problem):
         Queued and running jobs run for as long as they request, whatever they have saved, and a job that has been
         running for longer, which takes ``enforce_time_limit=False`` or some grace, ends now. Nothing else arrives,
         not even what has arrived at this instant and is not in the queue yet; cores that are down stay down, but
-        for those of reservations; processes end. The wake-ups that agents have asked for remain, and so do reservations.
+        for those of reservations; processes end. The wake-ups that agents have asked for remain, and so do
+        reservations.
         """
         self.forget_sources()
         self._inbox.clear()

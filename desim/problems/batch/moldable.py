@@ -14,9 +14,9 @@ __all__ = ["MoldableJob", "StartWithSize"]
 class MoldableJob(Job):
     """A job in several sizes; its own fields are those of the first, in which it runs if nobody chooses.
 
-    Who does not know of sizes takes it for the rigid :class:`Job` of its first size. What an answer :class:`StartWithSize`
-    starts is the job of the chosen size, and it keeps that size, also if an outage sends it back to the queue; records
-    tell of that size alone.
+    Who does not know of sizes takes it for the rigid :class:`Job` of its first size. What an answer
+    :class:`StartWithSize` starts is the job of the chosen size, and it keeps that size, also if an outage sends it back
+    to the queue; records tell of that size alone.
 
     Attributes
     ----------

@@ -57,8 +57,8 @@ class NodeAvailability:
     down : array of bool, shape (N,)
         Nodes that have failed.
     closed : tuple of int
-        Numbers of the reservations whose nodes cannot be used, but by users whom they admit. A supposition of some time to
-        come has those of that time, see ``NodeTable.closed_between``.
+        Numbers of the reservations whose nodes cannot be used, but by users whom they admit. A supposition of some time
+        to come has those of that time, see ``NodeTable.closed_between``.
     """
 
     __slots__ = ("closed", "down", "free", "gpus", "jobs", "largest", "table", "whole")

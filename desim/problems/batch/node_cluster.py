@@ -27,10 +27,10 @@ class NodeCluster(BatchCluster):
     """A :class:`BatchCluster` of nodes; the same arguments, with ``nodes`` in the place of ``num_cores``.
 
     An answer is the id of a queued job, which the placement policy of the cluster then puts on nodes, or a
-    :class:`StartOnNodes`, which names them; otherwise decisions are those of a :class:`BatchCluster`. A plain :class:`Job`
-    requests a task of one core for each of its cores. Cores are numbered node after node. A job runs for as long
-    as on the slowest of its nodes, by their speeds and by its run times on models of GPUs; what it requests is a limit
-    on all of them. What fails and is repaired, by the processes of :mod:`desim.processes.outages`, are nodes.
+    :class:`StartOnNodes`, which names them; otherwise decisions are those of a :class:`BatchCluster`. A plain
+    :class:`Job` requests a task of one core for each of its cores. Cores are numbered node after node. A job runs for
+    as long as on the slowest of its nodes, by their speeds and by its run times on models of GPUs; what it requests is
+    a limit on all of them. What fails and is repaired, by the processes of :mod:`desim.processes.outages`, are nodes.
 
     Parameters
     ----------

@@ -89,7 +89,7 @@ class SiteOptions:
     )
     """What jobs, users, queues may have: user:running_jobs=4:running_cores=64+queue=debug:job_time=600."""
     qos: Annotated[str | None, arg(metavar="FILE|NAME:WHAT=VALUE+...", help_behavior_hint="(default: none)")] = None
-    """Qualities of service, for agents preemptive-...: urgent:preempts=standby:scope=user:members=1+standby:mode=suspend."""
+    """QOS, for agents preemptive-...: urgent:preempts=standby:scope=user:members=1+standby:mode=suspend."""
     over_time_limit: Annotated[float, arg(metavar="S")] = 0.0
     """Jobs may run for so long beyond their requested time before they are killed, in seconds."""
     checkpoint_interval: Annotated[float | None, arg(metavar="S", help_behavior_hint="(default: none)")] = None

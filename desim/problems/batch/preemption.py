@@ -1,9 +1,9 @@
 """Quality of service: which queued jobs may take running jobs off, and what becomes of these.
 
 A job belongs to at most one quality of service, which says whose jobs it preempts. Preempting is up to the agent: its
-answer is a :class:`StartPreempting`. A job that is preempted goes back to the queue, as one that an outage has cut, or it is
-suspended. What is suspended keeps what it has done, and lends its cores and nothing else to the job that preempts it:
-memory, GPUs and further resources stay with it, and so do the cores that are not needed, for no other job but those
+answer is a :class:`StartPreempting`. A job that is preempted goes back to the queue, as one that an outage has cut, or
+it is suspended. What is suspended keeps what it has done, and lends its cores and nothing else to the job that preempts
+it: memory, GPUs and further resources stay with it, and so do the cores that are not needed, for no other job but those
 that may preempt it, too. Once all of its cores are back it resumes on them, after the decisions of that instant.
 
 The words are those of Slurm: a quality has a priority, a list of those that it preempts, and a mode in which its own

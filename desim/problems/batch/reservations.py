@@ -30,16 +30,16 @@ class AdvanceReservation:
     start, end : float
         Half-open interval, in seconds.
     cores : int
-        How many, on a cluster of cores; 0 on one of nodes. Which ones is decided when the reservation begins: the highest
-        of those that are free, and if these are too few, the highest of those on which jobs run, which are cut; in the
-        end, of those that have failed.
+        How many, on a cluster of cores; 0 on one of nodes. Which ones is decided when the reservation begins: the
+        highest of those that are free, and if these are too few, the highest of those on which jobs run, which are cut;
+        in the end, of those that have failed.
     nodes : "all" or tuple of str or int
         Which, on a cluster of nodes, by name or number; the reservation takes them in whole.
     partition : str
         All nodes of a partition, in the place of ``nodes``.
     users : tuple of int
-        Whose jobs may run on the nodes all the same: the reservation is their advance reservation. It does not bind them to
-        it: their jobs may run elsewhere, and begin before the reservation and end after it.
+        Whose jobs may run on the nodes all the same: the reservation is their advance reservation. It does not bind
+        them to it: their jobs may run elsewhere, and begin before the reservation and end after it.
     """
 
     start: float

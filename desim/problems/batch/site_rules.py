@@ -11,8 +11,9 @@ Limits are ``GROUPS:WHAT=NUMBER``, several with ``+`` between them: ``user:runni
 ``job_time``, ``running_jobs`` and ``running_cores``. A file has ``scope``, ``members`` and these.
 
 Qualities of service are ``NAME:WHAT=VALUE``, several with ``+`` between them, with ``priority``, ``preempts`` and
-``mode`` of a :class:`QualityOfService`, and ``scope`` and ``members`` for the groups whose jobs have it, if the jobs do not
-tell: ``urgent:priority=10:preempts=standby+standby:mode=suspend:scope=user:members=3|4``. A file has ``name`` and these.
+``mode`` of a :class:`QualityOfService`, and ``scope`` and ``members`` for the groups whose jobs have it, if the jobs do
+not tell: ``urgent:priority=10:preempts=standby+standby:mode=suspend:scope=user:members=3|4``. A file has
+``name`` and these.
 """
 
 from __future__ import annotations

@@ -185,7 +185,8 @@ class ScoreEncoder:
     rule : {"stop", "skip", "reserve"}
         Whether the first job that does not fit ends the slot, as in the paper, or is passed over; or keeps its place:
         then all known jobs have scores, those whose window is to open behind the others, and are given the first slots
-        in which they fit, as :class:`~desim.problems.deferrable.EarliestFitPlan` does; those that are given this one start.
+        in which they fit, as :class:`~desim.problems.deferrable.EarliestFitPlan` does; those that are given this one
+        start.
     scale : float or sequence of float
         Amounts are divided by it: one number, or one for each resource.
     advice : Advice, optional

@@ -329,7 +329,8 @@ class MultiSlotCluster(MultiServerCluster):
     back. What a completion frees can be given away from the next slot on. Completion times and utilization are then
     outcomes.
 
-    Events for listeners: those of :class:`MultiServerCluster`, and ``start`` and ``completion`` (a :class:`RunningJob`).
+    Events for listeners: those of :class:`MultiServerCluster`, and ``start`` and ``completion`` (a
+    :class:`RunningJob`).
 
     Parameters
     ----------

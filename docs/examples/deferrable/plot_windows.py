@@ -75,8 +75,8 @@ job_axes = plotting.capacity_use(results["FIFO"], by="job", window=(24, 48))
 # %%
 # Windows
 # -------
-# The jobs of an evening, when the capacity falls. A line is the lead time, a pale bar the window, a black mark the start;
-# jobs that did not find room in time are orange.
+# The jobs of an evening, when the capacity falls. A line is the lead time, a pale bar the window, a black mark the
+# start; jobs that did not find room in time are orange.
 
 window_axes = plotting.gantt(results["FIFO"], window=(58, 70))
 
