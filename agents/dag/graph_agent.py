@@ -42,7 +42,7 @@ from desim.problems.dag.graph_encoder import (
     describe_system,
 )
 
-__all__ = ["EmbeddedJob", "GraphAgent", "GraphConfig", "GraphNetwork", "Mode", "CustomGraphAgent"]
+__all__ = ["CustomGraphAgent", "EmbeddedJob", "GraphAgent", "GraphConfig", "GraphNetwork", "Mode"]
 
 Floats = NDArray[np.float32]
 

@@ -87,7 +87,7 @@ WAITING = {
 }
 #: A former name of one word may mean something else elsewhere, but for these; of several words, those may.
 ONE_WORD = {"foresee", "Foresight", "Nearness", "Timetable", "Timetables"}
-SEVERAL_WORDS = {"go_on", "one_of", "held_out"}
+SEVERAL_WORDS = {"go_on", "one_of", "back-filling"}
 #: Former names that readers of stored runs and model cards know, and where.
 STILL_READ = {
     "kind.py": {"kill_at_request"},
