@@ -698,8 +698,8 @@ RULES = (
             Check(
                 "jobs",
                 _wrong_dependencies,
-                "job {job_id}, planned for {trace_submission_time} s after jobs {after} with a think time of {think_time} "
-                "s, is submitted at {submission_time} s, want {want}",
+                "job {job_id}, planned for {trace_submission_time} s after jobs {after} with a think time of "
+                "{think_time} s, is submitted at {submission_time} s, want {want}",
                 when=lambda run: "dependencies" in run.info,
             ),
         ),
