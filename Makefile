@@ -16,7 +16,7 @@ help:
 	@echo "make install all packages, for learned agents, tests and documentation, too"
 	@echo "make test    the whole test suite"
 	@echo "make slow    the long statistical tests, and all property tests with examples of their own"
-	@echo "make lint    ruff, mypy --strict, import-linter, numpydoc, codespell"
+	@echo "make lint    ruff, mypy --strict, import-linter, numpydoc, codespell, words"
 	@echo "make docs    build docs/_build/html"
 	@echo "make bench   relative measurements"
 	@echo "make dist    wheel and sdist in dist/; make check-dist installs the wheel elsewhere and runs the tests of the sdist"
@@ -58,6 +58,7 @@ lint: $(STAMP)
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/numpydoc lint $$(git ls-files 'desim/*.py' 'agents/*.py' 'workloads/*.py')
 	$(BIN)/codespell $(SOURCES) README.md CHANGELOG.md
+	$(BIN)/python -m pytest -q -n 0 tests/docs/test_wording.py
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix $(SOURCES)

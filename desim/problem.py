@@ -234,6 +234,8 @@ class ProblemDescriptor(Extension):
         Tables that a run records.
     info : tuple of Column
         Entries in the description of a run, besides those that every run has.
+    former_info : mapping of str to str
+        What entries of a description were called in runs that are stored, and what they are called now.
     info_faults : callable or None
         Returns further faults of a description whose entries have the right types.
     metrics_from : Metrics or str
@@ -266,6 +268,7 @@ class ProblemDescriptor(Extension):
     time_unit: str = "s"
     tables: tuple[Table, ...] = ()
     info: tuple[Column, ...] = ()
+    former_info: Mapping[str, str] = field(default_factory=dict)
     info_faults: Callable[[Mapping[str, Any]], list[str]] | None = None
     metrics_from: Metrics | str = Metrics((), lambda result: {})
     rules_from: tuple[Rule, ...] | str = ()
@@ -640,6 +643,6 @@ def kind_of(problem: str | Result) -> ProblemDescriptor:
 
         own = load(str(problem.info["kind"]))
         if not isinstance(own, ProblemDescriptor):
-            raise InvalidConfiguration(f"{problem.info['kind']}: got {own!r}, expected a desim.Kind")
+            raise InvalidConfiguration(f"{problem.info['kind']}: got {own!r}, expected a desim.ProblemDescriptor")
         return own
     return kind_of(str(problem.info.get("problem")))

@@ -250,4 +250,8 @@ class Result:
         sorting = info.pop("tables")
         tables = {name: Parts(table_directory(source, name), columns) for name, columns in sorting.items()}
         info.pop("format")
-        return cls(tables, info)
+        from desim.problem import kinds
+
+        known = kinds().get(str(info.get("problem")))
+        former = known.former_info if known is not None else {}
+        return cls(tables, {former.get(name, name): value for name, value in info.items()})

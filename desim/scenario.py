@@ -313,8 +313,8 @@ class CustomProblem(SeededProblemSpec):
 
     The function is called once per seed with numpy.random.default_rng(seed) and the settings of --set. It must take all
     random numbers of the workload from that generator, so that all agents get the same workload. The problem may be one
-    of desim's with your own workload, or an object of your own class, whose attribute kind, a desim.Kind, describes its
-    tables, metrics, rules and figures.
+    of desim's with your own workload, or an object of your own class, whose attribute kind, a desim.ProblemDescriptor,
+    describes its tables, metrics, rules and figures.
     """
 
     name: str
@@ -345,7 +345,7 @@ class CustomProblem(SeededProblemSpec):
         if not kind.metrics.described:
             raise InvalidConfiguration(
                 f"{self.name}: desim knows no metrics of problem {problem.name!r}; give {type(problem).__name__} an "
-                "attribute kind = desim.Kind(...) that describes some"
+                "attribute kind = desim.ProblemDescriptor(...) that describes some"
             )
         workload = rereadable(getattr(problem, kind.workload, None)) if kind.workload else None
         problem.check_replayable()

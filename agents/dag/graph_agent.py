@@ -42,7 +42,7 @@ from desim.problems.dag.graph_encoder import (
     describe_system,
 )
 
-__all__ = ["EmbeddedJob", "GraphAgent", "GraphConfig", "GraphNetwork", "Mode", "OwnGraphAgent"]
+__all__ = ["CustomGraphAgent", "EmbeddedJob", "GraphAgent", "GraphConfig", "GraphNetwork", "Mode"]
 
 Floats = NDArray[np.float32]
 
@@ -277,7 +277,7 @@ class GraphAgent(LearnedAgent):
     Raises
     ------
     InvalidConfiguration
-        If the network overrides the computation; :class:`OwnGraphAgent` is for those, and :meth:`of` chooses.
+        If the network overrides the computation; :class:`CustomGraphAgent` is for those, and :meth:`of` chooses.
     """
 
     config_type = GraphConfig
@@ -286,7 +286,7 @@ class GraphAgent(LearnedAgent):
         if not GraphNetwork.can_copy(policy):
             raise InvalidConfiguration(
                 f"policy: got {type(policy).__name__}, which overrides GraphPolicy's computation, expected a plain "
-                "GraphPolicy; try OwnGraphAgent, or GraphAgent.of, which chooses"
+                "GraphPolicy; try CustomGraphAgent, or GraphAgent.of, which chooses"
             )
         self.network = GraphNetwork(policy)
         self.config = config
@@ -299,7 +299,7 @@ class GraphAgent(LearnedAgent):
         """Return the agent for a configuration and a network; networks with their own computation run in torch."""
         if GraphNetwork.can_copy(policy):
             return super().of(config, policy, name=name)
-        return OwnGraphAgent(policy, config, name=name)
+        return CustomGraphAgent(policy, config, name=name)
 
     def reset(self, info: Mapping[str, Any], rng: Generator) -> None:
         """Begin a new run."""
@@ -408,7 +408,7 @@ class GraphAgent(LearnedAgent):
                 self._progress[place], self._told[place] = progress[old], told[old]
 
 
-class OwnGraphAgent:
+class CustomGraphAgent:
     """Agent that assigns the node that a custom network scores highest.
 
     Parameters

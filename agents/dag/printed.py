@@ -16,7 +16,7 @@ from numpy.random import Generator
 from torch import Tensor, nn
 
 from desim.agents.dag.allocation import DEFT
-from desim.agents.dag.graph_agent import OwnGraphAgent
+from desim.agents.dag.graph_agent import CustomGraphAgent
 from desim.agents.dag.graph_policy import Activation, levels_of
 from desim.agents.learning.learned import AgentConfig, LearnedAgent
 from desim.agents.learning.policy import Distribution, MaskedCategorical, Observations, Policy, initialized, mlp
@@ -331,13 +331,13 @@ class DecimaConfig(_Printed):
         return DecimaPolicy(self, rng)
 
 
-class LachesisAgent(OwnGraphAgent, LearnedAgent):
+class LachesisAgent(CustomGraphAgent, LearnedAgent):
     """LACHESIS with trained weights: assign the ready node that the actor scores highest, by DEFT."""
 
     config_type = LachesisConfig
 
 
-class DecimaAgent(OwnGraphAgent, LearnedAgent):
+class DecimaAgent(CustomGraphAgent, LearnedAgent):
     """Decima-DEFT with trained weights: assign the ready node that Decima's network scores highest, by DEFT."""
 
     config_type = DecimaConfig

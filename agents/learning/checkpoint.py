@@ -9,6 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +23,13 @@ from desim.agents.learning.pretrained import weight_files
 from desim.exceptions import RecordError
 from desim.records import is_plain_name, write_atomically
 
-__all__ = ["load_checkpoint", "load_into", "load_weights", "save_checkpoint", "save_weights"]
+__all__ = ["load_checkpoint", "load_into", "load_weights", "renamed_learning", "save_checkpoint", "save_weights"]
 
 DOCUMENT = "checkpoint.json"
+
+#: Settings of learning, and names of agents, as model cards from before the renames have them, and what they are now.
+SETTINGS = {"decay": "gae_lambda", "entropy": "entropy_coef", "value_weight": "value_coef", "clip": "clip_range"}
+AGENTS = (("sjf-cores", "smallest-first"), ("rank_up", "rank-up"), ("easy-molding", "easy-moldable"))
 
 
 def save_checkpoint(directory: Path, tensors: dict[str, Tensor], document: dict[str, Any]) -> None:
@@ -146,7 +152,48 @@ def load_weights(stem: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         raise RecordError(f"{stem} cannot be read ({type(error).__name__}: {error})") from error
     if not isinstance(card, dict) or card.get("sha256") != hashlib.sha256(content).hexdigest():
         raise RecordError(f"{stem}.safetensors is not the file that {stem.name}.json describes")
-    return tensors, card
+    return tensors, _renamed(card)
+
+
+def renamed_learning(learning: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a learning algorithm under the names of today.
+
+    Parameters
+    ----------
+    learning : mapping
+        From a model card, which may be an old one.
+
+    Returns
+    -------
+    dict
+        The same values.
+    """
+    values = {SETTINGS.get(name, name): value for name, value in learning.items()}
+    return values | ({"algorithm": "a2c"} if values.get("algorithm") == "actor_critic" else {})
+
+
+def _renamed(card: dict[str, Any]) -> dict[str, Any]:
+    """Return a model card under the names of today, whenever it was written."""
+    found = {"user_code" if name == "own_code" else name: value for name, value in card.items()}
+    for part in ("config", "training"):
+        if isinstance(found.get(part), dict):
+            found[part] = _with_agents(found[part])
+    training = found.get("training")
+    if isinstance(training, dict) and isinstance(training.get("learning"), dict):
+        training["learning"] = renamed_learning(training["learning"])
+    return found
+
+
+def _with_agents(value: Any) -> Any:
+    """Return plain values in which agents have the names of today."""
+    if isinstance(value, dict):
+        return {key: _with_agents(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_with_agents(part) for part in value]
+    if isinstance(value, str):
+        for old, new in AGENTS:
+            value = re.sub(rf"(?<!\w){old}(?!\w)", new, value)
+    return value
 
 
 def load_into(module: torch.nn.Module, tensors: dict[str, Tensor], source: str) -> None:

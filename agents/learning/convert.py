@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from desim import plugins
+from desim.agents.learning.checkpoint import renamed_learning
 from desim.agents.learning.learned import plain
 from desim.agents.learning.settings import TrainingSettings
 from desim.exceptions import InvalidConfiguration
@@ -57,7 +58,7 @@ def converted(card: Mapping[str, Any], name: str) -> dict[str, Any]:
     """
     config, before = dict(card["config"]), dict(card["training"])
     old = before.pop("ppo", None) or before.pop("algorithm")
-    learning = {**old, **old.get("discounting", {}), "algorithm": old.get("name", "ppo")}
+    learning = renamed_learning({**old, **old.get("discounting", {}), "algorithm": old.get("name", "ppo")})
     learning |= {key: learning[key] or 0.0 for key in ("time_unit", "target_kl") if key in learning}
     loop = dict(before["training"])
     for key, value in {**loop, **learning, **before}.items():

@@ -19,6 +19,8 @@ __all__ = ["PROVENANCE_FILE", "keep", "provenance", "provenance_of"]
 
 PROVENANCE_FILE = "provenance.json"
 """Name of the provenance file in the directory of a run."""
+FORMER_FILE = "made.json"
+"""Former name of that file, which is still read."""
 #: Packages that affect the records of a run most.
 PACKAGES = ("simpy", "numpy", "polars", "torch")
 
@@ -94,8 +96,9 @@ def provenance_of(directories: Sequence[Path], names: Sequence[str]) -> dict[str
     """
     found: dict[str, str] = {}
     for directory, name in zip(directories, names, strict=True):
-        path, of = directory / PROVENANCE_FILE, f" of {name}" if len(names) > 1 else ""
-        if not path.exists():
+        of = f" of {name}" if len(names) > 1 else ""
+        path = next((one for one in (directory / PROVENANCE_FILE, directory / FORMER_FILE) if one.exists()), None)
+        if path is None:
             continue
         try:
             document = json.loads(path.read_text())

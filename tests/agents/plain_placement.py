@@ -54,7 +54,7 @@ def suits(node: Node, request: Request) -> bool:
         request.partition in ("", node.partition)
         and (not request.gpu_models or node.gpu_model in request.gpu_models)
         and set(request.features) <= node.features
-        and not set(request.without) & node.features
+        and not set(request.excluded_features) & node.features
     )
 
 

@@ -212,7 +212,7 @@ def test_cards_of_before_are_converted() -> None:
                 "group_size": 8,
                 "discount": 0.99,
                 "time_unit": None,
-                "value_coef": 0.5,
+                "value_weight": 0.5,
                 "entropy": 0.0,
                 "final_entropy": 0.0,
                 "max_grad_norm": 0.5,

@@ -17,7 +17,7 @@ from torch import nn  # noqa: E402
 
 from desim import simulate  # noqa: E402
 from desim.agents.batch.split_window import SplitWindowAgent, SplitWindowConfig, WindowScorer  # noqa: E402
-from desim.agents.dag.graph_agent import GraphAgent, GraphConfig, OwnGraphAgent  # noqa: E402
+from desim.agents.dag.graph_agent import CustomGraphAgent, GraphAgent, GraphConfig  # noqa: E402
 from desim.agents.dag.graph_policy import GraphPolicy, NodeEmbedding  # noqa: E402
 from desim.agents.deferrable.score_agent import InTorch, ScoreConfig, scores_of  # noqa: E402
 from desim.agents.deferrable.score_policy import AttentionPolicy, FixedLengthPolicy  # noqa: E402
@@ -135,7 +135,7 @@ def test_a_graph_network_that_computes_in_its_own_way_is_asked(method: str) -> N
     policy = mine(GraphPolicy, method)("messages", np.random.default_rng(0))
     agent = GraphAgent.of(GraphConfig(), policy, name="mine")
     if method == "_embed":  # which is for learning
-        assert isinstance(agent, OwnGraphAgent)
+        assert isinstance(agent, CustomGraphAgent)
         return
     with pytest.raises(AskedError):
         simulate(small_dags(), agent)

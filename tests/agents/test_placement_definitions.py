@@ -50,7 +50,7 @@ def random_request(rng: np.random.Generator) -> Request:
         resources=(("licenses", 1),) if not gpus and rng.random() < 0.3 else (),
         partition="fast" if rng.random() < 0.1 else "",
         features=("disk",) if rng.random() < 0.1 else (),
-        without=("disk",) if rng.random() < 0.1 else (),
+        excluded_features=("disk",) if rng.random() < 0.1 else (),
         exclusive=bool(rng.random() < 0.05),
         tasks_per_node=int(rng.integers(1, 3)) if rng.random() < 0.2 else None,
     )

@@ -71,7 +71,7 @@ def first_that(queue, fits, keys):
 """
 PROBLEM = """
 from dataclasses import replace
-from desim import Column, Kind, Metric, Metrics, Problem, Table
+from desim import Column, ProblemDescriptor, Metric, Metrics, Problem, Table
 from desim.problems.batch import BatchCluster
 from desim.problems.batch.kind import KIND as BATCH
 from desim.workloads import lublin
@@ -104,7 +104,7 @@ CALLS = Table("calls", "a call", (Column("number", "integer", "who"), Column("ti
 def measure_tickets(result):
     return {"mean_wait": result.table("calls")["time"].mean(), "customers": len(result.table("calls"))}
 
-TICKETS = Kind(
+TICKETS = ProblemDescriptor(
     name="tickets",
     tables=(CALLS,),
     metrics_from=Metrics(
@@ -408,7 +408,7 @@ def test_workloads_that_differ_between_agents_are_told(desim: Desim, monkeypatch
         ("mine_problem:make", ["--set", "num_jobs=-3"], "num_jobs: got -3"),
         ("mine_problem:make", ["--agents", "heft"], "unknown batch agent 'heft'"),
         ("mine_problem:tickets", ["--agents", "fcfs"], "no installed package offers agents for problem 'tickets'"),
-        ("mine_problem:unmeasured", [], "give WithoutMeasure an attribute kind = desim.Kind(...)"),
+        ("mine_problem:unmeasured", [], "give WithoutMeasure an attribute kind = desim.ProblemDescriptor(...)"),
         ("mine_nowhere:make", [], "there is no module 'mine_nowhere'"),
     ],
 )

@@ -71,7 +71,7 @@ CASES = {
         deferrable_agents.create,
         ["gantt", "capacity", "work"],
         ["job_id", "submission_time", "earliest_start", "latest_start", "requested_time", "requested_cores"],
-        ["--set", "notice=1"],
+        ["--set", "lead_time=1"],
     ),
     "multiserver": Case(
         ["--slots", "6", "--ports", "3", "--nodes", "5", "--probability", "0.5"],

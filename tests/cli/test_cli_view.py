@@ -40,7 +40,10 @@ def test_a_page_tells_what_made_its_runs(desim: Desim, stored: Path, log: Path, 
     assert desim("view", stored, other, "--out", tmp_path / "both.html").status == 0
     text = (tmp_path / "both.html").read_text()
     assert "settings of the run of fcfs" in text and "agent = sjf" in text
-    (stored / "provenance.json").unlink()
+    (stored / "provenance.json").rename(stored / "made.json")  # as runs from before have it
+    assert desim("view", stored, other, "--out", tmp_path / "old.html").status == 0
+    assert "settings of the run of fcfs" in (tmp_path / "old.html").read_text()
+    (stored / "made.json").unlink()
     assert desim("view", stored, "--out", tmp_path / "one.html").status == 0
     assert "settings of the run" not in (tmp_path / "one.html").read_text()
     (other / "provenance.json").write_text("[]")

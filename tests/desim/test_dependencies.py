@@ -178,7 +178,7 @@ def test_who_comes_after_a_job_that_never_starts_never_comes() -> None:
         ),
         ({1: Dependency((1,))}, "dependencies form a cycle: 1 after 1"),
         ({1: Dependency((2,), -1.0)}, "job 1: think_time: got -1.0, expected a finite time >= 0 s"),
-        ({1: (2,)}, "after[1]: got (2,), expected an After"),
+        ({1: (2,)}, "after[1]: got (2,), expected a Dependency"),
     ],
 )
 def test_dependencies_that_make_no_sense(dependencies: Any, message: str) -> None:

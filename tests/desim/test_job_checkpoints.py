@@ -138,7 +138,10 @@ def test_what_is_saved_is_a_share_of_the_work(speeds: tuple[float, float]) -> No
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"over_time_limit": -1.0}, "grace: got -1.0"), ({"checkpoint_interval": 0.0}, "checkpoint_interval: got 0.0")],
+    [
+        ({"over_time_limit": -1.0}, "over_time_limit: got -1.0"),
+        ({"checkpoint_interval": 0.0}, "checkpoint_interval: got 0.0"),
+    ],
 )
 def test_times_that_make_no_sense(options: Any, message: str) -> None:
     with pytest.raises(InvalidConfiguration, match=message):

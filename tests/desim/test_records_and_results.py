@@ -15,6 +15,7 @@ from desim import RecordError, Result, simulate
 from desim.agents.batch import FCFS, create
 from desim.problems.batch import BatchCluster, parse_core_sets
 from desim.processes import random_outages
+from desim.validation import validate
 
 
 def cluster(count: int = 200, num_cores: int = 8) -> BatchCluster:
@@ -96,6 +97,15 @@ def test_save_and_load(result: Result, tmp_path: Path) -> None:
     assert_same(loaded, result)
     assert loaded.metrics() == result.metrics()
     assert [path.name for path in tmp_path.iterdir()] == ["kept"]
+
+
+def test_a_run_that_was_stored_before_the_renames_is_read(result: Result, tmp_path: Path) -> None:
+    path = result.save(tmp_path / "old") / "result.json"
+    path.write_text(path.read_text().replace("enforce_time_limit", "kill_at_request"))
+    assert "kill_at_request" in json.loads(path.read_text())
+    loaded = Result.load(tmp_path / "old")
+    assert loaded.info == result.info
+    assert validate(loaded).ok
 
 
 def test_a_loaded_result_can_be_saved_again(result: Result, tmp_path: Path) -> None:

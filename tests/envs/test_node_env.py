@@ -221,7 +221,7 @@ def _will_do(request: Any, node: Node) -> bool:
         (not request.partition or node.partition == request.partition)
         and (not request.gpu_models or node.gpu_model in request.gpu_models)
         and all(feature in node.features for feature in request.features)
-        and not any(feature in node.features for feature in request.without)
+        and not any(feature in node.features for feature in request.excluded_features)
     )
 
 

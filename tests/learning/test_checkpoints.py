@@ -213,3 +213,29 @@ class TestWeights:
         assert "\n" not in str(found.value)
         with pytest.raises(RecordError, match="the file lacks bias"):
             load_into(module, {"weight": torch.zeros(3, 2)}, "somewhere")
+
+
+def test_cards_from_before_the_renames_are_read_under_the_names_of_today(tmp_path: Path) -> None:
+    old = {
+        "agent": "inspector",
+        "config": {"base": "easy-sjf-cores", "expert": "rank_up-deft"},
+        "training": {
+            "learning": {"algorithm": "actor_critic", "decay": 0.9, "entropy": 0.1, "value_weight": 2.0, "clip": 0.3},
+            "episodes": {"names": ["sjf-cores", "my_rank_up"]},
+        },
+        "own_code": {"mine:Net": "0"},
+        "history": [{"figures": {"entropy": 0.5}}],
+    }
+    save_weights(tmp_path / "old", {"a": torch.zeros(1)}, old)
+    card = load_weights(tmp_path / "old")[1]
+    assert card["config"] == {"base": "easy-smallest-first", "expert": "rank-up-deft"}
+    assert card["training"]["learning"] == {
+        "algorithm": "a2c",
+        "gae_lambda": 0.9,
+        "entropy_coef": 0.1,
+        "value_coef": 2.0,
+        "clip_range": 0.3,
+    }
+    assert card["training"]["episodes"]["names"] == ["smallest-first", "my_rank_up"]
+    assert card["user_code"] == {"mine:Net": "0"} and "own_code" not in card
+    assert card["history"] == old["history"]

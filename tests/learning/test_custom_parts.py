@@ -18,7 +18,7 @@ from desim.agents.batch import create as create_batch
 from desim.agents.batch.split_window import SplitWindowAgent, SplitWindowConfig
 from desim.agents.batch.training import EpisodeOptions, SplitWindowTraining
 from desim.agents.dag import create as create_dag
-from desim.agents.dag.graph_agent import OwnGraphAgent
+from desim.agents.dag.graph_agent import CustomGraphAgent
 from desim.agents.dag.training import GraphEpisodes, GraphTraining
 from desim.agents.deferrable import create as create_deferrable
 from desim.agents.deferrable.score_agent import ScoreConfig
@@ -87,10 +87,10 @@ class Ended:
     def reset(self, simulation):
         self.answers = 0
 
-    def answered(self, answer):
+    def on_decision(self, answer):
         self.answers += 1
 
-    def collect(self):
+    def pop_reward(self):
         earned, self.answers = self.answers, 0
         return float(earned)
 
@@ -167,7 +167,7 @@ def test_a_network_of_ones_own_is_trained_and_acts_like_any_other(problem: str, 
         result = simulate(BatchCluster(lublin.generate(40, 16, seed=1), 16), agent)
     elif problem == "dag":
         agent = create_dag(f"graph:{tmp_path}/mine")
-        assert isinstance(agent, OwnGraphAgent)
+        assert isinstance(agent, CustomGraphAgent)
         many = tpch.generate(30, seed=2)  # more jobs than there is room for at first
         result = simulate(DagCluster(many, executors.heterogeneous(3, seed=1)), agent)
     else:

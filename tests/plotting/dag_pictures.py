@@ -44,7 +44,7 @@ class Pinned:
     name = "pinned"
 
     def act(self, observation):
-        for state, node in observation.executable.values():
+        for state, node in observation.ready.values():
             if np.isfinite(observation.available_times[node]):
                 return Assign(state.job.job_id, node, node)
         return None

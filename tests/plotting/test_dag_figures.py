@@ -39,7 +39,7 @@ class EveryNodeTwice:
     name = "twice"
 
     def act(self, observation):
-        for state, node in observation.executable.values():
+        for state, node in observation.ready.values():
             job_id = state.job.job_id
             return [Assign(job_id, node, 0), Assign(job_id, node, 1)]
         return None

@@ -99,7 +99,7 @@ def _patterns(problem: str) -> dict[str, Callable[[], list[str]]]:
             "rollout:BASE": _on("rollout", "fcfs", "easy-f1", "window-shortest-3-2"),
             "rollout-waiting_time:BASE": _on("rollout-waiting_time", "sjf", "conservative", "easy-specific"),
             "search:batch:OBJECTIVE:BUDGET": _searching("batch", "waiting_time:20", "bounded_slowdown:5", "slowdown:0"),
-            "recorded:FILE": list,  # it refuses all jobs but those of its log
+            "replay:FILE": list,  # it refuses all jobs but those of its log
         }
     if problem == "dag":
         found: dict[str, Callable[[], list[str]]] = {f"{order}-ALLOCATION": _one_order(order) for order in _orders()}

@@ -61,7 +61,7 @@ class Careless:
         up = np.flatnonzero(observation.available_times < math.inf)
         if not len(up) or rng.random() > self.patience:
             return None
-        choices = list(observation.executable.values())
+        choices = list(observation.ready.values())
         state, node = choices[int(rng.integers(len(choices)))]
         if isinstance(state, TaskState):
             executor = int(rng.choice(up))

@@ -90,7 +90,7 @@ class Apart:
 
     def act(self, observation):
         """Assign all tasks of the first node that is executable."""
-        state, node = next(iter(observation.executable.values()))
+        state, node = next(iter(observation.ready.values()))
         return [Assign(state.job.job_id, node, node)] * int(state.unassigned_tasks[node])
 
 

@@ -68,7 +68,7 @@ class Dependencies:
         self.followers: dict[int, list[int]] = {}
         for job_id, one in dependencies.items():
             if not isinstance(one, Dependency):
-                raise WorkloadError(f"after[{job_id}]: got {one!r}, expected an After")
+                raise WorkloadError(f"after[{job_id}]: got {one!r}, expected a Dependency")
             if job_id not in ids:
                 raise WorkloadError(f"after[{job_id}]: there is no job {job_id} in the workload")
             if not _is_time(one.think_time):

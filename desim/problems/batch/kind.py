@@ -12,6 +12,7 @@ KIND = ProblemDescriptor(
     description="A queue of parallel jobs for cores, or for nodes with memory and GPUs.",
     tables=TABLES,
     info=INFO,
+    former_info={"kill_at_request": "enforce_time_limit", "grace": "over_time_limit"},
     metrics_from="desim.problems.batch.metrics:METRICS",
     rules_from="desim.problems.batch.rules:RULES",
     figures_from="desim.problems.batch.node_figures:FIGURES",

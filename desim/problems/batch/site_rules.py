@@ -13,8 +13,8 @@ Limits are ``GROUPS:WHAT=NUMBER``, joined by ``+``: ``user:running_jobs=4:runnin
 
 QOS levels are ``NAME:WHAT=VALUE``, joined by ``+``, with ``priority``, ``preempts`` and ``mode`` of
 :class:`QualityOfService`. If the workload does not state the QOS of jobs, ``scope`` and ``members`` name the groups
-whose jobs have it: ``urgent:priority=10:preempts=standby+standby:mode=suspend:by=user:of=3|4``. A file has ``name`` and
-these.
+whose jobs have it: ``urgent:priority=10:preempts=standby+standby:mode=suspend:scope=user:members=3|4``. A file has
+``name`` and these.
 """
 
 from __future__ import annotations
