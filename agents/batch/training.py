@@ -324,12 +324,12 @@ class DBFTraining(TrainingSettings[MLPPolicy]):
     )
     training: TrainingConfig = field(
         default_factory=lambda: TrainingConfig(
-            total_steps=300_000,
+            total_steps=600_000,
             num_envs=1,
             num_steps=LONGEST * 1_000,
             whole_episodes=True,
             validation_episodes=4,
-            validate_every=1,
+            validate_every=10,
         )
     )
     episodes: EpisodeOptions = field(default_factory=EpisodeOptions)

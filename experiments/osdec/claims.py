@@ -19,8 +19,8 @@ WITHIN = 2.0
 """Percent of the paper's number by which a rule may be off."""
 POINTS = 1.0
 """Percentage points by which a lead may be off: the paper prints no intervals of them, ours are about this wide."""
-FLAT = 0.3
-"""Percent by which the last quarter of a training may differ from the one before, if it is to have converged."""
+FLAT = 0.5
+"""Percent by which the last quarter of a converged training may differ from the one before: half of :data:`POINTS`."""
 PARTS = ("utilization", "time_delay", "total_reward")
 
 
