@@ -1,4 +1,4 @@
-"""Hyperparameter search with Optuna over the settings of a training, compared in validation.
+"""Hyper-parameter search with Optuna over the settings of a training, compared in validation.
 
 Source: Akiba, Sano, Yanase, Ohta and Koyama, "Optuna: a next-generation hyper-parameter optimization framework", KDD
 2019. Its tree-structured Parzen estimator proposes the values. Each proposal depends on the earlier trials and on its
@@ -84,7 +84,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Tuned:
-    """Result of a hyperparameter search.
+    """Result of a hyper-parameter search.
 
     Attributes
     ----------
@@ -321,7 +321,7 @@ class _Log:
             import optuna
         except ImportError as error:
             raise MissingDependency(
-                f"a hyperparameter search needs optuna: pip install 'desim[tune]' ({error})"
+                f"a hyper-parameter search needs optuna: pip install 'desim[tune]' ({error})"
             ) from error
         from optuna.storages import JournalStorage
         from optuna.storages.journal import JournalFileBackend
