@@ -114,7 +114,7 @@ def create_agent(problem: str, name: str) -> Agent:
     problem : str
         Name of the problem, such as ``"batch"``.
     name : str
-        Name that :func:`describe_agents` lists, or ``module:Name`` of your own class, function or agent, see
+        Name that :func:`describe_agents` lists, or ``module:Name`` of a custom class, function or agent, see
         :func:`desim.user_code.load_agent`.
 
     Returns

@@ -445,6 +445,6 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
         temporary.replace(path)
     except BaseException as error:
         temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError) or type(error).__module__.startswith("polars"):  # polars has errors of its own
+        if isinstance(error, OSError) or type(error).__module__.startswith("polars"):  # polars raises its own errors
             raise RecordError(f"cannot write {path}: {getattr(error, 'strerror', None) or error}") from error
         raise

@@ -309,11 +309,11 @@ class CustomOptions:
 
 @dataclass(frozen=True)
 class CustomProblem(SeededProblemSpec):
-    """A problem of your own: FUNCTION(rng, **settings) returns a desim.Problem.
+    """A custom problem: FUNCTION(rng, **settings) returns a desim.Problem.
 
     The function is called once per seed with numpy.random.default_rng(seed) and the settings of --set. It must take all
     random numbers of the workload from that generator, so that all agents get the same workload. The problem may be one
-    of desim's with your own workload, or an object of your own class, whose attribute kind, a desim.ProblemDescriptor,
+    of desim's with your own workload, or an object of a custom class, whose attribute kind, a desim.ProblemDescriptor,
     describes its tables, metrics, rules and figures.
     """
 

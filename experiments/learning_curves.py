@@ -66,7 +66,7 @@ def perform(run: Run) -> dict[str, Any]:
     Parameters
     ----------
     run : Run
-        Of a :class:`Curve` and a choice with weights.
+        Run of a :class:`Curve` and a choice with weights.
 
     Returns
     -------

@@ -79,8 +79,8 @@ def offline_optimum(
     Jobs that run past the last slot earn their full revenue; violations count only in the slots of the foresight. For
     an upper bound on all agents these must be the slots of the run: give the cluster a ``num_slots``.
 
-    The bound also holds for clusters that evict jobs, because the jobs that are not evicted form a schedule of their
-    own. The schedule itself assumes no eviction. On a cluster with eviction it has the same reward if it causes no
+    The bound also holds for clusters that evict jobs, because the jobs that are not evicted form a valid
+    schedule. The schedule itself assumes no eviction. On a cluster with eviction it has the same reward if it causes no
     violation, otherwise less.
 
     Parameters

@@ -38,7 +38,7 @@ class ExpertLabelledEnv(gymnasium.Wrapper[Arrays, Any, Arrays, Any]):
     """Environment whose observations are labelled with an expert's action, under :data:`EXPERT`.
 
     The expert sees the full observation instead of the encoded one. It labels every decision, but its decisions are
-    not carried out, so it must not rely on a memory of its own answers.
+    not carried out, so it must not rely on its earlier answers.
 
     Parameters
     ----------

@@ -40,7 +40,7 @@ class Compare:
 
     `desim compare PROBLEM --help` lists the options of a problem. Each seed gives one workload, generated before any
     agent is asked, so all agents get the same workloads. Finished runs are stored in DIR/runs at once. The same command
-    run again continues after an interruption; a different one reuses the runs that it can. Runs of your own agents and
+    run again continues after an interruption; a different one reuses the runs that it can. Runs of custom agents and
     problems are always simulated again, because desim cannot tell what else their code depends on. A workload file of
     batch is simulated once per agent, unless cores fail at random. Several values of a problem option, such as
     --load 0.6,0.7, give one comparison each, and a table and a figure over all of them.

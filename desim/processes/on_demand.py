@@ -174,7 +174,7 @@ def _hosted(total: Amounts, batches: Batches, listener: Callable[[OnDemand], Non
     """Return a process in which VMs come and go, and which sets the capacity once per slot."""
 
     def run(cluster: FluctuatingCluster) -> Generator[simpy.Event, None, None]:
-        """Admit VMs; each leaves by an event of its own."""
+        """Admit VMs, and schedule a departure event for each."""
         if len(total) != len(cluster.resources):
             raise InvalidConfiguration(f"total: got {total}, expected a number for each of {cluster.resources}")
         env = cluster.env

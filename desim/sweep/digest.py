@@ -3,7 +3,7 @@
 A run depends on the module that performs it and on the modules that this imports, directly or indirectly. For a package
 that only re-exports names, only the modules that define these names count. Docstrings and comments are ignored. So a
 corrected sentence, or a new agent beside the others, does not invalidate a week of runs. Third-party modules, such as
-NumPy, do not count. Modules of your own project do: those in the same directory as the first module or package, unless
+NumPy, do not count. Modules of your project do: those in the same directory as the first module or package, unless
 packages are installed there; for an installed package, its own modules.
 """
 

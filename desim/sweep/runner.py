@@ -137,7 +137,7 @@ def settings_of(perform: RunFunction, run: Run) -> dict[str, Any]:
     """
     if perform.__module__ == "__main__":
         raise InvalidConfiguration(
-            f"{perform.__qualname__} performs runs, so it must be defined in a module of its own, not in __main__"
+            f"{perform.__qualname__} performs runs, so it must be defined in an importable module, not in __main__"
         )
     agent = run.agent if isinstance(run.agent, str) else getattr(run.agent, "policy", type(run.agent).__name__)
     return {

@@ -150,7 +150,7 @@ def test_whatever_determines_a_run_is_part_of_its_key(tmp_path: Path, monkeypatc
     with pytest.raises(InvalidConfiguration, match="expected plain values"):
         settings_of(walk, Run(object(), "b", 0))
     monkeypatch.setattr(walk, "__module__", "__main__")  # no change of its code would be noticed
-    with pytest.raises(InvalidConfiguration, match="walk performs runs, so it must be defined in a module of its own"):
+    with pytest.raises(InvalidConfiguration, match="walk performs runs, so it must be defined in an importable module"):
         settings_of(walk, base)
 
 

@@ -42,9 +42,9 @@ class BatchCluster(FailingCluster, Problem):
     """Cluster of identical cores with an unbounded queue of rigid jobs.
 
     A scheduling cycle opens at every arrival, at every completion, and when a running job reaches its expected end
-    without ending (see `corrected_end`). If several jobs arrive at the same instant, each has a cycle of its own, so
-    that each is once the last job of the queue. Completions, outages and repairs at the same instant are processed
-    first. They share the first of these cycles, or have one of their own if no job arrives.
+    without ending (see `corrected_end`). If several jobs arrive at the same instant, each has a separate cycle, in
+    which it is the last job of the queue. Completions, outages and repairs at the same instant are processed first.
+    They share the first of these cycles, or open one if no job arrives.
 
     Within a cycle the agent is asked repeatedly:
 

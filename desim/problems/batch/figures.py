@@ -152,7 +152,7 @@ def gantt(
         ``"job"``: neighbours differ, and repeated executions of a job have the same colour. ``"user"`` or
         ``"status"``: the eight categories with the most core-seconds have a colour each. Or the name of a numeric
         column of the job table, such as ``"waiting_time"``. By default ``"job"`` for up to 1,000 visible executions,
-        and ``"waiting_time"`` for more, which cannot be told apart.
+        and ``"waiting_time"`` for more, because more colours cannot be distinguished.
     window : (float, float), optional
         Time range to show, in seconds.
     labels : bool

@@ -2,8 +2,8 @@
 
 Source: Zhang, Dai and Xie, "SchedInspector: a batch job scheduling inspector using reinforcement learning", HPDC 2022,
 as described by Wang, Harwood and Rodriguez, "Deep Back-Filling", HPCC 2022, sections II and IV-B. Agent and environment
-share this module and therefore the same rules. Features of the program released with the paper that differ from it have
-names of their own: :class:`ReleasedEncoder`, and improvements ``by_larger``.
+share this module and therefore the same rules. Where the program released with the paper differs from the paper, its
+variant has a separate name: :class:`ReleasedEncoder`, and improvements ``by_larger``.
 """
 
 from __future__ import annotations

@@ -181,8 +181,8 @@ def _misnumbered(run: Recorded) -> pl.DataFrame:
     """Return the nodes whose number or first core does not follow from the preceding nodes."""
     nodes = run["nodes"]
     first = [0, *accumulate(nodes["cores"].to_list())]
-    want = nodes.with_columns(want=pl.int_range(pl.len()), want_core=pl.Series(first[:-1], dtype=pl.Int64))
-    return want.filter((node != pl.col("want")) | (pl.col("first_core") != pl.col("want_core")))
+    numbered = nodes.with_columns(expected=pl.int_range(pl.len()), expected_core=pl.Series(first[:-1], dtype=pl.Int64))
+    return numbered.filter((node != pl.col("expected")) | (pl.col("first_core") != pl.col("expected_core")))
 
 
 def _miscounted_nodes(run: Recorded) -> pl.DataFrame:
@@ -299,12 +299,12 @@ def _wrong_cores(run: Recorded) -> pl.DataFrame:
     held = held.group_by("row", "node").agg(pl.col("held").sum())
     numbered = executions.with_row_index("row").with_columns(pl.col("row").cast(pl.Int64), bad=ranges.malformed)
     spans = numbered.filter(~pl.col("bad") & _lasts()).select("row", *SPAN)
-    wanted = run.once(_placed).select(*SPAN, "node", want=tasks * pl.col("task_cores"))
+    wanted = run.once(_placed).select(*SPAN, "node", requested=tasks * pl.col("task_cores"))
     held = held.join(spans, on="row").drop("row")
     wanted = wanted.join(spans, on=SPAN, how="semi", nulls_equal=True)
     both = held.join(wanted, on=[*SPAN, "node"], how="full", coalesce=True, nulls_equal=True)
-    both = both.with_columns(pl.col("held", "want").fill_null(0)).sort(*SPAN, "node")
-    return both.filter(pl.col("held") != pl.col("want"))
+    both = both.with_columns(pl.col("held", "requested").fill_null(0)).sort(*SPAN, "node")
+    return both.filter(pl.col("held") != pl.col("requested"))
 
 
 # -- capacity of nodes ----------------------------------------------------------------------------
@@ -381,7 +381,7 @@ NODE_RULES = (
             _check(
                 "nodes",
                 _misnumbered,
-                "node {node} with first core {first_core}: expected node {want} with first core {want_core}",
+                "node {node} with first core {first_core}: expected node {expected} with first core {expected_core}",
             ),
             _check(
                 "nodes",
@@ -461,7 +461,7 @@ NODE_RULES = (
             _check(
                 "placements",
                 _wrong_cores,
-                "job {job_id} has {held} cores on node {node} " + _SPAN + ", but its tasks there request {want}",
+                "job {job_id} has {held} cores on node {node} " + _SPAN + ", but its tasks there request {requested}",
             ),
         ),
     ),

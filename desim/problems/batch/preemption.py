@@ -2,7 +2,7 @@
 
 A job has at most one QOS level, which defines whose jobs it may preempt. Agents decide about preemption, with the
 action :class:`StartPreempting`. A preempted job is requeued, like one interrupted by an outage, or suspended. A
-suspended job keeps its work and lends only its cores to the preempting job. Its memory, GPUs and other resources remain
+suspended job keeps its work, and the preempting job borrows only its cores. Its memory, GPUs and other resources remain
 allocated to it, and so do cores that the preempting job does not need; only jobs that may preempt it can use these. It
 resumes on the same cores once all of them are free again, after the decisions of that instant.
 

@@ -99,11 +99,11 @@ def _unexplained(run: Recorded) -> pl.DataFrame:
     mode = pl.when(outcome == "preempted").then(pl.lit("requeue")).otherwise(pl.lit("suspend"))
     cuts = run.where("interruptions", outcome.is_in(["preempted", "suspended"]))
     cuts = cuts.select(NUMBER, "job_id", time="finish_time", mode=mode).group_by(pl.all()).len("cuts")
-    told = run["preemptions"].select(NUMBER, "job_id", "time", pl.col("mode").cast(pl.String))
-    told = told.group_by(pl.all()).len("told")
-    both = cuts.join(told, on=[NUMBER, "job_id", "time", "mode"], how="full", coalesce=True)
-    counts = both.with_columns(pl.col("cuts", "told").fill_null(0).cast(pl.Int64))
-    return counts.filter(pl.col("cuts") != pl.col("told")).sort("time", NUMBER)
+    recorded = run["preemptions"].select(NUMBER, "job_id", "time", pl.col("mode").cast(pl.String))
+    recorded = recorded.group_by(pl.all()).len("recorded")
+    both = cuts.join(recorded, on=[NUMBER, "job_id", "time", "mode"], how="full", coalesce=True)
+    counts = both.with_columns(pl.col("cuts", "recorded").fill_null(0).cast(pl.Int64))
+    return counts.filter(pl.col("cuts") != pl.col("recorded")).sort("time", NUMBER)
 
 
 def _late(run: Recorded) -> pl.DataFrame:
@@ -178,7 +178,7 @@ PREEMPTION_RULES = (
                 "preemptions",
                 _unexplained,
                 "job {job_id} was interrupted {cuts} times at {time} s by preemption (mode {mode}), but preempted "
-                "{told} times",
+                "{recorded} times",
             ),
             _check(
                 "preemptions",

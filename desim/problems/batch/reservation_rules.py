@@ -52,10 +52,10 @@ def _miscounted(run: Recorded) -> pl.DataFrame:
     sums = (
         of_reservations.with_columns(odd=odd)
         .group_by("reservation")
-        .agg(pl.col("odd").any(), want=pl.col("of_node").sum())
+        .agg(pl.col("odd").any(), on_nodes=pl.col("of_node").sum())
     )
     both = run["reservations"].join(sums, on="reservation", how="full", coalesce=True, maintain_order="left_right")
-    wrong = pl.col("odd") | (pl.col("want") != pl.col("cores"))
+    wrong = pl.col("odd") | (pl.col("on_nodes") != pl.col("cores"))
     return both.filter(wrong.fill_null(True))
 
 
@@ -99,7 +99,7 @@ RESERVATION_RULES = (
             Check(
                 "reservations",
                 _miscounted,
-                "reservation {reservation}: got {cores} cores, but its nodes have {want}; or a node is unknown or "
+                "reservation {reservation}: got {cores} cores, but its nodes have {on_nodes}; or a node is unknown or "
                 "duplicated",
                 when=lambda run: "node_reservations" in run.info,
             ),

@@ -250,8 +250,8 @@ def _outage_ranges(run: Recorded) -> pl.Expr:
 def _cores_up(run: Recorded) -> pl.DataFrame:
     counts = pl.Series(run.once(_ranges_of_outages).counts)
     change = pl.when(pl.col("event") == "down").then(-counts).otherwise(counts)
-    events = run["outages"].with_columns(want=run.info["num_cores"] + change.cum_sum())
-    return events.filter(pl.col("want") != pl.col("cores_up"))
+    events = run["outages"].with_columns(expected=run.info["num_cores"] + change.cum_sum())
+    return events.filter(pl.col("expected") != pl.col("cores_up"))
 
 
 def _core_events(run: Recorded) -> pl.DataFrame:
@@ -409,8 +409,8 @@ def _attempts(run: Recorded) -> pl.DataFrame:
     jobs = run.where("jobs", interrupted | (pl.col("attempts") != begun.cast(pl.Int64)))
     jobs = jobs.join(cuts, on=KEY, how="left", maintain_order="left")
     admitted = pl.when(status == "rejected").then(0).otherwise(pl.col("cuts").fill_null(0))
-    jobs = jobs.with_columns(cuts=admitted, want=admitted + begun)
-    return jobs.filter(pl.col("attempts") != pl.col("want"))
+    jobs = jobs.with_columns(cuts=admitted, expected=admitted + begun)
+    return jobs.filter(pl.col("attempts") != pl.col("expected"))
 
 
 _SPAN = "in [{begin}, {end}) s"
@@ -458,13 +458,13 @@ def _wrongly_saved(run: Recorded) -> pl.DataFrame:
     worked, saved, tolerance = pl.col("worked"), pl.col("saved"), rounding(finish, pl.col("worked"))
     kept = {  # at the very end of an interval, rounding decides whether the checkpoint counts
         name: (value // interval * interval).cum_sum().over("arrival_number")
-        for name, value in {"least": worked - tolerance, "want": worked, "most": worked + tolerance}.items()
+        for name, value in {"least": worked - tolerance, "expected": worked, "most": worked + tolerance}.items()
     }
-    want = cut.select(*KEY, "finish_time", **kept)
-    both = want.join(run["checkpoints"], on=[*KEY, "finish_time"], how="full", coalesce=True)
+    expected = cut.select(*KEY, "finish_time", **kept)
+    both = expected.join(run["checkpoints"], on=[*KEY, "finish_time"], how="full", coalesce=True)
     off = rounding(pl.col("most"), saved)
     right = (saved >= pl.max_horizontal(pl.col("least"), 0.0) - off) & (saved <= pl.col("most") + off)
-    return both.filter(~right.fill_null(False) | pl.col("want").is_null())
+    return both.filter(~right.fill_null(False) | pl.col("expected").is_null())
 
 
 # -- dependencies ---------------------------------------------------------------------------------
@@ -480,14 +480,16 @@ def _wrong_dependencies(run: Recorded) -> pl.DataFrame:
     last = others.group_by("row").agg(  # null if a predecessor has not ended
         ended=pl.when(pl.col("ended").is_null().any()).then(None).otherwise(pl.col("ended").max())
     )
-    want = pl.max_horizontal("trace_submission_time", pl.col("ended") + pl.col("think_time"))
-    due = of_row.join(last, on="row", how="left").with_columns(want=pl.when(pl.col("ended").is_not_null()).then(want))
+    expected = pl.max_horizontal("trace_submission_time", pl.col("ended") + pl.col("think_time"))
+    due = of_row.join(last, on="row", how="left").with_columns(
+        expected=pl.when(pl.col("ended").is_not_null()).then(expected)
+    )
     recorded = run["jobs"].select("job_id", recorded="submission_time").unique("job_id")
     due = due.join(recorded, on="job_id", how="left", maintain_order="left")
-    may = pl.col("want").is_not_null()  # else a predecessor never ended
-    is_late = may & (pl.lit(run.drained) | (pl.col("want") < run.end_time))
+    may = pl.col("expected").is_not_null()  # else a predecessor never ended
+    is_late = may & (pl.lit(run.drained) | (pl.col("expected") < run.end_time))
     waits = pl.col("submission_time").is_null()
-    wrong = pl.when(waits).then(is_late).otherwise(pl.col("want").ne_missing(pl.col("submission_time")))
+    wrong = pl.when(waits).then(is_late).otherwise(pl.col("expected").ne_missing(pl.col("submission_time")))
     return due.filter(wrong | pl.col("recorded").ne_missing(pl.col("submission_time")))
 
 
@@ -596,7 +598,7 @@ RULES = (
                 lambda run: pl.col("time") > run.end_time,
                 "outage at {time} s: after the end of the run at {run.end_time} s",
             ),
-            Check("outages", _cores_up, "outage at {time} s: got {cores_up} cores up afterwards, expected {want}"),
+            Check("outages", _cores_up, "outage at {time} s: got {cores_up} cores up afterwards, expected {expected}"),
             Check("outages", _twice, "core {core} goes {event} at {time} s, but is already {event}"),
         ),
     ),
@@ -638,7 +640,13 @@ RULES = (
     Rule(
         "attempts",
         "the attempts of a job are its interruptions, plus one if its last execution was not interrupted",
-        (Check("jobs", _attempts, "job {job_id} with {cuts} interruptions: got {attempts} attempts, expected {want}"),),
+        (
+            Check(
+                "jobs",
+                _attempts,
+                "job {job_id} with {cuts} interruptions: got {attempts} attempts, expected {expected}",
+            ),
+        ),
     ),
     Rule(
         "one_at_a_time",
@@ -701,7 +709,7 @@ RULES = (
                 "jobs",
                 _wrong_dependencies,
                 "job {job_id}, planned for {trace_submission_time} s after jobs {after} with think time "
-                "{think_time} s: submitted at {submission_time} s, expected {want} s",
+                "{think_time} s: submitted at {submission_time} s, expected {expected} s",
                 when=lambda run: "dependencies" in run.info,
             ),
         ),
@@ -713,7 +721,7 @@ RULES = (
             Check(
                 "interruptions",
                 _wrongly_saved,
-                "job {job_id}, interrupted at {finish_time} s: got {saved} s of saved work, expected {want} s",
+                "job {job_id}, interrupted at {finish_time} s: got {saved} s of saved work, expected {expected} s",
                 when=lambda run: "checkpoint_interval" in run.info and not run.once(is_uneven),
             ),
         ),

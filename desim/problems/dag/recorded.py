@@ -247,9 +247,9 @@ def num_held(run: Recorded, frame: pl.DataFrame, keys: Sequence[str]) -> pl.Seri
 
 
 def of_parents(run: Recorded) -> pl.DataFrame:
-    """Return a row (``pair``) for each copy and each parent of its node, with the parent's parts as ``want``."""
+    """Return a row (``pair``) for each copy and each parent of its node, with the parent's parts (``parent_tasks``)."""
     edges = run["edges"].select("arrival_number", "parent", node="child")
-    parents = run.once(nodes).select("arrival_number", parent="node", want="parts")
+    parents = run.once(nodes).select("arrival_number", parent="node", parent_tasks="parts")
     pairs = run.once(copies).join(edges, on=NODE, maintain_order="left")
     return _beside(pairs, parents, ["arrival_number", "parent"]).with_row_index("pair")
 

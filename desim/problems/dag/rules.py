@@ -207,7 +207,7 @@ def _before_results(run: Recorded) -> pl.DataFrame:
     """Return tasks with each parent whose tasks did not all have results when the task was assigned."""
     pairs = run.once(recorded.of_parents)
     wanted = pairs.select("arrival_number", node="parent", time=assigned)
-    return pairs.with_columns(held=recorded.num_held(run, wanted, NODE)).filter(col("held") < col("want"))
+    return pairs.with_columns(held=recorded.num_held(run, wanted, NODE)).filter(col("held") < col("parent_tasks"))
 
 
 def _repeated(run: Recorded) -> pl.DataFrame:
@@ -232,7 +232,7 @@ def _incomplete_shares(run: Recorded) -> pl.DataFrame:
     received = run.once(recorded.held_shares).group_by("parent", row="copy").agg(received=col("held").sum())
     pairs = run.once(recorded.of_parents).filter(start.is_not_null())
     pairs = pairs.join(received, on=["row", "parent"], how="left", maintain_order="left")
-    return pairs.with_columns(col("received").fill_null(0)).filter(col("received") != col("want"))
+    return pairs.with_columns(col("received").fill_null(0)).filter(col("received") != col("parent_tasks"))
 
 
 def _lost_inputs(run: Recorded) -> pl.DataFrame:
@@ -241,8 +241,8 @@ def _lost_inputs(run: Recorded) -> pl.DataFrame:
 
 
 def _wrong_begins(run: Recorded) -> pl.DataFrame:
-    frame = run.once(transfers).with_columns(want=recorded.begin(run, "finish", "source"))
-    return frame.filter((start < col("want")) | ((start > col("want")) & (not recorded.has_shared_links(run))))
+    frame = run.once(transfers).with_columns(due=recorded.begin(run, "finish", "source"))
+    return frame.filter((start < col("due")) | ((start > col("due")) & (not recorded.has_shared_links(run))))
 
 
 def _wrong_arrivals(run: Recorded) -> pl.Expr:
@@ -511,7 +511,7 @@ RULES = (
     _rule(
         "withdrawals",
         "a copy is withdrawn only after an outage or the end of its job; a task, if no data are lost, only after an "
-        "outage of its own executor",
+        "outage of its executor",
         Check(
             "copies",
             _unexplained_withdrawals,
@@ -560,8 +560,8 @@ RULES = (
         Check(
             "copies",
             _before_results,
-            "{what} is assigned at {assignment_time} s, when only {held} of {want} tasks of its parent {parent} have "
-            "results",
+            "{what} is assigned at {assignment_time} s, when only {held} of {parent_tasks} tasks of its parent "
+            "{parent} have results",
             by_task,
         ),
     ),
@@ -590,7 +590,7 @@ RULES = (
         Check(
             "copies",
             _incomplete_shares,
-            "{what} started with results of {received} tasks of node {parent}, expected {want}",
+            "{what} started with results of {received} tasks of node {parent}, expected {parent_tasks}",
             by_task,
         ),
     ),
@@ -627,7 +627,7 @@ RULES = (
         Check(
             "transfers",
             _wrong_begins,
-            "{what} are sent at {starting_time} s, expected {want} s: finished at {finish} s, assigned at {assigned} s",
+            "{what} are sent at {starting_time} s, expected {due} s: finished at {finish} s, assigned at {assigned} s",
         ),
         Check(
             transfers,

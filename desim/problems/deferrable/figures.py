@@ -525,10 +525,10 @@ def known_work(results: Results, *, window: Window = None, axes: Axes | Iterable
     --------
     >>> from desim import simulate
     >>> from desim.problems.deferrable import DeferrableCluster, Job
-    >>> class Nobody:
+    >>> class Idle:
     ...     def act(self, observation):
     ...         return None
-    >>> axes = known_work(simulate(DeferrableCluster([Job(1, 0.0, 1, 3, 5, 2.0)], [4]), Nobody()))
+    >>> axes = known_work(simulate(DeferrableCluster([Job(1, 0.0, 1, 3, 5, 2.0)], [4]), Idle()))
     >>> axes.get_ylabel(), axes.get_title("right")
     ('known work (core-slots)', '1 of 1 job expired, 10 core-slots')
     """

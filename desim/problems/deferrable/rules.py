@@ -220,10 +220,12 @@ def _outcomes(run: Recorded) -> pl.DataFrame:
     kind = run.info["eviction"]
     lost = (pl.col("of_job") == "evicted") & (eviction == eviction.max().over("arrival_number"))
     closed = last < eviction if kind == "restarted" else pl.lit(True)
-    told = pl.when("lost").then(pl.lit("was lost")).otherwise(pl.lit("came back"))
+    fate = pl.when("lost").then(pl.lit("was lost")).otherwise(pl.lit("came back"))
     cuts = run.once(_cuts).filter("known").with_columns(lost=lost)
-    want = "no eviction" if kind == "never" else kind
-    return cuts.filter((pl.col("lost") != closed) | (kind == "never")).with_columns(told=told, want=pl.lit(want))
+    expected = "no eviction" if kind == "never" else kind
+    return cuts.filter((pl.col("lost") != closed) | (kind == "never")).with_columns(
+        fate=fate, expected=pl.lit(expected)
+    )
 
 
 # -- columns of the slots, computed from the other tables -----------------------------------------
@@ -734,8 +736,8 @@ RULES = (
         (
             "evictions",
             _outcomes,
-            "job {job_id}, evicted at {eviction_time} with latest start {latest_start}, {told}, expected for evicted "
-            "jobs: {want}",
+            "job {job_id}, evicted at {eviction_time} with latest start {latest_start}, {fate}, expected for evicted "
+            "jobs: {expected}",
         ),
     ),
     _rule(

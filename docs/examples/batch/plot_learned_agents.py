@@ -3,8 +3,8 @@ Learned agents: features and decisions
 ======================================
 
 Agents that see 20 jobs of the queue, the oldest 20 or the oldest 19 and the newest one, on a workload that none of them
-was trained on. Beside them stands a rule that sees the same 19 + 1 jobs, so that what was learned can be told from what
-the window brings. It runs in a few seconds.
+was trained on. For comparison, a rule sees the same 19 + 1 jobs, which separates the effect of learning from that
+of the window. It runs in a few seconds.
 """
 
 # %%

@@ -2,8 +2,8 @@
 A process of failing racks
 ==========================
 
-A process of one's own: racks of a cluster lose power at random and come back four hours later. What a Gantt chart and
-the utilization tell about it. It runs in a second.
+A custom process: racks of a cluster lose power at random and come back four hours later. A Gantt chart and the
+utilization show the effect. It runs in a second.
 """
 
 # %%

@@ -91,8 +91,8 @@ curve_axes.grid(alpha=0.3)
 # %%
 # What was learned
 # ----------------
-# The score of a job that has just arrived, over its requested time and its width. That short jobs should go first is
-# something that nobody has told it. What it makes of the width differs from training to training.
+# The score of a job that has just arrived, over its requested time and its width. The policy has learned to start short
+# jobs first without being given such a rule. The effect of the width differs from training to training.
 
 times, cores = np.geomspace(10.0, 400_000.0, 60), np.arange(1, 65)
 time_weight, core_weight, _ = policy.weights.weight[0].tolist()

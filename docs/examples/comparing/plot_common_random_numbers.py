@@ -2,8 +2,8 @@
 Common random numbers
 =====================
 
-The difference between two policies, with its confidence interval: once from workloads that both have met, and once
-from workloads of their own. It runs in a few seconds.
+The difference between two policies, with its confidence interval: once with the same workloads for both policies, and
+once with different workloads for each. It runs in a few seconds.
 """
 
 # %%
@@ -34,8 +34,8 @@ for seed in range(2 * max(counts)):
 # %%
 # The intervals
 # -------------
-# Both use the same number of runs. With seeds of their own, the variances of the two means add up; with the same
-# seeds, what counts is the variance of the differences.
+# Both use the same number of runs. With different seeds, the variances of the two means add up; with the same seeds,
+# what counts is the variance of the differences.
 
 first, second = waits["easy-fcfs"], waits["easy-sjf"]
 alone, paired = [], []
@@ -47,7 +47,7 @@ for count in counts:
 
 axes = Figure(figsize=(6.5, 3.6), layout="constrained").subplots()
 for shift, label, marker, color, rows in (
-    (-0.12, "seeds of their own", "s", "#D55E00", alone),
+    (-0.12, "different seeds", "s", "#D55E00", alone),
     (0.12, "the same seeds", "o", "#0072B2", paired),
 ):
     means, halves = zip(*rows, strict=True)

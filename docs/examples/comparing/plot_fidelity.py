@@ -2,15 +2,15 @@
 Simulated and recorded waits
 ============================
 
-A log says how long jobs waited. Is the policy told from it, and what if the model of the machine is wrong? Here the
+A log says how long jobs waited. Can we identify the policy from it, and what if the model of the machine is wrong? The
 "real" machine is a simulation, so that the answer is known. It runs in a few seconds.
 """
 
 # %%
 # A log with known truth
 # ----------------------
-# The machine has 128 cores and starts jobs by EASY in the order of their requested times. What nobody wrote down: users
-# may hold 96 of them only. The log is its table of jobs, which becomes a workload with recorded waits.
+# The machine has 128 cores and starts jobs by EASY in the order of their requested times. A limit is not documented:
+# each user may hold at most 96 of them. The log is its table of jobs, which becomes a workload with recorded waits.
 
 import matplotlib.pyplot as plt
 
@@ -40,9 +40,9 @@ for num_cores in (128, 96):
 print(f"{'the log':18} {'':9}  {'':11}  {log.waiting_time.mean():7,.0f} s in the mean")
 
 # %%
-# On the right machine the right policy is exact, and the others are told from it. On the wrong one the same policy is
-# near for little more than half of the jobs. The log itself gives the fault away: in many waits, the cores of the book
-# were free all the time.
+# On the right machine the right policy is exact, and the other policies differ clearly. On the wrong one, the right
+# policy is near for little more than half of the jobs. The log itself shows the error: in many waits, the cores of the
+# book were free all the time.
 
 long, free = idle_waits(log.jobs, log.waiting_time, 128)
 print(f"{long} waits of more than ten minutes, {free} of them with enough free cores of 128 all the time")

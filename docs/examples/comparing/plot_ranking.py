@@ -31,8 +31,8 @@ for seed in range(40):
 # %%
 # Critical differences
 # --------------------
-# On each graph the shortest makespan has rank 1. Mean ranks stand on the line, and a bar joins agents whose mean
-# ranks are too close to be told apart, by Friedman's test with Nemenyi's critical difference.
+# On each graph the shortest makespan has rank 1. Mean ranks stand on the line. A bar joins agents whose mean ranks do
+# not differ significantly, by Friedman's test with Nemenyi's critical difference.
 
 ranking = rank_agents(makespans, better="lower")
 print(f"Friedman's test that all are alike: p = {ranking.p_value:.1g}")
@@ -48,8 +48,8 @@ for test in paired_tests(makespans, baseline="heft"):
 # %%
 # Performance profiles
 # --------------------
-# Ranks do not say by how much. A profile does: in which share of the graphs is the makespan at most so many times the
-# shortest one that any scheduler has found? At 1 it is the share of graphs on which a scheduler is the best; how far
-# to the right it reaches 1 tells how bad it may get.
+# Ranks do not say by how much agents differ. A profile does: it shows the share of graphs on which the makespan is at
+# most a given multiple of the shortest one that any scheduler has found. At 1 it is the share of graphs on which a
+# scheduler is the best. The point where the profile reaches 1 shows the worst case.
 
 profile_axes = plotting.performance_profiles(performance_profile(makespans))

@@ -67,7 +67,8 @@ jobs = tpch.generate(12, sizes=(2, 5, 10), seed=0)
 query_axes = plotting.dag_drawing(jobs[2], executors=cluster)
 
 # %%
-# All of them. With so many jobs colours repeat, but neighbours differ; a name is that of the job and of its node.
+# All of them. There are more jobs than colours, so colours repeat, but neighbours differ. A label names the job and the
+# node.
 
 orders = {"rank-up-DEFT": ListScheduler(RankUp(), DEFT()), "FIFO-DEFT": ListScheduler(FIFO(), DEFT())}
 orders |= {"SJF-DEFT": ListScheduler(SJF(), DEFT()), "rank-up-EFT": ListScheduler(RankUp(), EFT())}

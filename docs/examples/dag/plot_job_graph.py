@@ -31,8 +31,8 @@ long_axes = plotting.dag_drawing(random_dags.generate(20, shape=0.5, out_degree=
 wide_axes = plotting.dag_drawing(random_dags.generate(20, shape=1.8, out_degree=2, seed=3))
 
 # %%
-# A graph of one's own
-# --------------------
+# A custom graph
+# --------------
 # A job can be made from any directed graph of networkx without cycles. Nodes have work, edges have sizes.
 
 graph = nx.DiGraph()

@@ -10,8 +10,8 @@ and four days of two rules are drawn. It runs in a few seconds.
 # The capacity
 # ------------
 # Batches of on-demand machines arrive at random, most of them in the afternoon and fewer at the weekend; each stays
-# for five hours on average. They come first. Jobs that can wait get the rest, which is what an agent has to do with:
-# it is known for the slot that begins, and nobody knows what comes next. A slot is an hour.
+# for five hours on average. They come first. Jobs that can wait get the rest. An agent
+# knows this capacity for the slot that begins, but not for later slots. A slot is an hour.
 
 from desim import plotting, simulate
 from desim.agents.deferrable import create
