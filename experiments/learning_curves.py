@@ -73,7 +73,8 @@ def perform(run: Run) -> dict[str, Any]:
     dict
         ``episodes``, ``decisions``, ``evaluations`` and ``seconds`` (wall-clock time without validations) of the
         training; ``first``, ``lowest``, ``highest`` and ``last`` value of the metric; ``change``, percent by which its
-        mean over the last quarter of the validations differs from that over the quarter before; the curves by episode.
+        mean over the last quarter of the validations differs from that over the quarter before; the curves by episode,
+        and of each its first value and the mean of its last quarter.
     """
     kind, _, weights = run.agent.policy.partition(":")
     card, curve = read_card(weights, kind), run.setting
@@ -87,7 +88,14 @@ def perform(run: Run) -> dict[str, Any]:
         group, _, metric = name.partition("/")
         there = zip(episodes, (entry.get(group) or {} for entry in history), strict=True)
         points[name] = {count: entry[metric] for count, entry in there if metric in entry}
-    return {
+    begun_and_late = {
+        f"{name}, {when}": float(np.mean(part))
+        for name, by_episode in points.items()
+        for seen in (list(by_episode.values()),)
+        for when, part in (("first", seen[:1]), ("last quarter", seen[-len(seen) // 4 :]))
+        if seen
+    }
+    return begun_and_late | {
         "episodes": episodes[-1],
         "decisions": history[-1]["steps"],
         "evaluations": len(history),

@@ -158,11 +158,11 @@ def _one_of(parts: Sequence[Episodes], rng: np.random.Generator) -> Problem:
 class SplitWindowTraining(TrainingSettings[Policy]):
     """Train an agent for the batch cluster and write its weights and model card to a directory.
 
-    For example:
+    Examples::
 
-    * desim train batch --quick --out quick
-    * desim train batch --head 19 --tail 1 --seed 2 --num-workers 2 --out m20
-    * desim train batch --group-size 8 --whole-episodes --num-steps 4000 --warm-start 12 --out grouped
+        desim train batch --quick --out quick
+        desim train batch --head 19 --tail 1 --seed 2 --num-workers 2 --out m20
+        desim train batch --group-size 8 --whole-episodes --num-steps 4000 --warm-start 12 --out grouped
 
     Ctrl-C interrupts a training. The same command resumes it and gives the same numbers as without the interruption.
 
@@ -296,10 +296,10 @@ class DBFTraining(TrainingSettings[MLPPolicy]):
     episode, which ends with the 1,000th job start. No action is masked and no decision is skipped. An episode has
     about 3,000 decisions; the paper's 100,000 episodes correspond to --total-steps 300000000.
 
-    For example:
+    Examples::
 
-    * desim train batch-dbf --out m20
-    * desim train batch-dbf --head 19 --tail 1 --out m20-t1
+        desim train batch-dbf --out m20
+        desim train batch-dbf --head 19 --tail 1 --out m20-t1
 
     Ctrl-C interrupts a training. The same command, or one with more steps, resumes it.
 
@@ -388,7 +388,9 @@ class InspectorTraining(TrainingSettings[Policy]):
     with almost no waiting would decide everything; a new network accepts every job at first, so there is no warm start;
     several environments run the same sequence; and the weights with the lowest validation mean are kept.
 
-    Example: desim train batch-inspector --base f1 --out f1
+    Examples::
+
+        desim train batch-inspector --base f1 --out f1
 
     Parameters
     ----------
@@ -474,7 +476,9 @@ class SchedInspectorTraining(TrainingSettings[MLPPolicy]):
     that is the improvement divided by the larger of the two slowdowns. Its 4,000 updates are
     about --total-steps 60000000.
 
-    Example: desim train batch-schedinspector --out released
+    Examples::
+
+        desim train batch-schedinspector --out released
 
     Parameters
     ----------

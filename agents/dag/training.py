@@ -193,12 +193,12 @@ class GraphEpisodes:
 class GraphTraining(TrainingSettings[Policy]):
     """Train desim's graph network for DAG jobs and write its weights and model card to a directory.
 
-    For example:
+    Examples::
 
-    * desim train dag --quick --out quick
-    * desim train dag --objective completion_time --warm-start 8 --out short-waits
-    * desim train dag --mode planned --intervals 0 --warm-start 6 --out batch
-    * desim train dag --warm-start 6 --total-steps 0 --expert search:dag:completion_time:100 --out imitating
+        desim train dag --quick --out quick
+        desim train dag --objective completion_time --warm-start 8 --out short-waits
+        desim train dag --mode planned --intervals 0 --warm-start 6 --out batch
+        desim train dag --warm-start 6 --total-steps 0 --expert search:dag:completion_time:100 --out imitating
 
     Ctrl-C interrupts a training. The same command resumes it and gives the same numbers as without the interruption.
 
@@ -339,10 +339,10 @@ class _PrintedTraining(TrainingSettings[Policy]):
 class LachesisTraining(_PrintedTraining):
     """Train LACHESIS by algorithm 1 of its paper and write its weights and model card to a directory.
 
-    For example:
+    Examples::
 
-    * desim train dag-lachesis --quick --out quick
-    * desim train dag-lachesis --out lachesis
+        desim train dag-lachesis --quick --out quick
+        desim train dag-lachesis --out lachesis
 
     Parameters
     ----------
@@ -393,10 +393,10 @@ class LachesisTraining(_PrintedTraining):
 class DecimaTraining(_PrintedTraining):
     """Train Decima with DEFT as its authors released it and write its weights and model card to a directory.
 
-    For example:
+    Examples::
 
-    * desim train dag-decima --quick --out quick
-    * desim train dag-decima --total-steps 20000000 --out decima
+        desim train dag-decima --quick --out quick
+        desim train dag-decima --total-steps 20000000 --out decima
 
     Parameters
     ----------

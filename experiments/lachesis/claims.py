@@ -10,7 +10,7 @@ from desim.experiments.frame import Frame
 from desim.experiments.lachesis.curves import DECIMA, LACHESIS, MADE, RANK_UP
 from desim.experiments.lachesis.figure6 import LOSS, PANEL
 from desim.experiments.lachesis.figure7 import RIVALS
-from desim.experiments.learning_curves import COLUMN, curves_of, is_flat
+from desim.experiments.learning_curves import COLUMN, is_flat
 from desim.statistics import Estimate, mean_interval
 
 __all__ = ["claims", "fixed_rules"]
@@ -58,10 +58,8 @@ def _untrained(frame: Frame | None) -> str:
 
 def _training(frame: Frame) -> Iterator[Claim]:
     flat, how = is_flat(frame, PANEL, LACHESIS, UNSETTLED)
-    curves = curves_of(PANEL)
-    there = [column for column in frame.columns(curves) if frame.has(curves, column, LACHESIS, LOSS)]
-    losses = [float(frame.values(curves, column, LACHESIS, LOSS)[0]) for column in there]
-    first, last = losses[0], sum(losses[-len(losses) // 4 :]) / len(losses[-len(losses) // 4 :])
+    losses = (f"{LOSS}, first", f"{LOSS}, last quarter")
+    first, last = (float(frame.values(PANEL, COLUMN, LACHESIS, name)[0]) for name in losses)
     before, best, end = (100.0 * frame.values(PANEL, COLUMN, LACHESIS, name)[0] for name in ("first", "lowest", "last"))
     ours = (
         f"loss of the critic {first:.2g} at first, {last:.2g} in the last quarter; makespan above the bound "

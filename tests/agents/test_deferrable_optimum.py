@@ -387,7 +387,10 @@ class TestRefusals:
             ({"gap": -0.1}, "gap: got -0.1, expected a finite number >= 0"),
             ({"gap": np.nan}, "gap: got nan"),
             ({"delay_weight": -1.0}, "delay_weight: got -1.0"),
-            ({"violation_weight": [1.0, 2.0]}, r"violation_weight is \[1.0, 2.0\]"),
+            (
+                {"violation_weight": [1.0, 2.0]},
+                r"violation_weight: got \[1\.0, 2\.0\], expected one number or 1 numbers",
+            ),
         ],
     )
     def test_arguments(self, options: dict[str, Any], message: str) -> None:
@@ -402,7 +405,7 @@ class TestRefusals:
     def test_jobs(self) -> None:
         with pytest.raises(WorkloadError, match="job 7: latest_start: got 1, expected at least earliest_start, 2"):
             offline_optimum(ClairvoyantView((job(7, 0, 2, 1, 1, 1),), np.ones((3, 1))))
-        with pytest.raises(WorkloadError, match="job 7: others is"):
+        with pytest.raises(WorkloadError, match=r"job 7: others: got \(\), expected a tuple of 1 amounts"):
             offline_optimum(ClairvoyantView((job(7, 0, 1, 1, 1, 1),), np.ones((3, 2))))
 
     def test_hopelessly_many(self, monkeypatch: pytest.MonkeyPatch) -> None:

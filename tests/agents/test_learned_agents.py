@@ -89,7 +89,7 @@ def test_other_files_are_refused(kind: str, tmp_path: Path) -> None:
             ({"agent": "other"}, f"got an agent 'other' .*, expected '{kind}'"),
             ({"config": None}, f"got an agent .*None, expected '{kind}'"),
             ({"config": [1]}, r"with the configuration \[1\]"),
-            ({"config": config | {"breadth": 3}}, "Config: .*breadth"),
+            ({"config": config | {"breadth": 3}}, "Config cannot be made from these values: .*'breadth'"),
         ]
     ):
         written(tmp_path / f"odd{number}", kind, **card)

@@ -214,10 +214,10 @@ def test_it_trains_as_table_3_says() -> None:
     assert training.num_envs == 16
     learner = settings.learner(settings.agent.policy(np.random.default_rng(0)), np.random.default_rng(0))
     rates: Any = learner
-    for progress, factor in ((0.0, 1.0), (0.5, 0.55), (1.0, 0.1)):
+    for progress in (0.0, 0.5, 1.0):  # the rates are constant
         rates.schedule(progress)
         found = sorted(group["lr"] for group in rates.optimizer.param_groups)
-        assert found == pytest.approx([1e-4 * factor, 2e-4 * factor, 1e-2 * factor])
+        assert found == pytest.approx([1e-4, 2e-4, 1e-2])
 
 
 @pytest.mark.parametrize(

@@ -100,11 +100,11 @@ class TestStepSizes:
             (lambda: GeometricSteps(1.0, 0.0), "decay: got 0.0, expected a finite number > 0"),
             (lambda: GeometricSteps(1.0, math.nan), "decay: got nan"),
             (lambda: ExactOGA("reactive", 0), "initial: got 0.0, expected a finite number > 0"),
-            (lambda: TheoreticalSteps(0), "num_slots is 0, want a whole number of at least 1"),
-            (lambda: NormalizedSteps(1.5), "num_slots is 1.5, want a whole number"),  # type: ignore[arg-type]
+            (lambda: TheoreticalSteps(0), "num_slots: got 0, expected an integer >= 1"),
+            (lambda: NormalizedSteps(1.5), r"num_slots: got 1\.5, expected an integer >= 1"),  # type: ignore[arg-type]
             (lambda: TheoreticalSteps(5, 0.0), "scale: got 0.0, expected a finite number > 0"),
             (lambda: NormalizedSteps(5, -1.0), "scale: got -1.0, expected a finite number > 0"),
-            (lambda: ExactOGA("proactive"), "form is 'proactive' .*want one of 'reservation', 'reactive'"),  # type: ignore[arg-type]
+            (lambda: ExactOGA("proactive"), "form: got 'proactive' .*expected one of 'reservation', 'reactive'"),  # type: ignore[arg-type]
         ],
     )
     def test_arguments_out_of_range(self, make: Callable[[], Any], message: str) -> None:
@@ -114,5 +114,7 @@ class TestStepSizes:
     @pytest.mark.parametrize("start", [np.zeros((2, 1)), np.zeros(3), np.full((3, 1), np.nan)])
     def test_a_start_that_does_not_fit(self, start: Any) -> None:
         rewards = RewardModel(BipartiteGraph(np.ones((3, 1)), [[4.0]]), "log")
-        with pytest.raises(InvalidConfiguration, match=r"start .*shape"):
+        with pytest.raises(
+            InvalidConfiguration, match=r"start: got shape .*, expected finite numbers of shape \(3, 1\)"
+        ):
             simulate(MultiServerCluster(rewards, [[1, 1, 1]]), ExactOGA(start=start))

@@ -203,7 +203,7 @@ def test_what_weighs_holds_a_job_back_for_half_of_what_it_takes_longer() -> None
         ),
         ("window-shortest-9", "unknown batch agent 'window-shortest-9'; try for example window-shortest-9-1"),
         ("window-shortest-a-b", "try for example"),
-        ("window-shortest-0-0", "a window of 0 [+] 0 slots"),
+        ("window-shortest-0-0", r"window: got \(0, 0\), expected numbers of slots >= 0, not both 0"),
         ("window-weighing-9-1@60", "unknown batch agent 'window-weighing-9-1@60': only rule 'reserving' has a horizon"),
         ("window-reserving-9-1@soon", "try for example"),
         ("window-aged-0-4", "head: got 0, expected at least 1 slot"),

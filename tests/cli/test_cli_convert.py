@@ -73,7 +73,7 @@ def test_results_become_traces(desim: Desim, stored: Path, tmp_path: Path) -> No
         ("tiny.swf", "a.txt", [], "unknown workload format"),
         ("tiny.swf", "a.csv", ["--to", "csv"], "is for results"),
         ("tiny.swf", "tiny.swf", [], "exists"),
-        ("tiny.swf", ".", [], "is a directory"),
+        ("tiny.swf", ".", [], "got a directory, expected a file"),
         ("tiny.swf", "absent/a.swf", [], "cannot be written"),
         ("stored", "a.swf", [], "a .csv file"),
         ("stored", "a.csv", ["--to", "chrome-trace"], "a .json file"),

@@ -37,9 +37,12 @@ def test_transfers_share_links(desim: Desim) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--links", "bus", "--tasks"], "tasks: these do not share links"),
-        (["--links", "bus", "--transfers", "when_finished"], "want 'when_assigned' with links"),
-        (["--tasks", "--agent", "heft"], "plan_ahead is True"),
+        (["--links", "bus", "--tasks"], "--links: got bus, expected 'none' with tasks"),
+        (
+            ["--links", "bus", "--transfers", "when_finished"],
+            "--transfers: got when_finished, expected 'when_assigned' if links are given",
+        ),
+        (["--tasks", "--agent", "heft"], "plan_ahead: got True, expected False"),
     ],
 )
 def test_what_does_not_go_together(desim: Desim, options: list[str], message: str) -> None:

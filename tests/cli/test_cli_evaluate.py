@@ -167,7 +167,7 @@ def test_trained_weights_are_agents_too(desim: Desim, tmp_path: Path) -> None:
         (("--episode-jobs", "0"), "num_jobs: got 0"),
         (("--episode-jobs", "401"), "traces[0]: got 400 jobs, expected at least num_jobs=401"),
         (("--episode-seed", "-1"), "--episode-seed: got -1"),
-        (("--seed", "-1"), "seed is -1"),
+        (("--seed", "-1"), "--seed: got -1, expected an integer >= 0"),
     ],
 )
 def test_what_makes_no_sense_is_told_in_a_line(

@@ -137,7 +137,7 @@ def test_figures_of_stored_runs(desim: Desim, tmp_path: Path, problem: str) -> N
     assert all(Path(name).read_bytes().startswith(b"\x89PNG") for name in outcome.out.split())
     outcome = desim("plot", tmp_path / case.agents[0], "--kind", "pie")
     assert outcome.status == 2
-    assert f"want some of {','.join(case.kinds)}" in outcome.err
+    assert f"--kind: got 'pie', expected some of {','.join(case.kinds)}" in outcome.err
 
 
 @problems
@@ -246,7 +246,10 @@ def test_recorded_workflows(desim: Desim, tmp_path: Path) -> None:
         (["run", "dag", "--executors", "0"], "--executors: got 0"),
         (["run", "dag", "--mean-time-to-failure", "5"], "--mean-time-to-repair"),
         (["run", "deferrable", "--workload", "busy"], "unknown case 'busy'"),
-        (["run", "deferrable", "--set", "speed=4"], "no parameter 'speed'; there are num_slots, day_slots"),
+        (
+            ["run", "deferrable", "--set", "speed=4"],
+            "unknown parameter 'speed' of deferrable jobs; expected one of num_slots, day_slots",
+        ),
         (["run", "deferrable", "--set", "slack"], "--set: got slack, expected NAME=VALUE"),
         (["run", "deferrable", "--set", "slack=1", "--set", "slack=2"], "slack is given twice"),
         (["run", "deferrable", "--slots", "-1"], "--slots: got -1"),

@@ -62,8 +62,8 @@ def test_what_a_reader_does_not_use_is_told(desim: Desim, tmp_path: Path) -> Non
     rows = ["1 0 -1 9 2 -1 -1 2 9 -1 1 -1 -1 -1 -1 -1 -1 -1 7", "2 1 -1 9 2 -1 -1 2 9 -1 1 -1 -1 -1 -1 -1 1 5 7"]
     path.write_text("\n".join(["; MaxProcs: 8", *rows, ""]))
     told = desim("run", "batch", "--trace", path).out
-    assert "comes after another job" in told and "more fields than the format's 18" in told
-    assert "comes after another job" not in desim("run", "batch", "--trace", path, "--dependencies").out
+    assert "depends on another job" in told and "more fields than the format's 18" in told
+    assert "depends on another job" not in desim("run", "batch", "--trace", path, "--dependencies").out
 
 
 def test_a_package_that_an_agent_lacks_is_told_in_a_sentence(desim: Desim, monkeypatch: pytest.MonkeyPatch) -> None:

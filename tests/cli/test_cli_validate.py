@@ -59,7 +59,7 @@ def test_what_cannot_be_checked(desim: Desim, stored: Path, tmp_path: Path) -> N
     (stored / "result.json").write_text(json.dumps(info | {"status": "running"}))
     outcome = desim("validate", stored)
     assert outcome.status == 2
-    assert "has no end" in outcome.err
+    assert "stored: the run has not ended" in outcome.err
 
 
 def test_damaged_files_are_an_error_in_one_line(desim: Desim, stored: Path) -> None:

@@ -101,7 +101,7 @@ WRONG: list[tuple[Callable[[], Any], type[DesimError], str]] = [
     (
         lambda: Executors([1, 1], [[1, 1], [NAN, 1]], names="ab"),
         InvalidConfiguration,
-        "transfer_speed of b to a is nan, want a number above 0",
+        "transfer_speed of b to a: got nan, expected a number > 0",
     ),
     (
         lambda: Executors([1, 1], 1.0, [[0, -1.0], [0, 0]], names="ab"),
@@ -112,7 +112,7 @@ WRONG: list[tuple[Callable[[], Any], type[DesimError], str]] = [
     (
         lambda: DagCluster([], Executors([1]), transfers="late"),
         InvalidConfiguration,
-        "transfers is 'late', want one of",
+        "transfers: got 'late', expected one of 'when_finished', 'when_assigned'",
     ),  # type: ignore[arg-type]
 ]
 

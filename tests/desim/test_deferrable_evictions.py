@@ -137,7 +137,7 @@ class TestRestarted:
 
     def test_it_keeps_its_place_in_the_system(self) -> None:
         jobs = [three(cores=1, latest_start=3), three(submission_time=1, earliest_start=1, cores=1)]
-        with pytest.raises(ValueError, match="job 1: submitted twice"):
+        with pytest.raises(ValueError, match="job 1: submitted at 1, while another job with this id is in the system"):
             run(jobs, [1, 0], [0], eviction="restarted")
 
     def test_those_that_came_back_are_shown_last_in_the_order_of_their_starts(self) -> None:

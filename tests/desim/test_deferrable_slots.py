@@ -264,7 +264,7 @@ class TestRounding:
         beyond = [Job(1, 0, 0, 0, 2, float(np.nextafter(LIMIT, 2)))]
         assert run(beyond, [1], [0]).table("slots")["violation_cores"].to_list() == [pytest.approx(1e-9)] * 2
         assert run(beyond, [1], [0], eviction="lost").jobs["status"].to_list() == ["evicted"]
-        with pytest.raises(InfeasibleAction, match=r"job 1 requests 1\.000000001 cores and 1 cores are free"):
+        with pytest.raises(InfeasibleAction, match=r"job 1 requests 1\.000000001 cores, but only 1 cores are free"):
             run(beyond, [1], [0], overcommit=False)
 
     def test_who_holds_only_what_is_exactly_used_up_stays(self) -> None:

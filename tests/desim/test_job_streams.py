@@ -58,7 +58,9 @@ def test_beside_the_arrivals_of_a_workload():
 
 @pytest.mark.parametrize("mean", [0.0, -1.0, math.nan, math.inf])
 def test_a_mean_that_makes_no_sense_is_refused(mean):
-    with pytest.raises(InvalidConfiguration, match="the mean time between jobs is"):
+    with pytest.raises(
+        InvalidConfiguration, match=f"the mean time between jobs: got {mean}, expected a finite number > 0"
+    ):
         job_stream(0, mean, num_jobs=1)
 
 

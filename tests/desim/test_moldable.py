@@ -288,7 +288,7 @@ class TestSpeedup:
     @pytest.mark.parametrize(
         ("options", "what"),
         [
-            ({"factors": ()}, "factors is empty"),
+            ({"factors": ()}, "factors: got an empty sequence, expected at least one number > 0"),
             ({"factors": (1.0, 0.0)}, "factors: got 0"),
             ({"sigma": -1.0}, "sigma: got -1"),
             ({"parallelism": 0.5}, "parallelism: got 0.5"),

@@ -258,14 +258,14 @@ class Bare(NamedTuple):
 @pytest.mark.parametrize(
     ("vms", "message"),
     [
-        ([VM(2, 3, 1), VM(1, 3, 1)], r"VM\(start=1, .* starts at 1\.0, after one at 2\.0: sort the VMs"),
+        ([VM(2, 3, 1), VM(1, 3, 1)], r"VM\(start=1, .* starts at 1\.0, after one at 2\.0; sort the VMs"),
         ([VM(-1, 3, 1), VM(-2, -1, 1)], r"starts at -2\.0, after one at -1\.0"),
         ([VM(math.nan, 3, 1)], "starts at nan"),
         ([VM(math.inf, math.inf, 1)], "starts at inf"),
         ([VM(2, 1, 1)], r"ends at 1\.0, before its start at 2\.0"),
         ([VM(2, math.nan, 1)], "ends at nan"),
-        ([VM(2, 3, -1)], r"takes -1\.0 of a resource"),
-        ([VM(2, 3, math.nan)], "takes nan of a resource"),
+        ([VM(2, 3, -1)], r"cores=-1, .*amount: got -1\.0, expected a number >= 0"),
+        ([VM(2, 3, math.nan)], "cores=nan, .*amount: got nan, expected a number >= 0"),
         ([VM(2, 3, None)], r"VM\(start=2, end=3, cores=None"),
         ([VM(None, 3, 1)], r"VM\(start=None"),
         ([VM(1, 3, "four")], "could not convert string to float: 'four'"),

@@ -166,9 +166,16 @@ class TestRandomOutages:
         assert stats.kstest(lengths[0::2], "expon", args=(0, 50.0)).pvalue > 1e-3
         assert stats.kstest(lengths[1::2], "expon", args=(0, 10.0)).pvalue > 1e-3
 
-    @pytest.mark.parametrize(("up", "down", "block"), [(0.0, 1.0, 1), (1.0, -1.0, 1), (1.0, 1.0, 0)])
-    def test_arguments_out_of_range(self, up: float, down: float, block: int) -> None:
-        with pytest.raises(InvalidConfiguration, match=r"_(failure|repair) is "):
+    @pytest.mark.parametrize(
+        ("up", "down", "block", "message"),
+        [
+            (0.0, 1.0, 1, r"^mean_time_to_failure: got 0\.0, expected a finite number > 0"),
+            (1.0, -1.0, 1, r"^mean_time_to_repair: got -1\.0, expected a finite number > 0"),
+            (1.0, 1.0, 0, "^units_per_failure: got 0, expected an integer >= 1"),
+        ],
+    )
+    def test_arguments_out_of_range(self, up: float, down: float, block: int, message: str) -> None:
+        with pytest.raises(InvalidConfiguration, match=message):
             random_outages(up, down, units_per_failure=block)
 
     @pytest.mark.parametrize("name", ["fcfs", "sjf", "backfilling", "easy", "easy-specific", "conservative"])

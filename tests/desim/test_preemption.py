@@ -336,8 +336,11 @@ def test_preemption_takes_qualities() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: QualityOfService("a", mode="stop"), "the mode of quality 'a' is 'stop'"),  # type: ignore[arg-type]
-        (lambda: QualityOfService("a", -1.0), "the priority of quality 'a' is -1.0"),
+        (
+            lambda: QualityOfService("a", mode="stop"),
+            "the mode of quality 'a': got 'stop', expected one of 'requeue', 'suspend'",
+        ),  # type: ignore[arg-type]
+        (lambda: QualityOfService("a", -1.0), r"the priority of quality 'a': got -1\.0, expected a finite number >= 0"),
         (lambda: QualityOfService(""), "the name of a quality: got '', expected a nonempty string"),
         (
             lambda: QualityOfService("a", preempts="b"),

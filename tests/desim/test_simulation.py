@@ -331,5 +331,5 @@ class TestProblems:
     )
     def test_arguments_that_make_no_sense(self, arguments: dict[str, Any]) -> None:
         name = list(arguments)[-1]
-        with pytest.raises(InvalidConfiguration, match=f"{name} is {arguments[name]!r}"):
+        with pytest.raises(InvalidConfiguration, match=f"^{name}: got {arguments[name]!r}, expected "):
             BatchCluster([], **arguments)

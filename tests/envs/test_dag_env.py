@@ -199,8 +199,8 @@ def test_what_does_not_fit_is_refused() -> None:
     assert decision is not None
     wrong: list[tuple[Any, str]] = [
         (lambda: DagEnv([cluster], 3).reset(seed=0), "executors: got 2 in the cluster, expected 3"),
-        (lambda: NodeEncoder(0, 5), "want at least 1"),
-        (lambda: NodeEncoder(5, 0), "want at least 1"),
+        (lambda: NodeEncoder(0, 5), "num_executors, max_nodes: got 0, 5, expected at least 1 each"),
+        (lambda: NodeEncoder(5, 0), "num_executors, max_nodes: got 5, 0, expected at least 1 each"),
         (lambda: NodeEncoder(2, 5).decode(decision.observation, -1), "none of 0 to 9"),
         (lambda: NodeEncoder(2, 5).decode(decision.observation, 10), "none of 0 to 9"),
         (lambda: MakespanReward(0.0), "scale"),

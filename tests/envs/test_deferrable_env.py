@@ -119,7 +119,7 @@ def test_by_hand() -> None:
     assert ScoreEncoder(2, rule="skip").decode(decision.observation, -scores[:2]) == ([1], True)
     assert encoder.decode(decision.observation, np.array([0, 0, math.nan, 0, 0])) == (None, False)
     assert encoder.decode(decision.observation, np.array([0, 0, 0, 0, math.nan])) == ([], True)  # there is no such job
-    with pytest.raises(InvalidConfiguration, match=r"shape \(4,\), want \(5,\)"):
+    with pytest.raises(InvalidConfiguration, match=r"action: got shape \(4,\), expected \(5,\)"):
         encoder.decode(decision.observation, scores[:4])
 
 

@@ -93,7 +93,7 @@ def test_by_hand() -> None:
     assert encoder.decode(decision.observation, 0 * full)[0].ravel().tolist() == [2.0, 2.0, 1.0]  # type: ignore[union-attr]
     assert encoder.decode(decision.observation, 9 * full)[0].tolist() == answer.tolist()  # type: ignore[union-attr]
     assert encoder.decode(decision.observation, math.nan * full) == (None, False)
-    with pytest.raises(InvalidConfiguration, match=r"shape \(3,\), want \(3, 1\)"):
+    with pytest.raises(InvalidConfiguration, match=r"action: got shape \(3,\), expected \(3, 1\)"):
         encoder.decode(decision.observation, full.ravel())
     decision.answer(answer)
     decision = simulation.advance()

@@ -147,7 +147,7 @@ def training(evaluations: float) -> Frame:
     """Return a flat training of LACHESIS with so many validations."""
     length = {"episodes": 900.0, "decisions": 9e4, "evaluations": evaluations, "change": 1.0}
     gaps = {"first": 0.12, "lowest": 0.05, "last": 0.05}
-    losses = {"by episode": {LOSS: {100: 3.0, 500: 2.5, 900: 2.4}}}
+    losses = {f"{LOSS}, first": 3.0, f"{LOSS}, last quarter": 2.4}
     return Frame.of({(PANEL, COLUMN, LACHESIS, 0): length | gaps | losses})
 
 

@@ -37,6 +37,10 @@ def test_curves_are_those_of_the_cards(kind: type[Study]) -> None:
                 assert list(points) == sorted(points)
                 assert points or "value_loss" in name
                 assert all(count <= outcome["episodes"] for count in points)
+                if points:
+                    seen = list(points.values())
+                    assert outcome[f"{name}, first"] == seen[0]
+                    assert min(seen) <= outcome[f"{name}, last quarter"] <= max(seen)
 
 
 def curve(values: list[float], monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:

@@ -129,7 +129,7 @@ class TestRanges:
         assert [(one.name, one.low, one.high, one.log, one.is_whole) for one in found] == [
             ("learning_rate", 1e-4, 0.01, True, False),
             ("epochs", 2, 8, False, True),
-            ("entropy", 0, 0.1, False, False),
+            ("entropy_coef", 0, 0.1, False, False),
         ]
         hidden = range_of(SMALL, "--hidden=64 32, 8")
         changed = with_values(SMALL, {"hidden": hidden.choices[0], "epochs": 3, "masked": "no", "reserve_after": "60"})
@@ -242,7 +242,7 @@ class TestSearches:
         assert json.loads(out)["command"] == best["command"]
         assert err == ""
         assert main(["tune", "--out", str(tmp_path)]) == 2
-        assert "desim tune PROBLEM" in capsys.readouterr().err
+        assert "PROBLEM is missing: try desim tune batch" in capsys.readouterr().err
 
     def test_without_optuna_it_is_told_what_to_install(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "optuna", None)

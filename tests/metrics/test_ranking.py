@@ -152,7 +152,7 @@ def test_performance_profiles_by_hand() -> None:
         (lambda: rank_agents({"a": [1, 2], "b": [1], "c": [2, 3]}, better="lower"), r"'b' has values of shape \(1,\)"),
         (
             lambda: rank_agents({"a": [1, 2], "b": [1, math.nan], "c": [2, 3]}, better="lower"),
-            "value 1 of agent 'b' is nan",
+            "value 1 of agent 'b': got nan, expected a number",
         ),
         (lambda: paired_tests({}), "values_by_agent: got no values"),
         (lambda: paired_tests(DEMSAR, "C5"), "no agent 'C5'; there are C4.5, C4.5"),

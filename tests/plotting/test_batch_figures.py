@@ -348,7 +348,7 @@ def test_a_queue_that_is_known():
 
 @pytest.mark.parametrize("draw", [utilization, queue_length])
 def test_many_runs_have_a_panel_each_and_all_have_their_colour(draw, plain, cut):
-    names = ("First come, first served", "Shortest job first with easy backfilling", "$n_{jobs}$", "_", "x" * 90)
+    names = ("First come, first served", "Shortest jobs first with easy backfilling", "$n_{jobs}$", "_", "x" * 90)
     many = dict.fromkeys(names, cut)
     together, apart = draw(dict(list(many.items())[:4])), draw(many).figure.axes
     assert len(apart) == 5 and len({panel.get_xlim() for panel in apart}) == 1

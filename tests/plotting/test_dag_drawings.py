@@ -210,7 +210,7 @@ def test_wrong_arguments(duplicated):
     assert dag_drawing(EXAMPLE, axes=panel) is panel and len(panel.figure.axes) == 1
     twice = run([Job(5, [1.0]), Job(5, [1.0], submission_time=9.0)], THREE)
     for wrong, result, message in (
-        ("q1", None, "job is 'q1', want a Job"),
+        ("q1", None, "job: got 'q1', expected a Job or, with a result, the id of a job"),
         (1, None, "job: got 1, expected a Job or, with a result, the id of a job"),
         (99, duplicated, "job: got 99, expected an id of one job; 0 in the run have it"),
         (Job(1, [1.0]), duplicated, "job 1 is not the one in the run"),

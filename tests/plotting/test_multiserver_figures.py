@@ -344,7 +344,7 @@ def test_what_cannot_be_drawn_is_refused():
         with pytest.raises(InvalidConfiguration, match="empty mapping"):
             figure({})
     for results, of in (({"a": result, "b": result}, "c"), ({"a": result}, "a"), (result, "random shares")):
-        with pytest.raises(InvalidConfiguration, match=f"of is '{of}', want one of at least two runs"):
+        with pytest.raises(InvalidConfiguration, match=f"of: got '{of}', expected one of at least two runs"):
             reward_ratio(results, of=of)
     with pytest.raises(InvalidConfiguration, match=r"resource: got 'fpga'.*'cpu', 'gpu'"):
         allocation_map(result, "fpga")
@@ -523,7 +523,7 @@ def test_odd_names_and_what_cannot_be_drawn():
     assert list(names(mine)) == ["$x", ("y$" * 20)[:23] + "…"]
     with pytest.raises(InvalidConfiguration, match="resource: got 'fpga', expected one of 'cpu', 'gpu'"):
         bipartite_drawing(SMALL, resource="fpga")
-    with pytest.raises(InvalidConfiguration, match=r"shape \(7, 2\), want \(8, 2\)"):
+    with pytest.raises(InvalidConfiguration, match=r"allocation: got shape \(7, 2\), expected \(8, 2\)"):
         bipartite_drawing(SMALL, allocation=GIVEN[:7])
     with pytest.raises(InvalidConfiguration, match=r"from batch to d is \[nan, 1.0\]"):
         bipartite_drawing(SMALL, allocation=np.where(np.arange(16).reshape(8, 2) == 6, np.nan, 1.0))

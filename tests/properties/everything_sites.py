@@ -99,7 +99,7 @@ def families() -> tuple[tuple[str, ...], ...]:
     bases = (*orders, *(name for prefix in backfilling for name in backfilling[prefix]))
     preempting = tuple(f"preemptive-{name}" for name in bases)
     others = tuple(name for name in names if name.startswith("search:"))
-    molding = tuple(name for name in backfilling["easy"] if "molding" in name)
+    molding = tuple(name for name in backfilling["easy"] if "moldable" in name)
     found = (
         backfilling["easy"],
         preempting[::2],
@@ -144,7 +144,7 @@ def draw(draws: Draws, agent: str) -> Drawn:
         "on_outage": "lose" if draws.chance(0.25) else "requeue",
         "ask_when_empty": draws.chance(0.15),
     }
-    of_cores = "molding" in agent or draws.chance(0.5 if refuses_nodes(agent) else 0.2)
+    of_cores = "moldable" in agent or draws.chance(0.5 if refuses_nodes(agent) else 0.2)
     if of_cores and not (refuses_nodes(agent) and draws.chance(0.1)):
         system["num_cores"] = draws.pick((2, 3, 4, 6, 10, 33))
     else:
@@ -162,7 +162,7 @@ def draw(draws: Draws, agent: str) -> Drawn:
     if draws.chance(0.6 * much):
         system["checkpoint_interval"] = draws.pick((0.5, 1.0, 4.0, 0.3))
     if ids and draws.chance(0.6 * much):
-        system["after"] = draw_after(draws, ids, scale)
+        system["dependencies"] = draw_after(draws, ids, scale)
     if draws.chance(0.6 * much):
         system["limits"] = draw_limits(draws, system, ids)
     if draws.chance(0.6 * much):
@@ -184,7 +184,7 @@ def draw(draws: Draws, agent: str) -> Drawn:
         until = min(until, draws.uniform(1.0, 4.0) * span)  # what is cut again and again never ends
     elif choice == 4 and rows:
         system["stop_after"] = [draws.pick(("arrival", "start", "completion")), draws.whole(1, len(rows))]
-    own = sorted(draws.some(range(len(rows)), 3)) if "after" not in system and draws.chance(0.1) else []
+    own = sorted(draws.some(range(len(rows)), 3)) if "dependencies" not in system and draws.chance(0.1) else []
     workload = {"kind": "site", "rows": rows, "own": own, "iterator": draws.chance(0.08) and not looks_ahead(agent)}
     return Drawn(system, workload, agent, {}, until)
 
@@ -370,9 +370,9 @@ def build(drawn: Drawn) -> BatchCluster:
         if system["placement"] == "fgd":
             requests = [getattr(job, "request", None) or Request(tasks=job.requested_cores) for job in jobs]
             system["placement"] = FragmentationGradient(typical_requests(requests or [Request()]))
-    if "after" in system:
-        system["after"] = {
-            job_id: Dependency(tuple(others), think) for job_id, (others, think) in system["after"].items()
+    if "dependencies" in system:
+        system["dependencies"] = {
+            job_id: Dependency(tuple(others), think) for job_id, (others, think) in system["dependencies"].items()
         }
     for name, kind in (("limits", Limit), ("reservations", AdvanceReservation), ("qos", QualityOfService)):
         if name in system:

@@ -42,7 +42,7 @@ def test_a_scenario_of_each_kind_of_agent_is_valid(problem: str) -> None:
 SITES = (
     "over_time_limit",
     "checkpoint_interval",
-    "after",
+    "dependencies",
     "limits",
     "reservations",
     "qos",

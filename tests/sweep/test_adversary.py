@@ -91,7 +91,7 @@ def test_the_state_of_another_search_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidConfiguration, match="state of another search"):
         found_with(SHORT, state=state, name="two")
     state.write_text("[]")
-    with pytest.raises(InvalidConfiguration, match="holds no state"):
+    with pytest.raises(InvalidConfiguration, match=r"state\.json contains no state of a search"):
         found_with(SHORT, state=state, name="one")
 
 

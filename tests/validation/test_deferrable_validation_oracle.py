@@ -186,8 +186,10 @@ def test_a_wrong_number_is_told_with_its_slot_and_both_values(specification, cap
     )
     assert sum(report.counts.values()) == 1, str(report)
     text = report.violations[0].message
-    assert text.startswith(f"slot {slot}: {column} is {wrong}, by the other tables ")
-    assert float(text.split()[-1]) == pytest.approx(right)
+    before, after = text.split(", expected ")
+    assert before == f"slot {slot}: {column}: got {wrong}"
+    assert after.endswith(" by the other tables")
+    assert float(after.split()[0]) == pytest.approx(right)
 
 
 def evicted_in_order(order, over):

@@ -221,7 +221,7 @@ def test_rules_on_what_jobs_hold_and_on_queues_agree_with_loops(specification, p
     for rule, message in report.violations:
         words = message.replace(":", "").split()
         if rule == "capacity":
-            told[rule].add((float(words[1]), words[2], words[6]))
+            told[rule].add((float(words[1]), words[2], words[6].rstrip(",")))
         elif rule == "queue":
             told[rule].add(int(words[1]))
         elif rule == "jobs_per_port":

@@ -123,7 +123,7 @@ def test_the_same_seed_gives_the_same_jobs_and_streams_are_independent() -> None
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"lead_time": -1}, "notice: got -1, expected an integer >= 0"),
+        ({"lead_time": -1}, "lead_time: got -1, expected an integer >= 0"),
         ({"slack": 1.5}, "slack: got 1.5, expected an integer"),
         ({"longest": 0}, "longest: got 0"),
         ({"seed": "x"}, "seed: got 'x'"),

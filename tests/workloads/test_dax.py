@@ -189,7 +189,7 @@ def test_any_graph(data: st.DataObject, count: int, tmp_path_factory: pytest.Tem
         (
             '<child ref="b"><parent ref="a"/>',
             '<child ref="b"><parent ref="d"/>',
-            "job 0: the graph has the cycle d -> b -> d",
+            "job 0: the graph has the cycle d -> b -> d, expected none",
         ),
         (
             '<child ref="d">\n    <parent ref="b"/>\n  </child>\n  <child ref="d"><parent ref="c"/></child>\n',

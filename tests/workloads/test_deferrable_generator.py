@@ -339,10 +339,10 @@ def test_cases_differ_in_their_probabilities_only() -> None:
         ),
         ("durations", (0, 2, 3, 4, 5, 6), r"durations\[0\]: got 0, expected an integer >= 1"),
         ("lead_time", Constant(10**9), "arrival_rate: got .* slots .*; expected at most 1e"),
-        ("lead_time", lambda uniforms, durations: -uniforms, "notice: got -0.9*, expected integer numbers"),
+        ("lead_time", lambda uniforms, durations: -uniforms, "lead_time: got -0.9*, expected integer numbers"),
         ("slack", 1.5, "slack: got 1.5"),
         ("capacity_correlation", 1.0, "capacity_correlation: got 1.0, expected a finite number >= 0 and < 1"),
-        ("capacity_floor", -1, "capacity_floor is -1"),
+        ("capacity_floor", -1, "capacity_floor: got -1, expected a finite number >= 0"),
         ("whole_capacity", 1, "whole_capacity: got 1, expected True or False"),
     ],
 )

@@ -79,7 +79,7 @@ def test_the_described_scores() -> None:
             "line 3: gpu_milli: got 500 with num_gpu 2",
         ),
         ("name,cpu_milli,memory_mib,num_gpu,gpu_milli\na,many,1,0,0\n", "line 2: .*many"),
-        ("name,cpu_milli,memory_mib,num_gpu,gpu_milli\na,1000,-1,0,0\n", "line 2: memory is -1048576"),
+        ("name,cpu_milli,memory_mib,num_gpu,gpu_milli\na,1000,-1,0,0\n", "line 2: memory: got -1048576, expected an integer >= 0"),
     ],
 )
 def test_files_that_make_no_sense(tmp_path: Path, text: str, message: str) -> None:
@@ -92,7 +92,7 @@ def test_files_that_make_no_sense(tmp_path: Path, text: str, message: str) -> No
 def test_nodes_of_a_file(tmp_path: Path) -> None:
     path = tmp_path / "nodes.csv"
     path.write_text("sn,cpu_milli,memory_mib,gpu,model\nx,96000,2,8,G2\ny,500,1,0,\n")
-    with pytest.raises(WorkloadError, match=r"line 3: node 'y': cores is 0"):
+    with pytest.raises(WorkloadError, match=r"line 3: node 'y': cores: got 0, expected an integer >= 1"):
         read_nodes(path)
     with pytest.raises(WorkloadError, match=r"absent.csv: cannot be read"):
         read_nodes(tmp_path / "absent.csv")

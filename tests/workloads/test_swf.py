@@ -442,7 +442,7 @@ def test_write_is_all_or_nothing(tmp_path: Path) -> None:
     path = tmp_path / "jobs.swf"
     path.write_text("old")
     good, bad = Job(1, 0.0, 1, 5.0, 5.0), Job(2, 0.0, 0, 5.0, 5.0)
-    with pytest.raises(WorkloadError, match="job 2: requested_cores is 0"):
+    with pytest.raises(WorkloadError, match="job 2: requested_cores: got 0, expected an integer >= 1"):
         swf.write(path, [good, bad])
     assert path.read_text() == "old"
     assert [item.name for item in tmp_path.iterdir()] == ["jobs.swf"]
@@ -455,7 +455,7 @@ def test_write_is_all_or_nothing(tmp_path: Path) -> None:
     [
         (Job(1, 0.0, 1, 0.0, 5.0), "job 1: requested_time: got 0, .*; workload files read 0 as unknown"),
         (Job(1, 2e15, 1, 5.0, 5.0), "job 1: got .*, expected numbers from -1e15 to 1e15"),
-        (Job(1, float("nan"), 1, 5.0, 5.0), "job 1: submission_time is nan"),
+        (Job(1, float("nan"), 1, 5.0, 5.0), "job 1: submission_time: got nan, expected a finite time >= 0 s"),
     ],
 )
 def test_jobs_that_cannot_be_written(tmp_path: Path, job: Job, message: str) -> None:

@@ -386,7 +386,7 @@ ERRORS: dict[str, tuple[Change, str]] = {
         lambda d, t, w: t[2]["parents"].remove("a"),
         "task 'a' names the child 'c', which does not name it as a parent; try relations='either'",
     ),
-    "cycle": (lambda d, t, w: relate(t[3], t[1]), "job 0: the graph has the cycle b -> d -> b"),
+    "cycle": (lambda d, t, w: relate(t[3], t[1]), "job 0: the graph has the cycle b -> d -> b, expected none"),
     "disconnected": (
         lambda d, t, w: isolate(t),
         "job 0: the graph has 3 connected components, expected 1: 'a', 'b'; 'c'; 'd'; try allow_disconnected=True",

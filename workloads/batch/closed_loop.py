@@ -89,7 +89,7 @@ def closed_loop(
     --------
     >>> jobs = [Job(1, 0.0, 1, 50.0, 50.0, 7), Job(2, 80.0, 1, 50.0, 50.0, 7)]
     >>> closed_loop(jobs, [10.0, 0.0])[1]
-    {2: After(jobs=(1,), think_time=20.0)}
+    {2: Dependency(jobs=(1,), think_time=20.0)}
     """
     if session_gap != math.inf:
         check_float("session_gap", session_gap, least=0)

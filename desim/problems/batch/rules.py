@@ -684,7 +684,7 @@ RULES = (
         ),
     ),
     Rule(
-        "no core runs a job while it is down",
+        "core_down",
         "no core serves a job while it is down",
         (
             Check(

@@ -329,7 +329,7 @@ def _limit(where: str, entry: Mapping[str, Any], groups: Mapping[str, Mapping[in
     """Return the limit of an entry."""
     by = str(entry.get("scope", "")).strip()
     if by not in _GROUPS:
-        raise WorkloadError(f"{where}: by: got {by!r}{did_you_mean(by, _GROUPS)}, expected one of {', '.join(_GROUPS)}")
+        raise WorkloadError(f"{where}: scope: got {by!r}{did_you_mean(by, _GROUPS)}, expected one of {', '.join(_GROUPS)}")
     known = groups.get(by) or None
     if by in ("queue", "qos") and known is None:
         raise InvalidConfiguration(f"{where}: limits are by {by}, but the {by} of jobs is unknown")
@@ -365,16 +365,16 @@ def _members(
     by, of = str(entry["scope"]).strip(), _names(entry.get("members", ""))
     kinds = _GROUPS[:-1]
     if by not in kinds:
-        raise WorkloadError(f"{where}: by: got {by!r}{did_you_mean(by, kinds)}, expected one of {', '.join(kinds)}")
+        raise WorkloadError(f"{where}: scope: got {by!r}{did_you_mean(by, kinds)}, expected one of {', '.join(kinds)}")
     group_of = groups.get(by)
     if group_of is None:
         if not isinstance(jobs, Sequence):
-            raise InvalidConfiguration(f"{where}: by={by} needs all jobs in advance; not possible with a stream")
+            raise InvalidConfiguration(f"{where}: scope={by} needs all jobs in advance; not possible with a stream")
         limit = Limit(scope="user" if by == "user" else "partition", job_cores=1)
         named = {job.job_id: limit.group_of(job) for job in jobs} if by != "queue" else {}
         group_of = {job_id: name for job_id, name in named.items() if name is not None}
     if not group_of:
-        raise InvalidConfiguration(f"{where}: by={by}, but the {by} of jobs is unknown")
+        raise InvalidConfiguration(f"{where}: scope={by}, but the {by} of jobs is unknown")
     return [job_id for job_id, name in group_of.items() if not of or name in of]
 
 
