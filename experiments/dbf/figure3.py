@@ -53,11 +53,16 @@ class Figure3(Study):
             columns = LENGTHS | {"first": "first", "lowest": "lowest", "last": "last"}
             yield metric_table(frame, panel, COLUMN, columns, title)
         yield Paragraph(PAPER)
-        labels = {f"{part}/{metric}": f"{part}: {label}" for part in PARTS for metric, label in SHOWN.items()}
         episodes = "episodes learned from"
-        figure = facets(frame, labels, {curves_of(PANEL): episodes}, logarithmic=[k for k in labels if "util" not in k])
-        caption = "Learning curves of DBF as printed, in training and on the same four validation episodes each time."
-        yield Drawing("figure3.png", caption, figure)
+        captions = {
+            "validation": "Learning curves of DBF as printed on the same four validation episodes each time.",
+            "training": "Learning curves of DBF as printed on the episodes that it learned from.",
+        }
+        for part, caption in captions.items():
+            labels = {f"{part}/{metric}": label for metric, label in SHOWN.items()}
+            logarithmic = [name for name in labels if "utilization" not in name]
+            figure = facets(frame, labels, {curves_of(PANEL): episodes}, logarithmic=logarithmic)
+            yield Drawing(f"figure3_{part}.png", caption, figure)
         labels = {f"{part}/bounded_slowdown": f"{part}: bounded slowdown" for part in PARTS}
         figure = facets(frame, labels, {curves_of(INSPECTOR): episodes}, logarithmic=tuple(labels))
         yield Drawing("figure3_inspector.png", "Learning curve of SchedInspector over SJF.", figure)
