@@ -59,7 +59,9 @@ def plain_help() -> Any:
             usual = ConstructorRegistry.get_struct_spec(info)
         finally:
             inner.pop()
-        return usual and replace(usual, fields=tuple(_plain_field(one) for one in usual.fields))
+        if not isinstance(usual, StructConstructorSpec):
+            return None
+        return replace(usual, fields=tuple(_plain_field(one) for one in usual.fields))
 
     return registry
 

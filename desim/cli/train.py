@@ -190,7 +190,8 @@ def train_command(problem: str, name: str = "train") -> type[Train | Tune]:
         near = did_you_mean(problem, plugins.trainings())
         raise InvalidConfiguration(f"no training for {problem!r}{near}; there are {', '.join(plugins.trainings())}")
     settings, base = plugins.training_settings(problem), Tune if name == "tune" else Train
-    described = Annotated[settings, arg(help="Settings of the training.")]  # its docstring is the command's
+    # the docstring of the settings is that of the command
+    described: Any = Annotated[settings, arg(help="Settings of the training.")]
     made = dataclasses.make_dataclass(
         base.__name__, [("settings", described, field(default_factory=settings))], bases=(base,), frozen=True
     )

@@ -213,7 +213,7 @@ def test_wrong_arguments(duplicated):
         ("q1", None, "job: got 'q1', expected a Job or, with a result, the id of a job"),
         (1, None, "job: got 1, expected a Job or, with a result, the id of a job"),
         (99, duplicated, "job: got 99, expected an id of one job; 0 in the run have it"),
-        (Job(1, [1.0]), duplicated, "job 1 is not the one in the run"),
+        (Job(1, [1.0]), duplicated, "job 1: names: got other node names than in the run; try job=1"),
         (5, twice, "job: got 5, expected an id of one job; 2 in the run have it"),
         (1, run_batch(batch_jobs(3, 2), 2), "problem 'batch', expected 'dag'"),
     ):

@@ -350,9 +350,9 @@ def test_what_cannot_be_drawn_is_refused():
         allocation_map(result, "fpga")
     with pytest.raises(InvalidConfiguration, match="by: got 'rack'"):
         allocation_map(result, "cpu", by="rack")
-    with pytest.raises(InvalidConfiguration, match="record_allocations was 0"):
+    with pytest.raises(InvalidConfiguration, match="record_allocations: got 0, expected 1"):
         allocation_map({"a": run(3, record_allocations=0)}, "cpu")
-    with pytest.raises(InvalidConfiguration, match=r"results\['a'\].*record_allocations was 2, want 1"):
+    with pytest.raises(InvalidConfiguration, match=r"results\['a'\].*record_allocations: got 2, expected 1"):
         allocation_map({"a": hold(3, record_allocations=2)}, "cpu")
     other = RewardModel(BipartiteGraph([[1.0]], [[1.0]], resources=["cpu"]), "log")
     with pytest.raises(InvalidConfiguration, match=r"results\['b'\]: resources: got \['cpu'\]"):
@@ -525,7 +525,7 @@ def test_odd_names_and_what_cannot_be_drawn():
         bipartite_drawing(SMALL, resource="fpga")
     with pytest.raises(InvalidConfiguration, match=r"allocation: got shape \(7, 2\), expected \(8, 2\)"):
         bipartite_drawing(SMALL, allocation=GIVEN[:7])
-    with pytest.raises(InvalidConfiguration, match=r"from batch to d is \[nan, 1.0\]"):
+    with pytest.raises(InvalidConfiguration, match=r"from batch to d: got \[nan, 1.0\], expected amounts >= 0"):
         bipartite_drawing(SMALL, allocation=np.where(np.arange(16).reshape(8, 2) == 6, np.nan, 1.0))
-    with pytest.raises(InvalidConfiguration, match="not an array of numbers"):
+    with pytest.raises(InvalidConfiguration, match=r"allocation: expected an array of numbers: .*'much'"):
         bipartite_drawing(SMALL, allocation="much")

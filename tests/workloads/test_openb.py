@@ -79,7 +79,10 @@ def test_the_described_scores() -> None:
             "line 3: gpu_milli: got 500 with num_gpu 2",
         ),
         ("name,cpu_milli,memory_mib,num_gpu,gpu_milli\na,many,1,0,0\n", "line 2: .*many"),
-        ("name,cpu_milli,memory_mib,num_gpu,gpu_milli\na,1000,-1,0,0\n", "line 2: memory: got -1048576, expected an integer >= 0"),
+        (
+            "name,cpu_milli,memory_mib,num_gpu,gpu_milli\na,1000,-1,0,0\n",
+            "line 2: memory: got -1048576, expected an integer >= 0",
+        ),
     ],
 )
 def test_files_that_make_no_sense(tmp_path: Path, text: str, message: str) -> None:

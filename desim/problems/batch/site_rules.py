@@ -329,7 +329,9 @@ def _limit(where: str, entry: Mapping[str, Any], groups: Mapping[str, Mapping[in
     """Return the limit of an entry."""
     by = str(entry.get("scope", "")).strip()
     if by not in _GROUPS:
-        raise WorkloadError(f"{where}: scope: got {by!r}{did_you_mean(by, _GROUPS)}, expected one of {', '.join(_GROUPS)}")
+        raise WorkloadError(
+            f"{where}: scope: got {by!r}{did_you_mean(by, _GROUPS)}, expected one of {', '.join(_GROUPS)}"
+        )
     known = groups.get(by) or None
     if by in ("queue", "qos") and known is None:
         raise InvalidConfiguration(f"{where}: limits are by {by}, but the {by} of jobs is unknown")

@@ -45,6 +45,7 @@ class Job:
     edges : iterable of (parent, child, size)
         Edges, each given once: parent and child by name or by position in ``work``, and the units of data that the
         child needs from the parent's result, e_ij, at least 0.
+    submission_time : float
         Time at which the job arrives, in seconds.
     names : sequence of str, optional
         Names of the nodes, in the order of ``work``; default: ``node0``, ``node1``, ... If any name is a number (of
@@ -54,7 +55,6 @@ class Job:
         then only a measure of size.
     num_tasks : array_like of shape (num_nodes,), optional
         Number of parallel tasks of each node, for :class:`TaskCluster`; default: 1.
-        Parallel tasks that each node consists of, for a cluster that runs single tasks; 1 if left out.
     task_times : sequence of TaskTimes, optional
         Measured durations of the tasks of each node, in the order of ``work``. Without them, each task of a node takes
         an equal share of its work.
