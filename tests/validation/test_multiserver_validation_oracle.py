@@ -265,5 +265,7 @@ def test_a_gain_or_overhead_that_the_amounts_do_not_yield_is_told(specification,
     report = validate(Result(tables, result.info))
     told = [violation.message for violation in report.violations if violation.rule == column]
     assert len(told) == 1
-    assert told[0].startswith(f"job {row['job_id']}, served from slot {row['starting_time']:g} on: {column} is ")
-    assert float(told[0].split()[-1]) == pytest.approx(row[column])
+    before, after = told[0].split(", expected ")
+    assert before.startswith(f"job {row['job_id']}, served from slot {row['starting_time']:g} on: {column}: got ")
+    assert float(before.split()[-1]) == pytest.approx(value)
+    assert float(after.split()[0]) == pytest.approx(row[column])
