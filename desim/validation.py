@@ -1,6 +1,6 @@
 """Validation of recorded runs, independent of the simulator.
 
-A `Rule` has a name, a sentence, and checks. A `Check` selects the invalid rows of a table by a polars expression or a
+A `Rule` has a name, a sentence, and checks. A ``Check`` selects the invalid rows of a table by a polars expression or a
 function of the run, and has a message that is filled with the values of such a row. The descriptions of the tables
 (types, nulls, least values, columns per status, formulas) give rules automatically, see `standard_rules`; each problem
 adds its own in ``desim.problems.NAME.rules``. Rules share these descriptions with the simulator, and nothing else, so

@@ -46,7 +46,7 @@ def expected_releases(
     """Return when the running jobs are expected to release their cores.
 
     A job past its requested time, on a cluster that does not kill such jobs, is expected to continue, see
-    :func:`~desim.problems.batch.observation.corrected_end`.
+    ``corrected_end``.
 
     Parameters
     ----------

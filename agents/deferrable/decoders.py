@@ -1,7 +1,7 @@
 """Compiled evaluation and local search of plans of deferrable jobs.
 
 A plan is the start slot of each job, -1 if it is not started, as in
-:class:`desim.agents.deferrable.program.PlanningInstance`. A change is evaluated over the slots that it affects, by the
+``PlanningInstance`` of ``program``. A change is evaluated over the slots that it affects, by the
 rules of the cluster: a violation is the usage above the capacity, if it exceeds the cluster's tolerance, and a job only
 starts in a slot in which its request fits. With an uncertain capacity the expected violation counts. A job also pays a
 rent for its cores: their value if they were kept for jobs that are not yet known. This module imports numba; see

@@ -293,7 +293,7 @@ class InspectionEncoder:
     Parameters
     ----------
     inspection : Inspection
-        Inspection whose questions are shown, and answered by :meth:`decode`.
+        Inspection whose questions are shown, and answered by ``decode``.
     """
 
     MOST: ClassVar[float] = 1.0
@@ -376,7 +376,7 @@ class ReleasedEncoder(InspectionEncoder):
     Parameters
     ----------
     inspection : Inspection
-        Inspection whose questions are shown, and answered by :meth:`decode`.
+        Inspection whose questions are shown, and answered by ``decode``.
     """
 
     MOST = 1.0 - 1e-5
