@@ -238,7 +238,7 @@ class SplitWindowTraining(TrainingSettings[Policy]):
         )
 
     def warm_up(self, training: Training) -> float | None:
-        """Let the policy imitate the expert while acting itself; return the share of decisions on which both agree."""
+        """Train the policy to imitate the expert in the visited states; return the agreement of the last round."""
         if not self.warm_start:
             return None
         learner, rounds = training.student, self.warm_start

@@ -272,7 +272,7 @@ class GraphTraining(TrainingSettings[Policy]):
         return Task(make, make, measure, objective=MEASURES[self.objective], maximize=False)
 
     def warm_up(self, training: Training) -> float | None:
-        """Let the network imitate the expert in whole episodes; return the share of decisions on which both agree."""
+        """Train the network to imitate the expert on whole episodes; return the agreement of the last round."""
         if not self.warm_start:
             return None
         learner, rounds = training.student, self.warm_start

@@ -340,7 +340,7 @@ class ScoreTraining(TrainingSettings[ScorePolicy]):
         return clone(training.student, shown, done, distance, agrees=agreement)[-1]
 
     def _imitate(self, training: Training) -> float:
-        """Let the network act, and learn the expert's decisions in the visited states from all rounds."""
+        """Imitate the expert in states that the network visits; each round trains on the samples of all rounds."""
         learner, rounds = training.student, self.warm_start
         with training.collector_of(partial(_advised, self), ADVISED) as collector:
             collect = partial(collector.collect, learner.policy, self.training.num_steps)

@@ -194,7 +194,7 @@ def _joined(lessons: list[_Lesson]) -> tuple[Samples, Tensor]:
 
 
 def _imitate_in(lessons: list[_Lesson], student: _Student, rates: Iterator[float], epochs: int) -> float:
-    """Learn from the expert's actions; return the agreement on the last round's samples before learning."""
+    """Train on the expert's actions; return the agreement on the newest samples before training."""
     learner = student.learner
     agreed = _agreement(student, lessons[-1]) if len(lessons) > 1 else None
     samples, wanted = _joined(lessons)

@@ -219,7 +219,7 @@ class Algorithm(Protocol):
     threads: int
 
     def update(self, experience: Experience, progress: float) -> dict[str, float]:
-        """Learn from experience of the current policy; return figures for the log, with the same names every time.
+        """Update the policy from its own experience; return metrics for the log, under the same names each time.
 
         Parameters
         ----------
@@ -275,7 +275,7 @@ class Learner(ABC):
 
     @abstractmethod
     def update(self, experience: Experience, progress: float) -> dict[str, float]:
-        """Learn from experience of the current policy.
+        """Update the policy from its own experience.
 
         Parameters
         ----------

@@ -142,7 +142,7 @@ class PPO(Learner):
         return found, targets
 
     def update(self, experience: Experience, progress: float) -> dict[str, float]:
-        """Learn from experience in several epochs of minibatches."""
+        """Update the policy in several epochs of minibatches."""
         config = self.config
         entropy_weight = self.schedule(progress)
         samples = self.samples(experience)

@@ -478,8 +478,10 @@ def _start(start: ArrayLike | None, graph: BipartiteGraph) -> Floats:
         return np.zeros(graph.shape)
     allocation = np.array(start, dtype=np.float64)
     if allocation.shape != graph.shape or not np.isfinite(allocation).all():
+        finite = int(np.isfinite(allocation).sum())
         raise InvalidConfiguration(
-            f"start: got shape {allocation.shape}, expected finite numbers of shape {graph.shape}"
+            f"start: got shape {allocation.shape} with {finite} of {allocation.size} numbers finite, expected finite "
+            f"numbers of shape {graph.shape}"
         )
     return allocation
 

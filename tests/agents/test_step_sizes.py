@@ -115,6 +115,6 @@ class TestStepSizes:
     def test_a_start_that_does_not_fit(self, start: Any) -> None:
         rewards = RewardModel(BipartiteGraph(np.ones((3, 1)), [[4.0]]), "log")
         with pytest.raises(
-            InvalidConfiguration, match=r"start: got shape .*, expected finite numbers of shape \(3, 1\)"
+            InvalidConfiguration, match=r"start: got shape .* numbers finite, expected finite numbers of shape \(3, 1\)"
         ):
             simulate(MultiServerCluster(rewards, [[1, 1, 1]]), ExactOGA(start=start))

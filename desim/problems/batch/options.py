@@ -63,7 +63,7 @@ class SystemOptions:
     too_wide: Literal["error", "reject"] = "error"
     """What happens to a job that requests more cores than the cluster has."""
     enforce_time_limit: Annotated[bool, arg(help_behavior_hint="(default: they are killed)")] = True
-    """Let jobs exceed their requested time instead of killing them."""
+    """Allow jobs to run beyond their requested time instead of killing them."""
     on_outage: Literal["requeue", "lose"] = "requeue"
     """What happens to a running job when one of its cores fails."""
     mean_time_to_failure: Annotated[float | None, arg(metavar="S", help_behavior_hint="(default: no failures)")] = None

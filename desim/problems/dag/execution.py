@@ -437,7 +437,7 @@ class Execution:
         self._processes[executor].repair()
 
     def go_on_as_expected(self) -> None:
-        """Let running copies take as long as agents expect, ending no earlier than now; cancel all other events."""
+        """Set the ends of running copies to the times that agents expect, at least now; cancel all other events."""
         ends, now = {}, self._problem.env.now
         for executor, table in self._executor_queues.items():
             if table.running is not None:
