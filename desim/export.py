@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from desim.exceptions import InvalidConfiguration
 from desim.problems.batch import parse_core_sets
-from desim.problems.batch.figures import executions
+from desim.problems.batch.executions import executions
 from desim.records import write_atomically
 from desim.result import Result
 

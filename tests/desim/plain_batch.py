@@ -457,7 +457,7 @@ class PlainCluster:
                 steps += 1
             slowness = self.space.slowness(one.held)
             self.saved[job.job_id] = self.saved.get(job.job_id, 0.0) + steps * self.site.interval / slowness
-            self.kept.append((self.now, job.job_id, self.saved[job.job_id] * slowness))
+            self.kept.append((self.now, job.job_id, self.saved[job.job_id]))
         behind = [other for other in self.queue if other.submission_time >= job.submission_time]
         self.queue.insert(self.queue.index(behind[0]) if behind else len(self.queue), job)
 

@@ -98,8 +98,8 @@ def test_jobs_end_for_good_once_all_work_is_done(seed: int, kill: bool, nodes: b
     result = simulate(cluster, create("easy-fcfs"), seed=seed, until=until)
     assert validate(result, jobs).ok
     saved: dict[int, float] = {}
-    for row in result.table("checkpoints").iter_rows(named=True):
-        saved[row["job_id"]] = max(saved.get(row["job_id"], 0.0), row["saved"])
+    for row in result.table("interruptions").iter_rows(named=True):
+        saved[row["job_id"]] = max(saved.get(row["job_id"], 0.0), row["work_after"])
     for row in result.jobs.iter_rows(named=True):
         left, allowed = row["run_time"] - saved.get(row["job_id"], 0.0), row["requested_time"] + 7.5
         if row["status"] in ("completed", "killed"):
@@ -132,7 +132,10 @@ def test_what_is_saved_is_a_share_of_the_work(speeds: tuple[float, float]) -> No
     jobs = [Job(1, 0.0, 1, 200.0, 80.0)]
     result = simulate(BatchCluster(jobs, nodes=nodes, checkpoint_interval=half, processes=[outage]), create("fcfs"))
     assert result.jobs.select("starting_time", "finish_time").rows() == [(half + 0.25, half + 0.25 + 40.0 / speeds[1])]
-    assert result.table("checkpoints")["saved"].to_list() == [half]
+    assert result.table("interruptions").select("speed", "work_before", "work_after").rows() == [(speeds[0], 0.0, 40.0)]
+    assert result.jobs.select("earlier_execution_time", "useful_execution_time", "waiting_time").rows() == [
+        (half + 0.25, half + 40.0 / speeds[1], 0.0)
+    ]
     assert validate(result, jobs).ok
 
 
@@ -152,5 +155,5 @@ def test_who_is_cut_just_when_an_interval_is_full_may_have_saved_it_or_not() -> 
     jobs = [Job(1, 3.1, 1, 9.0, 9.0)]  # 4 - 3.1 is a little less than 0.9
     outages = [planned_outages([Outage(4.0, 5.0, 0b1)])]
     result = simulate(BatchCluster(jobs, 1, checkpoint_interval=0.3, processes=outages), create("fcfs"))
-    assert result.table("checkpoints")["saved"].to_list() == [pytest.approx(0.6)]
+    assert result.table("interruptions")["work_after"].to_list() == [pytest.approx(0.6)]
     validate(result, jobs).raise_if_invalid()

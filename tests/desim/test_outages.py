@@ -28,9 +28,10 @@ COLUMNS = ("job_id", "starting_time", "finish_time", "status", "attempts")
 def test_a_cut_job_is_requeued_and_starts_afresh() -> None:
     result = run(make_jobs((0.0, 2, 10.0)), 2, [Outage(4.0, 6.0, 0b01)])
     assert result.jobs.select(COLUMNS).rows() == [(1, 6, 16, "completed", 2)]
-    assert result.table("interruptions").rows() == [(1, 0, 4, "0-1", "requeued", 0)]
+    assert result.table("interruptions").rows() == [(1, 0, 4, "0-1", "requeued", 1.0, 0.0, 0.0, 0)]
     assert result.table("outages").rows() == [(4, "down", "0", 1), (6, "up", "0", 2)]
-    assert result.jobs["waiting_time"].to_list() == [6]
+    told = result.jobs.select("waiting_time", "earlier_execution_time", "useful_execution_time", "stretch")
+    assert told.rows() == [(2.0, 4.0, 10.0, 1.6)]
 
 
 def test_or_it_is_lost() -> None:

@@ -24,12 +24,23 @@ JOB_SCHEMA = {
     "finish_time": pl.Float64,
     "status": pl.String,
     "user_id": pl.Int64,
+    "earlier_execution_time": pl.Float64,
+    "useful_execution_time": pl.Float64,
 }
 
 
 def _job_table(rows: Iterable[tuple[Any, ...]]) -> pl.DataFrame:
-    """Make a job table of (id, submission, cores, requested, run time, start, execution, finish, status, user)."""
-    table = pl.DataFrame(list(rows), schema=JOB_SCHEMA, orient="row")
+    """Make a job table.
+
+    A row holds id, submission, cores, requested time, run time, start, execution, finish, status and user; for a job
+    that was interrupted, also the duration of its earlier executions and its useful execution time.
+    """
+    full = []
+    for row in rows:
+        earlier = row[10] if len(row) > 10 else 0.0
+        last = row[6] if row[8] in ("completed", "killed") else None
+        full.append((*row[:10], earlier, row[11] if len(row) > 11 else last))
+    table = pl.DataFrame(full, schema=JOB_SCHEMA, orient="row")
     return table.with_columns(arrival_number=pl.int_range(pl.len(), dtype=pl.Int64))
 
 

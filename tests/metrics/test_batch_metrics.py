@@ -31,6 +31,12 @@ def table(job_table):
     )
 
 
+def cuts_of(rows):
+    """Return a table of interruptions: number, start, end, outcome, work before and after, at speed 1."""
+    columns = ["arrival_number", "starting_time", "finish_time", "outcome", "work_before", "work_after"]
+    return pl.DataFrame(rows, schema=columns, orient="row").with_columns(speed=pl.lit(1.0))
+
+
 def check(values, **expected):
     """Compare the metrics that a test is about."""
     assert {name: values[name] for name in expected} == pytest.approx(expected, nan_ok=True)
@@ -129,16 +135,14 @@ def test_the_end_of_the_run_belongs_to_the_interval(job_table):
     check(values, jobs_submitted=1, waiting_time_mean=0, makespan=0, utilization=math.nan, queue_length_max=math.nan)
 
 
-def test_a_requeued_job_waits_until_its_last_start_and_its_cut_execution_is_wasted(job_table):
-    jobs = job_table([(1, 0.0, 2, 10.0, 10.0, 6.0, 10.0, 16.0, "completed", -1)])
-    interruptions = pl.DataFrame(
-        {"arrival_number": [0], "starting_time": [0.0], "finish_time": [4.0], "outcome": ["requeued"]},
-    )
+def test_a_requeued_job_waits_while_it_does_not_run_and_its_cut_execution_is_wasted(job_table):
+    jobs = job_table([(1, 0.0, 2, 10.0, 10.0, 6.0, 10.0, 16.0, "completed", -1, 4.0)])
+    interruptions = cuts_of([(0, 0.0, 4.0, "requeued", 0.0, 0.0)])
     outages = pl.DataFrame({"time": [4.0, 6.0], "cores_up": [1, 2]})
     values = batch_metrics(jobs, num_cores=2, end_time=16.0, interruptions=interruptions, outages=outages)
     check(
         values,
-        waiting_time_mean=6,
+        waiting_time_mean=2,
         turnaround_time_mean=16,
         slowdown_mean=1.6,
         busy_core_seconds=28,
@@ -156,9 +160,7 @@ def test_a_requeued_job_waits_until_its_last_start_and_its_cut_execution_is_wast
 
 def test_a_lost_job_has_started_but_not_finished(job_table):
     jobs = job_table([(1, 0.0, 2, 10.0, 10.0, 2.0, 3.0, 5.0, "lost", 7)])
-    interruptions = pl.DataFrame(
-        {"arrival_number": [0], "starting_time": [2.0], "finish_time": [5.0], "outcome": ["lost"]}
-    )
+    interruptions = cuts_of([(0, 2.0, 5.0, "lost", 0.0, 0.0)])
     values = batch_metrics(jobs, num_cores=2, end_time=5.0, interruptions=interruptions)
     check(
         values,
@@ -175,92 +177,77 @@ def test_a_lost_job_has_started_but_not_finished(job_table):
 
 
 @pytest.mark.parametrize(
-    ("cuts", "last", "goes_on", "interval", "expected"),
+    ("cuts", "last", "kept", "expected"),
     [
         pytest.param(
-            [(0, 950, "requeued")],
+            [(0, 950, "requeued", 0, 0)],
             (960, 1960),
-            False,
-            None,
-            {"slowdown_mean": 1.96, "waiting_time_mean": 960, "wasted_core_seconds": 3800},
+            0,
+            {"slowdown_mean": 1.96, "waiting_time_mean": 10, "wasted_core_seconds": 3800},
             id="requeue",
         ),
         pytest.param(
-            [(0, 950, "requeued")],
+            [(0, 950, "requeued", 0, 900)],
             (960, 1060),
-            False,
-            100.0,
+            900,
             {"slowdown_mean": 1.06, "waiting_time_mean": 10, "wasted_core_seconds": 200},
             id="checkpoints",
         ),
         pytest.param(
-            [(0, 950, "requeued"), (960, 1015, "preempted")],
+            [(0, 950, "requeued", 0, 900), (960, 1015, "preempted", 900, 900)],
             (1020, 1120),
-            False,
-            100.0,
+            900,
             {"slowdown_mean": 1.12, "waiting_time_mean": 15, "wasted_core_seconds": 4 * (50 + 55)},
             id="cut before the next checkpoint",
         ),
         pytest.param(
-            [(0, 300, "suspended")],
+            [(0, 300, "suspended", 0, 300)],
             (500, 1200),
-            True,
-            None,
+            300,
             {"slowdown_mean": 1.2, "waiting_time_mean": 200, "wasted_core_seconds": 0},
             id="suspension",
         ),
         pytest.param(
-            [(0, 300, "suspended"), (500, 600, "requeued")],
+            [(0, 300, "suspended", 0, 300), (500, 600, "requeued", 300, 0)],
             (700, 1700),
-            True,
-            None,
+            0,
             {"slowdown_mean": 1.7, "waiting_time_mean": 300, "wasted_core_seconds": 1600},
             id="suspension, then requeue",
         ),
         pytest.param(
-            [(0, 300, "suspended"), (500, 600, "requeued")],
+            [(0, 300, "suspended", 0, 300), (500, 600, "requeued", 300, 250)],
             (700, 1450),
-            True,
-            250.0,
+            250,
             {"slowdown_mean": 1.45, "waiting_time_mean": 300, "wasted_core_seconds": 600},
             id="suspension, then requeue with checkpoints",
         ),
         pytest.param(
-            [(0, 950, "requeued"), (960, 1000, "lost")],
+            [(0, 950, "requeued", 0, 900), (960, 1000, "lost", 900, 0)],
             (960, 1000),
-            False,
-            100.0,
+            None,
             {"slowdown_mean": math.nan, "waiting_time_mean": 10, "wasted_core_seconds": 4 * 990},
             id="lost in the end",
         ),
     ],
 )
-def test_work_that_is_kept_and_work_that_is_done_again(job_table, cuts, last, goes_on, interval, expected):
+def test_work_that_is_kept_and_work_that_is_done_again(job_table, cuts, last, kept, expected):
     """A job of 1,000 s on 4 cores, submitted at 0."""
     start, finish = map(float, last)
-    status = "lost" if cuts[-1][-1] == "lost" else "completed"
-    jobs = job_table([(1, 0.0, 4, 1000.0, 1000.0, start, finish - start, finish, status, -1)])
-    rows = [(0, float(begin), float(end), outcome) for begin, end, outcome in cuts]
-    columns = ["arrival_number", "starting_time", "finish_time", "outcome"]
-    values = batch_metrics(
-        jobs,
-        num_cores=4,
-        end_time=2000.0,
-        interruptions=pl.DataFrame(rows, schema=columns, orient="row"),
-        suspends=goes_on,
-        checkpoint_interval=interval,
-    )
+    status = "lost" if kept is None else "completed"
+    earlier = sum(float(end - begin) for begin, end, outcome, *_ in cuts if outcome != "lost")
+    useful = None if kept is None else kept + finish - start
+    row = (1, 0.0, 4, 1000.0, 1000.0, start, finish - start, finish, status, -1, earlier, useful)
+    interruptions = cuts_of([(0, float(begin), float(end), *others) for begin, end, *others in cuts])
+    values = batch_metrics(job_table([row]), num_cores=4, end_time=2000.0, interruptions=interruptions)
     check(values, **expected)
-    ran = sum(end - begin for begin, end, outcome in cuts if outcome != "lost") + finish - start
-    check(values, busy_core_seconds=4 * ran)
+    check(values, busy_core_seconds=4 * (earlier + finish - start))
 
 
-def test_of_what_a_queued_job_did_before_it_has_not_waited(job_table):
-    jobs = job_table([(1, 0.0, 4, 1000.0, 1000.0, None, None, None, "queued", -1)])
-    cut = {"arrival_number": [0], "starting_time": [10.0], "finish_time": [960.0], "outcome": ["requeued"]}
-    options = {"num_cores": 4, "end_time": 980.0, "interruptions": pl.DataFrame(cut), "unfinished": "include"}
-    check(batch_metrics(jobs, **options), waiting_time_mean=980)
-    check(batch_metrics(jobs, **options, checkpoint_interval=100.0), waiting_time_mean=30)
+def test_what_a_queued_job_ran_it_has_not_waited(job_table):
+    jobs = job_table([(1, 0.0, 4, 1000.0, 1000.0, None, None, None, "queued", -1, 950.0)])
+    cut = cuts_of([(0, 10.0, 960.0, "requeued", 0.0, 0.0)])
+    options = {"num_cores": 4, "end_time": 980.0, "interruptions": cut, "unfinished": "include"}
+    check(batch_metrics(jobs, **options), waiting_time_mean=30)
 
 
 @pytest.mark.parametrize("interval", [None, 1.0])
@@ -270,7 +257,7 @@ def test_a_run_with_checkpoints_loses_nothing(interval):
     cluster = BatchCluster([Job(1, 0.0, 1, 200.0, 100.0)], 1, checkpoint_interval=interval, processes=[outage])
     values = simulate(cluster, FirstComeFirstServed()).metrics()
     if interval is None:
-        check(values, bounded_slowdown_mean=1.96, wasted_core_seconds=95, waiting_time_mean=96)
+        check(values, bounded_slowdown_mean=1.96, wasted_core_seconds=95, waiting_time_mean=1)
     else:
         check(values, bounded_slowdown_mean=1.01, wasted_core_seconds=0, waiting_time_mean=1)
 
@@ -279,10 +266,10 @@ def test_a_job_id_may_be_used_again(job_table):
     jobs = job_table(
         [
             (1, 0.0, 1, 5.0, 5.0, 0.0, 5.0, 5.0, "completed", -1),
-            (1, 6.0, 2, 5.0, 5.0, 9.0, 5.0, 14.0, "completed", -1),
+            (1, 6.0, 2, 5.0, 5.0, 9.0, 5.0, 14.0, "completed", -1, 2.0),
         ]
     )
-    cut = pl.DataFrame({"arrival_number": [1], "starting_time": [6.0], "finish_time": [8.0], "outcome": ["requeued"]})
+    cut = cuts_of([(1, 6.0, 8.0, "requeued", 0.0, 0.0)])
     check(batch_metrics(jobs, num_cores=2, end_time=14.0, interruptions=cut), wasted_core_seconds=4, interruptions=1)
 
 

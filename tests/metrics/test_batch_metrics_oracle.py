@@ -62,9 +62,7 @@ def ran_before(result, job_id):
     mine = [
         (cut["finish_time"] - cut["starting_time"], kept) for cut, kept in cuts_of(result) if cut["job_id"] == job_id
     ]
-    kept = sum(kept for _, kept in mine)
-    goes_on = "checkpoint_interval" in result.info or "qos" in result.info
-    return sum(length for length, _ in mine) if goes_on else 0.0, kept
+    return sum(length for length, _ in mine), sum(kept for _, kept in mine)
 
 
 def over_time(result, begin, end):
@@ -188,8 +186,6 @@ def test_metrics_agree_with_loops_over_events(random_run, seed, include, edges, 
         end_time=end_time,
         outages=result.table("outages"),
         interruptions=result.table("interruptions"),
-        suspends=preempts,
-        checkpoint_interval=interval,
         unfinished="include" if include else "exclude",
         **options,
     )

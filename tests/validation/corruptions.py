@@ -27,6 +27,7 @@ def rescaled(run, row, execution, **values):
     finish = job["starting_time"] + execution
     turnaround = finish - job["submission_time"]
     times = {"execution_time": execution, "finish_time": finish, "turnaround_time": turnaround}
+    times["useful_execution_time"] = execution
     return run.edited("jobs", row, **times, stretch=turnaround / execution, **values)
 
 
@@ -140,14 +141,14 @@ def runs_again_before(run):
 def overdue(run):
     """Say that a job ran although it was due long before the end."""
     row = run.find("jobs", status="completed")
-    gone = dict.fromkeys(("finish_time", "execution_time", "turnaround_time", "stretch"))
+    gone = dict.fromkeys(("finish_time", "execution_time", "turnaround_time", "stretch", "useful_execution_time"))
     return run.edited("jobs", row, status="running", success=False, **gone)
 
 
 def still_running_at_the_end(run):
     """Say that the last job to end was still running when the complete run ended."""
     row = int(run.result.jobs["finish_time"].arg_max())
-    gone = dict.fromkeys(("finish_time", "execution_time", "turnaround_time", "stretch"))
+    gone = dict.fromkeys(("finish_time", "execution_time", "turnaround_time", "stretch", "useful_execution_time"))
     return run.edited("jobs", row, status="running", success=False, **gone)
 
 

@@ -52,6 +52,8 @@ def result_of(runs, down):
             "success": True,
             "status": "completed",
             "attempts": 1,
+            "earlier_execution_time": 0.0,
+            "useful_execution_time": end - start,
             "user_id": -1,
             "arrival_number": number,
         }

@@ -23,6 +23,7 @@ from desim.exceptions import InfeasibleAction, InvalidConfiguration, WorkloadErr
 from desim.problem import Problem, Process
 from desim.problems.batch.cores import core_set, lowest_cores, to_core_ids
 from desim.problems.batch.dependencies import Dependencies, Dependency, Followers
+from desim.problems.batch.executions import NO_PAST, PastExecutions
 from desim.problems.batch.job import Job, Start, WaitForCores, WaitUntil, check_job
 from desim.problems.batch.limits import Admission, Limit
 from desim.problems.batch.moldable import MoldableJob, StartWithSize
@@ -216,8 +217,7 @@ class BatchCluster(FailingCluster, Problem):
         self._inbox: deque[Job] = deque()  # jobs that arrived while a cycle was open
         self._numbers: dict[int, int] = {}  # arrival numbers of the jobs in the system, by id
         self._arrived = 0
-        self._attempts: dict[int, int] = {}  # interrupted executions, by id
-        self._saved: dict[int, float] = {}  # seconds of work saved by checkpoints, by id
+        self._past: dict[int, PastExecutions] = {}  # of jobs in the system that were interrupted, by id
         self._cycling = False
         self._awaited_cores = 0  # completions and arrivals open no cycle while fewer cores are free
         self._hears_arrivals = True  # whether an arrival lowers this threshold to the cores that it requests
@@ -392,7 +392,7 @@ class BatchCluster(FailingCluster, Problem):
         """Reject a job that has just been counted as arrived, or raise, depending on ``too_wide``."""
         if self.too_wide == "error":
             raise WorkloadError(f"job {job.job_id} {why}; too_wide='reject' records such jobs as rejected")
-        self._record_job((job, self._arrived - 1, None, None, None, 0, "rejected", 0))
+        self._record_job((job, self._arrived - 1, None, None, None, 0, "rejected", 0, 0.0, None))
         self.emit("rejection", job)
         self._release_followers(job.job_id)
 
@@ -537,7 +537,7 @@ class BatchCluster(FailingCluster, Problem):
     # jobs start and end
 
     def _start(self, job: Job, cores: int) -> None:
-        duration = job.run_time - self._saved.get(job.job_id, 0.0) if self._saved else job.run_time
+        duration = job.run_time - self._saved(job) if self._past else job.run_time
         if duration > job.requested_time and self.enforce_time_limit:
             duration = min(duration, job.requested_time + self.over_time_limit)
         execution = Execution(self.env, job, duration, cores, self._on_completion)
@@ -566,13 +566,15 @@ class BatchCluster(FailingCluster, Problem):
         job, duration, start = execution.job, execution.duration, execution.starting_time
         job_id = job.job_id
         self._state.leave(execution)
-        whole = job.run_time - self._saved.pop(job_id, 0.0) if self._saved else job.run_time
+        whole = job.run_time - self._saved(job) if self._past else job.run_time
         if isinstance(execution, Resumed):
             whole = execution.work
         status = "completed" if duration == whole else "killed"
-        attempts = self._attempts.pop(job_id, 0) + 1 if self._attempts else 1
-        number = self._numbers.pop(job_id)
-        self._record_job((job, number, start, start + duration, duration, execution.cores, status, attempts))
+        attempts, earlier, useful = 1, 0.0, duration
+        if self._past and (past := self._past.pop(job_id, None)) is not None:
+            attempts, earlier, useful = past.count + 1, past.length, past.useful() + duration
+        row = (job, self._numbers.pop(job_id), start, start + duration, duration, execution.cores)
+        self._record_job((*row, status, attempts, earlier, useful))
         if self.listening:
             self.emit("completion", execution)
         if not self._cycling and self._state.num_free >= self._awaited_cores:
@@ -585,14 +587,15 @@ class BatchCluster(FailingCluster, Problem):
     def close(self, time: float) -> None:
         """Record the jobs that are running or queued when the run ends."""
         for job_id, execution in self._state.running.items():
-            attempts = self._attempts.get(job_id, 0) + 1
-            times = execution.starting_time, None, None
-            self._record_job((execution.job, self._numbers[job_id], *times, execution.cores, "running", attempts))
+            past, times = self._past.get(job_id, NO_PAST), (execution.starting_time, None, None)
+            row = (execution.job, self._numbers[job_id], *times, execution.cores, "running", past.count + 1)
+            self._record_job((*row, past.length, None))
         held = self._admission.held if self._admission is not None else {}
         suspended = [self._as_submitted(one.job) for one in self._state.suspended.values()]
         for job in (*self._state.queued.values(), *self._inbox, *held.values(), *suspended):
-            number, attempts = self._numbers[job.job_id], self._attempts.get(job.job_id, 0)
-            self._record_job((job, number, None, None, None, 0, "queued", attempts))
+            past = self._past.get(job.job_id, NO_PAST)
+            row = (job, self._numbers[job.job_id], None, None, None, 0, "queued", past.count)
+            self._record_job((*row, past.length, None))
         if self._followers is not None:
             for job in self._followers.jobs.values():
                 self._record_dependency(self._followers.row(job, None))
@@ -626,12 +629,10 @@ class BatchCluster(FailingCluster, Problem):
             self.simulation.records.tables["outages"].append((self.env.now, event, cores, up))
             self._open_cycle()
 
-    def _save(self, job: Job, now: float, work: float) -> None:
-        """Add saved seconds of work of an interrupted job, and record the checkpoint."""
-        saved = self._saved.get(job.job_id, 0.0) + work
-        if saved:
-            self._saved[job.job_id] = saved
-        self.simulation.records.tables["checkpoints"].append((job.job_id, now, saved, self._numbers[job.job_id]))
+    def _saved(self, job: Job) -> float:
+        """Return the seconds of work of a job that its checkpoints have saved."""
+        past = self._past.get(job.job_id)
+        return 0.0 if past is None else past.saved
 
     def _cores_of(self, reservation: AdvanceReservation) -> int:
         """Return the number of cores of a reservation."""
@@ -675,16 +676,14 @@ class BatchCluster(FailingCluster, Problem):
         else:
             self._state.leave(execution)
         outcome = outcome or ("lost" if self.on_outage == "lose" else "requeued")
-        attempts = self._note_cut(execution, outcome)
+        earlier = self._past.get(job.job_id, NO_PAST).length
+        past = self._note_cut(execution, outcome)
         if outcome == "lost":
-            number = self._numbers.pop(job.job_id)
-            self._record_job((job, number, start, now, now - start, cores, "lost", attempts))
+            del self._past[job.job_id]
+            row = (job, self._numbers.pop(job.job_id), start, now, now - start, cores, "lost", past.count)
+            self._record_job((*row, earlier, None))
             self._make_way(job.job_id)
         else:
-            self._attempts[job.job_id] = attempts
-            if self.checkpoint_interval is not None:
-                worked = execution.done + (now - start)
-                self._save(job, now, worked // self.checkpoint_interval * self.checkpoint_interval)
             left = self._as_submitted(job)  # restarts in the size in which it ran
             self._state.requeue(left.sizes[0] if isinstance(left, MoldableJob) else left)
         if self._state.borrowed:
@@ -692,13 +691,22 @@ class BatchCluster(FailingCluster, Problem):
         self.emit("interruption", execution)
         self.stop_if_done()
 
-    def _note_cut(self, execution: Execution, outcome: str) -> int:
-        """Record that an execution ended early; return the number of executions of the job so far."""
-        job_id, start = execution.job.job_id, execution.starting_time
+    def _note_cut(self, execution: Execution, outcome: str) -> PastExecutions:
+        """Record that an execution ended early; return the executions of the job so far."""
+        job_id, start, now = execution.job.job_id, execution.starting_time, self.env.now
+        past = self._past.get(job_id)
+        if past is None:
+            past = self._past[job_id] = PastExecutions()
+        speed = self._speed_of(execution)
+        before, after = past.cut(execution, now, outcome, speed, self.checkpoint_interval)
         self.simulation.records.tables["interruptions"].append(
-            (job_id, self._numbers[job_id], start, self.env.now, execution.cores, outcome)
+            (job_id, self._numbers[job_id], start, now, execution.cores, outcome, speed, before, after)
         )
-        return self._attempts.pop(job_id, 0) + 1
+        return past
+
+    def _speed_of(self, execution: Execution) -> float:
+        """Return the seconds of work that a job does per second."""
+        return 1.0
 
     def _as_submitted(self, job: Job) -> Job:
         """Return the form in which an interrupted job returns to the queue."""
@@ -775,7 +783,7 @@ class BatchCluster(FailingCluster, Problem):
     def _suspend(self, execution: Execution) -> None:
         """Suspend a job, which keeps its cores."""
         execution.callbacks.clear()
-        self._attempts[execution.job.job_id] = self._note_cut(execution, "suspended")
+        self._note_cut(execution, "suspended")
         self._state.suspend(execution)
         self.emit("interruption", execution)
 
@@ -808,7 +816,7 @@ class BatchCluster(FailingCluster, Problem):
             taken |= one.cores
         for one in reversed(back):
             job = one.job
-            work = max(job.run_time - self._saved.get(job.job_id, 0.0) - one.done, 0.0)
+            work = max(job.run_time - self._saved(job) - one.done, 0.0)
             execution = self._resumed(one, work)
             state.resume(execution)
             if self.listening:
@@ -840,7 +848,8 @@ class BatchCluster(FailingCluster, Problem):
         self._inbox.clear()
         if self._followers is not None:
             self._followers.forget()
-        self._saved.clear()
+        for past in self._past.values():
+            past.saved = 0.0
         held = self._admission.held if self._admission is not None else {}
         for waiting in (self._state.queued, held):
             for job_id, job in waiting.items():

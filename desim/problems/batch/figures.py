@@ -33,6 +33,7 @@ from desim.plotting.formatting import how_many, nice_count
 from desim.plotting.runs import Results, Run, Window, counted_jobs, down_spans, load_runs, one_panel_a_run, span_of
 from desim.problem import Figure, ReportText
 from desim.problems.batch.cores import parse_core_sets
+from desim.problems.batch.executions import executions
 from desim.problems.batch.site_rules import in_force
 
 if TYPE_CHECKING:
@@ -44,7 +45,6 @@ __all__ = [
     "FIGURES",
     "WORDS",
     "color_executions",
-    "executions",
     "gantt",
     "mark_cuts",
     "queue_length",
@@ -73,33 +73,6 @@ LOGARITHMIC_FROM, FIRST_MARK = 200.0, 10.0
 NAME_CHARACTER = 7.0
 #: Height of a rotated line of a class name, in the same pixels.
 LABEL_LINES = 20.0
-
-
-def executions(jobs: pl.DataFrame, interruptions: pl.DataFrame, end: float) -> pl.DataFrame:
-    """Return all executions of a run, including those interrupted by outages or preemption.
-
-    Parameters
-    ----------
-    jobs, interruptions : polars.DataFrame
-        Tables of a batch run.
-    end : float
-        End of the run in seconds, used as the finish time of jobs that are still running.
-
-    Returns
-    -------
-    polars.DataFrame
-        One row per execution, by start: the columns of ``jobs`` and ``cut`` (bool). After an interruption, the status
-        of the execution is its outcome, for instance ``requeued``, even if the job ran again later. ``cut`` marks
-        executions whose work may have been lost, which suspended executions do not.
-    """
-    own = ("starting_time", "finish_time", "allocated_resources")
-    last = jobs.filter(pl.col("starting_time").is_not_null()).with_columns(
-        pl.col("finish_time").fill_null(end), pl.col("status").cast(pl.String), cut=pl.col("status") == "lost"
-    )
-    outcome = pl.col("outcome").cast(pl.String)
-    cut = interruptions.filter(outcome != "lost").select("arrival_number", *own, outcome, cut=outcome != "suspended")
-    cut = cut.join(jobs.drop(own), on="arrival_number").with_columns(status="outcome")
-    return pl.concat([last, cut.select(last.columns)]).sort("starting_time", "job_id", maintain_order=True)
 
 
 def _executions(run: Run) -> pl.DataFrame:

@@ -14,13 +14,12 @@ The option ``unfinished`` determines how jobs that have not finished at the end 
   time so far, divided by their full run time for a slowdown. These values are lower bounds of the final ones.
 
 A job counts as finished if it completed or was killed at its requested time. A job lost to an outage counts as
-started, but not as finished; a rejected job only enters the counts. If an outage or a preemption returned a job to the
-queue, its waiting time lasts until its *last* start. Its interrupted executions count as busy core-seconds, and their
-core-seconds are also reported as wasted.
+started, but not as finished; a rejected job only enters the counts.
 
-With checkpoints or suspension, jobs resume earlier work. A job then waits only while it does not run. Its execution
-time is the sum over all its executions, except seconds of work lost at an interruption; only the latter are wasted. The
-same schedule therefore has the same metrics, whether it is achieved by suspension or by checkpoints.
+A job waits while it does not run, from its submission to its *last* start. A slowdown divides by the useful execution
+time: that of all executions of a job, except seconds whose work was lost at an interruption. These lost seconds are
+busy and wasted. The same schedule therefore has the same metrics, whatever made jobs start again. See
+:mod:`desim.problems.batch.executions` for the definitions.
 
 Sources: bounded slowdown: Feitelson, Rudolph, Schwiegelshohn, Sevcik and Wong, "Theory and
 practice in parallel job scheduling", JSSPP 1997. Fairness index: Jain, Chiu and Hawe, "A quantitative
@@ -39,6 +38,7 @@ from numpy.typing import NDArray
 from desim.checks import check_choice, check_float
 from desim.exceptions import InvalidConfiguration
 from desim.problem import Better, Metric, Metrics
+from desim.problems.batch.executions import with_kept_time
 from desim.problems.batch.node_metrics import NODE_METRICS, node_metrics
 from desim.problems.batch.tables import INTERRUPTIONS, JOBS
 from desim.records import Parts
@@ -55,7 +55,15 @@ Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Unfinished = Literal["exclude", "include"]
 
-TIMES = ("submission_time", "requested_time", "run_time", "starting_time", "execution_time", "finish_time")
+TIMES = (
+    "submission_time",
+    "requested_time",
+    "run_time",
+    "starting_time",
+    "finish_time",
+    "earlier_execution_time",
+    "useful_execution_time",
+)
 WHOLE = ("requested_number_of_resources", "user_id")
 READ = (*TIMES, *WHOLE, "status")
 """Columns of the job table that metrics read: times in seconds, integers, and the status."""
@@ -69,26 +77,25 @@ class JobColumns(NamedTuple):
 
     Attributes
     ----------
-    submission, requested_time, run_time, start, execution, finish : array of float, shape (n,)
-        Submission time, requested time, run time; start, duration and end of the last execution.
+    submission, requested_time, run_time, start, finish, earlier, useful : array of float, shape (n,)
+        Submission time, requested time, run time; start and end of the last execution; duration of all earlier
+        executions; and execution time whose work was kept.
     cores, user : array of int, shape (n,)
         Requested cores, and user, -1 if unknown.
     status : dict of str to array of bool, shape (n,)
         Whether each job has a status, by status.
-    before : array of float, shape (n,), or None
-        Seconds before the last start during which the job was not waiting; None if 0 for all jobs.
     """
 
     submission: Floats
     requested_time: Floats
     run_time: Floats
     start: Floats
-    execution: Floats
     finish: Floats
+    earlier: Floats
+    useful: Floats
     cores: NDArray[np.int64]
     user: NDArray[np.int64]
     status: dict[str, Mask]
-    before: Floats | None = None
 
     @property
     def finished(self) -> Mask:
@@ -127,8 +134,6 @@ def _measure(result: Result, **options: Any) -> dict[str, float]:
         outages=result.scan("outages"),
         interruptions=result.scan("interruptions"),
         preempts="qos" in result.info,
-        suspends="qos" in result.info and "suspend" in result.table("qos")["mode"],
-        checkpoint_interval=result.info.get("checkpoint_interval"),
         **options,
     )
     if "num_nodes" in result.info:
@@ -149,8 +154,6 @@ def batch_metrics(
     outages: pl.DataFrame | pl.LazyFrame | None = None,
     interruptions: pl.DataFrame | pl.LazyFrame | None = None,
     preempts: bool = False,
-    suspends: bool = False,
-    checkpoint_interval: float | None = None,
     warm_up: float = 0.0,
     cool_down: float = 0.0,
     window: tuple[float, float] | None = None,
@@ -173,10 +176,6 @@ def batch_metrics(
         Table of interrupted executions; None if no job was returned to the queue.
     preempts : bool
         Whether jobs may preempt others; if so, preemptions are counted.
-    suspends : bool
-        Whether jobs may be suspended, so that a job waits only while it does not run.
-    checkpoint_interval : float, optional
-        Seconds of work between checkpoints, if there are any; a job then also waits only while it does not run.
     warm_up : float
         Seconds from the first submission to the start of the observed interval (see `warm_up_of`).
     cool_down : float
@@ -187,7 +186,7 @@ def batch_metrics(
     unfinished : {"exclude", "include"}
         Whether jobs that have not finished count with their times so far, see the module docstring.
     bounded_slowdown_threshold : float
-        Lower limit of the execution time in the denominator of a bounded slowdown, in seconds.
+        Lower limit of the useful execution time in the denominator of a bounded slowdown, in seconds.
 
     Returns
     -------
@@ -201,12 +200,10 @@ def batch_metrics(
     """
     check_choice("unfinished", unfinished, ("exclude", "include"))
     check_float("bounded_slowdown_threshold", bounded_slowdown_threshold, above=0)
-    parts = None if interruptions is None else _parts(interruptions, checkpoint_interval)
-    goes_on = suspends or checkpoint_interval is not None
-    table = _with_parts(_read_jobs(jobs), jobs, parts, goes_on=goes_on)
+    table = _read_jobs(jobs)
     observed = _observed_interval(table.submission, end_time, warm_up, cool_down, window)
     selected = _within(table.submission, observed, end_time)
-    cuts = _read_cut_executions(jobs, parts)
+    cuts = _read_cut_executions(jobs, interruptions)
     values = {
         **_counts(table, selected),
         **_statistics(table, selected, end_time, unfinished == "include", bounded_slowdown_threshold),
@@ -357,46 +354,22 @@ def _read_jobs(jobs: pl.DataFrame | pl.LazyFrame | Parts) -> JobColumns:
         for status, mask in statuses.items():
             mask[there] = (portion["status"] == status).to_numpy()
         begin = there.stop
-    return JobColumns._make((*floats, *whole, statuses, None))
+    return JobColumns._make((*floats, *whole, statuses))
 
 
-def _parts(interruptions: pl.DataFrame | pl.LazyFrame, interval: float | None) -> pl.DataFrame:
-    """Return the interrupted executions, with the ``length`` of each and the seconds of it that are ``kept``.
-
-    Suspensions may split the work between two starts from the beginning or from a checkpoint into several executions.
-    The interruption that ends such work keeps its full checkpoint intervals, counted from the beginning of the work;
-    without checkpoints it keeps nothing. A lost job keeps nothing.
-    """
-    import polars as pl
-
-    key, whole = "arrival_number", ["arrival_number", "whole"]
-    cuts = INTERRUPTIONS.select(interruptions, key, "starting_time", "finish_time", "outcome")
-    ends = pl.col("outcome") != "suspended"
-    cuts = cuts.with_columns(
-        length=pl.col("finish_time") - pl.col("starting_time"),
-        whole=ends.cast(pl.Int64).shift(fill_value=0).cum_sum().over(key),
-        lost=(pl.col("outcome") == "lost").any().over(key),
-    ).with_columns(
-        worked=pl.col("length").cum_sum().over(whole),
-        goes_on=~ends.any().over(whole),
-    )
-    worked = cuts.select(pl.col("worked").last().over(whole))["worked"].to_numpy()
-    saved = np.zeros(len(cuts)) if interval is None else worked // interval * interval  # same bits as in the cluster
-    before = pl.col("worked").shift(fill_value=0.0).over(whole)
-    left = pl.when("goes_on").then(np.inf).otherwise(pl.Series(saved, dtype=pl.Float64)) - before
-    kept = pl.when("lost").then(0.0).otherwise(pl.min_horizontal(pl.max_horizontal(left, 0.0), "length"))
-    return cuts.select(key, "starting_time", "finish_time", "outcome", "length", kept=kept)
-
-
-def _read_cut_executions(jobs: pl.DataFrame | pl.LazyFrame | Parts, parts: pl.DataFrame | None) -> CutExecutions:
+def _read_cut_executions(
+    jobs: pl.DataFrame | pl.LazyFrame | Parts, interruptions: pl.DataFrame | pl.LazyFrame | None
+) -> CutExecutions:
     """Return the interrupted executions after which the job ran again, ordered by job.
 
-    Executions of lost jobs are excluded, because the job table contains them.
+    The last executions of lost jobs are excluded, because the job table contains them.
     """
     import polars as pl
 
     key, cores = "arrival_number", pl.col("requested_number_of_resources")
-    cuts = None if parts is None else parts.filter(pl.col("outcome") != "lost")
+    columns = key, "starting_time", "finish_time", "outcome", "speed", "work_before", "work_after"
+    cuts = None if interruptions is None else with_kept_time(INTERRUPTIONS.select(interruptions, *columns))
+    cuts = None if cuts is None else cuts.filter(pl.col("outcome") != "lost")
     if cuts is None or cuts.is_empty():
         none = np.empty(0)
         return CutExecutions(none, none, none, none, none > 0, none)
@@ -408,33 +381,11 @@ def _read_cut_executions(jobs: pl.DataFrame | pl.LazyFrame | Parts, parts: pl.Da
             cores.cast(pl.Float64),
             load=cores * pl.col("requested_time"),
             preempted="preempted",
-            kept="kept",
+            kept="kept_time",
         )
         for portion in _portions(jobs, key, "requested_time", "requested_number_of_resources")
     )
     return CutExecutions(*(frame[name].to_numpy() for name in frame.columns))
-
-
-def _with_parts(
-    table: JobColumns, jobs: pl.DataFrame | pl.LazyFrame | Parts, parts: pl.DataFrame | None, *, goes_on: bool
-) -> JobColumns:
-    """Add kept work to execution times, and exclude kept work (or all work of jobs that resume) from waiting times."""
-    import polars as pl
-
-    key = "arrival_number"
-    if parts is None:
-        return table
-    sums = parts.filter(pl.col("outcome") != "lost").group_by(key).agg(pl.col("length", "kept").sum())
-    ran = "length" if goes_on else "kept"
-    if not sums[ran].sum():
-        return table
-    numbers = pl.concat(portion[key] for portion in _portions(jobs, key))
-    added = {
-        name: numbers.replace_strict(sums[key], sums[name], default=0.0, return_dtype=pl.Float64).to_numpy()
-        for name in ("kept", ran)
-    }
-    before = added[ran] if goes_on else np.where(table.status["queued"], 0.0, added[ran])
-    return table._replace(execution=table.execution + added["kept"], before=before)
 
 
 def _counts(table: JobColumns, selected: Mask) -> dict[str, float]:
@@ -455,17 +406,13 @@ def _statistics(
     Arrays are deleted as early as possible to save memory on long runs.
     """
     queued, left = table.status["queued"], table.status["queued"] | table.status["running"]
-    waiting, waited = table.start - table.submission, ~np.isnan(table.start)
-    if table.before is not None:
-        waiting -= table.before
+    waiting, waited = table.start - table.submission - table.earlier, ~np.isnan(table.start)
     if include:
-        so_far = end_time - table.submission
-        if table.before is not None:
-            so_far -= table.before
+        so_far = end_time - table.submission - table.earlier
         waiting, waited = np.where(queued, so_far, waiting), waited | queued
     found = _summary("waiting_time", _of(waiting, selected & waited))
     del waiting
-    turnaround, duration, ended = table.finish - table.submission, table.execution, table.finished
+    turnaround, duration, ended = table.finish - table.submission, table.useful, table.finished
     if include:
         turnaround = np.where(left, end_time - table.submission, turnaround)
         duration, ended = np.where(left, table.run_time, duration), ended | left
@@ -533,14 +480,11 @@ def _described() -> tuple[Metric, ...]:
         "rejected": ("jobs that request more than the cluster has or a limit allows", None),
     }
     distributions = {
-        "waiting_time": (
-            "time from submission to the last start, except earlier work that was kept, s",
-            "s",
-        ),
+        "waiting_time": ("time from submission to the last start, except while the job ran, s", "s"),
         "turnaround_time": ("time from submission to the end, s", "s"),
-        "slowdown": ("turnaround time over execution time; jobs with an execution time of 0 s are excluded", ""),
+        "slowdown": ("turnaround time over useful execution time; jobs for which that is 0 s are excluded", ""),
         "bounded_slowdown": (
-            "turnaround time over execution time or threshold, whichever is longer; at least 1",
+            "turnaround time over useful execution time or threshold, whichever is longer; at least 1",
             "",
         ),
     }

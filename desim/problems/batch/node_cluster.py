@@ -96,7 +96,6 @@ class NodeCluster(BatchCluster):
         self._empty = NodeAvailability(self.table)
         self._held: dict[int, tuple[NodeAllocation, ...]] = {}  # node allocations of running jobs, by id
         self._elsewhere: dict[int, Job] = {}  # running jobs as submitted, if their run time differs on their nodes
-        self._saved_of: dict[int, float] = {}  # run time, on the nodes of its last execution, of jobs with saved work
         self._is_possible: dict[CompiledRequest, bool] = {}  # whether a request fits on the empty cluster
         self._borrowed_from: dict[
             int, tuple[NodeAllocation, ...]
@@ -228,8 +227,8 @@ class NodeCluster(BatchCluster):
             if time != job.run_time:
                 self._elsewhere[job.job_id] = job
                 job = job._replace(run_time=time)
-            if job.job_id in self._saved:  # the same share of the work takes a different time on these nodes
-                self._saved[job.job_id] = min(time, self._saved[job.job_id] * (time / self._saved_of[job.job_id]))
+            if job.job_id in self._past:  # the same share of the work takes a different time on these nodes
+                self._past[job.job_id].move(time)
         self._start(job, cores)
 
     def _complete(self, execution: Execution) -> None:
@@ -242,8 +241,11 @@ class NodeCluster(BatchCluster):
         self._vacate(execution, self.env.now)
         super()._interrupt(execution, outcome)
         self._elsewhere.pop(execution.job.job_id, None)
-        if execution.job.job_id in self._saved:
-            self._saved_of[execution.job.job_id] = execution.job.run_time
+
+    def _speed_of(self, execution: Execution) -> float:
+        """Return the seconds of work, in terms of the submitted run time, that a job does per second on its nodes."""
+        there, submitted = execution.job.run_time, self._as_submitted(execution.job).run_time
+        return submitted / there if submitted and there else 1.0
 
     def _as_submitted(self, job: Job) -> Job:
         """Return an interrupted job with the run time with which it was submitted."""

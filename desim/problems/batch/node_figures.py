@@ -28,12 +28,12 @@ from desim.plotting.maps import draw_map, integrals, share_scale
 from desim.plotting.runs import Results, Run, Window, counted_jobs, down_spans, load_runs, one_panel_a_run, span_of
 from desim.problem import Figure
 from desim.problems.batch.allocations import allocations, capacities, devices, is_readable, placed
+from desim.problems.batch.executions import executions
 from desim.problems.batch.figures import (
     DURATIONS,
     MOST_JOB_COLORS,
     UNFINISHED,
     color_executions,
-    executions,
     mark_cuts,
 )
 from desim.problems.batch.figures import FIGURES as CORE_FIGURES

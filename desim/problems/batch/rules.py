@@ -17,11 +17,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from desim.problems.batch.executions import with_kept_time
 from desim.problems.batch.node_rules import NODE_RULES, has_other_times, in_their_sizes, is_uneven, run_where_they_were
 from desim.problems.batch.occupancy import Conflicts, CoreRanges, conflicts, overloads, read_core_ranges, spread
 from desim.problems.batch.preemption_rules import PREEMPTION_RULES, worked_before
 from desim.problems.batch.reservation_rules import RESERVATION_RULES, cut_by_reservations
-from desim.problems.batch.tables import ENDED
+from desim.problems.batch.tables import ENDED, FINISHED
 from desim.validation import (
     Check,
     Recorded,
@@ -74,10 +75,16 @@ def _allowed(run: Recorded) -> pl.Expr:
 
 def _left(run: Recorded) -> pl.Expr:
     """Return the work of a job that is not saved; all of it if nodes differ, where saved work has no fixed length."""
-    if "checkpoint_interval" not in run.info or run["checkpoints"].is_empty() or run.once(is_uneven):
+    if "checkpoint_interval" not in run.info or run.once(is_uneven):
         return run_time
-    last = run["checkpoints"].group_by("arrival_number").agg(pl.col("saved").max())
-    return run_time - pl.col("arrival_number").replace_strict(last["arrival_number"], last["saved"], default=0.0)
+    last = run.once(_saved_work)
+    return run_time - pl.col("arrival_number").replace_strict(last["arrival_number"], last["work"], default=0.0)
+
+
+def _saved_work(run: Recorded) -> pl.DataFrame:
+    """Return the seconds, at the speed of the last execution, that checkpoints have saved of interrupted jobs."""
+    cut = run.where("interruptions", pl.col("outcome") != "suspended")
+    return cut.group_by("arrival_number").agg(work=(pl.col("work_after") / pl.col("speed")).max()).filter(pl.col("work") > 0)
 
 
 def _execution_time(run: Recorded) -> pl.Expr:
@@ -93,7 +100,7 @@ def _execution_time(run: Recorded) -> pl.Expr:
             for whole in (left, allowed)
         )
     if "checkpoint_interval" in run.info and run.once(is_uneven):  # saved work is known only in seconds on other nodes
-        saved = pl.col("arrival_number").is_in(run["checkpoints"]["arrival_number"].implode())
+        saved = pl.col("arrival_number").is_in(run.once(_saved_work)["arrival_number"].implode())
         is_other = pl.when(saved).then(execution > left).otherwise(is_other)
         is_too_long = pl.when(saved).then((execution > allowed) & kills).otherwise(too_long)
     completed = (status == "completed") & (is_other | is_too_long)
@@ -446,25 +453,52 @@ def _beyond_groups(run: Recorded) -> pl.DataFrame:
 _NONE, _NO_COUNT = np.zeros(0), np.zeros(0, np.int64)
 
 
-def _wrongly_saved(run: Recorded) -> pl.DataFrame:
-    """Return the checkpoints that do not match the full intervals of work, and interruptions without a checkpoint."""
-    interval = run.info["checkpoint_interval"]
-    cut = run["interruptions"].filter(pl.col("outcome") != "lost").sort("finish_time", maintain_order=True)
-    began = (pl.col("outcome") != "suspended").shift(fill_value=False).cum_sum().over("arrival_number")
-    cut = cut.with_columns(began=began).with_columns(
-        worked=(finish - start).cum_sum().over("arrival_number", "began")  # suspensions split one stretch of work
+def _wrong_work(run: Recorded) -> pl.DataFrame:
+    """Return the interruptions whose work does not follow from earlier ones, their outcome and the checkpoints."""
+    interval, number = run.info.get("checkpoint_interval"), "arrival_number"
+    before, after, speed, outcome = (pl.col(name) for name in ("work_before", "work_after", "speed", "outcome"))
+    restarts = outcome != "suspended"
+    cuts = (
+        run["interruptions"]
+        .sort("finish_time", maintain_order=True)
+        .with_columns(
+            begun=after.shift(fill_value=0.0).over(number),
+            restart=pl.when(restarts).then(after).forward_fill().shift().fill_null(0.0).over(number),
+            stretch=restarts.shift(fill_value=False).cum_sum().over(number),  # suspensions split a stretch of work
+        )
     )
-    cut = cut.filter(pl.col("outcome") != "suspended")
-    worked, saved, tolerance = pl.col("worked"), pl.col("saved"), rounding(finish, pl.col("worked"))
-    kept = {  # at the very end of an interval, rounding decides whether the checkpoint counts
-        name: (value // interval * interval).cum_sum().over("arrival_number")
-        for name, value in {"least": worked - tolerance, "expected": worked, "most": worked + tolerance}.items()
-    }
-    expected = cut.select(*KEY, "finish_time", **kept)
-    both = expected.join(run["checkpoints"], on=[*KEY, "finish_time"], how="full", coalesce=True)
-    off = rounding(pl.col("most"), saved)
-    right = (saved >= pl.max_horizontal(pl.col("least"), 0.0) - off) & (saved <= pl.col("most") + off)
-    return both.filter(~right.fill_null(False) | pl.col("expected").is_null())
+    worked = (finish - start).cum_sum().over(number, "stretch")
+    reached, tolerance = before + speed * (finish - start), rounding(finish, worked)
+    bounds = {}
+    for name, time in {"least": worked - tolerance, "expected": worked, "most": worked + tolerance}.items():
+        # at the very end of an interval, rounding decides whether the checkpoint counts
+        saved = pl.lit(0.0) if interval is None else pl.max_horizontal(time // interval * interval, 0.0)
+        kept = pl.when(outcome == "lost").then(0.0).otherwise(pl.col("restart") + speed * saved)
+        bounds[name] = pl.when(restarts).then(kept).otherwise(reached)
+    cuts = cuts.with_columns(**bounds, reached=reached)
+    off = rounding(finish, pl.col("reached"))
+    right = (after >= pl.col("least") - off) & (after <= pl.col("most") + off)
+    return cuts.filter(~right.fill_null(False) | ((before - pl.col("begun")).abs() > off).fill_null(True))
+
+
+def _wrong_sums(run: Recorded) -> pl.DataFrame:
+    """Return the jobs whose execution times do not add up to those of their executions."""
+    cuts = with_kept_time(run["interruptions"])
+    again = cuts.filter(pl.col("outcome") != "lost").group_by(KEY)
+    sums = again.agg(earlier=(finish - start).sum(), kept=pl.col("kept_time").sum(), last_cut=finish.max())
+    earlier, useful = pl.col("earlier_execution_time"), pl.col("useful_execution_time")
+    interrupted = pl.col("arrival_number").is_in(sums["arrival_number"].implode())
+    jobs = run.where(
+        "jobs", interrupted | (earlier != 0) | useful.ne_missing(pl.when(status.is_in(FINISHED)).then(execution))
+    )
+    jobs = jobs.join(sums, on=KEY, how="left", maintain_order="left").with_columns(
+        pl.col("earlier", "kept").fill_null(0.0)
+    )
+    jobs = jobs.with_columns(expected=pl.when(status.is_in(FINISHED)).then(pl.col("kept") + execution))
+    off = 16 * rounding(pl.col("last_cut").fill_null(0.0), pl.col("earlier"))
+    wrong = (useful - pl.col("expected")).abs() > off
+    wrong = wrong.fill_null(useful.is_null() != pl.col("expected").is_null())
+    return jobs.filter(((earlier - pl.col("earlier")).abs() > off) | wrong)
 
 
 # -- dependencies ---------------------------------------------------------------------------------
@@ -715,14 +749,21 @@ RULES = (
         ),
     ),
     Rule(
-        "checkpoints",
-        "at an interruption, a job has saved all full checkpoint intervals of its work so far",
+        "work",
+        "an execution goes on with the work that was kept: all at a suspension, full checkpoint intervals otherwise; "
+        "the execution times of a job are the sums over its executions",
         (
             Check(
                 "interruptions",
-                _wrongly_saved,
-                "job {job_id}, interrupted at {finish_time} s: got {saved} s of saved work, expected {expected} s",
-                when=lambda run: "checkpoint_interval" in run.info and not run.once(is_uneven),
+                _wrong_work,
+                "job {job_id}, interrupted ({outcome}) at {finish_time} s: got work of {work_before} s before and "
+                "{work_after} s kept, expected {begun} s and {expected} s",
+            ),
+            Check(
+                "jobs",
+                _wrong_sums,
+                "job {job_id}: got {earlier_execution_time} s of earlier executions and {useful_execution_time} s of "
+                "useful execution time, expected {earlier} s and {expected} s",
             ),
         ),
     ),

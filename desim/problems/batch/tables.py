@@ -6,10 +6,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from desim.problems.batch.cores import format_core_sets
-from desim.tables import Column, Table, arrival_number, columns_of, turnaround_time, waiting_time
+from desim.tables import Column, Table, arrival_number, columns_of, turnaround_time
 
 __all__ = [
-    "CHECKPOINTS",
     "DEPENDENCIES",
     "INFO",
     "INTERRUPTIONS",
@@ -29,6 +28,7 @@ __all__ = [
 
 STARTED = ("completed", "killed", "lost", "running")
 ENDED = ("completed", "killed", "lost")
+FINISHED = ("completed", "killed")
 
 INFO = (
     Column("num_cores", "integer", "number of cores of the cluster", unit="cores", least=1),
@@ -53,8 +53,12 @@ INFO = (
 
 
 def _pack_jobs(rows: list[tuple[Any, ...]], info: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the columns of rows (job, arrival number, start, end, execution time, core set, status, attempts)."""
-    jobs, numbers, starts, ends, durations, core_sets, statuses, attempts = columns_of(rows, 8)
+    """Return the columns of rows.
+
+    A row holds job, arrival number, start, end and duration of the last execution, core set, status, attempts, and the
+    seconds of earlier executions and of work that was kept.
+    """
+    jobs, numbers, starts, ends, durations, core_sets, statuses, attempts, earlier, useful = columns_of(rows, 10)
     ids, submissions, cores, requested, run_times, users = columns_of(jobs, 6)
     return {
         "job_id": ids,
@@ -68,20 +72,25 @@ def _pack_jobs(rows: list[tuple[Any, ...]], info: Mapping[str, Any]) -> dict[str
         "allocated_resources": format_core_sets(core_sets, info["num_cores"]),
         "status": statuses,
         "attempts": attempts,
+        "earlier_execution_time": earlier,
+        "useful_execution_time": useful,
         "user_id": users,
         "arrival_number": numbers,
     }
 
 
 def _pack_interruptions(rows: list[tuple[Any, ...]], info: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the columns of rows (job id, arrival number, start, end, core set, outcome)."""
-    ids, numbers, starts, ends, core_sets, outcomes = columns_of(rows, 6)
+    """Return the columns of rows (job id, arrival number, start, end, core set, outcome, speed, work before, after)."""
+    ids, numbers, starts, ends, core_sets, outcomes, speeds, before, after = columns_of(rows, 9)
     return {
         "job_id": ids,
         "starting_time": starts,
         "finish_time": ends,
         "allocated_resources": format_core_sets(core_sets, info["num_cores"]),
         "outcome": outcomes,
+        "speed": speeds,
+        "work_before": before,
+        "work_after": after,
         "arrival_number": numbers,
     }
 
@@ -105,14 +114,21 @@ JOBS = Table(
         Column("starting_time", "float", "start of the last execution", unit="s", given=STARTED),
         Column("execution_time", "float", "duration of the last execution", unit="s", given=ENDED, least=0),
         Column("finish_time", "float", "end of the last execution", unit="s", given=ENDED),
-        waiting_time(STARTED, meaning="from submission to the last start"),
+        Column(
+            "waiting_time",
+            "float",
+            "from submission to the last start, except while the job ran",
+            unit="s",
+            given=STARTED,
+            formula="starting_time - submission_time - earlier_execution_time",
+        ),
         turnaround_time(ENDED),
         Column(
             "stretch",
             "float",
-            "turnaround time over execution time",
-            null="unless the execution took some time",
-            formula="CASE WHEN execution_time > 0 THEN turnaround_time / execution_time END",
+            "turnaround time over useful execution time",
+            null="unless the job finished and took some time",
+            formula="CASE WHEN useful_execution_time > 0 THEN turnaround_time / useful_execution_time END",
         ),
         Column("allocated_resources", "text", 'allocated cores, as ranges such as "0-3 7"', given=STARTED),
         Column(
@@ -129,6 +145,15 @@ JOBS = Table(
             values=("completed", "killed", "lost", "running", "queued", "rejected"),
         ),
         Column("attempts", "integer", "number of executions so far, including interrupted ones", least=0),
+        Column("earlier_execution_time", "float", "duration of all executions but the last", unit="s", least=0),
+        Column(
+            "useful_execution_time",
+            "float",
+            "execution time, including that of earlier executions whose work was kept",
+            unit="s",
+            given=FINISHED,
+            least=0,
+        ),
         Column("user_id", "integer", "user who submitted the job, -1 if unknown", least=-1),
         arrival_number(),
     ),
@@ -151,6 +176,9 @@ INTERRUPTIONS = Table(
             "suspended",
             values=("requeued", "lost", "preempted", "suspended"),
         ),
+        Column("speed", "float", "seconds of work per second; 1 unless nodes differ", least=0),
+        Column("work_before", "float", "work that was done at the start of the execution", unit="s", least=0),
+        Column("work_after", "float", "work that was kept at the interruption", unit="s", least=0),
         arrival_number("of the job"),
     ),
     sort_by=("finish_time", "job_id"),
@@ -363,19 +391,6 @@ RESERVATION_USERS = Table(
     only_with="user_reservations",
 )
 
-CHECKPOINTS = Table(
-    "checkpoints",
-    "saved work of a job that was interrupted and requeued",
-    (
-        Column("job_id", "integer", "identifier of the job"),
-        Column("finish_time", "float", "interruption", unit="s"),
-        Column("saved", "float", "saved work of this and earlier executions", unit="s", least=0),
-        arrival_number("of the job"),
-    ),
-    sort_by=("finish_time", "job_id"),
-    only_with="checkpoint_interval",
-)
-
 QOS = Table(
     "qos",
     "a QOS level",
@@ -416,5 +431,5 @@ PREEMPTIONS = Table(
 )
 
 OF_RESERVATIONS = (RESERVATIONS, RESERVATION_NODES, RESERVATION_USERS)
-OF_SITES = (DEPENDENCIES, LIMITS, LIMITED_JOBS, *OF_RESERVATIONS, CHECKPOINTS, QOS, JOB_QOS, PREEMPTIONS)
+OF_SITES = (DEPENDENCIES, LIMITS, LIMITED_JOBS, *OF_RESERVATIONS, QOS, JOB_QOS, PREEMPTIONS)
 TABLES = (JOBS, INTERRUPTIONS, OUTAGES, NODES, REQUESTS, PLACEMENTS, *OF_SITES)

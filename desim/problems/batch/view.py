@@ -9,7 +9,8 @@ import polars as pl
 
 from desim.plotting.views import LOOKS, Lanes, Map, View, free_rows, joined, lanes_of
 from desim.problems.batch.cores import parse_core_sets
-from desim.problems.batch.figures import executions, steps_of, unavailable
+from desim.problems.batch.executions import executions
+from desim.problems.batch.figures import steps_of, unavailable
 
 if TYPE_CHECKING:
     from desim.plotting.runs import Run
