@@ -84,7 +84,11 @@ def _left(run: Recorded) -> pl.Expr:
 def _saved_work(run: Recorded) -> pl.DataFrame:
     """Return the seconds, at the speed of the last execution, that checkpoints have saved of interrupted jobs."""
     cut = run.where("interruptions", pl.col("outcome") != "suspended")
-    return cut.group_by("arrival_number").agg(work=(pl.col("work_after") / pl.col("speed")).max()).filter(pl.col("work") > 0)
+    return (
+        cut.group_by("arrival_number")
+        .agg(work=(pl.col("work_after") / pl.col("speed")).max())
+        .filter(pl.col("work") > 0)
+    )
 
 
 def _execution_time(run: Recorded) -> pl.Expr:
