@@ -14,16 +14,9 @@ from desim.problems.batch.observation import BatchObservation, Execution, Queue,
 from desim.problems.batch.placement import PLACEMENTS, PlacementPolicy
 from desim.problems.batch.preemption import QualityOfService, StartPreempting
 from desim.problems.batch.reservations import AdvanceReservation
-from desim.problems.batch.resources import (
-    AvailabilityProfile,
-    CoreProfile,
-    NodeAvailability,
-    Plan,
-    Profile,
-    Reservation,
-    Slot,
-    StartOnNodes,
-)
+from desim.problems.batch.resources.node_availability import NodeAvailability, StartOnNodes
+from desim.problems.batch.resources.profile import AvailabilityProfile, CoreProfile, Reservation
+from desim.problems.batch.resources.protocols import Plan, Profile, Slot
 from desim.problems.batch.usage import Usage
 
 __all__ = [

@@ -11,7 +11,9 @@ from desim.problems.batch.job import Job
 from desim.problems.batch.nodes import CompiledRequest, NodeAllocation
 from desim.problems.batch.observation import BatchObservation, BatchState
 from desim.problems.batch.placement import PlacementPolicy
-from desim.problems.batch.resources import NodeAvailability, NodePlan, NodeProfile, StartOnNodes
+from desim.problems.batch.resources.node_availability import NodeAvailability, StartOnNodes
+from desim.problems.batch.resources.node_plan import NodePlan
+from desim.problems.batch.resources.node_profile import NodeProfile
 
 __all__ = ["NodeAvailability", "NodeObservation", "StartOnNodes"]
 

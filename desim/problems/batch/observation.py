@@ -22,15 +22,9 @@ from desim.problems.batch.job import Job
 from desim.problems.batch.limits import Admission
 from desim.problems.batch.preemption import QOSTable, QualityOfService
 from desim.problems.batch.reservations import AdvanceReservation
-from desim.problems.batch.resources import (
-    AvailabilityProfile,
-    CoreProfile,
-    CoreSetPlan,
-    CountPlan,
-    Plan,
-    Profile,
-    ReservationPlan,
-)
+from desim.problems.batch.resources.core_plan import CoreSetPlan, CountPlan, ReservationPlan
+from desim.problems.batch.resources.profile import AvailabilityProfile, CoreProfile
+from desim.problems.batch.resources.protocols import Plan, Profile
 from desim.problems.batch.usage import Usage
 
 __all__ = ["BatchObservation", "BatchState", "Execution", "Queue", "Resumed", "Running", "Suspended", "corrected_end"]

@@ -27,7 +27,7 @@ FEW = 16
 
 
 class CountPlan:
-    """Plan that counts cores; see :class:`~desim.problems.batch.resources.Plan`.
+    """Plan that counts cores; see :class:`~desim.problems.batch.Plan`.
 
     A job that ends by the shadow time, the start of the reserved job, may use all free cores. A job that ends later may
     use the spare ones, which the reserved job leaves over.

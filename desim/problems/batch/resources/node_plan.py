@@ -25,7 +25,7 @@ Place = tuple[NodeAllocation, ...]
 
 
 class NodePlan:
-    """Plan on nodes, which the cluster's placement policy chooses; see :class:`~desim.problems.batch.resources.Plan`.
+    """Plan on nodes, which the cluster's placement policy chooses; see :class:`~desim.problems.batch.Plan`.
 
     The reserved job starts as soon as enough running jobs have ended, on the nodes that the policy chooses then. A job
     that ends before may start wherever the policy puts it. A job that ends later may only use resources that are free
