@@ -28,7 +28,6 @@ from desim.agents.batch.priorities import (
     SmallestFirst,
     as_priority,
 )
-from desim.agents.batch.profile import AvailabilityProfile, CoreProfile, Reservation
 from desim.agents.batch.registry import create, descriptions
 from desim.agents.batch.rollout import RolloutAgent
 from desim.agents.batch.trace_replay import TraceReplay
@@ -51,9 +50,7 @@ __all__ = [
     "SJF",
     "UNICEP",
     "WFP3",
-    "AvailabilityProfile",
     "ConservativeBackfilling",
-    "CoreProfile",
     "DBFAgent",
     "EASYBackfilling",
     "Inspector",
@@ -62,7 +59,6 @@ __all__ = [
     "OrderDecoder",
     "PreemptiveAgent",
     "Priority",
-    "Reservation",
     "RolloutAgent",
     "SchedInspector",
     "SearchAgent",

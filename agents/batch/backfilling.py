@@ -11,35 +11,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from heapq import heapify, heappop, heappush, merge
+from heapq import heapify, heappop, heappush
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from desim.agents.batch.node_backfilling import easy_on_nodes, refuse_nodes, simple_on_nodes
-from desim.agents.batch.node_profile import FreeNodes, NodeProfile, NodeSlot
+from desim.agents.batch.cores_only import refuse_nodes
 from desim.agents.batch.priorities import FCFS, Priority, as_priority
-from desim.agents.batch.profile import AvailabilityProfile, CoreProfile, Reservation, expected_releases, iter_releases
-from desim.agents.batch.reservations import start_around_reservations
-from desim.problems.batch import (
-    BatchObservation,
-    NodeObservation,
-    Queue,
-    Start,
-    StartOnNodes,
-    WaitForCores,
-    WaitUntil,
-    lowest_cores,
-)
+from desim.problems.batch import BatchObservation, Profile, Slot, WaitUntil
 from desim.reprs import NamedRepr
 
 __all__ = ["ConservativeBackfilling", "EASYBackfilling", "SimpleBackfilling"]
-
-
-FEW = 16
-"""Up to this number, checking jobs one by one is faster than array operations."""
 
 
 class SimpleBackfilling(NamedRepr):
@@ -57,30 +39,15 @@ class SimpleBackfilling(NamedRepr):
         self.priority = as_priority(order)
         self.name = f"backfilling-{self.priority.name}"
 
-    def act(self, observation: BatchObservation) -> Sequence[int | StartOnNodes | WaitForCores] | None:
+    def act(self, observation: BatchObservation) -> list[Any] | None:
         """Return the jobs to start or, if no job fits, the number of free cores to wait for."""
         self.priority.look(observation)
-        if isinstance(observation, NodeObservation):
-            return simple_on_nodes(observation, self.priority.order(observation.queue, observation.time))
-        if observation.reservations:
-            order = self.priority.order(observation.queue, observation.time)
-            return start_around_reservations(observation, order, "waits")
-        queue, free = observation.queue, observation.free_cores
-        cores = queue.requested_cores
-        if not len(cores):
-            return None
-        fitting = (cores <= free).nonzero()[0]
+        plan = observation.plan()
+        fitting = plan.fitting()
         if not len(fitting):
-            return [WaitForCores(int(cores.min()))]
-        positions = _in_order(self.priority, queue, observation.time, fitting)
-        started: list[int | WaitForCores] = []
-        for job_id, width in zip(queue.job_id[positions].tolist(), cores[positions].tolist(), strict=True):
-            if width <= free:
-                started.append(job_id)
-                free -= width
-                if not free:
-                    break
-        return started
+            return plan.wait()
+        plan.start_each(self.priority.order_among(observation.queue, observation.time, fitting))
+        return plan.answer
 
 
 class EASYBackfilling(NamedRepr):
@@ -104,189 +71,23 @@ class EASYBackfilling(NamedRepr):
         if self.specific_cores:
             refuse_nodes(simulation_info, self.name, f"easy-{self.priority.name}")
 
-    def act(self, observation: BatchObservation) -> Sequence[int | StartOnNodes | Start | WaitForCores] | None:
+    def act(self, observation: BatchObservation) -> list[Any] | None:
         """Return the jobs to start or, if no job fits, the number of free cores to wait for."""
-        self.priority.look(observation)
-        if isinstance(observation, NodeObservation):
-            return easy_on_nodes(observation, self.priority.order(observation.queue, observation.time))
-        if observation.reservations and not self.specific_cores:
-            order = self.priority.order(observation.queue, observation.time)
-            return start_around_reservations(observation, order, "reserves")
-        queue, free, time = observation.queue, observation.free_cores, observation.time
-        cores = queue.requested_cores
-        if not len(cores):
-            return None
-        positions = (cores <= free).nonzero()[0]
-        if not len(positions):
-            return [WaitForCores(int(cores.min()))]
-        blocked = self.priority.first(queue, time)
-        actions: list[int | Start | WaitForCores] = []
-        slots: list[Reservation] = []
-        if cores[blocked] <= free:
-            order = self.priority.order(queue, time)
-            count = int(cores[order[:free]].cumsum().searchsorted(free, "right"))
-            room = self._room(observation, np.inf)
-            for position in order[:count].tolist():
-                slots.append(room.take(int(cores[position]), time, time + float(queue.requested_time[position])))
-                actions.append(_start(queue, position, slots[-1]))
-            if count == len(positions) or not room.free:
-                return actions
-            blocked = int(order[count])
-            left = np.ones(len(order), np.bool_)
-            left[order[:count]] = False
-            positions = positions[left[positions]]
-        room = self._room_beside(observation, slots, blocked)
-        times = queue.requested_time
-        if len(positions) > FEW:
-            positions = positions[room.allows(cores[positions], time + times[positions])]
-        positions = _in_order(self.priority, queue, time, positions)
-        widths, ends = cores[positions].tolist(), (time + times[positions]).tolist()
-        for position, width, end in zip(positions.tolist(), widths, ends, strict=True):
-            if width <= room.free and (end <= room.shadow or width <= room.spare):
-                actions.append(_start(queue, position, room.take(width, time, end)))
-                if not room.free:
-                    break
-        return actions or None
-
-    def _room(self, observation: BatchObservation, shadow: float) -> _Room:
-        """Return all cores that are free now, with a given shadow time."""
-        if self.specific_cores:
-            return _CoreRoom(observation.free_core_set, shadow, 0)
-        return _Room(observation.free_cores, shadow, observation.free_cores)
-
-    def _room_beside(self, observation: BatchObservation, slots: list[Reservation], blocked: int) -> _Room:
-        """Reserve for the blocked job; return the cores that others may use after the given slots are taken."""
-        queue = observation.queue
-        reserve = self._reserve_cores if self.specific_cores else self._reserve
-        room = reserve(observation, slots, int(queue.requested_cores[blocked]))
-        if room is None:  # cores are down for an unknown time: no other job can delay the blocked one further
-            room = self._room(observation, np.inf)
-        for slot in slots:
-            room.remove(slot)
-        return room
-
-    def _reserve(self, observation: BatchObservation, slots: list[Reservation], cores: int) -> _Room | None:
-        """Reserve a number of cores for a blocked job at the shadow time; return None if there are never enough.
-
-        This needs no profile, because the number of free cores only grows as the running jobs end.
-        """
-        available = observation.free_cores
-        releases = iter_releases(observation)
-        if slots:
-            available -= sum(slot.cores for slot in slots)
-            releases = merge(releases, sorted((slot.end, slot.cores, 0) for slot in slots))
-        shadow = np.inf
-        for end, released, _ in releases:
-            if end > shadow:  # count the cores of all jobs that end at the shadow time
-                break
-            available += released
-            if available >= cores:
-                shadow = end
-        return _Room(observation.free_cores, shadow, available - cores) if shadow < np.inf else None
-
-    def _reserve_cores(self, observation: BatchObservation, slots: list[Reservation], cores: int) -> _Room | None:
-        """Reserve the lowest cores that are free at the shadow time; return None if there are never enough."""
-        available = observation.free_core_set
-        releases = ((end, observation.core_set_of(job_id)) for end, _, job_id in iter_releases(observation))
-        if slots:
-            available &= ~sum(slot.core_set for slot in slots)
-            releases = merge(releases, sorted((slot.end, slot.core_set) for slot in slots))
-        shadow = np.inf
-        for end, released in releases:
-            if end > shadow:
-                break
-            available |= released
-            if available.bit_count() >= cores:
-                shadow = end
-        if shadow == np.inf:
-            return None
-        return _CoreRoom(observation.free_core_set, shadow, lowest_cores(available, cores))
-
-
-class _Room:
-    """Cores that jobs starting now may use beside a reservation that begins at the shadow time.
-
-    A job that ends by the shadow time may use all free cores; a job that ends later may use ``spare`` of them.
-    """
-
-    def __init__(self, free: int, shadow: float, spare: int) -> None:
-        self.free = free
-        self.shadow = shadow
-        self.spare = spare
-
-    def allows(self, cores: NDArray[np.int64], ends: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Return whether each of n fitting jobs, by cores and expected end in seconds, may start; shape (n,)."""
-        return (ends <= self.shadow) | (cores <= self.spare)
-
-    def take(self, cores: int, start: float, end: float) -> Reservation:
-        """Take the cores of a job that may start; return its slot."""
-        slot = Reservation(start, end, cores, 0)
-        self.remove(slot)
-        if end > self.shadow:
-            self.spare -= cores
-        return slot
-
-    def remove(self, slot: Reservation) -> None:
-        """Subtract cores that are no longer free; the reservation already accounts for them."""
-        self.free -= slot.cores
-
-
-class _CoreRoom(_Room):
-    """Cores that jobs starting now may use beside a reservation of particular cores."""
-
-    def __init__(self, free: int, shadow: float, reserved: int) -> None:
-        super().__init__(free.bit_count(), shadow, (free & ~reserved).bit_count())
-        self.free_set = free
-        self.reserved = reserved
-
-    def take(self, cores: int, start: float, end: float) -> Reservation:
-        """Take the lowest cores that a job may use; return its slot."""
-        usable = self.free_set if end <= self.shadow else self.free_set & ~self.reserved
-        slot = Reservation(start, end, cores, lowest_cores(usable, cores))
-        self.remove(slot)
-        return slot
-
-    def remove(self, slot: Reservation) -> None:
-        """Subtract cores that are no longer free."""
-        self.free -= slot.cores
-        self.free_set &= ~slot.core_set
-        self.spare = (self.free_set & ~self.reserved).bit_count()
-
-
-def _in_order(priority: Priority, queue: Queue, time: float, positions: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return ascending positions in the order of a priority."""
-    if len(positions) < 2 or isinstance(priority, FCFS):
-        return positions
-    return positions[priority.scores(queue, time)[positions].argsort(kind="stable")]
-
-
-def _start(queue: Queue, position: int, slot: Reservation) -> int | Start:
-    """Return the action that starts a queued job, on the slot's cores if it names particular ones."""
-    job_id = int(queue.job_id[position])
-    return Start(job_id, slot.core_set) if slot.core_set else job_id
-
-
-class _FreeCores:
-    """Free cores while jobs with due reservations are started."""
-
-    __slots__ = ("free", "free_set")
-
-    def __init__(self, observation: BatchObservation) -> None:
-        self.free = observation.free_cores
-        self.free_set = observation.free_core_set
-
-    def start(self, job_id: int, slot: Reservation) -> int | Start | None:
-        """Return the action that starts a job in its slot; None if the slot's cores are not free."""
-        if slot.cores > self.free or slot.core_set & ~self.free_set:
-            return None
-        self.free -= slot.cores
-        self.free_set &= ~slot.core_set
-        return Start(job_id, slot.core_set) if slot.core_set else job_id
-
-
-def _down(observation: BatchObservation) -> int | bytes:
-    """Return the state of failures; on nodes, the profile already contains the advance reservations."""
-    return observation.room.down.tobytes() if isinstance(observation, NodeObservation) else observation.down_cores
+        priority = self.priority
+        priority.look(observation)
+        queue, time, plan = observation.queue, observation.time, observation.plan(specific_cores=self.specific_cores)
+        fitting = plan.fitting()
+        if not len(fitting):
+            return plan.wait()
+        blocked = priority.first(queue, time)
+        if plan.fits(blocked):
+            following = plan.start_in_order(priority.order(queue, time))
+            if following is None or plan.is_full() or len(plan.answer) == len(fitting):
+                return plan.answer
+            blocked = following
+        plan.reserve(blocked)
+        plan.start_each(priority.order_among(queue, time, plan.fitting(fitting)))
+        return plan.answer
 
 
 class ConservativeBackfilling(NamedRepr):
@@ -301,7 +102,7 @@ class ConservativeBackfilling(NamedRepr):
 
     Attributes
     ----------
-    reservations : dict of int to Reservation
+    reservations : dict of int to Slot
         Reserved slots of the queued jobs, by job id; a job may have none while cores are down.
     """
 
@@ -315,21 +116,18 @@ class ConservativeBackfilling(NamedRepr):
         """Discard all reservations."""
         if self.specific_cores:
             refuse_nodes(simulation_info, self.name, f"conservative-{self.priority.name}")
-        self.reservations: dict[int, Reservation] = {}
+        self.reservations: dict[int, Slot] = {}
         self._starts: list[tuple[float, int]] = []  # heap of reserved starts; entries of moved jobs are stale
-        self._running: dict[int, Reservation] = {}
         self._ends: dict[float, int] = {}  # number of running jobs expected to end at each time
-        self._profile: AvailabilityProfile | None = None
+        self._profile: Profile | None = None
         self._changes = 0
-        self._down: int | bytes = 0
-        self._preemptions = 0
         self._settled = True
 
-    def act(self, observation: BatchObservation) -> list[int | StartOnNodes | Start | WaitUntil] | None:
+    def act(self, observation: BatchObservation) -> list[Any] | None:
         """Return the jobs whose reserved start is due, and the time of the next decision if one must be requested."""
         self.priority.look(observation)
         profile = self._profile
-        if profile is None or _down(observation) != self._down or observation.preemptions != self._preemptions:
+        if profile is None or profile.is_outdated(observation):
             profile = self._rebuild(observation)
         else:
             profile.advance(observation.time)
@@ -342,40 +140,27 @@ class ConservativeBackfilling(NamedRepr):
             profile = self._rebuild(observation)
             self._fit_new(profile, observation)
             due = self._pop_due(observation.time)
-        return self._start(due, observation)
+        return self._start(profile, due, observation)
 
-    def _rebuild(self, observation: BatchObservation) -> AvailabilityProfile:
+    def _rebuild(self, observation: BatchObservation) -> Profile:
         """Build the profile from the running jobs alone; all reservations are discarded."""
-        on_nodes = isinstance(observation, NodeObservation)
-        kind = NodeProfile if on_nodes else CoreProfile if self.specific_cores else AvailabilityProfile
-        self._profile = profile = kind.of_running(observation)
-        self._down, self._preemptions = _down(observation), observation.preemptions
-        self._running, self._ends = {}, {}
-        for end, cores, job_id in zip(*(column.tolist() for column in expected_releases(observation)), strict=True):
-            if isinstance(observation, NodeObservation):
-                slot: Any = NodeSlot(observation.time, end, observation.allocation_of(job_id), None)
-            else:
-                core_set = observation.core_set_of(job_id) if self.specific_cores else 0
-                slot = Reservation(observation.time, end, cores, core_set)
-            self._note_running(job_id, slot)
+        self._profile = profile = observation.profile(specific_cores=self.specific_cores)
+        self._ends = {}
+        for slot in profile.running.values():
+            self._ends[slot.end] = self._ends.get(slot.end, 0) + 1
         self._changes = observation.running.changes
         self.reservations = {}
         self._starts = []
         self._settled = True
         return profile
 
-    def _note_running(self, job_id: int, slot: Reservation) -> None:
-        """Record that a job is running and holds its slot in the profile."""
-        self._running[job_id] = slot
-        self._ends[slot.end] = self._ends.get(slot.end, 0) + 1
-
-    def _release_ended(self, profile: AvailabilityProfile, observation: BatchObservation) -> AvailabilityProfile:
+    def _release_ended(self, profile: Profile, observation: BatchObservation) -> Profile:
         """Free the remaining slots of ended jobs and compress the schedule; return the (possibly rebuilt) profile."""
         self._changes = observation.running.changes
         time = observation.time
-        ended = self._running.keys() - observation.running.ids()
+        ended = profile.running.keys() - observation.running.ids()
         for job_id in ended:
-            slot = self._running.pop(job_id)
+            slot = profile.running.pop(job_id)
             if self._ends[slot.end] == 1:
                 del self._ends[slot.end]
             else:
@@ -395,7 +180,7 @@ class ConservativeBackfilling(NamedRepr):
             slot.start < min(time, slot.end) for slot in self.reservations.values()
         )
 
-    def _fit_again(self, profile: AvailabilityProfile, observation: BatchObservation) -> None:
+    def _fit_again(self, profile: Profile, observation: BatchObservation) -> None:
         """Compress the schedule: move each queued job, in order, to the earliest start beside all others.
 
         If no job moves, none will move at the next job end either unless that job ends early, because the number of
@@ -420,7 +205,7 @@ class ConservativeBackfilling(NamedRepr):
                 self._reserve(profile, job_id, better)
                 self._settled = False
 
-    def _fit_new(self, profile: AvailabilityProfile, observation: BatchObservation) -> None:
+    def _fit_new(self, profile: Profile, observation: BatchObservation) -> None:
         """Reserve for the jobs without a reservation, in order."""
         queue = observation.queue
         missing = len(queue) - len(self.reservations)
@@ -433,15 +218,11 @@ class ConservativeBackfilling(NamedRepr):
         for position in positions:
             job_id = int(queue.job_id[position])
             if job_id not in self.reservations:
-                if isinstance(observation, NodeObservation):
-                    wanted: Any = observation.compiled_request(job_id)
-                else:
-                    wanted = int(queue.requested_cores[position])
-                slot = profile.fit(wanted, float(queue.requested_time[position]))
+                slot = profile.fit(observation.request_at(position), float(queue.requested_time[position]))
                 if slot is not None:  # otherwise cores are down, and the job waits for their repair
                     self._reserve(profile, job_id, slot)
 
-    def _reserve(self, profile: AvailabilityProfile, job_id: int, slot: Reservation) -> None:
+    def _reserve(self, profile: Profile, job_id: int, slot: Slot) -> None:
         profile.take(slot)
         self.reservations[job_id] = slot
         heappush(self._starts, (slot.start, job_id))
@@ -459,7 +240,7 @@ class ConservativeBackfilling(NamedRepr):
             heappop(self._starts)
         return np.inf, -1
 
-    def _pop_due(self, time: float) -> list[tuple[int, Reservation]]:
+    def _pop_due(self, time: float) -> list[tuple[int, Slot]]:
         """Remove and return the reservations that are due."""
         due = []
         start, job_id = self._next_start()
@@ -468,26 +249,25 @@ class ConservativeBackfilling(NamedRepr):
             start, job_id = self._next_start()
         return due
 
-    def _start(
-        self, due: list[tuple[int, Reservation]], observation: BatchObservation
-    ) -> list[int | StartOnNodes | Start | WaitUntil] | None:
+    def _start(self, profile: Profile, due: list[tuple[int, Slot]], observation: BatchObservation) -> list[Any] | None:
         """Start jobs; ask for a decision at the next reserved start if no running job is expected to end then.
 
-        In the profile, jobs with a requested time of 0 may share cores with others. They start one after the other at
-        the same instant: when one completes, the next one starts.
+        In the profile, jobs with a requested time of 0 may share resources with others. They start one after the other
+        at the same instant: when one completes, the next one starts.
         """
-        actions: list[int | StartOnNodes | Start | WaitUntil] = []
+        actions: list[Any] = []
         if due:
-            free = FreeNodes(observation) if isinstance(observation, NodeObservation) else _FreeCores(observation)
-            for job_id, slot in due:
-                action = free.start(job_id, slot)
-                if action is None:
+            plan = observation.plan(specific_cores=self.specific_cores, around_reservations=False)
+            positions = observation.queue.positions_of([job_id for job_id, _ in due])
+            for position, (job_id, slot) in zip(positions, due, strict=True):
+                if plan.start(position, place=slot.place):
+                    profile.running[job_id] = slot
+                    self._ends[slot.end] = self._ends.get(slot.end, 0) + 1
+                    self._changes += 1
+                else:
                     self.reservations[job_id] = slot
                     heappush(self._starts, (slot.start, job_id))
-                    continue
-                actions.append(action)
-                self._note_running(job_id, slot)
-            self._changes += len(actions)
+            actions = plan.answer
         following, _ = self._next_start()
         if observation.time < following < np.inf and following not in self._ends:
             actions.append(WaitUntil(following))

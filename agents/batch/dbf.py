@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from desim.agents.batch.node_backfilling import refuse_nodes
+from desim.agents.batch.cores_only import refuse_nodes
 from desim.agents.learning.learned import AgentConfig, LearnedAgent
 from desim.agents.learning.policy import MLPPolicy, NumpyMLP, array_of, computes_as, one_thread, to_tensors
 from desim.envs.base import Arrays

@@ -16,8 +16,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import torch
 
-from desim.agents.batch.backfilling import EASYBackfilling
-from desim.agents.batch.node_backfilling import refuse_nodes
+from desim.agents.batch.cores_only import refuse_nodes
 from desim.agents.batch.priorities import Priority, as_priority
 from desim.agents.learning.learned import AgentConfig, LearnedAgent
 from desim.agents.learning.policy import MLPPolicy, Policy, action_for, drawn, one_thread, to_tensors
@@ -60,8 +59,6 @@ class BackfilledPriority:
     def __init__(self, order: str | Priority | type[Priority]) -> None:
         self.priority = as_priority(order)
         self.name = self.priority.name
-        self._reserving = _Reserving(self.priority)
-        self._easy = EASYBackfilling(self._reserving)
 
     def first(self, queue: Queue, time: float) -> int:
         """Return the position of the first job by the priority.
@@ -85,22 +82,10 @@ class BackfilledPriority:
         blocked : int
             Position of the blocked job, which does not fit.
         """
-        self._reserving.position = blocked
-        answer = self._easy.act(observation) or []
-        return [job_id for job_id in answer if isinstance(job_id, int)] or None  # no WaitForCores: inspections go on
-
-
-class _Reserving(Priority):
-    """A priority order with a given job as the first one, which gets the reservation."""
-
-    position = 0
-
-    def __init__(self, priority: Priority) -> None:
-        self._priority = priority
-        self.scores = priority.scores  # type: ignore[method-assign]
-
-    def first(self, queue: Queue, time: float) -> int:
-        return self.position
+        plan = observation.plan()
+        plan.reserve(blocked)
+        plan.start_each(self.priority.order_among(observation.queue, observation.time, plan.fitting()))
+        return plan.answer or None
 
 
 class ReleasedBase:

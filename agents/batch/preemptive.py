@@ -15,11 +15,9 @@ from typing import Any
 import numpy as np
 
 from desim.agents.batch.priorities import Priority
-from desim.agents.batch.profile import AvailabilityProfile, Reservation, iter_releases
-from desim.agents.batch.reservations import fits_now
 from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
-from desim.problems.batch import BatchObservation, NodeObservation, StartPreempting, WaitForCores, WaitUntil
+from desim.problems.batch import BatchObservation, StartPreempting, WaitForCores, WaitUntil
 from desim.reprs import NamedRepr
 
 __all__ = ["PreemptiveAgent"]
@@ -75,13 +73,14 @@ class PreemptiveAgent(NamedRepr):
         if first is None:
             self._plan(observation)
             return None
-        job_id, is_next = first
-        if is_next and _has_room(observation, job_id):
+        position, is_next = first
+        job_id = int(observation.queue.job_id[position])
+        if is_next and observation.plan(around_reservations=False).fits(position):  # without borrowed cores
             self._plan(observation)
             starts = any(getattr(one, "job_id", one) == job_id for one in self._planned)
-            return None if starts or not _ends_in_time(observation, job_id, ()) else self._instead(job_id, ())
+            return None if starts or not observation.plan().ends_in_time(position) else self._instead(job_id, ())
         victims = _victims(observation, job_id)
-        if victims is None or not _ends_in_time(observation, job_id, victims):
+        if victims is None or not observation.plan().ends_in_time(position, victims):
             self._plan(observation)
             return None
         return self._instead(job_id, victims)
@@ -102,28 +101,21 @@ class PreemptiveAgent(NamedRepr):
         self._planned_at = observation.time
 
     def _first(self, observation: BatchObservation) -> tuple[int, bool] | None:
-        """Return the first job and whether it is the wrapped agent's first too; None if it may not preempt."""
+        """Return the position of the first job and whether the wrapped agent agrees; None if it may not preempt."""
         queue = observation.queue
         if not len(queue):
             return None
         self.priority.look(observation)
-        order = queue.job_id[self.priority.order(queue, observation.time)].tolist()
-        first = min(order, key=lambda job_id: -_priority_of(observation, job_id))  # ties keep the order
-        job_qos = observation.qos_of(first)
-        return None if job_qos is None or not job_qos.preempts else (first, first == order[0])
+        order = self.priority.order(queue, observation.time)
+        job_ids = queue.job_id[order].tolist()
+        first = min(job_ids, key=lambda job_id: -_priority_of(observation, job_id))  # ties keep the order
+        job_qos, place = observation.qos_of(first), job_ids.index(first)
+        return None if job_qos is None or not job_qos.preempts else (int(order[place]), place == 0)
 
 
 def _priority_of(observation: BatchObservation, job_id: int) -> float:
     job_qos = observation.qos_of(job_id)
     return 0.0 if job_qos is None else job_qos.priority
-
-
-def _has_room(observation: BatchObservation, job_id: int) -> bool:
-    """Return whether a queued job could start without preemption and without cores borrowed from suspended jobs."""
-    if isinstance(observation, NodeObservation):
-        return observation.room.fits(observation.compiled_request(job_id))
-    queue = observation.queue
-    return bool(queue.requested_cores[(queue.job_id == job_id).argmax()] <= observation.free_cores)
 
 
 def _victims(observation: BatchObservation, job_id: int) -> list[int] | None:
@@ -144,30 +136,3 @@ def _victims(observation: BatchObservation, job_id: int) -> list[int] | None:
         if observation.has_room_without(job_id, spared):
             taken = spared
     return taken
-
-
-def _ends_in_time(observation: BatchObservation, job_id: int, victims: Sequence[int]) -> bool:
-    """Return whether a job that starts in place of others and runs as requested respects advance reservations."""
-    if not observation.reservations:
-        return True
-    if isinstance(observation, NodeObservation):
-        return _meets_no_reservation(observation, job_id)
-    profile, queue, time = AvailabilityProfile.of_running(observation), observation.queue, observation.time
-    _, cores, requested = queue.job_at(int((queue.job_id == job_id).argmax()))
-    for end, released, each in iter_releases(observation):
-        if each in victims:
-            profile.give(Reservation(time, end, released, 0))
-    borrowed = max(cores - profile.free[0], 0)  # borrowed from jobs that are suspended already
-    return fits_now(profile, cores - borrowed, time + requested)
-
-
-def _meets_no_reservation(observation: NodeObservation, job_id: int) -> bool:
-    """Return whether no node that suits a job has an advance reservation before the job's expected end.
-
-    This is stricter than necessary, because a preemption cannot name nodes. The wrapped agent starts jobs around
-    advance reservations.
-    """
-    queue, shape = observation.queue, observation.compiled_request(job_id)
-    _, _, requested = queue.job_at(int((queue.job_id == job_id).argmax()))
-    closed = observation.table.closed_between(observation.time, observation.time + requested)
-    return bool(observation.table.open_to(shape, closed)[shape.eligible].all())

@@ -12,17 +12,15 @@ number of requested cores, s the submission time and w the waiting time; times a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import ClassVar
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.agents.batch.node_backfilling import strict_on_nodes
-from desim.agents.batch.reservations import start_around_reservations
 from desim.checks import check_float, did_you_mean
 from desim.exceptions import InvalidConfiguration
-from desim.problems.batch import BatchObservation, NodeObservation, Queue, StartOnNodes, WaitForCores
+from desim.problems.batch import BatchObservation, Queue
 from desim.reprs import NamedRepr
 
 __all__ = [
@@ -40,7 +38,6 @@ __all__ = [
     "Priority",
     "SmallestFirst",
     "as_priority",
-    "until_one_fits",
 ]
 
 
@@ -78,45 +75,23 @@ class Priority(NamedRepr):
         """Return the positions of all queued jobs from first to last, shape (L,)."""
         return self.scores(queue, time).argsort(kind="stable")
 
-    def act(self, observation: BatchObservation) -> Sequence[int | StartOnNodes | WaitForCores] | None:
+    def order_among(self, queue: Queue, time: float, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return some positions, given in ascending order, from first to last, shape (n,)."""
+        if len(positions) < 2:
+            return positions
+        return positions[self.scores(queue, time)[positions].argsort(kind="stable")]
+
+    def act(self, observation: BatchObservation) -> list[Any] | None:
         """Start jobs in order until one does not fit."""
         self.look(observation)
-        if isinstance(observation, NodeObservation):
-            return strict_on_nodes(observation, self.order(observation.queue, observation.time))
-        if observation.reservations:
-            return start_around_reservations(observation, self.order(observation.queue, observation.time), "stops")
-        queue, free = observation.queue, observation.free_cores
+        queue, time, plan = observation.queue, observation.time, observation.plan()
         if not len(queue):
             return None
-        cores = queue.requested_cores
-        first = self.first(queue, observation.time)
-        if cores[first] > free:
-            if type(self).scores in FIXED_SCORES:  # no job that is already queued can overtake this one
-                return [WaitForCores(int(cores[first]))]
-            return until_one_fits(cores, free)
-        order = self.order(queue, observation.time)[:free]
-        count = int(cores[order].cumsum().searchsorted(free, "right"))
-        started: list[int | WaitForCores] = queue.job_id[order[:count]].tolist()
-        return started
-
-
-def until_one_fits(cores: NDArray[np.int64], free: int) -> list[int | WaitForCores] | None:
-    """Return an empty answer and, if no queued job fits, the number of free cores to wait for.
-
-    Parameters
-    ----------
-    cores : array of int, shape (L,)
-        Numbers of cores that the queued jobs request; not empty.
-    free : int
-        Number of free cores.
-
-    Returns
-    -------
-    list of WaitForCores, or None
-        None if some job fits, because the order may change by the next decision.
-    """
-    least = int(cores.min())
-    return [WaitForCores(least)] if least > free else None
+        first = self.first(queue, time)
+        if not plan.fits(first):  # with fixed scores, no job that is already queued can overtake this one
+            return plan.wait(first if type(self).scores in FIXED_SCORES else None)
+        plan.start_in_order(self.order(queue, time))
+        return plan.answer
 
 
 class FCFS(Priority):
@@ -132,19 +107,17 @@ class FCFS(Priority):
         """Return all positions in order of arrival."""
         return np.arange(len(queue))
 
-    def act(self, observation: BatchObservation) -> Sequence[int | StartOnNodes | WaitForCores] | None:
+    def order_among(self, queue: Queue, time: float, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the given ascending positions."""
+        return positions
+
+    def act(self, observation: BatchObservation) -> list[Any] | None:
         """Start jobs from the head of the queue until one does not fit; then wait for that job's cores."""
-        if isinstance(observation, NodeObservation) or observation.reservations:
-            return super().act(observation)
-        free = observation.free_cores
-        answer: list[int | WaitForCores] = []
-        for job_id, cores in observation.heads():
-            if cores > free:
-                answer.append(WaitForCores(cores, False))
-                break
-            free -= cores
-            answer.append(job_id)
-        return answer
+        plan = observation.plan()
+        blocked = plan.start_in_order()
+        if blocked is not None and (wait := plan.wait(blocked, arrivals=False)):
+            plan.answer += wait
+        return plan.answer
 
 
 class LCFS(Priority):

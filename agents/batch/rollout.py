@@ -11,7 +11,7 @@ from desim.agents.lookahead import Lookahead, Score
 from desim.checks import check_int
 from desim.core import Agent, Simulation
 from desim.exceptions import InvalidConfiguration
-from desim.problems.batch import BatchObservation, Execution, NodeObservation, Start, StartOnNodes, WaitForCores
+from desim.problems.batch import BatchObservation, Execution, Start, StartOnNodes, WaitForCores
 
 __all__ = ["RolloutAgent"]
 
@@ -88,11 +88,7 @@ class RolloutAgent(Lookahead):
         names = [each.job_id if isinstance(each, Start | StartOnNodes) else each for each in starts]
         first = names[0] if names and isinstance(names[0], int | np.integer) else None
         queue = observation.queue
-        if isinstance(observation, NodeObservation):
-            fits = observation.fitting()
-        else:
-            fits = queue.requested_cores <= observation.free_cores
-        fitting = fits.nonzero()[0]
+        fitting = observation.plan(around_reservations=False).fitting()
         if not len(fitting) or (first is not None and len(queue) == 1):
             return []
         by_time = fitting[queue.requested_time[fitting].argsort(kind="stable")]

@@ -19,8 +19,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.agents.batch.node_backfilling import refuse_nodes
-from desim.agents.batch.profile import expected_releases
+from desim.agents.batch.cores_only import refuse_nodes
 from desim.agents.search import Budget, SearchName, decoders
 from desim.checks import check_choice
 from desim.problems.batch import BatchObservation, Queue
@@ -86,7 +85,7 @@ class OrderDecoder:
             Weight of a second of waiting, for all jobs or for each.
         """
         queue = observation.queue
-        ends, released, _ = expected_releases(observation)
+        ends, released, _ = observation.expected_releases()
         count, running = len(queue), len(ends)
         if count > len(self._cores) or running > len(self._ends):
             self._make_room(max(2 * count, len(self._cores)), max(2 * running, len(self._ends)))

@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from desim.agents.batch.node_backfilling import refuse_nodes
+from desim.agents.batch.cores_only import refuse_nodes
 from desim.agents.learning.custom import check_known, custom_network
 from desim.agents.learning.learned import AgentConfig, LearnedAgent
 from desim.agents.learning.policy import (

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from desim import plugins
-from desim.agents.batch.node_backfilling import NodeRoom
 from desim.exceptions import InvalidConfiguration
-from desim.problems.batch import BatchObservation, NodeObservation, StartOnNodes, WaitUntil
+from desim.problems.batch import BatchObservation, WaitUntil
 from desim.reprs import NamedRepr
 
 __all__ = ["TraceReplay"]
@@ -98,11 +97,10 @@ class TraceReplay(NamedRepr):
         """Discard the state of the previous run."""
         self.delays: dict[int, float] = {}
         self.unknown = 0
-        self._due: list[tuple[float, int, int, int]] = []  # heap of (start, number, job id, cores) of future starts
-        self._late: list[tuple[float, int, int, int]] = []  # the same for due jobs, sorted
+        self._due: list[tuple[float, int, int]] = []  # heap of (start, number, job id) of future starts
+        self._late: list[tuple[float, int, int]] = []  # the same for due jobs, sorted
         self._known: set[int] = set()  # job ids in both
         self._count = 0
-        self._numbers: dict[str, int] | None = None  # node numbers by name
 
     def act(self, observation: BatchObservation) -> list[Any] | None:
         """Return the due jobs that fit, and the time of the next decision.
@@ -118,38 +116,22 @@ class TraceReplay(NamedRepr):
             Jobs to start, and when to decide again.
         """
         self._take_in(observation)
-        now, free = observation.time, observation.free_cores
+        now, plan = observation.time, observation.plan(around_reservations=False)
         while self._due and self._due[0][0] <= now:
             self._late.append(heappop(self._due))
-        actions: list[Any] = []
         waiting = []
-        room = NodeRoom(observation) if isinstance(observation, NodeObservation) else None
-        for entry in self._late:
-            start, _, job_id, cores = entry
-            action: Any = job_id if cores <= free else None
-            if room is not None and isinstance(observation, NodeObservation):
-                action = self._placed(room, observation, job_id)
-            if action is None:
+        positions = observation.queue.positions_of([job_id for _, _, job_id in self._late])
+        for position, entry in zip(positions, self._late, strict=True):
+            start, _, job_id = entry
+            if not plan.start_on(position, self._nodes.get(job_id, ())):
                 waiting.append(entry)
                 continue
-            free -= cores
-            actions.append(action)
             self._known.remove(job_id)
             if start < now:
                 self.delays[job_id] = now - start
         self._late = waiting
-        if self._due:
-            actions.append(WaitUntil(self._due[0][0]))
-        return actions or None
-
-    def _placed(self, room: NodeRoom, observation: NodeObservation, job_id: int) -> StartOnNodes | None:
-        """Return the start of a job on its nodes; None if it does not fit there now."""
-        if self._numbers is None:
-            self._numbers = {node.name: number for number, node in enumerate(observation.table.nodes)}
-        where = [(self._numbers.get(name, -1), tasks) for name, tasks in self._nodes.get(job_id, ())]
-        is_known = bool(where) and all(number >= 0 for number, _ in where)
-        shape = observation.compiled_request(job_id)
-        return room.starts[-1] if room.start(job_id, shape, 0.0, where if is_known else None) else None
+        wake = [WaitUntil(self._due[0][0])] if self._due else []
+        return [*plan.answer, *wake] or None
 
     def remarks(self) -> str:
         """Return one line on how far the latest run was from the log."""
@@ -168,7 +150,7 @@ class TraceReplay(NamedRepr):
         fresh, place = len(queue) - len(self._known), len(queue)
         while fresh:
             place -= 1
-            job_id, cores, _ = queue.job_at(place)
+            job_id = queue.job_at(place)[0]
             if job_id in self._known:
                 continue
             fresh -= 1
@@ -181,6 +163,6 @@ class TraceReplay(NamedRepr):
                 )
             if math.isnan(start):
                 self.unknown += 1
-            heappush(self._due, (submitted if math.isnan(start) else start, self._count, job_id, cores))
+            heappush(self._due, (submitted if math.isnan(start) else start, self._count, job_id))
             self._known.add(job_id)
             self._count += 1

@@ -10,11 +10,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.agents.batch.node_backfilling import refuse_nodes
+from desim.agents.batch.cores_only import refuse_nodes
 from desim.checks import check_choice
 from desim.envs import ACTION_MASK
 from desim.exceptions import InvalidConfiguration
-from desim.problems.batch import BatchObservation, NodeObservation
+from desim.problems.batch import BatchObservation
 from desim.problems.batch.encoders import (
     CLUSTER_FEATURES,
     JOB_FEATURES,
@@ -101,15 +101,12 @@ class WindowRule(NamedRepr):
         """Return the job to start, or None."""
         queue = observation.queue
         shown = self.window.positions(len(queue))
-        if isinstance(observation, NodeObservation):
-            fits = observation.fitting(shown)
-        else:
-            fits = queue.requested_cores[shown] <= observation.free_cores
-        if self.rule in ("reserving", "weighing") and fits.any() and not fits.all():
-            fits &= self._harmless(observation, shown, fits)
-        elif self.rule == "aged" and fits.any() and self._oldest_has_waited(observation):
-            fits = allowed_beside_oldest(observation, shown, queue.requested_cores[shown], queue.requested_time[shown])
-        positions = shown[fits]
+        positions = observation.plan(around_reservations=False).fitting(shown)
+        if self.rule in ("reserving", "weighing") and 0 < len(positions) < len(shown):
+            positions = self._harmless(observation, shown)
+        elif self.rule == "aged" and len(positions) and self._oldest_has_waited(observation):
+            cores, times = queue.requested_cores[shown], queue.requested_time[shown]
+            positions = shown[allowed_beside_oldest(observation, shown, cores, times)]
         if not len(positions):
             return None
         if self.rule == "random":
@@ -130,20 +127,19 @@ class WindowRule(NamedRepr):
         waited: float = observation.time - observation.queue.submission_time[0]
         return waited >= self.reserve_after
 
-    def _harmless(
-        self, observation: BatchObservation, shown: NDArray[np.int64], fits: NDArray[np.bool_]
-    ) -> NDArray[np.bool_]:
-        """Return which jobs may start: no delay for the shortest blocked job, or that cannot start soon anyway."""
+    def _harmless(self, observation: BatchObservation, shown: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the fitting jobs that do not delay the shortest blocked one; all if that cannot start soon anyway."""
         queue, time = observation.queue, observation.time
         cores, times = queue.requested_cores[shown], queue.requested_time[shown]
+        fits = cores <= observation.free_cores
         blocked = int(np.where(fits, np.inf, times).argmin())
         start = earliest_start(observation, int(cores[blocked]))
         if start is None:
-            return np.ones(len(shown), np.bool_)
+            return shown[fits]
         begin, spare = start
         horizon = self.horizon if self.rule == "reserving" else (times - times[blocked]) / 2
-        harmless: NDArray[np.bool_] = (times <= times[blocked]) | (time + times <= begin) | (cores <= spare)
-        return harmless | (begin - time >= horizon)
+        harmless = (times <= times[blocked]) | (time + times <= begin) | (cores <= spare)
+        return shown[fits & (harmless | (begin - time >= horizon))]
 
 
 def shortest(observations: Arrays) -> NDArray[Any]:

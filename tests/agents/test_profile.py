@@ -6,8 +6,7 @@ from random import Random
 
 import pytest
 
-from desim.agents.batch import AvailabilityProfile, CoreProfile, Reservation
-from desim.problems.batch import lowest_cores
+from desim.problems.batch import AvailabilityProfile, CoreProfile, Reservation, lowest_cores
 
 NUM_CORES, END = 8, 300
 ALL = (1 << NUM_CORES) - 1

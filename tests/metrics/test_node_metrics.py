@@ -14,9 +14,9 @@ from desim import InvalidConfiguration, simulate
 from desim.agents.batch import create
 from desim.problems.batch import BatchCluster, Job, Node, NodeJob, Request
 from desim.problems.batch.fragmentation import Fragmentation, typical_requests
-from desim.problems.batch.node_availability import NodeAvailability
 from desim.problems.batch.node_metrics import waits_by
 from desim.problems.batch.nodes import NodeTable
+from desim.problems.batch.resources.node_availability import NodeAvailability
 from desim.processes.outages import Outage, planned_outages
 
 NODES = [

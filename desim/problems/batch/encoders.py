@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from desim.envs.base import ACTION_MASK, Arrays
 from desim.exceptions import InvalidConfiguration
-from desim.problems.batch import BatchObservation, NodeObservation, Start, WaitForCores, WaitUntil
+from desim.problems.batch import BatchObservation, Start, WaitForCores, WaitUntil
 from desim.problems.batch.features import CLUSTER_FEATURES, JOB_FEATURES, NEVER, SCALE, Windows, scaled_log
 
 __all__ = [
@@ -67,7 +67,7 @@ def allowed_beside_oldest(
 
 def _refuse_nodes(observation: BatchObservation) -> None:
     """Raise an error if the cluster has nodes, where enough free cores do not mean that a job fits."""
-    if isinstance(observation, NodeObservation):
+    if observation.num_nodes:
         raise InvalidConfiguration("observation: the cluster has nodes, but this encoder shows counted cores only")
 
 

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desim.exceptions import InvalidConfiguration
-from desim.problems.batch.node_availability import NodeAvailability
 from desim.problems.batch.nodes import CORES, GPU, CompiledRequest, NodeTable, Request
 from desim.problems.batch.placement import PlacementPolicy
+from desim.problems.batch.resources.node_availability import NodeAvailability
 
 __all__ = ["Fragmentation", "FragmentationGradient", "typical_requests"]
 

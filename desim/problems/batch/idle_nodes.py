@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike
 
 from desim.problems.batch.fidelity import NEAR_SECONDS
 from desim.problems.batch.job import Job
-from desim.problems.batch.node_availability import NodeAvailability
 from desim.problems.batch.nodes import Node, NodeAllocation, NodeTable
 from desim.problems.batch.placement import FirstFit
+from desim.problems.batch.resources.node_availability import NodeAvailability
 
 __all__ = ["LongWaits", "waits_on_nodes"]
 

@@ -1,406 +1,23 @@
-"""Free resources on the nodes of a cluster, and possible allocations: current or hypothetical."""
+"""Observations of a cluster of nodes."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import groupby
-from operator import itemgetter
-from typing import NamedTuple, Self
+from collections.abc import Collection, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.exceptions import InvalidConfiguration
 from desim.problems.batch.job import Job
-from desim.problems.batch.nodes import GPU, CompiledRequest, NodeAllocation, NodeTable
+from desim.problems.batch.nodes import CompiledRequest, NodeAllocation
 from desim.problems.batch.observation import BatchObservation, BatchState
 from desim.problems.batch.placement import PlacementPolicy
+from desim.problems.batch.resources.node_availability import NodeAvailability, StartOnNodes
+from desim.problems.batch.resources.node_plan import NodePlan
+from desim.problems.batch.resources.node_profile import NodeProfile
 
 __all__ = ["NodeAvailability", "NodeObservation", "StartOnNodes"]
 
 IntArray = NDArray[np.int64]
-
-
-class StartOnNodes(NamedTuple):
-    """Action that starts a queued job on given nodes.
-
-    Attributes
-    ----------
-    job_id : int
-        Id of the queued job.
-    held : tuple of NodeAllocation
-        Allocation on each of its nodes.
-    """
-
-    job_id: int
-    held: tuple[NodeAllocation, ...]
-
-
-class NodeAvailability:
-    """Free resources per node. Copy it to explore hypothetical allocations.
-
-    Parameters
-    ----------
-    table : NodeTable
-        Nodes, initially all empty.
-
-    Attributes
-    ----------
-    free : array of int, shape (N, R)
-        Free amount of each resource.
-    gpus : array of int, shape (N, G)
-        Free thousandths of each GPU.
-    whole, largest : array of int, shape (N,)
-        Number of entirely free GPUs per node, and free thousandths of its GPU with the most.
-    jobs : array of int, shape (N,)
-        Number of jobs on each node.
-    down : array of bool, shape (N,)
-        Whether each node has failed.
-    closed : tuple of int
-        Numbers of the reservations in force, whose nodes only the admitted users can use. For a hypothetical
-        allocation in the future, those in force then, see ``NodeTable.closed_between``.
-    """
-
-    __slots__ = ("closed", "down", "free", "gpus", "jobs", "largest", "table", "whole")
-
-    def __init__(self, table: NodeTable) -> None:
-        self.table = table
-        self.free = table.capacity.copy()
-        self.gpus = table.gpus.copy()
-        self.jobs = np.zeros(len(table), np.int64)
-        self.down = np.zeros(len(table), np.bool_)
-        self.closed: tuple[int, ...] = ()
-        self._count_gpus()
-
-    @classmethod
-    def of(cls, table: NodeTable, free: IntArray, gpus: IntArray, jobs: IntArray, down: NDArray[np.bool_]) -> Self:
-        """Return free resources with the given arrays, which are not copied; see the attributes."""
-        room = object.__new__(cls)
-        room.table, room.free, room.gpus, room.jobs, room.down, room.closed = table, free, gpus, jobs, down, ()
-        room._count_gpus()
-        return room
-
-    def _count_gpus(self) -> None:
-        self.whole = (self.gpus == GPU).sum(axis=1)
-        self.largest = self.gpus.max(axis=1)
-
-    def copy(self) -> Self:
-        """Return a copy for hypothetical allocations."""
-        other = object.__new__(type(self))
-        other.table, other.closed = self.table, self.closed
-        other.free, other.gpus = self.free.copy(), self.gpus.copy()
-        other.jobs, other.down = self.jobs.copy(), self.down.copy()
-        other.whole, other.largest = self.whole.copy(), self.largest.copy()
-        return other
-
-    def least_of(self, other: NodeAvailability) -> Self:
-        """Return the resources that are free both here and in another object."""
-        least = self.copy()
-        np.minimum(self.free, other.free, out=least.free)
-        np.minimum(self.gpus, other.gpus, out=least.gpus)
-        np.maximum(self.jobs, other.jobs, out=least.jobs)
-        least.down |= other.down
-        if other.closed:
-            least.closed = tuple(sorted({*self.closed, *other.closed}))
-        least._count_gpus()
-        return least
-
-    @property
-    def up(self) -> NDArray[np.bool_]:
-        """Whether each node is up, shape (N,): neither failed nor in a reservation without users."""
-        return ~self.down & self.table.outside(
-            number for number in self.closed if not self.table.reservations[number].users
-        )
-
-    def counts(self, shape: CompiledRequest) -> IntArray:
-        """Return how many tasks of a request fit on each node now, shape (N,)."""
-        return self.counts_on(shape, slice(None))
-
-    def counts_on(self, shape: CompiledRequest, nodes: slice | IntArray) -> IntArray:
-        """Return how many tasks of a request fit on each of some nodes now, shape (n,)."""
-        free = self.free[nodes]
-        counts: IntArray | None = None
-        for column, amount in shape.needed:
-            of_this = free[:, column] // amount if amount > 1 else free[:, column]
-            counts = of_this if counts is None else np.minimum(counts, of_this)
-        assert counts is not None  # every task needs a core
-        if shape.gpus:
-            counts = np.minimum(counts, self.whole[nodes] // shape.gpus)
-        elif shape.share:
-            counts = np.minimum(counts, (self.gpus[nodes] // shape.share).sum(axis=1))
-        usable = shape.eligible[nodes] & ~self.down[nodes]
-        if self.closed:
-            usable &= self.table.open_to(shape, self.closed)[nodes]
-        if shape.exclusive:
-            usable &= self.jobs[nodes] == 0
-        return np.where(usable, np.minimum(counts, shape.most), 0)
-
-    def takes_one(self, shape: CompiledRequest) -> NDArray[np.bool_]:
-        """Return whether a task of a request fits on each node now, shape (N,); faster than counting tasks."""
-        usable = shape.eligible & ~self.down
-        if self.closed:
-            usable &= self.table.open_to(shape, self.closed)
-        for column, amount in shape.needed:
-            usable &= self.free[:, column] >= amount
-        if shape.gpus:
-            usable &= self.whole >= shape.gpus
-        elif shape.share:
-            usable &= self.largest >= shape.share
-        if shape.exclusive:
-            usable &= self.jobs == 0
-        return usable
-
-    def take_one(self, shapes: Sequence[CompiledRequest]) -> NDArray[np.bool_]:
-        """Return, for each request, whether one of its tasks fits on some node now.
-
-        Parameters
-        ----------
-        shapes : sequence of CompiledRequest
-            The n compiled requests, at least one; checking all takes hardly longer than checking one.
-
-        Returns
-        -------
-        array of bool, shape (n,)
-            Whether a task of each request fits.
-        """
-        usable = np.array([shape.eligible for shape in shapes]) & ~self.down
-        amounts = np.array([shape.amounts for shape in shapes])
-        for column in range(amounts.shape[1]):
-            usable &= self.free[:, column] >= amounts[:, column, None]
-        for row, shape in enumerate(shapes):
-            if self.closed:
-                usable[row] &= self.table.open_to(shape, self.closed)
-            if shape.gpus:
-                usable[row] &= self.whole >= shape.gpus
-            elif shape.share:
-                usable[row] &= self.largest >= shape.share
-            if shape.exclusive:
-                usable[row] &= self.jobs == 0
-        return np.asarray(usable.any(axis=1))
-
-    def fits(self, shape: CompiledRequest) -> bool:
-        """Return whether all tasks of a request fit now."""
-        if shape.tasks == 1:
-            return bool(self.takes_one(shape).any())
-        return int(np.minimum(self.counts(shape), shape.tasks).sum()) >= shape.tasks
-
-    def misfit(self, shape: CompiledRequest) -> str:
-        """Return why a request does not fit here."""
-        if not shape.eligible.any():
-            return f"no node has the requested partition, GPU model and features: {shape.request}"
-        free, gpus = self.free[shape.eligible], self.whole[shape.eligible]
-        most = [(self.table.resources[column], amount, int(free[:, column].max())) for column, amount in shape.needed]
-        most.append(("GPUs", shape.gpus, int(gpus.max())))
-        for what, amount, there in most:
-            if amount > there:
-                return f"a task requests {amount:,} {what}, but eligible nodes have at most {there:,}"
-        room = int(np.minimum(self.counts(shape), shape.tasks).sum())
-        return f"nodes have room for only {room:,} of its {shape.tasks:,} tasks: {shape.request}"
-
-    def place(self, shape: CompiledRequest, policy: PlacementPolicy) -> tuple[NodeAllocation, ...] | None:
-        """Return the allocation that a policy chooses for all tasks of a request, without allocating it.
-
-        Parameters
-        ----------
-        shape : CompiledRequest
-            Compiled request.
-        policy : PlacementPolicy
-            Policy that orders the nodes; from the first one on, each gets as many tasks as fit.
-
-        Returns
-        -------
-        tuple of NodeAllocation, or None
-            Allocation; None if the tasks do not fit.
-
-        Raises
-        ------
-        InvalidConfiguration
-            If the policy names too few nodes, a node twice, a node without room, or a GPU without room for a share.
-        """
-        counts = self.takes_one(shape) if shape.tasks == 1 else self.counts(shape)
-        nodes = counts.nonzero()[0]
-        if int(np.minimum(counts[nodes], shape.tasks).sum()) < shape.tasks:
-            return None
-        left = shape.tasks
-        held: list[NodeAllocation] = []
-        for node in policy.order(self, shape, nodes):
-            if not (0 <= node < len(counts) and counts[node]):
-                what = " twice" if node in (one.node for one in held) else ", which has no room for a task"
-                raise InvalidConfiguration(f"placement {policy.name!r} names node {node}{what}: {shape.request}")
-            tasks = min(left, int(counts[node]))
-            counts[node] = 0
-            held.append(self._hold(shape, node, tasks, policy))
-            left -= tasks
-            if not left:
-                return tuple(held)
-        missing = f"{left:,} of {shape.tasks:,} tasks have no node: {shape.request}"
-        raise InvalidConfiguration(f"placement {policy.name!r} names too few nodes, {missing}")
-
-    def place_on(
-        self, shape: CompiledRequest, where: Sequence[tuple[int, int]], policy: PlacementPolicy
-    ) -> tuple[NodeAllocation, ...] | None:
-        """Return the allocation of a request on given nodes, without allocating it.
-
-        Parameters
-        ----------
-        shape : CompiledRequest
-            Compiled request.
-        where : sequence of (int, int)
-            Numbers of the nodes, and number of tasks on each.
-        policy : PlacementPolicy
-            Policy that chooses GPUs for shares.
-
-        Returns
-        -------
-        tuple of NodeAllocation, or None
-            Allocation; None if the tasks do not fit there.
-        """
-        counts = self.counts_on(shape, np.array([node for node, _ in where]))
-        if any(count < tasks for count, (_, tasks) in zip(counts.tolist(), where, strict=True)):
-            return None
-        return tuple(self._hold(shape, node, tasks, policy) for node, tasks in where)
-
-    def _hold(self, shape: CompiledRequest, node: int, tasks: int, policy: PlacementPolicy) -> NodeAllocation:
-        """Return the allocation of some tasks on a node that has room for them."""
-        if shape.exclusive:
-            devices = [(gpu, GPU) for gpu, free in enumerate(self.gpus[node].tolist()) if free]
-            return NodeAllocation(node, tasks, tuple(self.free[node].tolist()), tuple(devices))
-        amounts = tuple(amount * tasks for amount in shape.amounts)
-        if shape.gpus:
-            whole = (self.gpus[node] == GPU).nonzero()[0][: shape.gpus * tasks].tolist()
-            return NodeAllocation(node, tasks, amounts, tuple((gpu, GPU) for gpu in whole))
-        if not shape.share:
-            return NodeAllocation(node, tasks, amounts, ())
-        free = self.gpus[node].copy()
-        shares: dict[int, int] = {}
-        for _ in range(tasks):
-            gpu = policy.device(self, shape, node, free)
-            if not (0 <= gpu < len(free) and free[gpu] >= shape.share):
-                fault = f"names GPU {gpu} of node {node}, which has no room for a share: {shape.request}"
-                raise InvalidConfiguration(f"placement {policy.name!r} {fault}")
-            free[gpu] -= shape.share
-            shares[gpu] = shares.get(gpu, 0) + shape.share
-        return NodeAllocation(node, tasks, amounts, tuple(sorted(shares.items())))
-
-    def take(self, held: Iterable[NodeAllocation]) -> None:
-        """Allocate resources to a job."""
-        for node, _, amounts, gpus in held:
-            self.free[node] -= amounts
-            if gpus:
-                self._change_gpus(node, gpus, -1)
-            self.jobs[node] += 1
-
-    def release(self, held: Iterable[NodeAllocation]) -> None:
-        """Release the resources of a job."""
-        for node, _, amounts, gpus in held:
-            self.free[node] += amounts
-            if gpus:
-                self._change_gpus(node, gpus, 1)
-            self.jobs[node] -= 1
-
-    def release_until_fits(
-        self,
-        shape: CompiledRequest,
-        releases: Iterable[tuple[float, tuple[NodeAllocation, ...]]],
-        requested: float = 0.0,
-    ) -> float:
-        """Release the resources of jobs in order of their ends until a request fits, and return when it does.
-
-        Parameters
-        ----------
-        shape : CompiledRequest
-            Compiled request, which does not fit yet.
-        releases : iterable of (float, tuple of NodeAllocation)
-            Ends of jobs in seconds, ascending, and their allocations; ends of reservations have empty allocations.
-        requested : float
-            Seconds for which the request must fit, if nodes have reservations.
-
-        Returns
-        -------
-        float
-            Time in seconds at which it fits: everything that ends by then has been released. Infinite if it never fits.
-        """
-        reservations = self.table.reservations
-        if shape.tasks == 1 and not (shape.gpus or shape.share or reservations):
-            return self._release_until_one_fits(shape, releases)
-        for end, together in groupby(releases, itemgetter(0)):
-            for _, held in together:
-                self.release(held)
-            if reservations:
-                self.closed = self.table.closed_between(end, end + requested)
-            if self.fits(shape):
-                return float(end)
-        return np.inf
-
-    def _release_until_one_fits(
-        self, shape: CompiledRequest, releases: Iterable[tuple[float, tuple[NodeAllocation, ...]]]
-    ) -> float:
-        """Do the same for a single task without GPUs, which can only fit on a node where a job ends.
-
-        It is therefore enough to check that node, which is faster with plain numbers than with arrays.
-        """
-        usable = (shape.eligible & ~self.down).tolist()
-        free, jobs = self.free.tolist(), self.jobs.tolist()
-        start = np.inf
-        for end, held in releases:
-            if end > start:
-                break
-            for node, _, amounts, gpus in held:
-                here = free[node]
-                for column, amount in enumerate(amounts):
-                    here[column] += amount
-                jobs[node] -= 1
-                if gpus:
-                    self._change_gpus(node, gpus, 1)
-                has_room = usable[node] and not (shape.exclusive and jobs[node])
-                if has_room and all(here[column] >= amount for column, amount in shape.needed):
-                    start = end
-        self.free[:], self.jobs[:] = free, jobs
-        return start
-
-    def _change_gpus(self, node: int, gpus: Iterable[tuple[int, int]], sign: int) -> None:
-        of_node = self.gpus[node]
-        for gpu, share in gpus:
-            of_node[gpu] += sign * share
-        free = of_node.tolist()
-        self.whole[node], self.largest[node] = free.count(GPU), max(free)
-
-    def fault(self, shape: CompiledRequest, held: Sequence[NodeAllocation]) -> str:
-        """Return why a job cannot have a given allocation, or an empty string if it can."""
-        num_nodes, tasks = len(self.table), 0
-        if len({one.node for one in held}) < len(held):
-            return "held names a node twice"
-        for node, here, amounts, gpus in held:
-            if not 0 <= node < num_nodes:
-                return f"there is no node {node}"
-            name = self.table.nodes[node].name
-            room = int(self.counts_on(shape, np.array([node]))[0])
-            if not 0 < here <= room:
-                return f"node {name!r} has room for {room} of its tasks, got {here}"
-            if shape.exclusive:
-                wanted = tuple(self.free[node].tolist())
-                right = sorted(gpus) == [(gpu, GPU) for gpu, free in enumerate(self.gpus[node].tolist()) if free]
-            else:
-                wanted = tuple(amount * here for amount in shape.amounts)
-                right = self._are_right(shape, node, here, gpus)
-            if tuple(amounts) != wanted:
-                return f"amounts on node {name!r}: got {tuple(amounts)}, expected {wanted} for {here} of its tasks"
-            if not right:
-                return f"GPUs {gpus!r} of node {name!r} are not free, or are not what its tasks request"
-            tasks += here
-        return "" if tasks == shape.tasks else f"it has {shape.tasks} tasks, got {tasks}"
-
-    def _are_right(self, shape: CompiledRequest, node: int, tasks: int, gpus: Sequence[tuple[int, int]]) -> bool:
-        """Return whether GPUs are free and match what the tasks on a node request."""
-        free = self.gpus[node].tolist()
-        each = GPU if shape.gpus else shape.share
-        if not each:
-            return not gpus
-        return (
-            sum(share for _, share in gpus) == each * tasks * (shape.gpus or 1)
-            and len({gpu for gpu, _ in gpus}) == len(gpus)
-            and all(0 <= gpu < len(free) and 0 < share <= free[gpu] and share % each == 0 for gpu, share in gpus)
-        )
 
 
 class NodeObservation(BatchObservation):
@@ -457,6 +74,23 @@ class NodeObservation(BatchObservation):
     def compiled_request(self, job_id: int) -> CompiledRequest:
         """Return the compiled request of a queued job."""
         return self.table.compiled_request(self._state.queued[job_id])
+
+    def request_at(self, position: int) -> CompiledRequest:
+        """Return the compiled request of the job at a position in the queue."""
+        return self.compiled_request(self.queue.job_at(position)[0])
+
+    def plan(self, *, specific_cores: bool = False, around_reservations: bool = True) -> NodePlan:
+        """Return a new plan on the nodes; see :meth:`BatchObservation.plan`."""
+        return NodePlan(self, around_reservations=around_reservations)
+
+    def profile(self, *, specific_cores: bool = False) -> NodeProfile:
+        """Return a new profile of the nodes; see :meth:`BatchObservation.profile`."""
+        return NodeProfile.of_running(self)
+
+    @property
+    def num_nodes(self) -> int:
+        """Number of nodes of the cluster."""
+        return len(self.table)
 
     def allocation_of(self, job_id: int) -> tuple[NodeAllocation, ...]:
         """Return the allocation of a running job."""

@@ -433,6 +433,11 @@ class NodeTable:
         """Return the number of nodes."""
         return len(self.nodes)
 
+    @cached_property
+    def numbers(self) -> dict[str, int]:
+        """Numbers of the nodes by name."""
+        return {node.name: number for number, node in enumerate(self.nodes)}
+
     @property
     def num_cores(self) -> int:
         """Total number of cores."""

@@ -6,7 +6,7 @@ Views are valid until the decision is answered; copy arrays that you need for lo
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from heapq import heappush
 from operator import attrgetter, itemgetter, or_
@@ -22,6 +22,9 @@ from desim.problems.batch.job import Job
 from desim.problems.batch.limits import Admission
 from desim.problems.batch.preemption import QOSTable, QualityOfService
 from desim.problems.batch.reservations import AdvanceReservation
+from desim.problems.batch.resources.core_plan import CoreSetPlan, CountPlan, ReservationPlan
+from desim.problems.batch.resources.profile import AvailabilityProfile, CoreProfile
+from desim.problems.batch.resources.protocols import Plan, Profile
 from desim.problems.batch.usage import Usage
 
 __all__ = ["BatchObservation", "BatchState", "Execution", "Queue", "Resumed", "Running", "Suspended", "corrected_end"]
@@ -179,6 +182,13 @@ class Queue(_Rows):
         """Return id, requested cores and requested time of the job at a position; faster than items of the arrays."""
         place = self._begin + position
         return self._integer_items[0][place], self._integer_items[1][place], self._float_items[1][place]
+
+    def positions_of(self, job_ids: Sequence[int]) -> list[int]:
+        """Return the positions of some jobs, which must be in the queue."""
+        if len(job_ids) < 2:
+            return [self._position(job_id) for job_id in job_ids]
+        positions = {job_id: position for position, job_id in enumerate(self.job_id.tolist())}
+        return [positions[job_id] for job_id in job_ids]
 
     def least_cores(self, end: int) -> int:
         """Return the smallest core request of the first `end` jobs; faster than the array."""
@@ -692,6 +702,11 @@ class BatchObservation:
         return self._state.free
 
     @property
+    def num_nodes(self) -> int:
+        """Number of nodes of the cluster; 0 if it only has cores."""
+        return 0
+
+    @property
     def down_cores(self) -> int:
         """Number of cores that are down."""
         return self._state.down.bit_count()
@@ -705,6 +720,38 @@ class BatchObservation:
     def queue(self) -> Queue:
         """Queued jobs in order of arrival."""
         return self._state.table_of_queue()
+
+    def request_at(self, position: int) -> Any:
+        """Return the request of the job at a position in the queue, for a profile: a number of cores."""
+        return self.queue.job_at(position)[1]
+
+    def plan(self, *, specific_cores: bool = False, around_reservations: bool = True) -> Plan:
+        """Return a new plan, in which an agent considers starts at this decision.
+
+        Parameters
+        ----------
+        specific_cores : bool
+            Whether to plan with particular cores instead of their number, without regard to advance reservations; has
+            no effect on nodes.
+        around_reservations : bool
+            Whether jobs start only if they end before advance reservations need their resources.
+        """
+        if specific_cores:
+            return CoreSetPlan(self)
+        if around_reservations and self._state.reservations:
+            return ReservationPlan(self)
+        return CountPlan(self)
+
+    def profile(self, *, specific_cores: bool = False) -> Profile:
+        """Return a new profile of the resources that are expected to be free from now on.
+
+        Parameters
+        ----------
+        specific_cores : bool
+            Whether the profile contains particular cores instead of their number, without advance reservations; has no
+            effect on nodes.
+        """
+        return (CoreProfile if specific_cores else AvailabilityProfile).of_running(self)
 
     def heads(self) -> Iterator[tuple[int, int]]:
         """Return an iterator of (id, requested cores) of the queued jobs, from the first on.
@@ -721,6 +768,39 @@ class BatchObservation:
         borrows their cores is listed only with the cores that become free when it ends.
         """
         return self._state.table_of_running()
+
+    def expected_releases(self) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
+        """Return when the running jobs are expected to release their cores.
+
+        A job past its requested time, on a cluster that does not kill such jobs, is expected to continue, see
+        ``corrected_end``.
+
+        Returns
+        -------
+        ends : array of float, shape (R,)
+            Expected ends in seconds, ascending.
+        cores, job_id : array of int, shape (R,)
+            Number of cores that each job releases, and its job id.
+        """
+        running, time = self.running, self.time
+        ends = running.expected_end
+        if not len(ends) or ends[0] > time:
+            return ends, running.requested_cores, running.job_id
+        overdue = int(ends.searchsorted(time, "right"))
+        corrected = [corrected_end(end, time) for end in ends[:overdue].tolist()]
+        ends = np.concatenate((corrected, ends[overdue:]))
+        order = ends.argsort(kind="stable")
+        return ends[order], running.requested_cores[order], running.job_id[order]
+
+    def iter_releases(self) -> Iterator[tuple[float, int, int]]:
+        """Return an iterator of (expected end, cores, job id) by expected end; faster if only the first few are needed.
+
+        Its items are those of :meth:`expected_releases`.
+        """
+        running = self.running
+        if running.first_end > self.time:
+            return running.releases()
+        return zip(*(column.tolist() for column in self.expected_releases()), strict=True)
 
     def sizes_of(self, job_id: int) -> list[tuple[int, float]]:
         """Return (cores, requested time in seconds) of each size of a queued job; a rigid job has one size."""

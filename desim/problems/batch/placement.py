@@ -20,7 +20,7 @@ from desim.checks import check_choice
 from desim.problems.batch.nodes import GPU, CompiledRequest
 
 if TYPE_CHECKING:
-    from desim.problems.batch.node_availability import NodeAvailability
+    from desim.problems.batch.resources.node_availability import NodeAvailability
 
 __all__ = [
     "PLACEMENTS",

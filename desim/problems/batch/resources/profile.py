@@ -1,4 +1,4 @@
-"""Availability profiles: the number or set of cores expected to be free over time, used by all backfilling agents.
+"""Availability profiles: the number or set of cores expected to be free over time.
 
 A profile is a step function of time. The value of point i holds from its time to the time of point i + 1; the last
 value holds forever.
@@ -7,18 +7,18 @@ value holds forever.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
 from itertools import repeat
 from operator import add, xor
-from typing import NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from desim.problems.batch import BatchObservation, lowest_cores
-from desim.problems.batch.observation import corrected_end
+from desim.problems.batch.cores import lowest_cores
 
-__all__ = ["AvailabilityProfile", "CoreProfile", "Reservation", "expected_releases", "iter_releases"]
+if TYPE_CHECKING:
+    from desim.problems.batch.observation import BatchObservation
+
+__all__ = ["AvailabilityProfile", "CoreProfile", "Reservation"]
 
 
 class Reservation(NamedTuple):
@@ -39,55 +39,10 @@ class Reservation(NamedTuple):
     cores: int
     core_set: int
 
-
-def expected_releases(
-    observation: BatchObservation,
-) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
-    """Return when the running jobs are expected to release their cores.
-
-    A job past its requested time, on a cluster that does not kill such jobs, is expected to continue, see
-    ``corrected_end``.
-
-    Parameters
-    ----------
-    observation : BatchObservation
-        Observation with R running jobs.
-
-    Returns
-    -------
-    ends : array of float, shape (R,)
-        Expected ends in seconds, ascending.
-    cores, job_id : array of int, shape (R,)
-        Number of cores that each job releases, and its job id.
-    """
-    running, time = observation.running, observation.time
-    ends = running.expected_end
-    if not len(ends) or ends[0] > time:
-        return ends, running.requested_cores, running.job_id
-    overdue = int(ends.searchsorted(time, "right"))
-    corrected = [corrected_end(end, time) for end in ends[:overdue].tolist()]
-    ends = np.concatenate((corrected, ends[overdue:]))
-    order = ends.argsort(kind="stable")
-    return ends[order], running.requested_cores[order], running.job_id[order]
-
-
-def iter_releases(observation: BatchObservation) -> Iterator[tuple[float, int, int]]:
-    """Yield (end, cores, job_id) of the running jobs in order of expected end; faster if only the first few are needed.
-
-    Parameters
-    ----------
-    observation : BatchObservation
-        Observation with R running jobs.
-
-    Returns
-    -------
-    iterator of (float, int, int)
-        Expected end in seconds (ascending), number of released cores, and job id.
-    """
-    running = observation.running
-    if running.first_end > observation.time:
-        return running.releases()
-    return zip(*(column.tolist() for column in expected_releases(observation)), strict=True)
+    @property
+    def place(self) -> int | None:
+        """Particular cores as a bit set; None if only their number matters."""
+        return self.core_set or None
 
 
 class AvailabilityProfile:
@@ -109,29 +64,67 @@ class AvailabilityProfile:
         Times of the points in seconds, strictly increasing.
     free : list of int
         Free cores from each point on; adjacent values differ.
+    running : dict of int to Reservation
+        Slots of the running jobs by job id, as of the creation of the profile; its owner may keep them up to date.
     """
 
     _add = staticmethod(add)
+    _state: tuple[Any, int] = 0, 0
 
     def __init__(self, time: float, free: int) -> None:
         self.times = [time]
         self.free = [free]
+        self.running: dict[int, Any] = {}
         self._freed_until = -np.inf  # nothing was freed after this time since the previous round began
         self._freed_next = -np.inf  # the same for the next round
 
     @classmethod
     def of_running(cls, observation: BatchObservation) -> Self:
         """Return the profile of running jobs, by their expected ends, and of advance reservations."""
-        profile = cls(observation.time, observation.free_cores)
-        ends, cores, _ = expected_releases(observation)
-        for end, count in zip(ends.tolist(), cores.tolist(), strict=True):
-            profile._change(end, np.inf, count)
+        profile = cls._of_free(observation)
+        profile._state = cls._state_of(observation)
+        columns = (column.tolist() for column in observation.expected_releases())
+        for end, cores, job_id in zip(*columns, strict=True):
+            slot = profile.running[job_id] = cls._slot_of(observation, job_id, cores, end)
+            profile._release_at(end, slot)
+        profile._add_reservations(observation)
+        return profile
+
+    @classmethod
+    def _of_free(cls, observation: BatchObservation) -> Self:
+        """Return the profile of what is free now."""
+        return cls(observation.time, observation.free_cores)
+
+    @classmethod
+    def _slot_of(cls, observation: BatchObservation, job_id: int, cores: int, end: float) -> Any:
+        """Return the slot of a running job, from now to its expected end."""
+        return Reservation(observation.time, end, cores, 0)
+
+    @staticmethod
+    def _state_of(observation: BatchObservation) -> tuple[Any, int]:
+        """Return what is down, and how often preemption has changed the running jobs."""
+        return observation.down_cores, observation.preemptions
+
+    def _release_at(self, end: float, slot: Any) -> None:
+        """Free what a running job holds when it ends."""
+        self._change(end, np.inf, slot.cores)
+
+    def _add_reservations(self, observation: BatchObservation) -> None:
         for reservation in observation.reservations:
             if reservation.start > observation.time:
-                profile._change(reservation.start, reservation.end, -reservation.cores)
+                self._change(reservation.start, reservation.end, -reservation.cores)
             else:  # active: its cores are already down
-                profile._change(reservation.end, np.inf, reservation.cores)
-        return profile
+                self._change(reservation.end, np.inf, reservation.cores)
+
+    def is_outdated(self, observation: BatchObservation) -> bool:
+        """Return whether cores have failed or been repaired, or jobs been preempted, since the profile was created.
+
+        Parameters
+        ----------
+        observation : BatchObservation
+            Observation of the current decision.
+        """
+        return self._state != self._state_of(observation)
 
     def __len__(self) -> int:
         """Return the number of points."""
@@ -189,6 +182,19 @@ class AvailabilityProfile:
             return self.fit(slot.cores, duration) or slot
         start = self._earliest(slot.cores, duration, slot.start, self._freed_until)
         return Reservation(start, start + duration, slot.cores, 0) if start < slot.start else slot
+
+    def has_until(self, end: float, cores: int) -> bool:
+        """Return whether enough cores stay free from the beginning of the profile until a given time.
+
+        Parameters
+        ----------
+        end : float
+            End of the interval in seconds.
+        cores : int
+            Number of cores.
+        """
+        points = zip(self.times, self.free, strict=True)
+        return self.free[0] >= cores and all(free >= cores for time, free in points if time < end)
 
     def _earliest(self, cores: int, duration: float, before: float, freed_until: float) -> float:
         """Return the earliest time from which enough cores stay free for a duration, or until the time ``before``.
@@ -264,13 +270,18 @@ class CoreProfile(AvailabilityProfile):
     _add = staticmethod(xor)
 
     @classmethod
-    def of_running(cls, observation: BatchObservation) -> Self:
-        """Return the profile of running jobs, by their expected ends."""
-        profile = cls(observation.time, observation.free_core_set)
-        ends, _, job_ids = expected_releases(observation)
-        for end, job_id in zip(ends.tolist(), job_ids.tolist(), strict=True):
-            profile._change(end, np.inf, observation.core_set_of(job_id))
-        return profile
+    def _of_free(cls, observation: BatchObservation) -> Self:
+        return cls(observation.time, observation.free_core_set)
+
+    @classmethod
+    def _slot_of(cls, observation: BatchObservation, job_id: int, cores: int, end: float) -> Reservation:
+        return Reservation(observation.time, end, cores, observation.core_set_of(job_id))
+
+    def _release_at(self, end: float, slot: Any) -> None:
+        self._change(end, np.inf, slot.core_set)
+
+    def _add_reservations(self, observation: BatchObservation) -> None:
+        """Ignore advance reservations, which choose their cores only when they begin."""
 
     def agrees_with(self, observation: BatchObservation, taken: list[Reservation]) -> bool:
         """Return whether the profile begins with the cores that are free now, apart from slots yet to be filled."""

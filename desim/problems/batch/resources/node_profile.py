@@ -1,20 +1,23 @@
-"""Availability profiles for nodes: the resources expected to be free over time, used by conservative backfilling."""
+"""Availability profiles of nodes: the resources expected to be free over time."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.agents.batch.profile import AvailabilityProfile, expected_releases
-from desim.problems.batch import CompiledRequest, NodeAllocation, NodeAvailability, NodeObservation, StartOnNodes
-from desim.problems.batch.nodes import GPU
+from desim.problems.batch.nodes import GPU, CompiledRequest, NodeAllocation
 from desim.problems.batch.placement import PlacementPolicy
+from desim.problems.batch.resources.node_availability import NodeAvailability
+from desim.problems.batch.resources.profile import AvailabilityProfile
 
-__all__ = ["FreeNodes", "NodeProfile", "NodeSlot"]
+if TYPE_CHECKING:
+    pass
+
+__all__ = ["NodeProfile", "NodeSlot"]
 
 IntArray = NDArray[np.int64]
 Stretches = list[tuple[float, float]]
@@ -42,6 +45,11 @@ class NodeSlot(NamedTuple):
     held: tuple[NodeAllocation, ...]
     shape: CompiledRequest | None
 
+    @property
+    def place(self) -> tuple[NodeAllocation, ...]:
+        """Allocated resources, per node."""
+        return self.held
+
 
 class NodeProfile(AvailabilityProfile):
     """Free resources of all nodes from now on: an :class:`AvailabilityProfile` with one entry per node and resource.
@@ -61,6 +69,7 @@ class NodeProfile(AvailabilityProfile):
 
     def __init__(self, time: float, free: NodeAvailability, policy: PlacementPolicy) -> None:
         self.times = [time]
+        self.running: dict[int, Any] = {}
         self.table, self.policy, self.down = free.table, policy, free.down.copy()
         self._rows = [0]  # row of each point, in order of time
         self._spare: list[int] = []
@@ -75,18 +84,28 @@ class NodeProfile(AvailabilityProfile):
         self._stretches: dict[int, dict[CompiledRequest, Stretches]] = {}  # by node: when a task fits, cached likewise
 
     @classmethod
-    def of_running(cls, observation: Any) -> Self:
-        """Return the profile of running jobs, by their expected ends, with the bounds of advance reservations."""
-        profile = cls(observation.time, observation.room, observation.policy)
-        ends, _, job_ids = expected_releases(observation)
-        for end, job_id in zip(ends.tolist(), job_ids.tolist(), strict=True):
-            profile._hold(end, np.inf, observation.allocation_of(job_id), taken=False)
+    def _of_free(cls, observation: Any) -> Self:
+        return cls(observation.time, observation.room, observation.policy)
+
+    @classmethod
+    def _slot_of(cls, observation: Any, job_id: int, cores: int, end: float) -> NodeSlot:
+        return NodeSlot(observation.time, end, observation.allocation_of(job_id), None)
+
+    @staticmethod
+    def _state_of(observation: Any) -> tuple[Any, int]:
+        """Return which nodes have failed, without those that are down for advance reservations; see the base class."""
+        return observation.room.down.tobytes(), observation.preemptions
+
+    def _release_at(self, end: float, slot: Any) -> None:
+        self._hold(end, np.inf, slot.held, taken=False)
+
+    def _add_reservations(self, observation: Any) -> None:
+        """Add the bounds of advance reservations; :meth:`_counts` takes their nodes into account."""
         for reservation in observation.reservations:
             for time in (reservation.start, reservation.end):
                 if time > observation.time:
-                    profile._point(time, 0)
-                    profile._kept.add(time)
-        return profile
+                    self._point(time, 0)
+                    self._kept.add(time)
 
     def advance(self, time: float) -> None:
         """Move the beginning of the profile to a later time."""
@@ -405,23 +424,3 @@ def _least_of(counts: NDArray[Any], begins: IntArray, ends: IntArray) -> NDArray
         counts = np.minimum(counts[:-size], counts[size:])
         size *= 2
     return least
-
-
-class FreeNodes:
-    """Free resources while jobs with due reservations are started.
-
-    Parameters
-    ----------
-    observation : NodeObservation
-        Observation of the current decision.
-    """
-
-    def __init__(self, observation: NodeObservation) -> None:
-        self.room = observation.room.copy()
-
-    def start(self, job_id: int, slot: Any) -> StartOnNodes | None:
-        """Return the action that starts a job in its slot; None if the slot's resources are not free."""
-        if self.room.fault(slot.shape, slot.held):
-            return None
-        self.room.take(slot.held)
-        return StartOnNodes(job_id, slot.held)

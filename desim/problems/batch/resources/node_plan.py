@@ -1,0 +1,245 @@
+"""Plans on nodes, where a job gets particular nodes and their memory, GPUs and other resources."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from math import inf
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from desim.exceptions import InvalidConfiguration
+from desim.problems.batch.job import WaitForCores
+from desim.problems.batch.nodes import CompiledRequest, NodeAllocation
+from desim.problems.batch.resources.node_availability import NodeAvailability, StartOnNodes
+
+if TYPE_CHECKING:
+    from desim.problems.batch.node_availability import NodeObservation
+
+__all__ = ["NodePlan"]
+
+IntArray = NDArray[np.int64]
+Place = tuple[NodeAllocation, ...]
+
+
+class NodePlan:
+    """Plan on nodes, which the cluster's placement policy chooses; see :class:`~desim.problems.batch.Plan`.
+
+    The reserved job starts as soon as enough running jobs have ended, on the nodes that the policy chooses then. A job
+    that ends before may start wherever the policy puts it. A job that ends later may only use resources that are free
+    now and not part of the reservation.
+
+    Parameters
+    ----------
+    observation : NodeObservation
+        Observation of the decision.
+    around_reservations : bool
+        Whether a job fits only on nodes whose next advance reservation begins after the job's requested time. If not,
+        only the reservations in force count.
+    """
+
+    def __init__(self, observation: NodeObservation, *, around_reservations: bool) -> None:
+        self.observation = observation
+        self.room = observation.room.copy()
+        self.answer: list[Any] = []
+        self._around = around_reservations and bool(observation.reservations)
+        self._requests: list[CompiledRequest] | None = None  # of all queued jobs, once they are needed
+        self._failed: set[object] = set()  # requests that did not fit: free resources only shrink
+        self._fitting: IntArray | None = None  # last result of fitting(); None after each start
+        self._chosen: tuple[int, Place | None] = -1, None  # last position examined and its place, until a job starts
+        self._started: dict[int, tuple[float, Place]] = {}  # expected ends and places by position
+        self._reserved: tuple[CompiledRequest, float] | None = None  # request and requested time of the reserved job
+        self.shadow = inf
+        self._beyond: NodeAvailability | None = None  # free at the shadow time, beside the reserved job
+        self._beside: NodeAvailability | None = None  # free now and then
+        self._too_long: set[object] = set()  # requests that do not fit beside the reserved job
+
+    def fitting(self, among: IntArray | None = None) -> IntArray:
+        """Return the positions of the jobs that could start now; each distinct request is checked once."""
+        if among is not None and among is self._fitting:
+            return among
+        if self._requests is None:
+            self._requests = self.observation.compiled_requests()
+        requests, room = self._requests, self.room
+        positions = range(len(requests)) if among is None else among.tolist()
+        if self._started:
+            positions = [position for position in positions if position not in self._started]
+        distinct = list(dict.fromkeys(map(requests.__getitem__, positions)))
+        if not distinct:
+            return np.empty(0, np.int64)
+        self._look(0.0)
+        takes_one = dict(zip(distinct, room.take_one(distinct).tolist(), strict=True))
+        fits = {each for each in distinct if takes_one[each] and (each.tasks == 1 or room.fits(each))}
+        found = [position for position in positions if requests[position] in fits]
+        if self._around:
+            found = [position for position in found if self._has_room(*self._job(position))]
+        else:
+            self._failed.update(each for each in distinct if each not in fits)
+        self._fitting = np.array(found, np.int64)
+        return self._fitting
+
+    def fits(self, position: int, size: int | None = None) -> bool:
+        """Return whether a job fits for its requested time and would not delay the reserved one."""
+        _refuse_sizes(size)
+        return self._choose(position) is not None
+
+    def is_full(self) -> bool:
+        """Return False, because there are several resources."""
+        return False
+
+    def start(self, position: int, size: int | None = None, place: Any = None) -> bool:
+        """Start a job if it fits and would not delay the reserved one, on given nodes if any."""
+        _refuse_sizes(size)
+        if place is None:
+            place = self._choose(position)
+            if place is None:
+                return False
+        elif self.room.fault(self._job(position)[0], place):
+            return False
+        self._take(position, place)
+        return True
+
+    def start_on(self, position: int, nodes: Sequence[tuple[str, int]]) -> bool:
+        """Start a job on named nodes; anywhere if none are named, or if the cluster lacks one of them."""
+        numbers = self.room.table.numbers
+        if not nodes or any(name not in numbers for name, _ in nodes):
+            return self.start(position)
+        request = self._job(position)[0]
+        place = self.room.place_on(request, [(numbers[name], tasks) for name, tasks in nodes], self.observation.policy)
+        if place is None:
+            return False
+        self._take(position, place)
+        return True
+
+    def start_in_order(self, order: IntArray | None = None) -> int | None:
+        """Start jobs until one does not fit; return its position."""
+        positions = range(len(self.observation.queue)) if order is None else order.tolist()
+        return next((position for position in positions if not self.start(position)), None)
+
+    def start_each(self, positions: IntArray) -> None:
+        """Start every job that fits and would not delay the reserved one."""
+        for position in positions.tolist():
+            self.start(position)
+
+    def reserve(self, position: int, size: int | None = None) -> None:
+        """Reserve for a job; when and where is computed once another job may start."""
+        _refuse_sizes(size)
+        self._reserved, self._chosen = self._job(position), (-1, None)
+
+    def earliest(self, position: int, size: int | None = None) -> float:
+        """Return when a job fits as the running jobs and the started ones end."""
+        if self.fits(position, size):
+            return self.observation.time
+        return self._release_until_fits(self.room.copy(), *self._job(position))
+
+    def ends_in_time(self, position: int, victims: Collection[int] = ()) -> bool:
+        """Return whether no node that suits a job has an advance reservation before the job's expected end.
+
+        This is stricter than necessary, because a preemption cannot name nodes.
+        """
+        if not self._around:
+            return True
+        (request, length), table, now = self._job(position), self.room.table, self.observation.time
+        return bool(table.open_to(request, table.closed_between(now, now + length))[request.eligible].all())
+
+    def wait(self, position: int | None = None, *, arrivals: bool = True) -> list[WaitForCores] | None:
+        """Return None, because free cores do not tell whether a job fits."""
+        return None
+
+    def _job(self, position: int) -> tuple[CompiledRequest, float]:
+        """Return request and requested time of a job."""
+        job_id, _, length = self.observation.queue.job_at(position)
+        if self._requests is not None:
+            return self._requests[position], length
+        return self.observation.compiled_request(job_id), length
+
+    def _look(self, length: float) -> None:
+        """Close the nodes with an advance reservation within the given time from now, in seconds."""
+        if self._around:
+            self.room.closed = self.room.table.closed_between(self.observation.time, self.observation.time + length)
+
+    def _has_room(self, request: CompiledRequest, length: float) -> bool:
+        """Return whether a request fits for some time from now."""
+        self._look(length)
+        key = request, self.room.closed
+        if key not in self._failed and not self.room.fits(request):
+            self._failed.add(key)
+        return key not in self._failed
+
+    def _choose(self, position: int) -> Place | None:
+        """Return the place of a job that may start, or None if it has none that would not delay the reserved job."""
+        if self._chosen[0] != position:
+            request, length = self._job(position)
+            self._look(length)
+            if self._reserved is not None and self._delays(length):
+                place = self._place_beside(request)
+            else:
+                place = self._place(request)
+            self._chosen = position, place
+        return self._chosen[1]
+
+    def _place(self, request: CompiledRequest) -> Place | None:
+        """Return the nodes that the policy chooses for a request, or None if it does not fit."""
+        key = (request, self.room.closed) if self._around else request
+        if key in self._failed:
+            return None
+        place = self.room.place(request, self.observation.policy)
+        if place is None:
+            self._failed.add(key)
+        return place
+
+    def _place_beside(self, request: CompiledRequest) -> Place | None:
+        """Do the same for a job that ends after the shadow time."""
+        key = request, self.room.closed
+        if key in self._too_long:
+            return None
+        if self._beside is None:
+            assert self._beyond is not None
+            self._beside = self.room.least_of(self._beyond)
+        self._beside.closed = self.room.closed
+        place = self._beside.place(request, self.observation.policy)
+        if place is None:
+            self._too_long.add(key)
+        return place
+
+    def _delays(self, length: float) -> bool:
+        """Return whether a job that starts now ends after the shadow time."""
+        if self._beyond is None:
+            assert self._reserved is not None
+            self._beyond = self.room.copy()
+            self.shadow = self._release_until_fits(self._beyond, *self._reserved)
+            if self.shadow < inf:  # otherwise nodes are down and the job may never start
+                place = self._beyond.place(self._reserved[0], self.observation.policy)
+                self._beyond.take(place or ())
+        return self.observation.time + length > self.shadow
+
+    def _release_until_fits(self, room: NodeAvailability, request: CompiledRequest, length: float) -> float:
+        """Release the places of running and started jobs until a request fits; return when it does."""
+        seen = self.observation
+        ends, _, job_ids = (column.tolist() for column in seen.expected_releases())
+        releases: list[tuple[float, Place]] = list(zip(ends, map(seen.allocation_of, job_ids), strict=True))
+        more = [*self._started.values(), *((reservation.end, ()) for reservation in seen.reservations)]
+        if more:
+            releases = sorted([*releases, *more], key=itemgetter(0))
+        return room.release_until_fits(request, releases, length)
+
+    def _take(self, position: int, place: Place) -> None:
+        """Take the place of a job that starts, and note the action."""
+        job_id, _, length = self.observation.queue.job_at(position)
+        self.room.take(place)
+        if self._beyond is not None and self._delays(length):
+            self._beyond.take(place)
+            if self._beside is not None:
+                self._beside.take(place)
+        else:
+            self._beside = None
+        self._started[position] = self.observation.time + length, place
+        self._fitting, self._chosen = None, (-1, None)
+        self.answer.append(StartOnNodes(job_id, place))
+
+
+def _refuse_sizes(size: int | None) -> None:
+    if size is not None:
+        raise InvalidConfiguration(f"size: got {size!r}, expected None, because plans on nodes know no sizes")
