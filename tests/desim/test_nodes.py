@@ -100,7 +100,7 @@ def most_held(result: Any) -> dict[tuple[int, str], float]:
 @given(seed=st.integers(0, 2**32), agent=st.sampled_from(AGENTS), fails=st.booleans())
 def test_nothing_is_held_twice(placement: str, seed: int, agent: str, fails: bool) -> None:
     jobs = random_jobs(seed)
-    outages = [planned_outages([Outage(50.0, 300.0, 0b1001), Outage(100.0, 200.0, 0b100000)])] if fails else []
+    outages = [planned_outages([Outage(50.0, 300.0, nodes=[0, 3]), Outage(100.0, 200.0, nodes=[5])])] if fails else []
     result = simulate(cluster(jobs, placement, processes=outages), create(agent), seed=1)
     assert validate(result, jobs).ok
     for (number, name), amount in most_held(result).items():

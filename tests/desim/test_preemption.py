@@ -188,7 +188,7 @@ def test_who_preempts_may_be_preempted() -> None:
 
 def test_checkpoints_keep_what_was_done_before_and_after_suspensions() -> None:
     """Job 1 runs for 10 s, is suspended for 30 s, runs for 5 s, and loses what goes beyond whole intervals of 4 s."""
-    outage = planned_outages([Outage(45.0, 50.0, 1)])
+    outage = planned_outages([Outage(45.0, 50.0, cores=[0])])
     jobs = [JOBS[0], JOBS[2]]
     result = simulate(
         cluster("suspend", jobs, 5, checkpoint_interval=4.0, processes=[outage]), create("preemptive-fcfs")
@@ -215,7 +215,7 @@ def test_the_same_schedule_has_the_same_metrics_by_suspension_and_by_checkpoints
 
 
 def test_an_outage_cuts_suspended_jobs_and_leaves_the_others_their_cores() -> None:
-    outage = planned_outages([Outage(20.0, 25.0, 0b10000000)])
+    outage = planned_outages([Outage(20.0, 25.0, cores=[7])])
     result = simulate(cluster("suspend", processes=[outage]), create("preemptive-easy"))
     cuts = result.table("interruptions").select("job_id", "starting_time", "finish_time", "outcome").rows()
     assert (2, 20.0, 20.0, "requeued") in cuts  # the core is its own, though nobody ran on it
