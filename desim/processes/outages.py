@@ -273,9 +273,8 @@ def _by_kind(refused: tuple[Any, ...], units: Mapping[str, Any]) -> tuple[str, t
         )
     ((kind, given),) = units.items()
     if isinstance(given, str) or not isinstance(given, Iterable):
-        raise TypeError(
-            f"{kind}: got {given!r}, expected several names or numbers; try {kind}=[{python_scalar(given)!r}]"
-        )
+        unit = short_repr(python_scalar(given))
+        raise TypeError(f"{kind}: got {unit}, expected several names or numbers; try {kind}=[{unit}]")
     members = tuple(map(python_scalar, given))
     for unit in members:
         if isinstance(unit, bool) or not isinstance(unit, int | str):
@@ -370,9 +369,7 @@ def random_outages(
         """Start a process for each block of units."""
         kind = cluster.failures.kind
         if isinstance(unit, str) and unit != kind:
-            raise InvalidConfiguration(
-                f"unit: got {unit!r}, but the units of the cluster are its {kind}s; try {kind!r}"
-            )
+            raise InvalidConfiguration(f"unit: got {unit!r}, but the cluster's units are its {kind}s; try {kind!r}")
         rng = cluster.simulation.stream("outages")
         for first in range(0, cluster.num_units, size):
             block = {f"{kind}s": range(first, min(first + size, cluster.num_units))}

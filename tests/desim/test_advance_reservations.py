@@ -227,7 +227,7 @@ def test_a_reservation_is_for_its_users() -> None:
 
 
 def test_a_node_that_fails_during_its_reservation_stays_away() -> None:
-    outage = planned_outages([Outage(20.0, 60.0, cores=[0]), Outage(70.0, 80.0, cores=[0])])
+    outage = planned_outages([Outage(20.0, 60.0, nodes=["n0"]), Outage(70.0, 80.0, nodes=["n0"])])
     reservations = [AdvanceReservation(10.0, 50.0, nodes=[0]), AdvanceReservation(75.0, 90.0, partition="p")]
     nodes = Node.several(2, 4, partition="p")
     cluster = BatchCluster([Job(1, 0.0, 8, 30.0, 30.0)], nodes=nodes, reservations=reservations, processes=[outage])

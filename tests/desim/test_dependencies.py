@@ -109,7 +109,8 @@ def test_whatever_happens_jobs_come_after_others(seed: int, agent: str, on_outag
     jobs, dependencies = random_case(seed)
     jobs = [job._replace(requested_cores=job.requested_cores + 3 * (job.job_id == 5)) for job in jobs]
     options = {"nodes": Node.several(2, 4)} if nodes and agent != "conservative-fcfs" else {"num_cores": NUM_CORES}
-    outages = [planned_outages([Outage(50.0, 100.0, cores=[0]), Outage(120.0, 160.0, cores=[0, 1])])]
+    kind = "nodes" if "nodes" in options else "cores"
+    outages = [planned_outages([Outage(50.0, 100.0, **{kind: [0]}), Outage(120.0, 160.0, **{kind: [0, 1]})])]
     cluster = BatchCluster(
         jobs, **options, dependencies=dependencies, on_outage=on_outage, too_wide="reject", processes=outages
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Generator, Iterator
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -166,7 +167,7 @@ class TestWhatABatchAgentKnows:
             if job.submission_time <= now
         ]
         if seed % 2:
-            past = [o._replace(end=o.end + 5.0) if o.end > now else o for o in past]
+            past = [replace(o, end=o.end + 5.0) if o.end > now else o for o in past]
             other_jobs += [Job(900, now + 0.5, 6, 3.0, 3.0)]
         other = BatchCluster(other_jobs, 6, processes=[planned_outages(past), random_outages(1e9, 1.0)])
         twin = at_decision(other, create("easy"), now)
@@ -260,7 +261,7 @@ class TestWhatADagAgentKnows:
     def test_later_jobs_and_repairs_are_unknown(self) -> None:
         jobs = [chain(job_id=1, work=4.0), chain(job_id=2, submission_time=1.0), chain(job_id=3, submission_time=1.5)]
         script = [(0.0, assign((0, 0))), (1.0, None), (4.0, assign((0, 0), job_id=2))]
-        cluster = cluster_of(jobs, outages=[Outage(0.5, 2.0, cores=[1]), Outage(3.0, 3.5, cores=[0])])
+        cluster = cluster_of(jobs, outages=[Outage(0.5, 2.0, executors=[1]), Outage(3.0, 3.5, executors=[0])])
         simulation = at_decision(cluster, ScriptedDag(script), 1.0)
         copy, agent = simulation.fork(foresight=False), ScriptedDag(script[1:])
         drive(copy, agent)
@@ -305,12 +306,12 @@ class TestWhatADagAgentKnows:
     def test_the_future_makes_no_difference(self, seed: int) -> None:
         jobs = list(random_dags(14, seed))
         executors = Executors([1, 1.5, 2], 1.5, 0.1)
-        outages = [Outage(6.0 * k, 6.0 * k + 4.0 + seed, cores=[k % 3]) for k in range(1, 20)]
+        outages = [Outage(6.0 * k, 6.0 * k + 4.0 + seed, executors=[k % 3]) for k in range(1, 20)]
         agent = ListScheduler(FIFO(), EFT())
         now = jobs[7].submission_time
         simulation = at_decision(DagCluster(jobs, executors, processes=[planned_outages(outages)]), agent, now)
         now = simulation.env.now
-        past = [outage._replace(end=1e6) if outage.end > now else outage for outage in outages if outage.start <= now]
+        past = [replace(outage, end=1e6) if outage.end > now else outage for outage in outages if outage.start <= now]
         other = DagCluster(
             [job for job in jobs if job.submission_time <= now], executors, processes=[planned_outages(past)]
         )

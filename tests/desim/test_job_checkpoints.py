@@ -128,7 +128,7 @@ def test_what_is_saved_is_a_share_of_the_work(speeds: tuple[float, float]) -> No
     """Half of 80 s of work is saved on the first node; the second one does the other half at its own speed."""
     nodes = [Node(f"node {speed} {number}", 1, speed=speed) for number, speed in enumerate(speeds)]
     half = 40.0 / speeds[0]
-    outage = planned_outages([Outage(half + 0.25, 500.0, cores=[0])])
+    outage = planned_outages([Outage(half + 0.25, 500.0, nodes=[0])])
     jobs = [Job(1, 0.0, 1, 200.0, 80.0)]
     result = simulate(BatchCluster(jobs, nodes=nodes, checkpoint_interval=half, processes=[outage]), create("fcfs"))
     assert result.jobs.select("starting_time", "finish_time").rows() == [(half + 0.25, half + 0.25 + 40.0 / speeds[1])]

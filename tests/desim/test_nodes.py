@@ -378,3 +378,22 @@ def test_derived_classes_are_of_nodes_as_well() -> None:
         Derived(jobs, 4, nodes=nodes)
     with pytest.raises(InvalidConfiguration, match=r"by DerivedWithNodes.__init__; derive the class from NodeCluster"):
         DerivedWithNodes(jobs)
+
+
+def test_a_job_made_without_its_request_is_one_of_single_cores() -> None:
+    made = [NodeJob(1, 0.0, 2, 5.0, 5.0), NodeJob(2, 1.0, 3, 5.0, 5.0)]
+    stated = [NodeJob.of(job.job_id, job.submission_time, Request(job.requested_cores), 5.0, 5.0) for job in made]
+    assert made == stated
+    results = []
+    for jobs in (made, stated):
+        simulation = Simulation(BatchCluster(jobs, nodes=Node.several(2, 2)))
+        decision = simulation.advance()
+        copy = simulation.fork(foresight=False)
+        while decision is not None:
+            decision.answer(create("fcfs").act(decision.observation))
+            decision = simulation.advance()
+        assert copy.advance() is not None
+        results.append(simulation.finish())
+        assert validate(results[-1], jobs).ok
+    assert results[0].jobs.equals(results[1].jobs)
+    assert results[0].table("placements").equals(results[1].table("placements"))

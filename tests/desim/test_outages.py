@@ -6,6 +6,7 @@ from collections.abc import Generator
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pytest
 import simpy
 from scipy import stats
@@ -13,7 +14,7 @@ from small_agents import FirstFit, Recorder, make_jobs, random_jobs
 
 from desim import InvalidConfiguration, Result, WorkloadError, simulate
 from desim.agents.batch import FCFS, create
-from desim.problems.batch import BatchCluster, Job
+from desim.problems.batch import BatchCluster, Job, Node
 from desim.processes import Outage, planned_outages, random_outages
 
 
@@ -193,3 +194,93 @@ class TestRandomOutages:
 def test_cores_of_an_outage_that_are_no_range() -> None:
     result = run(make_jobs((0.0, 1, 5.0)), 6, [Outage(1.0, 2.0, cores=[0, 2, 3, 5])])
     assert result.table("outages")["resources"].to_list() == ["0 2-3 5", "0 2-3 5"]
+
+
+class TestUnits:
+    """Units are given by what they are: a bare integer was a set of bits once, of which 0 was empty."""
+
+    @pytest.mark.parametrize(
+        ("wrong", "message"),
+        [
+            (((3,), {}), r"^units: got 3, expected names or numbers .*; try cores=\[3\], .* nodes=\[\"n2\"\]"),
+            (((0,), {}), "^units: got 0, "),
+            ((([2],), {}), r"^units: got \[2\], "),
+            (((), {}), "^units: got none, "),
+            (((), {"cores": 3}), r"^cores: got 3, .*; try cores=\[3\]$"),
+            (((), {"cores": np.int64(3)}), r"^cores: got 3, .*; try cores=\[3\]$"),
+            (((), {"nodes": "n2"}), r"^nodes: got 'n2', .*; try nodes=\['n2'\]$"),
+            (((), {"cores": np.ones(4, bool)}), "^cores: got True among them, expected names or integers$"),
+            (((), {"cores": [0], "nodes": [1]}), r"^units: got cores=\.\.\., nodes=\.\.\., expected .* of one kind"),
+        ],
+    )
+    def test_what_does_not_say_which_units(self, wrong: tuple[tuple[Any, ...], dict[str, Any]], message: str) -> None:
+        positional, named = wrong
+
+        def process(cluster: BatchCluster) -> Generator[simpy.Event, Any, None]:
+            for method in (cluster.fail, cluster.repair):
+                with pytest.raises(TypeError, match=message):
+                    method(*positional, **named)
+            yield cluster.env.timeout(0.0)
+
+        simulate(BatchCluster(make_jobs((0.0, 1, 9.0)), 4, processes=[process]), FCFS())
+        if "nodes=..." not in message and len(named) < 2:
+            with pytest.raises(TypeError, match=message):
+                Outage(0.0, 1.0, *positional, **named)
+
+    @pytest.mark.parametrize("cores", [[3, 1, 1], (1, 3), {1, 3}, range(1, 4, 2), np.array([1, 3]), iter([1, 3])])
+    def test_cores_in_anything_iterable(self, cores: Any) -> None:
+        result = run(make_jobs((0.0, 1, 5.0)), 4, [Outage(1.0, 2.0, cores=cores)])
+        assert result.table("outages").rows() == [(1, "down", "1 3", 2), (2, "up", "1 3", 4)]
+
+    @pytest.mark.parametrize("nodes", [["b"], [1], ["b", 1]])
+    def test_nodes_by_name_or_number(self, nodes: list[Any]) -> None:
+        heard = []
+        cluster = BatchCluster(
+            make_jobs((0.0, 1, 5.0)),
+            nodes=[Node("a", 2), Node("b", 3)],
+            processes=[planned_outages([Outage(1.0, 2.0, nodes=nodes)])],
+        )
+        for event in ("outage", "repair"):
+            cluster.on(event, lambda time, units, event=event: heard.append((time, event, units)))
+        result = simulate(cluster, FCFS())
+        assert result.table("outages").rows() == [(1, "down", "2-4", 2), (2, "up", "2-4", 5)]
+        assert heard == [(1, "outage", ("b",)), (2, "repair", ("b",))]
+
+    @pytest.mark.parametrize(
+        ("outage", "message"),
+        [
+            (Outage(90.0, 91.0, cores=[0]), r"^cores: the units of the cluster are its nodes; try nodes=\[\.\.\.\]"),
+            (
+                Outage(90.0, 91.0, nodes=["node1"]),
+                r"^nodes: got 'node1' \(did you mean 'node-1'\?\), expected a name or",
+            ),
+            (Outage(90.0, 91.0, nodes=[2]), "^nodes: got 2, expected a name or a number from 0 to 1"),
+        ],
+    )
+    def test_a_wrong_name_is_an_error_before_the_run_comes_to_it(self, outage: Outage, message: str) -> None:
+        nodes = Node.several(2, 2, name="node-")
+        cluster = BatchCluster(make_jobs((0.0, 1, 5.0)), nodes=nodes, processes=[planned_outages([outage])])
+        with pytest.raises(InvalidConfiguration, match=message):
+            simulate(cluster, FCFS())
+
+    def test_units_that_were_down_are_no_event(self) -> None:
+        heard: list[Any] = []
+        outages = [Outage(1.0, 4.0, cores=[0, 1]), Outage(2.0, 3.0, cores=[1]), Outage(2.0, 5.0, cores=[1, 2])]
+        cluster = BatchCluster(make_jobs((0.0, 1, 9.0)), 4, processes=[planned_outages(outages)])
+        for event in ("outage", "repair"):
+            cluster.on(event, lambda time, units: heard.append((time, units)))
+        simulate(cluster, FCFS())
+        assert heard == [(1, (0, 1)), (2, (2,)), (4, (0,)), (5, (1, 2))]
+
+    def test_random_outages_of_a_kind(self) -> None:
+        jobs = random_jobs(50, 4)
+        machines: list[dict[str, Any]] = [{"num_cores": 4}, {"nodes": Node.several(4, 1)}]
+        for unit, machine, other in (("core", *machines), ("node", *reversed(machines))):
+            outages = {}
+            for each in (unit, 1):
+                cluster = BatchCluster(jobs, **machine, processes=[random_outages(20.0, 5.0, unit=each)])
+                outages[each] = simulate(cluster, FCFS()).table("outages")
+            assert outages[unit].equals(outages[1])
+            assert len(outages[unit]) > 10
+            with pytest.raises(InvalidConfiguration, match=f"^unit: got '{unit}', but the cluster's units are its"):
+                simulate(BatchCluster(jobs, **other, processes=[random_outages(20.0, 5.0, unit=unit)]), FCFS())

@@ -454,3 +454,15 @@ def test_tables_without_preemptions_have_their_columns() -> None:
     ]
     assert result.metrics()["preemptions"] == 0
     assert "preemptions" not in simulate(BatchCluster(JOBS, 8), create("easy")).metrics()
+
+
+@pytest.mark.parametrize("priorities", [(0.0, 0.0), (1.0, 0.0), (0.0, 1.0)])
+def test_who_preempts_needs_no_larger_number(priorities: tuple[float, float]) -> None:
+    """Nothing starts only to be preempted at once: job 2 goes before job 1, which it may preempt."""
+    high, low = priorities
+    qos = [QualityOfService("high", high, preempts=("low",)), QualityOfService("low", low)]
+    jobs = [Job(0, 0, 1, 10, 10), Job(1, 1, 1, 10, 10), Job(2, 2, 1, 5, 5)]
+    problem = BatchCluster(jobs, 1, qos=qos, qos_of={0: "low", 1: "low", 2: "high"})
+    result = simulate(problem, create("preemptive-fcfs"))
+    assert rows(result, "starting_time", "attempts") == [(0, 7.0, 2), (1, 17.0, 1), (2, 2.0, 1)]
+    assert result.table("interruptions").select("job_id", "starting_time", "finish_time").rows() == [(0, 0.0, 2.0)]

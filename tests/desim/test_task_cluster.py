@@ -293,7 +293,7 @@ def test_results_that_were_not_needed_any_more_may_be_needed_later() -> None:
         many(0, 2, 2),
         Assign(1, 1, 2),
     )
-    outages = [planned_outages([Outage(2.5, 99, cores=[0]), Outage(3.2, 99, cores=[1])])]
+    outages = [planned_outages([Outage(2.5, 99, executors=[0]), Outage(3.2, 99, executors=[1])])]
     result = run(job, Executors([1.0] * 3, 1.0), *answers, processes=outages)
     assert [row[:4] for row in runs(result)] == [
         (0, 0, 0, 0),
