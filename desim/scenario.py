@@ -233,7 +233,7 @@ def failures(
     mean_time_to_failure, mean_time_to_repair : float or None
         Mean times in seconds; None means no failures.
     unit : {"core", "node", "executor"} or int
-        What fails as a whole: a unit of that kind, or so many units of the problem.
+        What fails as a whole: a unit of that kind, or a block of that many units.
 
     Returns
     -------

@@ -234,17 +234,17 @@ class TestUnits:
 
     @pytest.mark.parametrize("nodes", [["b"], [1], ["b", 1]])
     def test_nodes_by_name_or_number(self, nodes: list[Any]) -> None:
-        heard = []
+        heard: list[Any] = []
         cluster = BatchCluster(
             make_jobs((0.0, 1, 5.0)),
             nodes=[Node("a", 2), Node("b", 3)],
             processes=[planned_outages([Outage(1.0, 2.0, nodes=nodes)])],
         )
         for event in ("outage", "repair"):
-            cluster.on(event, lambda time, units, event=event: heard.append((time, event, units)))
+            cluster.on(event, lambda time, units: heard.append((time, units)))
         result = simulate(cluster, FCFS())
         assert result.table("outages").rows() == [(1, "down", "2-4", 2), (2, "up", "2-4", 5)]
-        assert heard == [(1, "outage", ("b",)), (2, "repair", ("b",))]
+        assert heard == [(1, ("b",)), (2, ("b",))]
 
     @pytest.mark.parametrize(
         ("outage", "message"),
@@ -274,8 +274,9 @@ class TestUnits:
 
     def test_random_outages_of_a_kind(self) -> None:
         jobs = random_jobs(50, 4)
-        machines: list[dict[str, Any]] = [{"num_cores": 4}, {"nodes": Node.several(4, 1)}]
-        for unit, machine, other in (("core", *machines), ("node", *reversed(machines))):
+        cores, nodes = {"num_cores": 4}, {"nodes": Node.several(4, 1)}
+        cases: list[tuple[Any, Any, Any]] = [("core", cores, nodes), ("node", nodes, cores)]
+        for unit, machine, other in cases:
             outages = {}
             for each in (unit, 1):
                 cluster = BatchCluster(jobs, **machine, processes=[random_outages(20.0, 5.0, unit=each)])
