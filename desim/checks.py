@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import operator
 import reprlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from desim.exceptions import DesimError, InvalidConfiguration
 
 __all__ = [
+    "check_action",
     "check_choice",
     "check_float",
     "check_int",
@@ -164,6 +166,40 @@ def check_int(name: str, value: Any, *, least: int | None = None, most: int | No
     if not is_whole or not _within(value, least, most):
         raise InvalidConfiguration(f"{name}: got {short_repr(value)}, expected an integer{_bounds(least, most)}")
     return int(value)
+
+
+def check_action(action: Any, count: int) -> int:
+    """Return an action as an integer, if it is an element of ``Discrete(count)``.
+
+    Parameters
+    ----------
+    action : object
+        Integer, possibly as a NumPy scalar or an array without dimensions. Floats are not rounded.
+    count : int
+        Number of actions.
+
+    Returns
+    -------
+    int
+        Number of the action, from 0 to count - 1.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If the action is not an integer or is out of range.
+
+    Examples
+    --------
+    >>> check_action(np.int64(2), 3)
+    2
+    """
+    try:
+        number = -1 if isinstance(action, bool) else operator.index(action)
+    except TypeError:
+        number = -1
+    if not 0 <= number < count:
+        raise InvalidConfiguration(f"action: got {short_repr(action)}, expected an integer from 0 to {count - 1}")
+    return number
 
 
 def check_float(

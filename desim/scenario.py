@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Protocol
+from typing import Annotated, Any, ClassVar, Literal, Protocol
 
 import numpy as np
 from tyro.conf import UseAppendAction, arg
@@ -221,15 +221,19 @@ def rereadable(workload: Iterable[Any] | None) -> Iterable[Any] | None:
     return None if isinstance(workload, Iterator) else workload
 
 
-def failures(mean_time_to_failure: float | None, mean_time_to_repair: float | None, units: int = 1) -> list[Process]:
+def failures(
+    mean_time_to_failure: float | None,
+    mean_time_to_repair: float | None,
+    unit: Literal["core", "node", "executor"] | int = 1,
+) -> list[Process]:
     """Return the processes that make cores or executors fail at random.
 
     Parameters
     ----------
     mean_time_to_failure, mean_time_to_repair : float or None
         Mean times in seconds; None means no failures.
-    units : int
-        Number of units that fail together.
+    unit : {"core", "node", "executor"} or int
+        What fails as a whole: a unit of that kind, or a block of that many units.
 
     Returns
     -------
@@ -245,7 +249,7 @@ def failures(mean_time_to_failure: float | None, mean_time_to_repair: float | No
         return []
     if mean_time_to_failure is None or mean_time_to_repair is None:
         raise InvalidConfiguration("outages need both --mean-time-to-failure and --mean-time-to-repair")
-    return [random_outages(mean_time_to_failure, mean_time_to_repair, units_per_failure=units)]
+    return [random_outages(mean_time_to_failure, mean_time_to_repair, unit=unit)]
 
 
 def settings_of(texts: Iterable[str]) -> dict[str, Any]:

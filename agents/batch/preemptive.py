@@ -1,10 +1,10 @@
 """Preemption by quality of service (QOS), around any priority order or backfilling agent.
 
 The first job is the one whose QOS has the largest priority; among the jobs of that QOS, it is the first in the order of
-the wrapped agent. If it cannot start and its QOS may preempt, it preempts running jobs, provided that this frees enough
-resources. Jobs of the QOS with the lowest priority are preempted first, and among them those that started last; no job
-is preempted unnecessarily. Only the first job preempts, since later ones would only delay it. The wrapped agent makes
-all other decisions.
+the wrapped agent. A job that may preempt it goes before it, whatever the priorities. If it cannot start and its QOS may
+preempt, it preempts running jobs, provided that this frees enough resources. Jobs of the QOS with the lowest priority
+are preempted first, and among them those that started last; no job is preempted unnecessarily. Only the first job
+preempts, since later ones would only delay it. The wrapped agent makes all other decisions.
 """
 
 from __future__ import annotations
@@ -109,8 +109,18 @@ class PreemptiveAgent(NamedRepr):
         order = self.priority.order(queue, observation.time)
         job_ids = queue.job_id[order].tolist()
         first = min(job_ids, key=lambda job_id: -_priority_of(observation, job_id))  # ties keep the order
+        while above := _above(observation, job_ids, first):  # else it would start, only to be preempted at once
+            first = min(above, key=lambda job_id: -_priority_of(observation, job_id))
         job_qos, place = observation.qos_of(first), job_ids.index(first)
         return None if job_qos is None or not job_qos.preempts else (int(order[place]), place == 0)
+
+
+def _above(observation: BatchObservation, order: Sequence[int], first: int) -> list[int]:
+    """Return the queued jobs that may preempt another queued job once it runs, in the given order."""
+    mine = observation.qos_of(first)
+    levels = {one.name for one in observation.qos.values() if mine is not None and mine.name in one.preempts}
+    named = ((job_id, observation.qos_of(job_id)) for job_id in order) if levels else ()
+    return [job_id for job_id, level in named if level is not None and level.name in levels]
 
 
 def _priority_of(observation: BatchObservation, job_id: int) -> float:

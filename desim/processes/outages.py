@@ -1,4 +1,4 @@
-"""Outage processes for the cores of a batch cluster or the executors of a DAG cluster: planned or random.
+"""Outages of the cores or nodes of a batch cluster, or of the executors of a DAG cluster: planned or random.
 
 A cluster takes one in ``processes=[...]``. The processes are short on purpose: copy one and adapt
 it if your machine fails differently.
@@ -6,97 +6,147 @@ it if your machine fails differently.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
-from typing import NamedTuple
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from dataclasses import InitVar, dataclass, field
+from typing import Any, Literal, Never
 
 import numpy as np
 import simpy
 
-from desim.checks import check_float, check_int
+from desim.checks import check_choice, check_float, check_int, did_you_mean, places_of, python_scalar, short_repr
 from desim.core import Phase, Simulation, at
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.processes.endings import in_background
 
 __all__ = ["FailingCluster", "FailureCounts", "Outage", "planned_outages", "random_outages"]
 
+Units = Iterable[int | str]
+
 
 class FailureCounts:
-    """Number of unrepaired failures of each unit.
+    """Number of unrepaired failures of each unit of a cluster.
 
     Parameters
     ----------
-    kind : str
-        Name of the units in error messages.
+    kind : {"core", "node", "executor"}
+        What the units are.
     num_units : int
         Number of units.
+    names : sequence of str
+        Names of the units, if they have any.
     """
 
-    def __init__(self, kind: str, num_units: int) -> None:
+    def __init__(self, kind: str, num_units: int, names: Sequence[str] = ()) -> None:
+        self.kind = kind
         self.num_units = num_units
-        self._kind = kind
         self._counts = [0] * num_units
+        self._names = names
+        self._numbers = places_of(names, None)
 
-    def fail(self, units: int) -> list[int]:
-        """Count failures.
+    def ids(self, units: Units) -> tuple[int | str, ...]:
+        """Return units as listeners get them: names, or numbers if the units have no names.
 
         Parameters
         ----------
-        units : int
-            Failing units, as a bit set.
+        units : iterable of int or str
+            Numbers of units.
+
+        Returns
+        -------
+        tuple of int or str
+            Names or numbers in the same order.
+        """
+        return tuple(self._names[int(unit)] if self._names else unit for unit in units)
+
+    def numbers(self, *refused: Never, **units: Units) -> list[int]:
+        """Return the numbers of units given by name or number.
+
+        Parameters
+        ----------
+        *refused : Never
+            Not allowed: write what the units are, as in ``cores=[3]``.
+        **units : iterable of int or str
+            Units by the plural of their kind, such as ``cores``.
 
         Returns
         -------
         list of int
-            Numbers of the units that were up, ascending.
+            Numbers, ascending, each once.
 
         Raises
         ------
         InvalidConfiguration
-            If a unit does not exist.
+            If a unit does not exist, or the cluster has units of another kind.
+        TypeError
+            If the units are given in another way.
         """
-        members = self._members(units)
-        for unit in members:
-            self._counts[unit] += 1
-        return [unit for unit in members if self._counts[unit] == 1]
+        own = f"{self.kind}s"
+        kind, members = _by_kind(refused, units)
+        if kind != own:
+            raise InvalidConfiguration(f"{kind}: the units of the cluster are its {own}; try {own}=[...]")
+        return sorted({self._number(unit) for unit in members})
 
-    def repair(self, units: int, time: float) -> list[int]:
+    def _number(self, unit: int | str) -> int:
+        number = self._numbers.get(unit) if isinstance(unit, str) else unit
+        if number is None or not 0 <= number < self.num_units:
+            names = " a name or" if self._names else ""
+            raise InvalidConfiguration(
+                f"{self.kind}s: got {unit!r}{did_you_mean(unit, self._names)}, "
+                f"expected{names} a number from 0 to {self.num_units - 1}"
+            )
+        return int(number)
+
+    def fail(self, units: Iterable[int]) -> list[int]:
+        """Count failures.
+
+        Parameters
+        ----------
+        units : iterable of int
+            Numbers of failing units.
+
+        Returns
+        -------
+        list of int
+            Numbers of the units that were up, in the same order.
+        """
+        fresh = [unit for unit in units if not self._counts[unit]]
+        for unit in units:
+            self._counts[unit] += 1
+        return fresh
+
+    def repair(self, units: Iterable[int], time: float) -> list[int]:
         """Count repairs.
 
         Parameters
         ----------
-        units : int
-            Repaired units, as a bit set.
+        units : iterable of int
+            Numbers of repaired units.
         time : float
             Time of the repair in seconds.
 
         Returns
         -------
         list of int
-            Numbers of the units that are up again, ascending.
+            Numbers of the units that are up again, in the same order.
 
         Raises
         ------
         InvalidConfiguration
-            If a unit does not exist or is not down.
+            If a unit is not down.
         """
-        members = self._members(units)
-        for unit in members:
+        for unit in units:
             if not self._counts[unit]:
-                raise InvalidConfiguration(f"{self._kind} {unit} cannot be repaired at time {time}: it is not down")
-        for unit in members:
+                name = self.ids([unit])[0]
+                raise InvalidConfiguration(f"{self.kind} {name} cannot be repaired at time {time}: it is not down")
+        for unit in units:
             self._counts[unit] -= 1
-        return [unit for unit in members if not self._counts[unit]]
-
-    def _members(self, units: int) -> list[int]:
-        if units < 0 or units >> self.num_units:
-            raise InvalidConfiguration(
-                f"units: got the set {units:#x}, expected units among the {self.num_units} {self._kind}s of the cluster"
-            )
-        return [unit for unit, digit in enumerate(f"{units:b}"[::-1]) if digit == "1"]
+        return [unit for unit in units if not self._counts[unit]]
 
 
 class FailingCluster:
-    """Mixin for problems whose cores or executors fail and are repaired: it counts, and subclasses act.
+    """Mixin for problems whose units fail and are repaired: it counts, and subclasses act.
+
+    The units are the cores or nodes of a batch cluster, or the executors of a DAG cluster.
 
     Attributes
     ----------
@@ -110,65 +160,126 @@ class FailingCluster:
 
     @property
     def num_units(self) -> int:
-        """Number of cores or executors that can fail."""
+        """Number of units that can fail."""
         return self.failures.num_units
 
-    def fail(self, units: int) -> None:
-        """Take cores or executors down now, interrupting what runs on them.
+    def fail(self, *refused: Never, **units: Units) -> None:
+        """Take units down now, interrupting what runs on them.
 
         Call it from a process in the phase CAPACITY. Failures nest: a unit that failed twice must be repaired
-        twice.
+        twice. Listeners of ``outage`` get a tuple of the units that were up: core numbers, or names of nodes or
+        executors.
 
         Parameters
         ----------
-        units : int
-            Cores or executors, as a bit set.
+        *refused : Never
+            Not allowed: write what the units are, as in ``cores=[3]``.
+        **units : iterable of int or str
+            Names or numbers of units as ``nodes``, ``cores`` or ``executors``, for example in a list or range.
 
         Raises
         ------
         InvalidConfiguration
-            If a unit does not exist.
+            If a unit does not exist, or the cluster has units of another kind.
+        TypeError
+            If units are given in another way.
         """
-        self.on_failure(units, self.failures.fail(units))
+        if fresh := self.failures.fail(self.failures.numbers(*refused, **units)):
+            self.on_failure(fresh)
 
-    def repair(self, units: int) -> None:
-        """Bring cores or executors back up now, after :meth:`fail`.
+    def repair(self, *refused: Never, **units: Units) -> None:
+        """Bring units back up now, after :meth:`fail`.
+
+        Listeners of ``repair`` get a tuple of the units that are up again, in the same form.
 
         Parameters
         ----------
-        units : int
-            Cores or executors, as a bit set.
+        *refused : Never
+            Not allowed: write what the units are, as in ``cores=[3]``.
+        **units : iterable of int or str
+            Names or numbers of units as ``nodes``, ``cores`` or ``executors``, for example in a list or range.
 
         Raises
         ------
         InvalidConfiguration
-            If a unit does not exist or is not down.
+            If a unit does not exist or is not down, or the cluster has units of another kind.
+        TypeError
+            If units are given in another way.
         """
-        self.on_repair(units, self.failures.repair(units, self.env.now))
+        if fresh := self.failures.repair(self.failures.numbers(*refused, **units), self.env.now):
+            self.on_repair(fresh)
 
-    def on_failure(self, units: int, fresh: list[int]) -> None:
-        """Handle a failure: ``units`` fail, ``fresh`` lists those that were up. Implemented by subclasses."""
+    def on_failure(self, units: list[int]) -> None:
+        """Handle a failure: the units with these numbers were up and are down now. Implemented by subclasses."""
         raise NotImplementedError
 
-    def on_repair(self, units: int, fresh: list[int]) -> None:
-        """Handle a repair: ``units`` are repaired, ``fresh`` lists those that are up now. Implemented by subclasses."""
+    def on_repair(self, units: list[int]) -> None:
+        """Handle a repair: the units with these numbers were down and are up now. Implemented by subclasses."""
         raise NotImplementedError
 
 
-class Outage(NamedTuple):
-    """Outage of some units.
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """Outage of some units: cores or nodes of a batch cluster, or executors of a DAG cluster.
 
     Attributes
     ----------
     start, end : float
         Start and end in seconds: the units are down in [start, end); ``end`` may be infinite.
-    units : int
-        Cores or executors as a bit set: bit i stands for number i.
+    refused : None
+        Not allowed: write what the units are, as in ``cores=[3]``.
+    nodes, cores, executors : tuple of int or str
+        Names or numbers of the units, given by any iterable. Give one of the three; the others are None.
+
+    Raises
+    ------
+    TypeError
+        If the units are given in another way.
+
+    Examples
+    --------
+    >>> Outage(3_600.0, 7_200.0, nodes=["n2", "n3"]).nodes
+    ('n2', 'n3')
+    >>> Outage(0.0, 60.0, cores=range(4)).cores
+    (0, 1, 2, 3)
     """
 
     start: float
     end: float
-    units: int
+    refused: InitVar[None] = None
+    nodes: Units | None = field(default=None, kw_only=True)
+    cores: Units | None = field(default=None, kw_only=True)
+    executors: Units | None = field(default=None, kw_only=True)
+
+    def __post_init__(self, refused: Any) -> None:
+        """Check the units, and read iterators once."""
+        kind, members = _by_kind(() if refused is None else (refused,), self.units)
+        object.__setattr__(self, kind, members)
+
+    @property
+    def units(self) -> dict[str, Units]:
+        """Units by kind, as :meth:`FailingCluster.fail` and :meth:`FailingCluster.repair` take them."""
+        given = {"nodes": self.nodes, "cores": self.cores, "executors": self.executors}
+        return {kind: units for kind, units in given.items() if units is not None}
+
+
+def _by_kind(refused: tuple[Any, ...], units: Mapping[str, Any]) -> tuple[str, tuple[int | str, ...]]:
+    """Return the kind and the members of units given by keyword; refuse what does not say what the units are."""
+    if refused or len(units) != 1:
+        given = ", ".join([*map(short_repr, refused), *(f"{kind}=..." for kind in units)])
+        raise TypeError(
+            f"units: got {given or 'none'}, expected names or numbers of units of one kind; "
+            'try cores=[3], cores=range(8), nodes=["n2"] or executors=[0]'
+        )
+    ((kind, given),) = units.items()
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        unit = short_repr(python_scalar(given))
+        raise TypeError(f"{kind}: got {unit}, expected several names or numbers; try {kind}=[{unit}]")
+    members = tuple(map(python_scalar, given))
+    for unit in members:
+        if isinstance(unit, bool) or not isinstance(unit, int | str):
+            raise TypeError(f"{kind}: got {short_repr(unit)} among them, expected names or integers")
+    return kind, members
 
 
 Process = Callable[[FailingCluster], Generator[simpy.Event, None, None]]
@@ -190,6 +301,8 @@ def planned_outages(outages: Iterable[Outage]) -> Process:
 
     Raises
     ------
+    InvalidConfiguration
+        At the beginning of the run, if a unit does not exist, or the cluster has units of another kind.
     WorkloadError
         During the run, if an outage starts before its predecessor, or does not end after its start.
     """
@@ -198,6 +311,8 @@ def planned_outages(outages: Iterable[Outage]) -> Process:
     def run(cluster: FailingCluster) -> Generator[simpy.Event, None, None]:
         """Start the outages; a process per outage ends it."""
         env = cluster.env
+        for outage in planned:  # a wrong name is an error now, not in the middle of the run
+            cluster.failures.numbers(**outage.units)
         last = env.now
         for outage in planned:
             if not last <= outage.start < outage.end:
@@ -205,15 +320,17 @@ def planned_outages(outages: Iterable[Outage]) -> Process:
             last = outage.start
             if outage.start > env.now:
                 yield at(env, outage.start, Phase.CAPACITY)
-            cluster.fail(outage.units)
+            cluster.fail(**outage.units)
             if outage.end < np.inf:
-                env.process(_repair(cluster, outage.end, outage.units))
+                env.process(_repair(cluster, outage))
 
     return in_background(run)
 
 
-def random_outages(mean_time_to_failure: float, mean_time_to_repair: float, *, units_per_failure: int = 1) -> Process:
-    """Return a process in which blocks of units fail and are repaired independently.
+def random_outages(
+    mean_time_to_failure: float, mean_time_to_repair: float, *, unit: Literal["core", "node", "executor"] | int = 1
+) -> Process:
+    """Return a process in which units, or blocks of them, fail and are repaired independently.
 
     Times to failure and to repair are exponentially distributed. They come from the simulation's stream
     ``"outages"``, so that every agent gets the same outages.
@@ -224,8 +341,9 @@ def random_outages(mean_time_to_failure: float, mean_time_to_repair: float, *, u
         Mean time for which a block is up, in seconds.
     mean_time_to_repair : float
         Mean time for which a block is down, in seconds.
-    units_per_failure : int
-        Number of cores or executors per block, such as those of a node; the last block may have fewer.
+    unit : {"core", "node", "executor"} or int
+        What fails as a whole: a unit of the cluster, by its kind, or a block of that many units, such as 8 cores that
+        form a node; the last block may have fewer.
 
     Returns
     -------
@@ -236,18 +354,25 @@ def random_outages(mean_time_to_failure: float, mean_time_to_repair: float, *, u
     Raises
     ------
     InvalidConfiguration
-        If a mean is not > 0, or a block has no unit.
+        If a mean is not > 0, or a block has no unit; at the beginning of the run, if the cluster has units of another
+        kind.
     """
     check_float("mean_time_to_failure", mean_time_to_failure, above=0)
     check_float("mean_time_to_repair", mean_time_to_repair, above=0)
-    check_int("units_per_failure", units_per_failure, least=1)
+    size = 1
+    if isinstance(unit, str):
+        check_choice("unit", unit, ("core", "node", "executor"))
+    else:
+        size = check_int("unit", unit, least=1)
 
     def run(cluster: FailingCluster) -> Generator[simpy.Event, None, None]:
         """Start a process for each block of units."""
+        kind = cluster.failures.kind
+        if isinstance(unit, str) and unit != kind:
+            raise InvalidConfiguration(f"unit: got {unit!r}, but the cluster's units are its {kind}s; try {kind!r}")
         rng = cluster.simulation.stream("outages")
-        for first in range(0, cluster.num_units, units_per_failure):
-            count = min(units_per_failure, cluster.num_units - first)
-            block = ((1 << count) - 1) << first
+        for first in range(0, cluster.num_units, size):
+            block = {f"{kind}s": range(first, min(first + size, cluster.num_units))}
             (child,) = rng.spawn(1)
             cluster.env.process(_fail_and_repair(cluster, block, child, mean_time_to_failure, mean_time_to_repair))
         yield from ()  # makes this function a generator, as a process must be
@@ -255,17 +380,17 @@ def random_outages(mean_time_to_failure: float, mean_time_to_repair: float, *, u
     return in_background(run)
 
 
-def _repair(cluster: FailingCluster, time: float, units: int) -> Generator[simpy.Event, None, None]:
-    yield at(cluster.env, time, Phase.CAPACITY)
-    cluster.repair(units)
+def _repair(cluster: FailingCluster, outage: Outage) -> Generator[simpy.Event, None, None]:
+    yield at(cluster.env, outage.end, Phase.CAPACITY)
+    cluster.repair(**outage.units)
 
 
 def _fail_and_repair(
-    cluster: FailingCluster, units: int, rng: np.random.Generator, up: float, down: float
+    cluster: FailingCluster, units: dict[str, range], rng: np.random.Generator, up: float, down: float
 ) -> Generator[simpy.Event, None, None]:
     env = cluster.env
     while True:
         yield at(env, env.now + rng.exponential(up), Phase.CAPACITY)
-        cluster.fail(units)
+        cluster.fail(**units)
         yield at(env, env.now + rng.exponential(down), Phase.CAPACITY)
-        cluster.repair(units)
+        cluster.repair(**units)

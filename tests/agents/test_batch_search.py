@@ -15,6 +15,7 @@ from desim.agents.batch import EASYBackfilling, Priority, SimpleBackfilling, cre
 from desim.agents.search import Budget
 from desim.exceptions import InvalidConfiguration
 from desim.problems.batch import BatchCluster, BatchObservation, Job, Queue
+from desim.problems.batch.cores import to_core_ids
 from desim.processes import Outage, planned_outages
 from desim.validation import validate
 from desim.workloads import lublin
@@ -53,7 +54,7 @@ def random_cluster(rng: np.random.Generator) -> BatchCluster:
         for each in range(number)
     ]
     begin, units = float(rng.integers(1, 200)), int(rng.integers(1, 1 << min(cores, 20)))
-    outages = [planned_outages([Outage(begin, begin + 300.0, units=units)])] if rng.random() < 0.3 else []
+    outages = [planned_outages([Outage(begin, begin + 300.0, cores=to_core_ids(units))])] if rng.random() < 0.3 else []
     return BatchCluster(jobs, cores, processes=outages)
 
 
@@ -158,7 +159,7 @@ def test_what_the_plan_starts_now_is_started_and_nothing_else() -> None:
 
 
 def test_jobs_that_are_too_wide_for_what_is_up_do_not_count() -> None:
-    outage = planned_outages([Outage(1.0, 50.0, units=0b11)])
+    outage = planned_outages([Outage(1.0, 50.0, cores=[0, 1])])
     jobs = [Job(1, 2.0, 4, 5.0, 5.0), Job(2, 3.0, 2, 5.0, 5.0), Job(3, 3.0, 2, 1.0, 1.0)]
     result = simulate(BatchCluster(jobs, 4, processes=[outage]), create("search:batch"))
     assert result.jobs.sort("job_id")["starting_time"].to_list() == [50.0, 3.0, 8.0]

@@ -83,7 +83,7 @@ def test_decisions_are_those_of_the_rule(order: Any, keys: Any, slack: float) ->
 
 
 def test_nobody_waits_for_an_executor_that_is_down() -> None:
-    down = planned_outages([Outage(0.0, 50.0, 0b01)])
+    down = planned_outages([Outage(0.0, 50.0, executors=[0])])
     cluster = DagCluster([Job(0, [10.0], submission_time=1.0)], Executors([10.0, 1.0], 1.0), processes=[down])
     result = simulate(cluster, PatientScheduler())
     assert result.jobs["finish_time"].to_list() == [11.0]

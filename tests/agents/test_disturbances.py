@@ -12,6 +12,7 @@ from desim import Result, simulate
 from desim.agents.batch import create
 from desim.core import Simulation
 from desim.problems.batch import AdvanceReservation, BatchCluster, BatchObservation, Job, Node, WaitForCores, WaitUntil
+from desim.problems.batch.cores import to_core_ids
 from desim.problems.batch.observation import corrected_end
 from desim.processes import Outage, planned_outages
 
@@ -30,14 +31,14 @@ class TestOtherCoresFail:
     @pytest.mark.parametrize("name", BACKFILLING)
     def test_one_core_comes_back_when_another_fails(self, name: str) -> None:
         jobs = [Job(1, 1.0, 1, 2.0, 2.0), Job(2, 5.0, 1, 2.0, 2.0)]
-        table = run(name, 2, jobs, [Outage(0.0, 4.0, 0b01), Outage(4.0, math.inf, 0b10)]).jobs
+        table = run(name, 2, jobs, [Outage(0.0, 4.0, cores=[0]), Outage(4.0, math.inf, cores=[1])]).jobs
         assert table["starting_time"].to_list() == [1, 5]
         assert table["allocated_resources"].to_list() == ["1", "0"]
 
     @pytest.mark.parametrize("name", BACKFILLING)
     def test_that_happens_while_a_job_is_queued(self, name: str) -> None:
         jobs = [Job(1, 1.0, 1, 9.0, 9.0), Job(2, 2.0, 1, 2.0, 2.0)]
-        table = run(name, 2, jobs, [Outage(0.0, 4.0, 0b01), Outage(4.0, 20.0, 0b10)], on_outage="lose").jobs
+        table = run(name, 2, jobs, [Outage(0.0, 4.0, cores=[0]), Outage(4.0, 20.0, cores=[1])], on_outage="lose").jobs
         assert table.select("starting_time", "finish_time", "status").rows() == [(1, 4, "lost"), (4, 6, "completed")]
 
 
@@ -102,7 +103,7 @@ class TestExpectedEndsAreEvents:
                 return [int(observation.queue.job_id[0])] if observation.free_cores else [WaitForCores(1)]
 
         jobs = [Job(1, 0.0, 1, 10.0, 200.0), Job(2, 1.0, 1, 10.0, 10.0)]
-        outages = [planned_outages([Outage(5.0, 8.0, 0b1)])]
+        outages = [planned_outages([Outage(5.0, 8.0, cores=[0])])]
         table = simulate(BatchCluster(jobs, 1, enforce_time_limit=False, processes=outages), Oldest()).jobs.sort(
             "job_id"
         )
@@ -175,7 +176,7 @@ def disturbed(seed: str) -> tuple[list[Job], int, list[Outage], dict[str, Any]]:
     time, outages = 0.0, []
     for _ in range(rng.randint(0, 8)):
         time += rng.randint(0, 6)
-        outages.append(Outage(time, time + rng.randint(1, 9), rng.randrange(1, 1 << num_cores)))
+        outages.append(Outage(time, time + rng.randint(1, 9), cores=to_core_ids(rng.randrange(1, 1 << num_cores))))
     options = {"enforce_time_limit": rng.random() < 0.5, "on_outage": rng.choice(("requeue", "lose"))}
     return jobs, num_cores, outages, options
 
@@ -199,7 +200,7 @@ def test_whatever_happens_every_job_ends_and_nothing_waits_for_an_idle_machine(n
 @pytest.mark.parametrize("name", BACKFILLING)
 def test_jobs_wider_than_what_is_up_wait_for_the_repair_and_others_do_not(name: str) -> None:
     jobs = [Job(1, 1.0, 2, 5.0, 5.0), Job(2, 1.0, 1, 5.0, 5.0)]
-    table = run(name, 2, jobs, [Outage(0.0, 20.0, 0b10)]).jobs
+    table = run(name, 2, jobs, [Outage(0.0, 20.0, cores=[1])]).jobs
     assert table["starting_time"].to_list() == [20, 1]
 
 

@@ -126,7 +126,7 @@ def test_usage_is_the_integral(changes: list[tuple[float, int, int]]) -> None:
 
 def test_forks_know_what_has_been_used() -> None:
     jobs = random_jobs(5)
-    outage = planned_outages([Outage(30.0, 50.0, units=0b11)])
+    outage = planned_outages([Outage(30.0, 50.0, cores=[0, 1])])
     simulation = Simulation(BatchCluster(jobs, 8, processes=[outage]))
     agent = EASYBackfilling(Multifactor(half_life=40.0))
     for _ in range(40):

@@ -68,7 +68,9 @@ def random_qualities(rng: np.random.Generator, count: int) -> dict[str, Any]:
 def compare(seed: int, kind: str, placement: str, count: int, preempts: bool = False) -> int:
     """Simulate random jobs on some of the nodes, sometimes with outages; return how many were preempted."""
     rng = np.random.default_rng(seed)
-    outages = [planned_outages([Outage(50.0, 150.0, 0b101), Outage(100.0, 120.0, 0b100)])] * (rng.random() < 0.3)
+    outages = [planned_outages([Outage(50.0, 150.0, nodes=[0, 2]), Outage(100.0, 120.0, nodes=[2])])] * (
+        rng.random() < 0.3
+    )
     jobs = random_jobs(rng, count)
     nodes = NODES if rng.random() < 0.5 else NODES[2:]
     reservations = random_reservations(rng, len(nodes)) if rng.random() < 0.6 else []

@@ -132,7 +132,7 @@ class TestBatchByHand:
     def test_jobs_that_can_never_start_count_first(self) -> None:
         # Core 1 is down for good: the wide job will not start, whatever happens; the others go on.
         jobs = exact((0.0, 1, 4.0), (2.0, 2, 5.0), (3.0, 1, 2.0), (3.5, 1, 1.0))
-        cluster = BatchCluster(jobs, 2, processes=[planned_outages([Outage(1.0, np.inf, 0b10)])])
+        cluster = BatchCluster(jobs, 2, processes=[planned_outages([Outage(1.0, np.inf, cores=[1])])])
         assert starts(simulate(cluster, create("easy"))) == {1: 0, 2: None, 3: 4, 4: 6}
         agent = RolloutAgent(create("easy"), objective="waiting_time")
         assert starts(simulate(cluster, agent)) == {1: 0, 2: None, 3: 5, 4: 4}
@@ -375,7 +375,7 @@ class TestTheFutureIsUnknown:
 
         whole = run(jobs)
         time = jobs[3].submission_time
-        for other in (run(jobs[:3]), run(jobs, planned_outages([Outage(time, time + 30.0, 0b10)]))):
+        for other in (run(jobs[:3]), run(jobs, planned_outages([Outage(time, time + 30.0, cores=[1])]))):
             assert other != whole
             before = [entry for entry in whole if entry[0] < time]
             assert [entry for entry in other if entry[0] < time] == before

@@ -113,7 +113,7 @@ def test_options_of_the_cluster(desim: Desim, log: Path) -> None:
     assert jobs("--until", "10", "--unfinished", "include")["waiting_time_mean"] > 0
     assert jobs("--jobs", "2")["jobs_submitted"] == 2
     assert jobs("--cores", "4", "--too-wide", "reject")["jobs_rejected"] == 2
-    failing = ["--mean-time-to-failure", "30", "--mean-time-to-repair", "5", "--cores-per-failure", "4"]
+    failing = ["--mean-time-to-failure", "30", "--mean-time-to-repair", "5", "--failure-unit", "4"]
     assert jobs(*failing, "--on-outage", "lose", "--seed", "1")["jobs_lost"] > 0
     assert jobs(*failing, "--seed", "1")["interruptions"] > 0
 

@@ -44,7 +44,7 @@ class Script:
 
 def outage(start: float, end: float, *executors: int) -> Any:
     """Return a process that takes executors down."""
-    return planned_outages([Outage(start, end, sum(1 << executor for executor in executors))])
+    return planned_outages([Outage(start, end, executors=executors)])
 
 
 def cluster_of(

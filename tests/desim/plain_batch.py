@@ -524,7 +524,8 @@ class PlainCluster:
 
 def units_of(outage: Outage) -> list[int]:
     """Return what an outage takes."""
-    return [unit for unit in range(64) if outage.units >> unit & 1]
+    ((_, units),) = outage.units.items()
+    return [int(unit) for unit in units]
 
 
 # -- policies ---------------------------------------------------------------------------------------

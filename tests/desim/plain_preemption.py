@@ -185,6 +185,8 @@ class PlainPreemption(PlainCluster):
         """Return the first job, those that it preempts, and whether it has room and comes first in any case."""
         service, queue = self.service, in_order(self.queue, self.service.order or "fcfs")
         job = min(queue, key=lambda one: -service.priority(one.job_id))
+        while above := [one for one in queue if service.allows(one.job_id, job.job_id)]:
+            job = min(above, key=lambda one: -service.priority(one.job_id))
         job_qos = service.of(job.job_id)
         if job_qos is None or not job_qos.preempts:
             return None

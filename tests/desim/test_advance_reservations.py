@@ -118,7 +118,7 @@ def test_no_job_runs_into_a_reservation(seed: int, agent: str) -> None:
 def test_whatever_happens_reservations_have_their_cores(seed: int, agent: str, kill: bool, until: float) -> None:
     """Overruns, failures and agents that know of no reservations cost jobs their cores, not reservations."""
     jobs, reservations = random_case(seed)
-    outages = [planned_outages([Outage(50.0, 100.0, 0b1), Outage(120.0, 160.0, 0b11)])]
+    outages = [planned_outages([Outage(50.0, 100.0, cores=[0]), Outage(120.0, 160.0, cores=[0, 1])])]
     cluster = BatchCluster(jobs, NUM_CORES, reservations=reservations, enforce_time_limit=kill, processes=outages)
     result = simulate(cluster, create(agent), until=until)
     assert validate(result, jobs).ok
@@ -193,7 +193,7 @@ def test_a_reservation_that_begins_as_another_ends_takes_its_cores() -> None:
 
 def test_cores_that_are_repaired_during_a_reservation_stay_away() -> None:
     """Six of eight cores have failed when a reservation takes five: two that were up, and three that were not."""
-    outage = planned_outages([Outage(5.0, 20.0, 0b11111100)])
+    outage = planned_outages([Outage(5.0, 20.0, cores=range(2, 8))])
     reservations = [
         AdvanceReservation(10.0, 50.0, 5),
         AdvanceReservation(10.0, 60.0, 2),
@@ -227,7 +227,7 @@ def test_a_reservation_is_for_its_users() -> None:
 
 
 def test_a_node_that_fails_during_its_reservation_stays_away() -> None:
-    outage = planned_outages([Outage(20.0, 60.0, 0b1), Outage(70.0, 80.0, 0b1)])
+    outage = planned_outages([Outage(20.0, 60.0, nodes=["n0"]), Outage(70.0, 80.0, nodes=["n0"])])
     reservations = [AdvanceReservation(10.0, 50.0, nodes=[0]), AdvanceReservation(75.0, 90.0, partition="p")]
     nodes = Node.several(2, 4, partition="p")
     cluster = BatchCluster([Job(1, 0.0, 8, 30.0, 30.0)], nodes=nodes, reservations=reservations, processes=[outage])

@@ -25,7 +25,7 @@ def test_it_is_asked_for_arrivals_completions_and_outages_while_something_is_exe
     script = [(0, assign((0, 0))), (8, Assign(2, 0, 1))]
     jobs.append(Job(3, [1], submission_time=8))
     script.append((8, Assign(3, 0, 0)))
-    outages = [Outage(1, 4, 0b10), Outage(6, 7, 0b10)]
+    outages = [Outage(1, 4, executors=[1]), Outage(6, 7, executors=[1])]
     _, agent = run(jobs, script, outages)
     assert times(agent) == [0, 2, 4, 5, 6, 7, 8, 8]
 
@@ -33,7 +33,7 @@ def test_it_is_asked_for_arrivals_completions_and_outages_while_something_is_exe
 def test_it_is_not_asked_when_nothing_is_executable() -> None:
     jobs = [chain(1), Job(2, [1], submission_time=30)]
     script = [(0, assign((0, 0))), (1, assign((1, 1))), (30, Assign(2, 0, 0))]
-    _, agent = run(jobs, script, [Outage(2.5, 2.75, 0b01)])
+    _, agent = run(jobs, script, [Outage(2.5, 2.75, executors=[0])])
     assert times(agent) == [0, 1, 30]
 
 
@@ -71,7 +71,7 @@ def test_tickets_tell_in_which_order_nodes_became_executable() -> None:
 
     job = Job(1, [1, 1, 1], [(0, 2, 0), (1, 2, 0)])
     agent = Looking([(0, assign((0, 0), (1, 1))), (0.5, assign((1, 0)))])
-    simulate(cluster_of([job], 2, [Outage(0.5, 9, 0b10)]), agent, until=5)
+    simulate(cluster_of([job], 2, [Outage(0.5, 9, executors=[1])]), agent, until=5)
     assert tickets == [[0, 1, 2], [2, 3], [3, 4]]
 
 
@@ -193,7 +193,7 @@ def test_a_cluster_that_does_not_plan_ahead_says_so() -> None:
 
 def test_a_duplicate_needs_inputs_of_its_own() -> None:
     """The result of node 0 is lost after node 1 has received it, so that node 1 cannot have a second copy."""
-    cluster = cluster_of([chain(0, 9), Job(2, [1])], 3, [Outage(1.5, 90, 0b001)])
+    cluster = cluster_of([chain(0, 9), Job(2, [1])], 3, [Outage(1.5, 90, executors=[0])])
     agent = Scripted([(0, FIRST), (1, Assign(1, 1, 1)), (1.5, Assign(2, 0, 2, ())), (2, Assign(1, 2, 2, (1,)))])
     message = r"time 2\.0: job 1 node 2 cannot be assigned: parent 0 of its duplicated parent 1 has no copy"
     with pytest.raises(InfeasibleAction, match=message):

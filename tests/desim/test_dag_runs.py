@@ -124,7 +124,7 @@ def test_streams_of_jobs_take_memory_for_those_in_the_system_only(tmp_path: Path
 def test_listeners_hear_of_everything() -> None:
     heard: list[tuple[str, float, Any]] = []
     jobs = [chain(1), Job(2, [4], submission_time=0.5)]
-    problem = cluster_of(jobs, 2, [Outage(2.5, 3, 0b10)])
+    problem = cluster_of(jobs, 2, [Outage(2.5, 3, executors=[1])])
     for event in problem.events:
         problem.on(event, lambda time, subject, event=event: heard.append((event, time, subject)))
     script = [
@@ -145,11 +145,11 @@ def test_listeners_hear_of_everything() -> None:
         ("completion", 1, (1, 0, 0)),
         ("assignment", 1, (1, 1, 1)),
         ("withdrawal", 2.5, (1, 1, 1)),
-        ("outage", 2.5, 1),
+        ("outage", 2.5, ("executor1",)),
         ("assignment", 2.5, (1, 1, 0)),
         ("start", 2.5, (1, 1, 0)),
         ("assignment", 2.5, (2, 0, 0)),
-        ("repair", 3, 1),
+        ("repair", 3, ("executor1",)),
         ("completion", 3.5, (1, 1, 0)),
         ("job_completion", 3.5, 1),
         ("start", 3.5, (2, 0, 0)),

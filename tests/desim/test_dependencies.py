@@ -109,7 +109,8 @@ def test_whatever_happens_jobs_come_after_others(seed: int, agent: str, on_outag
     jobs, dependencies = random_case(seed)
     jobs = [job._replace(requested_cores=job.requested_cores + 3 * (job.job_id == 5)) for job in jobs]
     options = {"nodes": Node.several(2, 4)} if nodes and agent != "conservative-fcfs" else {"num_cores": NUM_CORES}
-    outages = [planned_outages([Outage(50.0, 100.0, 0b1), Outage(120.0, 160.0, 0b11)])]
+    kind = "nodes" if "nodes" in options else "cores"
+    outages = [planned_outages([Outage(50.0, 100.0, **{kind: [0]}), Outage(120.0, 160.0, **{kind: [0, 1]})])]
     cluster = BatchCluster(
         jobs, **options, dependencies=dependencies, on_outage=on_outage, too_wide="reject", processes=outages
     )
@@ -157,7 +158,7 @@ def test_records_of_runs_without_dependencies_have_no_table_of_them() -> None:
 
 def test_who_comes_after_a_job_that_never_starts_never_comes() -> None:
     jobs = [Job(1, 0.0, 2, 5.0, 5.0), Job(2, 1.0, 1, 5.0, 5.0)]
-    for_ever = planned_outages([Outage(0.0, inf, 0b1)])
+    for_ever = planned_outages([Outage(0.0, inf, cores=[0])])
     cluster = BatchCluster(jobs, 2, dependencies={2: Dependency((1,), 3.0)}, processes=[for_ever])
     with pytest.warns(StalledWarning):
         result = simulate(cluster, create("fcfs"))

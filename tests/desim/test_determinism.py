@@ -20,7 +20,7 @@ from desim import simulate
 from desim.problems.batch import BatchCluster
 from desim.processes import random_outages
 from small_agents import random_jobs
-outages = [random_outages(300.0, 10.0, units_per_failure=2)]
+outages = [random_outages(300.0, 10.0, unit=2)]
 for name in sys.argv[3:]:
     cluster = BatchCluster(random_jobs(300, 8), 8, processes=outages)
     simulate(cluster, create(name), seed=int(sys.argv[2]), out=os.path.join(sys.argv[1], name))
@@ -67,7 +67,7 @@ def test_two_processes_write_the_same_bytes_of_deferrable_jobs(tmp_path: Path) -
 @pytest.mark.parametrize("name", NAMES)
 def test_an_agent_that_has_run_before_runs_again_as_if_it_were_new(name: str) -> None:
     agent = create(name)
-    outages = [random_outages(300.0, 10.0, units_per_failure=2)]
+    outages = [random_outages(300.0, 10.0, unit=2)]
     clusters = [BatchCluster(random_jobs(100, 8, seed), 8, processes=outages) for seed in (1, 2, 1)]
     first, _, third = (simulate(cluster, agent, seed=5) for cluster in clusters)
     assert first.jobs.equals(third.jobs)

@@ -25,7 +25,7 @@ PREEMPTED: dict[str, Any] = {"qos": QOS, "qos_of": {1: "other", 2: "urgent"}}
 
 def run(*outages: tuple[float, float], jobs: tuple[Job, ...] = (JOB,), **options: Any) -> Result:
     """Simulate jobs on four cores, one of which is down now and then."""
-    processes = [planned_outages([Outage(*times, 1) for times in outages])]
+    processes = [planned_outages([Outage(*times, cores=[0]) for times in outages])]
     cluster = BatchCluster(list(jobs), 4, processes=processes, **options)
     result = simulate(cluster, create("preemptive-fcfs" if "qos" in options else "fcfs"))
     assert validate(result, list(jobs)).ok, str(validate(result, list(jobs)))
@@ -37,8 +37,8 @@ def blink(time: float, count: int) -> Any:
 
     def run(cluster: BatchCluster) -> Any:
         yield at(cluster.env, time, Phase.CAPACITY)
-        cluster.fail((1 << count) - 1)
-        cluster.repair((1 << count) - 1)
+        cluster.fail(cores=range(count))
+        cluster.repair(cores=range(count))
 
     return run
 
@@ -119,7 +119,7 @@ def test_of_one_job_by_hand(
 def test_of_two_speeds_by_hand() -> None:
     """At twice the speed, 475 s do 950 s of work, of which two checkpoints of 200 s each save 800 s."""
     nodes = [Node("fast", 4, speed=2.0), Node("slow", 4)]
-    outage = planned_outages([Outage(475.0, 5000.0, 0b1)])
+    outage = planned_outages([Outage(475.0, 5000.0, nodes=[0])])
     result = simulate(BatchCluster([JOB], nodes=nodes, checkpoint_interval=200.0, processes=[outage]), create("fcfs"))
     cuts = result.table("interruptions")
     assert cuts.select("speed", "work_before", "work_after").rows() == [(2.0, 0.0, 800.0)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Generator, Iterator
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -88,7 +89,7 @@ class TestWhatABatchAgentKnows:
         assert statuses == ["completed"] * 3
 
     def test_cores_that_are_down_stay_down_and_those_that_will_fail_do_not(self) -> None:
-        outages = [Outage(1.0, 6.0, 0b01), Outage(8.0, 9.0, 0b10)]
+        outages = [Outage(1.0, 6.0, cores=[0]), Outage(8.0, 9.0, cores=[1])]
         jobs = make_jobs((0.0, 1, 20.0), (2.0, 1, 3.0), (2.5, 2, 1.0))
         cluster = BatchCluster(jobs, 2, processes=[planned_outages(outages)])
         simulation = at_decision(cluster, FirstFit(), 2.5)
@@ -96,7 +97,7 @@ class TestWhatABatchAgentKnows:
 
     def test_a_cut_job_starts_afresh_for_as_long_as_it_requests(self) -> None:
         jobs = [Job(1, 0.0, 2, 9.0, 5.0), Job(2, 2.0, 1, 1.0, 1.0)]
-        cluster = BatchCluster(jobs, 2, processes=[planned_outages([Outage(1.0, 1.5, 0b10)])])
+        cluster = BatchCluster(jobs, 2, processes=[planned_outages([Outage(1.0, 1.5, cores=[1])])])
         simulation = at_decision(cluster, FirstFit(), 2.0)
         copy = simulation.fork(foresight=False)
         assert ends(copy) == {1: [1.5, 10.5], 2: [10.5, 11.5]}
@@ -149,7 +150,7 @@ class TestWhatABatchAgentKnows:
         rng = Random(seed)
         jobs = random_jobs(60, 6, seed=seed)
         now = jobs[rng.randrange(20, 40)].submission_time
-        outages = [Outage(10.0 * k, 10.0 * k + rng.uniform(2.0, 30.0), 1 << rng.randrange(6)) for k in range(1, 40)]
+        outages = [Outage(10.0 * k, 10.0 * k + rng.uniform(2.0, 30.0), cores=[rng.randrange(6)]) for k in range(1, 40)]
         cluster = BatchCluster(jobs, 6, processes=[planned_outages(outages)])
         simulation = at_decision(cluster, create("easy"), now)
         now = simulation.env.now
@@ -166,7 +167,7 @@ class TestWhatABatchAgentKnows:
             if job.submission_time <= now
         ]
         if seed % 2:
-            past = [o._replace(end=o.end + 5.0) if o.end > now else o for o in past]
+            past = [replace(o, end=o.end + 5.0) if o.end > now else o for o in past]
             other_jobs += [Job(900, now + 0.5, 6, 3.0, 3.0)]
         other = BatchCluster(other_jobs, 6, processes=[planned_outages(past), random_outages(1e9, 1.0)])
         twin = at_decision(other, create("easy"), now)
@@ -194,7 +195,7 @@ class TestWhatABatchAgentKnows:
     def test_one_may_add_what_one_does_know(self) -> None:
         cluster = BatchCluster(make_jobs((0.0, 1, 5.0), (1.0, 2, 1.0), (99.0, 1, 1.0)), 2)
         copy = at_decision(cluster, FirstFit(), 1.0).fork(foresight=False)
-        copy.env.process(planned_outages([Outage(5.0, 8.0, 0b10)])(copy.problem))  # type: ignore[arg-type]
+        copy.env.process(planned_outages([Outage(5.0, 8.0, cores=[1])])(copy.problem))  # type: ignore[arg-type]
         copy.env.process(random_outages(1000.0, 1.0)(copy.problem))  # type: ignore[arg-type]  # goes on without end
         assert ends(copy) == {1: [0, 5], 2: [8, 9]}
 
@@ -260,7 +261,7 @@ class TestWhatADagAgentKnows:
     def test_later_jobs_and_repairs_are_unknown(self) -> None:
         jobs = [chain(job_id=1, work=4.0), chain(job_id=2, submission_time=1.0), chain(job_id=3, submission_time=1.5)]
         script = [(0.0, assign((0, 0))), (1.0, None), (4.0, assign((0, 0), job_id=2))]
-        cluster = cluster_of(jobs, outages=[Outage(0.5, 2.0, 0b10), Outage(3.0, 3.5, 0b01)])
+        cluster = cluster_of(jobs, outages=[Outage(0.5, 2.0, executors=[1]), Outage(3.0, 3.5, executors=[0])])
         simulation = at_decision(cluster, ScriptedDag(script), 1.0)
         copy, agent = simulation.fork(foresight=False), ScriptedDag(script[1:])
         drive(copy, agent)
@@ -305,12 +306,12 @@ class TestWhatADagAgentKnows:
     def test_the_future_makes_no_difference(self, seed: int) -> None:
         jobs = list(random_dags(14, seed))
         executors = Executors([1, 1.5, 2], 1.5, 0.1)
-        outages = [Outage(6.0 * k, 6.0 * k + 4.0 + seed, 1 << k % 3) for k in range(1, 20)]
+        outages = [Outage(6.0 * k, 6.0 * k + 4.0 + seed, executors=[k % 3]) for k in range(1, 20)]
         agent = ListScheduler(FIFO(), EFT())
         now = jobs[7].submission_time
         simulation = at_decision(DagCluster(jobs, executors, processes=[planned_outages(outages)]), agent, now)
         now = simulation.env.now
-        past = [outage._replace(end=1e6) if outage.end > now else outage for outage in outages if outage.start <= now]
+        past = [replace(outage, end=1e6) if outage.end > now else outage for outage in outages if outage.start <= now]
         other = DagCluster(
             [job for job in jobs if job.submission_time <= now], executors, processes=[planned_outages(past)]
         )
@@ -378,7 +379,7 @@ class TestChangedFutures:
     def test_a_further_job_an_outage_other_run_times(self) -> None:
         more = sorted([*self.JOBS, Job(99, self.NOW + 3.0, 4, 30.0, 30.0)], key=lambda job: job.submission_time)
         longer = [job if job.submission_time < self.NOW else job._replace(requested_time=40.0) for job in self.JOBS]
-        outage = planned_outages([Outage(self.NOW + 1.0, self.NOW + 60.0, 0b11)])
+        outage = planned_outages([Outage(self.NOW + 1.0, self.NOW + 60.0, cores=[0, 1])])
         plain = rows(simulate(BatchCluster(self.JOBS, 4), FirstFit()))
         for other in (
             BatchCluster(more, 4),
@@ -554,7 +555,7 @@ class TestWays:
         assert copy.finish().jobs.equals(simulation.finish().jobs)
 
     def test_processes_of_which_nothing_is_known_are_replayed(self) -> None:
-        outage = planned_outages([Outage(50.0, 60.0, 1)])
+        outage = planned_outages([Outage(50.0, 60.0, cores=[0])])
         for processes, replayed in (((), False), ((outage,), True)):
             simulation = Simulation(BatchCluster(random_jobs(20, 4), 4, processes=processes))
             drive(simulation, FirstFit(), 5)

@@ -133,7 +133,7 @@ class TestWaitFor:
         assert self.asked(WaitForCores(3, arrivals=False), WaitUntil(8.5))[4] == 10
 
     def test_outages_and_repairs_are_told_at_once(self) -> None:
-        outage = planned_outages([Outage(4.0, 5.0, 0b1000)])
+        outage = planned_outages([Outage(4.0, 5.0, cores=[3])])
         assert self.asked(WaitForCores(3, arrivals=False), processes=[outage])[2:5] == [1, 4, 5]
 
 

@@ -61,7 +61,7 @@ def compare_with_loops(seed: int, interval: float | None, over_time_limit: float
     rng = np.random.default_rng(seed)
     downs = np.cumsum(rng.integers(20, 200, 20)).tolist()
     downtimes = [(float(down) + 0.125, float(down) + 0.125 + float(rng.integers(1, 15))) for down in downs]
-    outages = planned_outages([Outage(down, up, 1) for down, up in downtimes])
+    outages = planned_outages([Outage(down, up, cores=[0]) for down, up in downtimes])
     cluster = BatchCluster(jobs, 1, checkpoint_interval=interval, over_time_limit=over_time_limit, processes=[outages])
     result = simulate(cluster, create("fcfs"))
     columns = result.jobs.select("job_id", "starting_time", "finish_time")
@@ -109,7 +109,7 @@ def test_jobs_end_for_good_once_all_work_is_done(seed: int, kill: bool, nodes: b
 
 def test_forks_know_what_is_saved() -> None:
     jobs = [Job(1, 0.0, 1, 100.0, 90.0), Job(2, 1.0, 1, 10.0, 5.0)]
-    outage = planned_outages([Outage(50.0, 60.0, 1)])
+    outage = planned_outages([Outage(50.0, 60.0, cores=[0])])
     simulation = Simulation(BatchCluster(jobs, 1, checkpoint_interval=20.0, processes=[outage]))
     agent = create("backfilling-sjf")
     while (decision := simulation.advance()) is not None and simulation.env.now < 60.0:
@@ -128,7 +128,7 @@ def test_what_is_saved_is_a_share_of_the_work(speeds: tuple[float, float]) -> No
     """Half of 80 s of work is saved on the first node; the second one does the other half at its own speed."""
     nodes = [Node(f"node {speed} {number}", 1, speed=speed) for number, speed in enumerate(speeds)]
     half = 40.0 / speeds[0]
-    outage = planned_outages([Outage(half + 0.25, 500.0, 0b1)])
+    outage = planned_outages([Outage(half + 0.25, 500.0, nodes=[0])])
     jobs = [Job(1, 0.0, 1, 200.0, 80.0)]
     result = simulate(BatchCluster(jobs, nodes=nodes, checkpoint_interval=half, processes=[outage]), create("fcfs"))
     assert result.jobs.select("starting_time", "finish_time").rows() == [(half + 0.25, half + 0.25 + 40.0 / speeds[1])]
@@ -153,7 +153,7 @@ def test_times_that_make_no_sense(options: Any, message: str) -> None:
 
 def test_who_is_cut_just_when_an_interval_is_full_may_have_saved_it_or_not() -> None:
     jobs = [Job(1, 3.1, 1, 9.0, 9.0)]  # 4 - 3.1 is a little less than 0.9
-    outages = [planned_outages([Outage(4.0, 5.0, 0b1)])]
+    outages = [planned_outages([Outage(4.0, 5.0, cores=[0])])]
     result = simulate(BatchCluster(jobs, 1, checkpoint_interval=0.3, processes=outages), create("fcfs"))
     assert result.table("interruptions")["work_after"].to_list() == [pytest.approx(0.6)]
     validate(result, jobs).raise_if_invalid()

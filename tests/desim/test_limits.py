@@ -153,7 +153,8 @@ def test_starts_are_those_of_loops_in_thousands_of_scenarios(seed: int, strict: 
 def test_nobody_has_more_than_allowed(seed: int, agent: str, on_outage: Any, nodes: bool, until: float) -> None:
     jobs, limits = random_case(seed)
     options = {"nodes": Node.several(3, 4)} if nodes and agent != "conservative-fcfs" else {"num_cores": NUM_CORES}
-    outages = [planned_outages([Outage(50.0, 100.0, 0b1), Outage(120.0, 160.0, 0b11)])]
+    kind = "nodes" if "nodes" in options else "cores"
+    outages = [planned_outages([Outage(50.0, 100.0, **{kind: [0]}), Outage(120.0, 160.0, **{kind: [0, 1]})])]
     cluster = BatchCluster(jobs, **options, limits=limits, on_outage=on_outage, too_wide="reject", processes=outages)
     result = simulate(cluster, create(agent), until=until)
     assert validate(result, jobs).ok

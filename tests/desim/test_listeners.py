@@ -19,7 +19,7 @@ from desim.processes import Outage, planned_outages
 
 def test_every_event_with_its_time_and_subject() -> None:
     jobs = make_jobs((0.0, 1, 5.0), (1.0, 9, 5.0))
-    cluster = BatchCluster(jobs, 2, too_wide="reject", processes=[planned_outages([Outage(2.0, 3.0, 0b01)])])
+    cluster = BatchCluster(jobs, 2, too_wide="reject", processes=[planned_outages([Outage(2.0, 3.0, cores=[0])])])
     heard: list[tuple[float, str, Any]] = []
     for event in cluster.events:
         cluster.on(event, lambda time, subject, event=event: heard.append((time, event, subject)))
@@ -37,7 +37,7 @@ def test_every_event_with_its_time_and_subject() -> None:
     subjects = {event: subject for _, event, subject in heard}
     assert subjects["arrival"] == jobs[0]
     assert subjects["rejection"] == jobs[1]
-    assert subjects["outage"] == subjects["repair"] == 0b01
+    assert subjects["outage"] == subjects["repair"] == (0,)
     for event, start, cores in (("interruption", 0, 0b01), ("start", 2, 0b10), ("completion", 2, 0b10)):
         execution = subjects[event]
         assert isinstance(execution, Execution)

@@ -58,7 +58,7 @@ class TestStarts:
         "where", [{"num_cores": 4}, {"nodes": [Node("n", 4)]}, {"nodes": [Node("n", 4, speed=2.0)]}]
     )
     def test_who_was_cut_in_the_first_size_keeps_it(self, where: dict[str, Any]) -> None:
-        outages = [planned_outages([Outage(1.0, 2.0, 0b1), Outage(3.0, 4.0, 0b1)])]
+        outages = [planned_outages([Outage(1.0, 2.0, cores=[0]), Outage(3.0, 4.0, cores=[0])])]
         cluster = BatchCluster([self.JOB], **where, infeasible="forward", processes=outages)
         result = simulate(cluster, Answers(1, None, StartWithSize(1, 2), None, 1))
         validate(result, [self.JOB]).raise_if_invalid()
@@ -90,7 +90,7 @@ class TestStarts:
             run(jobs, 4, Answers(0, None, answer))
 
     def test_a_size_is_kept_after_an_outage(self) -> None:
-        outages = planned_outages([Outage(3.0, 5.0, units=0b1)])
+        outages = planned_outages([Outage(3.0, 5.0, cores=[0])])
         assert run([self.JOB], 4, Answers(StartWithSize(1, 2), None, 1), processes=[outages]) == [(5, 10, 4)]
 
     def test_a_fork_does_not_tell_how_long_sizes_run(self) -> None:

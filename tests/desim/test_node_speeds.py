@@ -50,7 +50,7 @@ def test_run_times_by_models_and_limits() -> None:
 
 def test_who_is_cut_starts_afresh_wherever_that_is() -> None:
     jobs: list[Job] = [Job(1, 0.0, 4, 100.0, 20.0)]
-    cut = {"processes": [planned_outages([Outage(5.0, 50.0, 1)])]}
+    cut = {"processes": [planned_outages([Outage(5.0, 50.0, nodes=[0])])]}
     table = run(jobs, [FAST, SLOW], **cut)
     assert table["execution_time"].to_list() == [40.0]
     assert table["attempts"].to_list() == [2]
@@ -97,7 +97,7 @@ def test_who_is_suspended_twice_at_one_moment_holds_what_it_holds_once() -> None
 def test_on_nodes_that_are_all_slow_who_is_cut_and_waits_may_have_run_for_longer_than_submitted() -> None:
     jobs = [Job(1, 0.0, 4, 100.0, 10.0)]
     nodes = [SLOW]
-    outages = [planned_outages([Outage(15.0, 99.0, 0b1)])]
+    outages = [planned_outages([Outage(15.0, 99.0, nodes=[0])])]
     table = run(jobs, nodes, processes=outages)  # it takes 20 s there, but is submitted with 10 s
     assert table.select("starting_time", "finish_time", "run_time").rows() == [(99.0, 119.0, 20.0)]
     cluster = BatchCluster(jobs, nodes=nodes, processes=outages)

@@ -100,7 +100,7 @@ def most_held(result: Any) -> dict[tuple[int, str], float]:
 @given(seed=st.integers(0, 2**32), agent=st.sampled_from(AGENTS), fails=st.booleans())
 def test_nothing_is_held_twice(placement: str, seed: int, agent: str, fails: bool) -> None:
     jobs = random_jobs(seed)
-    outages = [planned_outages([Outage(50.0, 300.0, 0b1001), Outage(100.0, 200.0, 0b100000)])] if fails else []
+    outages = [planned_outages([Outage(50.0, 300.0, nodes=[0, 3]), Outage(100.0, 200.0, nodes=[5])])] if fails else []
     result = simulate(cluster(jobs, placement, processes=outages), create(agent), seed=1)
     assert validate(result, jobs).ok
     for (number, name), amount in most_held(result).items():
@@ -378,3 +378,22 @@ def test_derived_classes_are_of_nodes_as_well() -> None:
         Derived(jobs, 4, nodes=nodes)
     with pytest.raises(InvalidConfiguration, match=r"by DerivedWithNodes.__init__; derive the class from NodeCluster"):
         DerivedWithNodes(jobs)
+
+
+def test_a_job_made_without_its_request_is_one_of_single_cores() -> None:
+    made = [NodeJob(1, 0.0, 2, 5.0, 5.0), NodeJob(2, 1.0, 3, 5.0, 5.0)]
+    stated = [NodeJob.of(job.job_id, job.submission_time, Request(job.requested_cores), 5.0, 5.0) for job in made]
+    assert made == stated
+    results = []
+    for jobs in (made, stated):
+        simulation = Simulation(BatchCluster(jobs, nodes=Node.several(2, 2)))
+        decision = simulation.advance()
+        copy = simulation.fork(foresight=False)
+        while decision is not None:
+            decision.answer(create("fcfs").act(decision.observation))
+            decision = simulation.advance()
+        assert copy.advance() is not None
+        results.append(simulation.finish())
+        assert validate(results[-1], jobs).ok
+    assert results[0].jobs.equals(results[1].jobs)
+    assert results[0].table("placements").equals(results[1].table("placements"))

@@ -40,6 +40,7 @@ from desim.problems.batch import (
     Request,
     StartWithSize,
 )
+from desim.problems.batch.cores import to_core_ids
 from desim.processes.outages import Outage, planned_outages
 from desim.validation import validate
 
@@ -108,13 +109,14 @@ def random_reservations_of_nodes(rng: np.random.Generator) -> list[AdvanceReserv
     return reservations
 
 
-def random_outages(rng: np.random.Generator, units: int) -> list[Outage]:
+def random_outages(rng: np.random.Generator, kind: str, num_cores: int) -> list[Outage]:
     """Return outages between whole seconds, so that none begins when a reservation does."""
     starts = sorted((rng.integers(0, 120, int(rng.integers(1, 8))) + 0.5).tolist())
+    units, count = ("nodes", 3) if kind in ON_NODES else ("cores", num_cores)
     return [
-        Outage(start, start + float(rng.integers(1, 15)), int(rng.integers(1, 1 << units)))
+        Outage(start, start + float(rng.integers(1, 15)), **{units: to_core_ids(int(rng.integers(1, 1 << count)))})
         if rng.random() < 0.3
-        else Outage(start, start + float(rng.integers(1, 15)), 1 << int(rng.integers(0, units)))
+        else Outage(start, start + float(rng.integers(1, 15)), **{units: [int(rng.integers(0, count))]})
         for start in starts
     ]
 
@@ -206,7 +208,7 @@ def random_site(rng: np.random.Generator, kind: str, num_cores: int, count: int)
         else random_reservations_of_nodes(rng)
         if kind in ON_NODES
         else random_reservations(rng, num_cores),
-        outages=random_outages(rng, 3 if kind in ON_NODES else num_cores) if rng.random() < much else (),
+        outages=random_outages(rng, kind, num_cores) if rng.random() < much else (),
         interval=float(rng.choice([0.5, 1, 4])) if rng.random() < much else None,
         over_time_limit=float(rng.choice([0, 0, 2, 5, 100])),
         kills=bool(rng.random() < 0.7),

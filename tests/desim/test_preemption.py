@@ -188,7 +188,7 @@ def test_who_preempts_may_be_preempted() -> None:
 
 def test_checkpoints_keep_what_was_done_before_and_after_suspensions() -> None:
     """Job 1 runs for 10 s, is suspended for 30 s, runs for 5 s, and loses what goes beyond whole intervals of 4 s."""
-    outage = planned_outages([Outage(45.0, 50.0, 1)])
+    outage = planned_outages([Outage(45.0, 50.0, cores=[0])])
     jobs = [JOBS[0], JOBS[2]]
     result = simulate(
         cluster("suspend", jobs, 5, checkpoint_interval=4.0, processes=[outage]), create("preemptive-fcfs")
@@ -216,7 +216,7 @@ def test_the_same_schedule_has_the_same_metrics_by_suspension_and_by_checkpoints
 
 
 def test_an_outage_cuts_suspended_jobs_and_leaves_the_others_their_cores() -> None:
-    outage = planned_outages([Outage(20.0, 25.0, 0b10000000)])
+    outage = planned_outages([Outage(20.0, 25.0, cores=[7])])
     result = simulate(cluster("suspend", processes=[outage]), create("preemptive-easy"))
     cuts = result.table("interruptions").select("job_id", "starting_time", "finish_time", "outcome").rows()
     assert (2, 20.0, 20.0, "requeued") in cuts  # the core is its own, though nobody ran on it
@@ -455,3 +455,15 @@ def test_tables_without_preemptions_have_their_columns() -> None:
     ]
     assert result.metrics()["preemptions"] == 0
     assert "preemptions" not in simulate(BatchCluster(JOBS, 8), create("easy")).metrics()
+
+
+@pytest.mark.parametrize("priorities", [(0.0, 0.0), (1.0, 0.0), (0.0, 1.0)])
+def test_who_preempts_needs_no_larger_number(priorities: tuple[float, float]) -> None:
+    """Nothing starts only to be preempted at once: job 2 goes before job 1, which it may preempt."""
+    high, low = priorities
+    qos = [QualityOfService("high", high, preempts=("low",)), QualityOfService("low", low)]
+    jobs = [Job(0, 0, 1, 10, 10), Job(1, 1, 1, 10, 10), Job(2, 2, 1, 5, 5)]
+    problem = BatchCluster(jobs, 1, qos=qos, qos_of={0: "low", 1: "low", 2: "high"})
+    result = simulate(problem, create("preemptive-fcfs"))
+    assert rows(result, "starting_time", "attempts") == [(0, 7.0, 2), (1, 17.0, 1), (2, 2.0, 1)]
+    assert result.table("interruptions").select("job_id", "starting_time", "finish_time").rows() == [(0, 0.0, 2.0)]

@@ -19,9 +19,7 @@ from desim.validation import validate
 
 
 def cluster(count: int = 200, num_cores: int = 8) -> BatchCluster:
-    return BatchCluster(
-        random_jobs(count, 8), num_cores, processes=[random_outages(500.0, 5.0, units_per_failure=num_cores // 2)]
-    )
+    return BatchCluster(random_jobs(count, 8), num_cores, processes=[random_outages(500.0, 5.0, unit=num_cores // 2)])
 
 
 @pytest.fixture(scope="module")

@@ -135,7 +135,7 @@ class TestStreams:
 class TestForks:
     @staticmethod
     def cluster() -> BatchCluster:
-        return BatchCluster(random_jobs(80, 6), 6, processes=[random_outages(60.0, 5.0, units_per_failure=2)])
+        return BatchCluster(random_jobs(80, 6), 6, processes=[random_outages(60.0, 5.0, unit=2)])
 
     @pytest.mark.parametrize("decisions", [0, 1, 7, 100])
     def test_a_fork_goes_on_to_the_same_result(self, decisions: int) -> None:

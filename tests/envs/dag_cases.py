@@ -14,7 +14,7 @@ from desim.core import Decision, Simulation
 from desim.problems.dag import DagCluster, Executors, Job, TaskCluster
 from desim.processes import Outage, planned_outages
 
-ALL_DOWN = Outage(3.0, 7.0, 0b111)
+ALL_DOWN = Outage(3.0, 7.0, executors=[0, 1, 2])
 
 
 def random_job(rng: Random, job_id: int, time: float) -> Job:
@@ -35,7 +35,7 @@ def random_cluster(rng: Random, *, outages: bool = True, tasks: bool = True) -> 
     times = sorted(rng.choice((0.0, 1.0, 5.0, 12.0)) for _ in range(rng.randint(1, 6)))
     ids = rng.sample(range(50), len(times))
     jobs = [random_job(rng, job_id, time) for job_id, time in zip(ids, times, strict=True)]
-    down = [ALL_DOWN, Outage(8.0, 11.0, 0b010)] if outages and rng.random() < 0.6 else []
+    down = [ALL_DOWN, Outage(8.0, 11.0, executors=[1])] if outages and rng.random() < 0.6 else []
     options: dict[str, Any] = {
         "transfers": rng.choice(("when_finished", "when_assigned")),
         "processes": [planned_outages(down)] if down else (),

@@ -39,7 +39,9 @@ def decisions(
     rng: np.random.Generator, encoder: Any, *, placement: str = "first-fit", count: int = 18
 ) -> Iterator[tuple[Simulation, Decision]]:
     """Yield the decisions of a run of random jobs with random possible answers, sometimes with outages."""
-    outages = [planned_outages([Outage(30.0, 90.0, 0b101), Outage(60.0, 80.0, 0b100)])] * (rng.random() < 0.4)
+    outages = [planned_outages([Outage(30.0, 90.0, nodes=[0, 2]), Outage(60.0, 80.0, nodes=[2])])] * (
+        rng.random() < 0.4
+    )
     jobs = random_jobs(rng, count)
     problem = BatchCluster(jobs, nodes=NODES, placement=placement, too_wide="reject", processes=outages)
     simulation = Simulation(problem)

@@ -68,7 +68,7 @@ def decisions(rng: Random, encoder: Any, **cluster: Any) -> Iterator[tuple[Simul
     """Yield the decisions of a random run of random jobs, some of them while cores are down."""
     num_cores = rng.choice((2, 5, 8))
     down = rng.randrange(num_cores)
-    outages = planned_outages([Outage(10.0, 30.0, 1 << down)])
+    outages = planned_outages([Outage(10.0, 30.0, cores=[down])])
     jobs = random_jobs(rng, num_cores, 25)
     problem = BatchCluster(
         jobs,

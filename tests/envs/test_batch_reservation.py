@@ -112,7 +112,7 @@ class Spared(Asking):
 def test_questions_without_a_choice_need_not_be_asked(
     jobs: list[Job], window: tuple[int, int], power: float, limit: float, fails: bool
 ) -> None:
-    outages = [planned_outages([Outage(5.0, 60.0, 0b1011), Outage(70.0, 75.0, 0b11)])] if fails else []
+    outages = [planned_outages([Outage(5.0, 60.0, cores=[0, 1, 3]), Outage(70.0, 75.0, cores=[0, 1])])] if fails else []
     episodes = TraceEpisodes([jobs], CORES, num_jobs=len(jobs), arrivals="closed", processes=outages)
     asking, spared = Asking(7.0, power), Spared(7.0, power)
     found = []

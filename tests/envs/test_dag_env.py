@@ -201,8 +201,8 @@ def test_what_does_not_fit_is_refused() -> None:
         (lambda: DagEnv([cluster], 3).reset(seed=0), "executors: got 2 in the cluster, expected 3"),
         (lambda: NodeEncoder(0, 5), "num_executors, max_nodes: got 0, 5, expected at least 1 each"),
         (lambda: NodeEncoder(5, 0), "num_executors, max_nodes: got 5, 0, expected at least 1 each"),
-        (lambda: NodeEncoder(2, 5).decode(decision.observation, -1), "action: got -1, expected 0 to 9"),
-        (lambda: NodeEncoder(2, 5).decode(decision.observation, 10), "action: got 10, expected 0 to 9"),
+        (lambda: NodeEncoder(2, 5).decode(decision.observation, -1), "action: got -1, expected an integer from 0 to 9"),
+        (lambda: NodeEncoder(2, 5).decode(decision.observation, 10), "action: got 10, expected an integer from 0 to 9"),
         (lambda: MakespanReward(0.0), "scale"),
         (lambda: CompletionTimeReward(0.0), "scale"),
     ]

@@ -274,7 +274,10 @@ def test_what_does_not_fit_is_refused() -> None:
             "got 1 jobs with up to 3 nodes and 2 edges, expected at most",
         ),
         (lambda: encoder(jobs=0), r"sizes: got GraphSizes\(jobs=0, .*\), expected at least 1 each"),
-        (lambda: encoder(candidates=2).decode(decision.observation, 3), "action: got 3, expected 0 to 2"),
+        (
+            lambda: encoder(candidates=2).decode(decision.observation, 3),
+            "action: got 3, expected an integer from 0 to 2",
+        ),
     ]
     for make, message in wrong:
         with pytest.raises(InvalidConfiguration, match=message):

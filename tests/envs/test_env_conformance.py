@@ -298,3 +298,13 @@ def test_ppo_trains_on_what_is_not_discrete(name: str) -> None:
     PPO = pytest.importorskip("stable_baselines3").PPO
     model = PPO("MultiInputPolicy", make(name), n_steps=32, batch_size=32, n_epochs=1, seed=0, device="cpu")
     assert model.learn(64).num_timesteps == 64
+
+
+@pytest.mark.parametrize("name", DISCRETE)
+def test_what_is_no_member_of_a_discrete_space_is_refused(name: str) -> None:
+    env = make(name)
+    env.reset(seed=1)
+    for action in (2.9, np.float32(2.9), -0.5, 0.0, True, np.bool_(True), "0", None, -1, int(env.action_space.n)):
+        with pytest.raises(InvalidConfiguration, match=r"^action: got .*, expected an integer from 0 to "):
+            env.step(action)
+    env.step(np.array(env.action_masks().argmax()))  # as learning libraries give it

@@ -186,7 +186,7 @@ def test_before_the_end_there_is_nothing_to_compare_with() -> None:
     env.reset(seed=1)
     with pytest.raises(DesimError, match="step until the sequence has ended"):
         env.base_result()
-    with pytest.raises(InvalidConfiguration, match="action: got 2, expected 0 or 1"):
+    with pytest.raises(InvalidConfiguration, match="action: got 2, expected an integer from 0 to 1"):
         env.step(2)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from desim import Result, simulate
 from desim.agents.batch import create
-from desim.problems.batch import BatchCluster, core_set
+from desim.problems.batch import BatchCluster
 from desim.processes import Outage, planned_outages
 from desim.workloads import lublin
 
@@ -21,9 +21,7 @@ def _run(**options: Any) -> Result:
         for job in lublin.generate(200, 40, seed=4, load=1.2, overestimate=2.0, num_users=5)
     ]
     span = jobs[-1].submission_time
-    failures = [
-        Outage(at * span, (at + 0.1) * span, core_set(cores)) for at, cores in ((0.2, [1, 2, 9]), (0.6, range(16)))
-    ]
+    failures = [Outage(at * span, (at + 0.1) * span, cores=cores) for at, cores in ((0.2, [1, 2, 9]), (0.6, range(16)))]
     problem = BatchCluster(
         jobs,
         32,

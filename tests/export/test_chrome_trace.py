@@ -17,7 +17,7 @@ from desim import Result, simulate
 from desim.agents.batch import create
 from desim.exceptions import InvalidConfiguration, RecordError
 from desim.export import to_chrome_trace
-from desim.problems.batch import BatchCluster, Job, core_set, parse_core_sets
+from desim.problems.batch import BatchCluster, Job, parse_core_sets
 from desim.processes import Outage, planned_outages
 
 Run = Callable[..., Result]
@@ -135,7 +135,7 @@ def test_cut_executions_of_an_id_that_comes_back(tmp_path: Path) -> None:
         Job(1, 2.0, 9, 1.0, 1.0),  # rejected
         Job(1, 50.0, 4, 3.0, 3.0),
     ]
-    outages = planned_outages([Outage(5.0, 6.0, core_set([0]))])
+    outages = planned_outages([Outage(5.0, 6.0, cores=[0])])
     _, events = export(
         simulate(BatchCluster(jobs, 4, too_wide="reject", processes=[outages]), create("fcfs")), tmp_path
     )

@@ -11,7 +11,7 @@ import pytest
 
 from desim import Phase, Result, at, simulate
 from desim.agents.batch import create
-from desim.problems.batch import BatchCluster, Job, QualityOfService, core_set
+from desim.problems.batch import BatchCluster, Job, QualityOfService
 
 JOB_SCHEMA = {
     "job_id": pl.Int64,
@@ -76,11 +76,11 @@ def _random_run(
 
     def outages(problem: BatchCluster) -> Any:
         for time in (10.0, 20.0, 45.0):
-            cores = core_set(rng.choice(8, 3, replace=False).tolist())
+            cores = rng.choice(8, 3, replace=False).tolist()
             yield at(problem.env, time + float(rng.integers(0, 5)), Phase.CAPACITY)
-            problem.fail(cores)
+            problem.fail(cores=cores)
             yield at(problem.env, problem.env.now + float(rng.integers(0, 5)), Phase.CAPACITY)
-            problem.repair(cores)
+            problem.repair(cores=cores)
 
     on_outage = "lose" if seed % 3 == 0 else "requeue"
     service: dict[str, Any] = {}

@@ -253,7 +253,7 @@ def test_what_a_queued_job_ran_it_has_not_waited(job_table):
 @pytest.mark.parametrize("interval", [None, 1.0])
 def test_a_run_with_checkpoints_loses_nothing(interval):
     """Cut at 95 s and back at 96 s: with checkpoints each second, all 95 s are kept."""
-    outage = planned_outages([Outage(95.0, 96.0, 1)])
+    outage = planned_outages([Outage(95.0, 96.0, cores=[0])])
     cluster = BatchCluster([Job(1, 0.0, 1, 200.0, 100.0)], 1, checkpoint_interval=interval, processes=[outage])
     values = simulate(cluster, FirstComeFirstServed()).metrics()
     if interval is None:

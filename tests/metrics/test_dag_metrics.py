@@ -112,7 +112,7 @@ def test_without_jobs_there_is_nothing_to_say():
 def test_a_result_that_is_lost_is_wasted_and_its_node_is_reexecuted():
     job = Job(1, [2.0, 1.0], [(0, 1, 10.0)])
     agent = Scripted(Assign(1, 0, 0), Assign(1, 1, 1), Assign(1, 0, 1), Assign(1, 1, 1))
-    lost = planned_outages([Outage(5.0, 50.0, 1)])  # the data are on their way from 2 to 12
+    lost = planned_outages([Outage(5.0, 50.0, executors=[0])])  # the data are on their way from 2 to 12
     values = simulate(DagCluster([job], Executors([1.0, 1.0], 1.0), processes=[lost]), agent).metrics()
     expected = {
         "makespan": 8.0,
@@ -272,7 +272,7 @@ def test_tables_that_do_not_fit(changes, message):
 
 def test_tasks_of_nodes_that_run_apart():
     job = Job(1, [6.0, 2.0], [(0, 1, 3.0)], num_tasks=[3, 1])
-    lost = planned_outages([Outage(3.0, 50.0, 1)])  # executor 0 has run one task and is at the next
+    lost = planned_outages([Outage(3.0, 50.0, executors=[0])])  # executor 0 has run one task and is at the next
     cluster = TaskCluster([job], Executors([1.0, 1.0], 1.0), processes=[lost])
     result = simulate(cluster, ListScheduler(FIFO(), EFT()))
     values = result.metrics()

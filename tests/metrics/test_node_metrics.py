@@ -80,18 +80,16 @@ class Holding:
         self.go_on(time)
         self.room.release(self.held.pop(execution.job.job_id))
 
-    def turn(self, time: float, cores: int, is_down: bool) -> None:
+    def turn(self, time: float, nodes: tuple[str, ...], is_down: bool) -> None:
         self.go_on(time)
-        for number, first in enumerate(self.table.first_core):
-            if cores >> first & 1:
-                self.room.down[number] = is_down
+        self.room.down[[node.name in nodes for node in self.table.nodes]] = is_down
 
 
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 2**32), fails=st.booleans())
 def test_metrics_are_those_of_a_clock(seed: int, fails: bool) -> None:
     jobs = random_jobs(np.random.default_rng(seed))
-    outages = [planned_outages([Outage(50.0, 150.0, 0b101), Outage(100.0, 170.0, 0b10)])] * fails
+    outages = [planned_outages([Outage(50.0, 150.0, nodes=[0, 2]), Outage(100.0, 170.0, nodes=[1])])] * fails
     followed: list[Holding] = []
 
     def follow(problem: Any) -> Any:

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from desim import Phase, Result, at, simulate
-from desim.problems.batch import BatchCluster, Job, core_set
+from desim.problems.batch import BatchCluster, Job
 
 
 class AnyThatFits:
@@ -41,9 +41,9 @@ def outage(begin: float, end: float, cores: Iterable[int]):
 
     def process(problem) -> Iterator[Any]:
         yield at(problem.env, begin, Phase.CAPACITY)
-        problem.fail(core_set(cores))
+        problem.fail(cores=cores)
         yield at(problem.env, end, Phase.CAPACITY)
-        problem.repair(core_set(cores))
+        problem.repair(cores=cores)
 
     return process
 

@@ -100,7 +100,7 @@ def test_the_chart_has_the_area_that_is_held_and_nothing_overlaps(resource: str)
 
 
 def test_nodes_that_are_down_are_grey() -> None:
-    result = random_run(3, processes=[planned_outages([Outage(20.0, 90.0, units=0b1)])])
+    result = random_run(3, processes=[planned_outages([Outage(20.0, 90.0, nodes=[0])])])
     assert boxes(node_gantt(result), "node down").tolist() == [[20.0, 90.0, -0.5, 0.5]]
     values = node_map(result).collections[0].get_array().reshape(len(NODES), -1)
     assert np.ma.getmaskarray(values)[0].any() or np.isnan(np.ma.filled(values, np.nan))[0].any()

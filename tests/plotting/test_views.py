@@ -26,7 +26,7 @@ from desim.plotting import view
 from desim.plotting.packing import Pool, unpacked
 from desim.plotting.runs import load_runs
 from desim.plotting.views import LOOKS, Curve, Lanes, Map, free_rows, lanes_of, plain_view
-from desim.problems.batch import BatchCluster, core_set
+from desim.problems.batch import BatchCluster
 from desim.problems.batch.cores import parse_core_sets
 from desim.problems.batch.nodes import Node, NodeJob, Request
 from desim.problems.batch.view import view as batch_view
@@ -94,7 +94,7 @@ def test_curves_of_a_batch_run_count_what_the_records_say() -> None:
 
 def test_outages_are_shown() -> None:
     end = run_of().end_time
-    result = run_of(outages=[Outage(0.3 * end, 0.4 * end, core_set(range(4, 20)))])
+    result = run_of(outages=[Outage(0.3 * end, 0.4 * end, cores=range(4, 20))])
     (run,) = load_runs({"easy": result}, "batch")
     found = batch_view(run)
     lanes = found.charts["cores"]

@@ -12,6 +12,7 @@ import simpy
 from numpy.random import Generator
 
 from desim.core import Phase, at
+from desim.problems.batch.cores import to_core_ids
 from desim.processes import Outage, planned_outages, random_outages, stop_after
 
 __all__ = ["Drawn", "Draws", "moments_of", "processes_of", "random_edges", "stream_of", "without_kind"]
@@ -148,9 +149,12 @@ def processes_of(system: dict[str, Any], jobs: Sequence[Any], workload: dict[str
     processes = []
     outages, stop = system.pop("outages", None), system.pop("stop_after", None)
     if outages is not None and outages["kind"] == "planned":
-        processes.append(planned_outages([Outage(*outage) for outage in outages["outages"]]))
+        kind = "nodes" if "nodes" in system else "cores" if "num_cores" in system else "executors"
+        times_and_units = ((*times, {kind: to_core_ids(units)}) for *times, units in outages["outages"])
+        processes.append(planned_outages([Outage(start, end, **units) for start, end, units in times_and_units]))
     elif outages is not None:
-        processes.append(random_outages(**without_kind(outages)))
+        means = outages["mean_time_to_failure"], outages["mean_time_to_repair"]
+        processes.append(random_outages(*means, unit=outages["units_per_failure"]))
     if stop is not None:
         processes.append(stop_after(*stop))
     if own := workload.get("own"):

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from desim import Result, simulate
 from desim.agents.dag import DEFT, EFT, FIFO, HEFT, HRRN, InsertionEFT, ListScheduler, RandomOrder, RankUp
+from desim.problems.batch.cores import to_core_ids
 from desim.problems.dag import Assign
 from desim.processes import Outage, planned_outages, random_outages
 from desim.validation import validate
@@ -74,13 +75,14 @@ def test_every_job_ends_and_nothing_runs_without_its_data(name: str, seeds: rang
     for seed in seeds:
         rng = Random(f"{name} {seed}")
         scenario = random_scenario(rng)
-        outages = random_outages(
-            rng.choice([20.0, 60.0]), rng.choice([2.0, 15.0]), units_per_failure=rng.choice([1, 2])
-        )
+        outages = random_outages(rng.choice([20.0, 60.0]), rng.choice([2.0, 15.0]), unit=rng.choice([1, 2]))
         if name == "anything":  # it may take for ever if they never end
             starts = sorted(rng.uniform(0, 60) for _ in range(rng.randint(1, 12)))
             there = (1 << len(scenario.speeds)) - 1
-            planned = [Outage(start, start + rng.expovariate(0.1), rng.randint(1, there)) for start in starts]
+            planned = [
+                Outage(start, start + rng.expovariate(0.1), executors=to_core_ids(rng.randint(1, there)))
+                for start in starts
+            ]
             outages = planned_outages(planned)
         result = run(scenario, name, outages, seed, lose_data=rng.random() < 0.7)
         for outcome in result.table("copies")["outcome"]:
@@ -100,5 +102,8 @@ def test_outages_at_the_instants_at_which_other_things_happen(
 ) -> None:
     scenario = random_scenario(Random(seed), exact=True, most=6)
     there = (1 << len(scenario.speeds)) - 1
-    planned = [Outage(start / 4, (start + length) / 4, units & there) for start, length, units in sorted(moments)]
+    planned = [
+        Outage(start / 4, (start + length) / 4, executors=to_core_ids(units & there))
+        for start, length, units in sorted(moments)
+    ]
     run(scenario, name, planned_outages(planned), 0, lose_data=lose_data)

@@ -13,6 +13,7 @@ from scenarios import KINDS, Scenario, random_scenario
 from desim import simulate
 from desim.agents.batch import create
 from desim.problems.batch import BatchCluster, parse_core_sets
+from desim.problems.batch.cores import to_core_ids
 from desim.processes import Outage, planned_outages
 
 AGENTS = ("fcfs", "sjf", *(f"{kind}-{order}" for kind in KINDS[1:] for order in ("fcfs", "f3")))
@@ -97,6 +98,8 @@ def test_littles_law_with_executions_that_outages_cut(name: str) -> None:
         scenario = random_scenario(rng)
         times = sorted(rng.randint(0, 20) for _ in range(5))
         all_cores = (1 << scenario.num_cores) - 1
-        outages = [Outage(time, time + rng.randint(1, 4), rng.randint(1, all_cores)) for time in times]
+        outages = [
+            Outage(time, time + rng.randint(1, 4), cores=to_core_ids(rng.randint(1, all_cores))) for time in times
+        ]
         cuts += check(scenario, create(name), processes=[planned_outages(outages)])
     assert cuts > 0

@@ -12,7 +12,7 @@ from editable_runs import EditableRun
 
 from desim import Phase, at, simulate
 from desim.agents.batch import create
-from desim.problems.batch import AdvanceReservation, BatchCluster, Dependency, Job, Limit, QualityOfService, core_set
+from desim.problems.batch import AdvanceReservation, BatchCluster, Dependency, Job, Limit, QualityOfService
 
 NUM_CORES = 12
 
@@ -69,11 +69,11 @@ def _random_run(
 
     def failures(problem: BatchCluster) -> Any:
         for _ in range(8):
-            cores = core_set(rng.choice(NUM_CORES, int(rng.integers(1, 5)), replace=False).tolist())
+            cores = rng.choice(NUM_CORES, int(rng.integers(1, 5)), replace=False).tolist()
             yield at(problem.env, problem.env.now + float(rng.exponential(25.0)), Phase.CAPACITY)
-            problem.fail(cores)
+            problem.fail(cores=cores)
             yield at(problem.env, problem.env.now + float(rng.exponential(10.0)), Phase.CAPACITY)
-            problem.repair(cores)
+            problem.repair(cores=cores)
 
     problem = BatchCluster(jobs, NUM_CORES, processes=[failures] if outages else [], **options)
     return Run(simulate(problem, agent or FirstFit(), until=until), jobs)

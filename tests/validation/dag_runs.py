@@ -23,6 +23,7 @@ from desim.agents.dag import (
     RandomOrder,
     RankUp,
 )
+from desim.problems.batch.cores import to_core_ids
 from desim.problems.dag import (
     Assign,
     DagCluster,
@@ -253,7 +254,11 @@ def random_task_run(
         times = np.cumsum(rng.integers(1, 12, 12))
         units = rng.integers(1, 2**executors, 12)
         events = zip(times.tolist(), rng.integers(1, 6, 12).tolist(), units.tolist(), strict=True)
-        processes = [planned_outages([Outage(float(begin), float(begin + long), unit) for begin, long, unit in events])]
+        processes = [
+            planned_outages(
+                [Outage(float(begin), float(begin + long), executors=to_core_ids(unit)) for begin, long, unit in events]
+            )
+        ]
     elif outages:
         processes = [random_outages(60.0, 10.0)]
     problem = TaskCluster(

@@ -78,8 +78,8 @@ def test_a_job_id_may_be_used_again_once_its_job_has_left():
 
     def outage(problem):
         yield at(problem.env, 8.0, Phase.CAPACITY)
-        problem.fail(1)
-        problem.repair(1)
+        problem.fail(cores=[0])
+        problem.repair(cores=[0])
 
     result = simulate(BatchCluster(jobs, num_cores=1, processes=[outage]), FirstComeFirstServed())
     assert result.table("interruptions")["job_id"].to_list() == [1]

@@ -33,7 +33,7 @@ JOBS = [NodeJob.of(10 + number, float(number), request, 20.0, 10.0) for number, 
 @pytest.fixture(scope="module")
 def run() -> EditableRun:
     """Return a run in which node 0 fails for a moment, which cuts the job that is alone there."""
-    outages = planned_outages([Outage(15.0, 16.0, 0b1)])
+    outages = planned_outages([Outage(15.0, 16.0, nodes=[0])])
     return EditableRun(simulate(BatchCluster(JOBS, nodes=NODES, processes=[outages]), create("fcfs")))
 
 
@@ -170,7 +170,7 @@ def test_requests_are_compared_with_sequences_only(run: EditableRun) -> None:
 def test_on_nodes_of_several_speeds_work_that_is_left_has_a_bound() -> None:
     """A checkpoint tells seconds where the job was cut; elsewhere nobody knows exactly what they are worth."""
     nodes = [Node("slow", 1, speed=0.5), Node("fast", 1, speed=2.0)]
-    outages = planned_outages([Outage(50.0, 900.0, 0b1)])
+    outages = planned_outages([Outage(50.0, 900.0, nodes=[0])])
     jobs = [NodeJob.of(1, 0.0, Request(), 90.0, 40.0)]
     cluster = BatchCluster(jobs, nodes=nodes, checkpoint_interval=20.0, processes=[outages])
     run = EditableRun(simulate(cluster, create("fcfs")))  # 20 s of work are done, the others take 10 s

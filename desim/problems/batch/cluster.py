@@ -58,7 +58,7 @@ class BatchCluster(FailingCluster, Problem):
 
     Events for listeners: ``arrival`` and ``rejection`` (the subject is the :class:`Job`);
     ``start``, ``completion`` and ``interruption`` (an :class:`Execution`); ``outage`` and
-    ``repair`` (a core set).
+    ``repair`` (a tuple of core numbers, or of node names).
 
     Parameters
     ----------
@@ -602,9 +602,19 @@ class BatchCluster(FailingCluster, Problem):
 
     # outages
 
-    def on_failure(self, units: int, fresh: list[int]) -> None:
+    def on_failure(self, units: list[int]) -> None:
         """Interrupt the jobs that run on cores that fail."""
-        state, cores = self._state, core_set(fresh)
+        self._take_down(core_set(units))
+        self.emit("outage", self.failures.ids(units))
+
+    def on_repair(self, units: list[int]) -> None:
+        """Return repaired cores to service."""
+        self._bring_up(core_set(units))
+        self.emit("repair", self.failures.ids(units))
+
+    def _take_down(self, cores: int) -> None:
+        """Interrupt the jobs that run on the given cores, and take these out of service."""
+        state = self._state
         hit = [execution for execution in state.running.values() if execution.cores & cores]
         state.change_cores(state.down | cores)
         for execution in reversed(hit):  # each is requeued before jobs submitted at the same time
@@ -613,14 +623,11 @@ class BatchCluster(FailingCluster, Problem):
             if one.cores & cores:
                 self._interrupt(self._resumed(one, 0.0))
         self._change("down", cores)
-        self.emit("outage", units)
 
-    def on_repair(self, units: int, fresh: list[int]) -> None:
-        """Return repaired cores to service."""
-        cores = core_set(fresh)
+    def _bring_up(self, cores: int) -> None:
+        """Return the given cores to service."""
         self._state.change_cores(self._state.down & ~cores)
         self._change("up", cores)
-        self.emit("repair", units)
 
     def _change(self, event: str, cores: int) -> None:
         """Record that cores failed or were repaired, and open a cycle."""
@@ -650,14 +657,14 @@ class BatchCluster(FailingCluster, Problem):
         failed = to_core_ids(self._state.down & ~reduce(or_, self._taken.values(), 0)).tolist()
         cores = core_set([*failed, *busy, *free][-reservation.cores :])
         self._taken[number] = cores
-        self.fail(cores)
+        self.fail(cores=to_core_ids(cores))
 
     def _close_reservation(self, event: simpy.Event) -> None:
         """Return the cores of a reservation to service."""
         number: Any = event.value
         reservation = self.reservations[number]
         self._forget_reservation(reservation)
-        self.repair(self._taken.pop(number))
+        self.repair(cores=to_core_ids(self._taken.pop(number)))
 
     def _forget_reservation(self, reservation: AdvanceReservation) -> None:
         """Hide a reservation that has ended from observations."""

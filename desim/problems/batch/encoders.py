@@ -15,6 +15,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
+from desim.checks import check_action
 from desim.envs.base import ACTION_MASK, Arrays
 from desim.exceptions import InvalidConfiguration
 from desim.problems.batch import BatchObservation, Start, WaitForCores, WaitUntil
@@ -322,9 +323,7 @@ class WindowEncoder:
         InvalidConfiguration
             If the action is out of range.
         """
-        slot = int(action)
-        if not 0 <= slot <= self.slots:
-            raise InvalidConfiguration(f"action: got {action!r}, expected an integer from 0 to {self.slots}")
+        slot = check_action(action, self.slots + 1)
         if slot == self.slots:
             return None, True
         queue = observation.queue

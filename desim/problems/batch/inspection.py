@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 import gymnasium
 import numpy as np
 
-from desim.checks import check_int
+from desim.checks import check_action, check_int
 from desim.core import Decision, Simulation, simulate
 from desim.envs.base import ACTION_MASK, Arrays, Episodes, SchedulingEnv
 from desim.exceptions import DesimError, InvalidConfiguration
@@ -357,9 +357,7 @@ class InspectionEncoder:
         InvalidConfiguration
             If the action is neither 0 nor 1.
         """
-        if int(action) not in (0, 1):
-            raise InvalidConfiguration(f"action: got {action!r}, expected 0 or 1")
-        return self.inspection.decide(observation, accept=bool(int(action))), True
+        return self.inspection.decide(observation, accept=bool(check_action(action, 2))), True
 
     def is_forced(self, observation: BatchObservation) -> bool:
         """Return False: every question leaves a choice."""

@@ -105,7 +105,7 @@ class NodeCluster(BatchCluster):
         self.observation = self._decision.observation = NodeObservation(
             self._state, self._room, self.placement, self._held
         )
-        self.failures = FailureCounts("node", len(self.table))
+        self.failures = FailureCounts("node", len(self.table), [node.name for node in self.table.nodes])
         tables = self.simulation.records.tables
         self._record_last = self._record_job
         self._record_job = self._record_with_request
@@ -312,23 +312,25 @@ class NodeCluster(BatchCluster):
 
     # outages
 
-    def on_failure(self, units: int, fresh: list[int]) -> None:
+    def on_failure(self, units: list[int]) -> None:
         """Interrupt the jobs that run on nodes that fail."""
-        self._room.down[fresh] = True
-        self._lose(node for node in fresh if node not in self._maintained)
+        self._room.down[units] = True
+        self._lose([node for node in units if node not in self._maintained])
 
-    def on_repair(self, units: int, fresh: list[int]) -> None:
+    def on_repair(self, units: list[int]) -> None:
         """Return repaired nodes to service."""
-        self._room.down[fresh] = False
-        self._regain(node for node in fresh if node not in self._maintained)
+        self._room.down[units] = False
+        self._regain([node for node in units if node not in self._maintained])
 
-    def _lose(self, nodes: Iterable[int]) -> None:
-        cores = self.table.core_ids(list(nodes))
-        super().on_failure(core_set(cores), cores)
+    def _lose(self, nodes: list[int]) -> None:
+        if nodes:
+            self._take_down(core_set(self.table.core_ids(nodes)))
+            self.emit("outage", self.failures.ids(nodes))
 
-    def _regain(self, nodes: Iterable[int]) -> None:
-        cores = self.table.core_ids(list(nodes))
-        super().on_repair(core_set(cores), cores)
+    def _regain(self, nodes: list[int]) -> None:
+        if nodes:
+            self._bring_up(core_set(self.table.core_ids(nodes)))
+            self.emit("repair", self.failures.ids(nodes))
 
     def _cores_of(self, reservation: AdvanceReservation) -> int:
         """Return the number of cores of the nodes of a reservation."""
@@ -341,7 +343,7 @@ class NodeCluster(BatchCluster):
         self._room.closed += (number,)
         if not users:
             self._maintained.update(nodes)
-            self._lose(node for node in nodes if not self._room.down[node])
+            self._lose([node for node in nodes if not self._room.down[node]])
             return
         running = reversed(self._state.running.values())  # same order as when nodes fail
         others = [execution for execution in running if execution.job.user_id not in users]
@@ -363,4 +365,4 @@ class NodeCluster(BatchCluster):
             self._open_cycle()
             return
         self._maintained.difference_update(nodes)
-        self._regain(node for node in nodes if not self._room.down[node])
+        self._regain([node for node in nodes if not self._room.down[node]])

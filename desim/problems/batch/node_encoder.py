@@ -13,7 +13,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.checks import check_choice
+from desim.checks import check_action, check_choice
 from desim.envs.base import ACTION_MASK, LARGEST, Arrays, bounded, log_scaled
 from desim.exceptions import InvalidConfiguration
 from desim.problems.batch import BatchObservation, Start, StartOnNodes, WaitForCores, WaitUntil
@@ -300,10 +300,9 @@ class NodeFeatureEncoder(WindowEncoder):
         InvalidConfiguration
             If the action is out of range.
         """
-        seen, number = self._seen(observation), int(action)
+        seen = self._seen(observation)
         last = self.slots * (self.num_rows if self.names_nodes else 1)
-        if not 0 <= number <= last:
-            raise InvalidConfiguration(f"action: got {action!r}, expected an integer from 0 to {last}")
+        number = check_action(action, last + 1)
         if number == last:
             return None, True
         slot, node = divmod(number, self.num_rows) if self.names_nodes else (number, 0)

@@ -172,8 +172,12 @@ class NodeJob(Job):
         Run time in seconds by GPU model; on nodes without these models, ``run_time`` applies. Agents do not see it.
     """
 
-    request: Request
     run_times: Mapping[str, float] = MappingProxyType({})
+
+    @cached_property
+    def request(self) -> Request:
+        """Resource request; of a job made without one, a task of one core per requested core, as of a plain job."""
+        return Request(tasks=self.requested_cores)
 
     @classmethod
     def of(  # noqa: PLR0917  # in the order of a job's fields

@@ -70,8 +70,8 @@ class SystemOptions:
     """Mean time to a random failure of each core, in seconds."""
     mean_time_to_repair: Annotated[float | None, arg(metavar="S", help_behavior_hint="(required for failures)")] = None
     """Mean time to repair, in seconds."""
-    cores_per_failure: Annotated[int, arg(metavar="N")] = 1
-    """Number of cores that fail together, e.g. those of a node; with --nodes, number of nodes."""
+    failure_unit: Annotated[Literal["core", "node"] | int, arg(metavar="core|node|N")] = 1
+    """What fails as a whole: a core; with --nodes, a node; or N of them, e.g. the cores of a node."""
     placement: Annotated[str, arg(metavar="NAME")] = "first-fit"
     """Placement policy on nodes: first-fit, best-fit, worst-fit, dot-product or gpu-packing."""
 
@@ -276,7 +276,7 @@ def cluster(workload: plugins.Workload, options: SystemOptions, site: SiteOption
     """
     assert workload.num_cores is not None
     site = SiteOptions() if site is None else site
-    outages = failures(options.mean_time_to_failure, options.mean_time_to_repair, options.cores_per_failure)
+    outages = failures(options.mean_time_to_failure, options.mean_time_to_repair, options.failure_unit)
     nodes = getattr(workload, "nodes", ())
     if not nodes and options.placement != SystemOptions.placement:
         raise InvalidConfiguration(f"placement: got {options.placement!r} without nodes; give --nodes as well")

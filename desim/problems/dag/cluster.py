@@ -38,7 +38,8 @@ class DagCluster(FailingCluster, Problem):
     leaves nodes ready, the agent is asked again.
 
     Events for listeners: ``arrival`` (the subject is the Job), ``assignment``, ``start``, ``completion`` and
-    ``withdrawal`` (a Copy), ``job_completion`` (the Job), ``outage`` and ``repair`` (the number of the executor).
+    ``withdrawal`` (a Copy), ``job_completion`` (the Job), ``outage`` and ``repair`` (a tuple of
+    executor names).
 
     Parameters
     ----------
@@ -145,7 +146,7 @@ class DagCluster(FailingCluster, Problem):
         self._record["executors"](self.executors)
         self._record["channels"](self.executors)
         self._plan = Plan(self.env, self.executors.num_executors, is_exact=self._is_exact)
-        self.failures = FailureCounts("executor", self.executors.num_executors)
+        self.failures = FailureCounts("executor", self.executors.num_executors, self.executors.names)
         self._setting = Setting(self.executors, self.env, self.transfers == "when_finished")
         self._back_since: NDArray[np.float64] | None = None
         self.observation = DagObservation(self.executors, self._plan)
@@ -359,26 +360,24 @@ class DagCluster(FailingCluster, Problem):
         """Return whether an executor is down."""
         return self._execution.is_down(executor)
 
-    def on_failure(self, units: int, fresh: list[int]) -> None:
+    def on_failure(self, units: list[int]) -> None:
         """Fail executors: drop what runs or waits on them and, if configured, the results that they hold."""
-        if not fresh:
-            return
-        waiting = self._execution.on_failure(fresh)
+        waiting = self._execution.on_failure(units)
         for state in list(self._jobs.values()):
             if self.outages_lose_data:
-                state.lose_results(fresh)
+                state.lose_results(units)
             own = [copy for copy in waiting if copy.state is state]
-            for copy in state.unsupported(own, fresh, lost=self.outages_lose_data):
+            for copy in state.unsupported(own, units, lost=self.outages_lose_data):
                 self._execution.withdraw(copy)
             state.recount()
             self._offer_anew(state)
-        others = [executor for executor in self._plan.executor_queues if executor not in fresh]
+        others = [executor for executor in self._plan.executor_queues if executor not in units]
         for executor in others:
             self._plan.mark(executor)
         self._execution.look_again(others)
-        for executor in fresh:
+        for executor in units:
             self._record["outages"]((self.env.now, executor, "down"))
-            self.emit("outage", executor)
+        self.emit("outage", self.failures.ids(units))
         self._open_cycle()
 
     def _offer_anew(self, state: JobState) -> None:
@@ -389,16 +388,16 @@ class DagCluster(FailingCluster, Problem):
             elif state.tickets[node] is None:
                 self._reveal(state, node)
 
-    def on_repair(self, units: int, fresh: list[int]) -> None:
+    def on_repair(self, units: list[int]) -> None:
         """Repair executors; data that they had received before must be sent to them again."""
-        for executor in fresh:
+        for executor in units:
             self._execution.on_repair(executor)
             self._record["outages"]((self.env.now, executor, "up"))
-            self.emit("repair", executor)
             if self.outages_lose_data:
                 if self._back_since is None:
                     self._back_since = np.zeros(self.executors.num_executors)
                 self._back_since[executor] = self.env.now
                 for state in self._jobs.values():
                     state.lose_received(self._back_since)
+        self.emit("repair", self.failures.ids(units))
         self._open_cycle()

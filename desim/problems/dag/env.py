@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desim import plugins
-from desim.checks import check_float, named
+from desim.checks import check_action, check_float, named
 from desim.core import Simulation
 from desim.envs.base import (
     ACTION_MASK,
@@ -244,9 +244,7 @@ class NodeEncoder:
         InvalidConfiguration
             If the action is out of range.
         """
-        number = int(action)
-        if not 0 <= number < self.action_space.n:  # type: ignore[attr-defined]  # Discrete
-            raise InvalidConfiguration(f"action: got {action!r}, expected 0 to {self.action_space.n - 1}")  # type: ignore[attr-defined]
+        number = check_action(action, self.action_space.n)  # type: ignore[attr-defined]  # Discrete
         available = observation.available_times
         if available.min() == np.inf:
             return None, number == 0

@@ -14,6 +14,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
+from desim.checks import check_action
 from desim.envs.base import ACTION_MASK, LARGEST, Arrays, bounded, log_scaled
 from desim.exceptions import InvalidConfiguration
 from desim.problems.dag.executors import Executors
@@ -663,9 +664,7 @@ class GraphEncoder:
         InvalidConfiguration
             If the action is out of range.
         """
-        number, count = int(action), self.sizes.candidates + self.only_idle
-        if not 0 <= number < count:
-            raise InvalidConfiguration(f"action: got {action!r}, expected 0 to {count - 1}")
+        number = check_action(action, self.sizes.candidates + self.only_idle)
         if self.is_forced(observation):
             return None, number == (self.sizes.candidates if self.only_idle else 0)
         available = observation.available_times

@@ -472,14 +472,14 @@ class TaskCluster(DagCluster):
         if not state.unassigned_tasks[node]:
             super()._mark_assigned(state, node)
 
-    def on_failure(self, units: int, fresh: list[int]) -> None:
+    def on_failure(self, units: list[int]) -> None:
         """Fail executors; after their repair, they are new to every job."""
-        for executor in fresh:
+        for executor in units:
             self._runs.forget(executor)
             for state in self._jobs.values():
                 assert isinstance(state, TaskState)
                 state.visited.discard(executor)
-        super().on_failure(units, fresh)
+        super().on_failure(units)
 
     def drop_future(self) -> None:
         """Continue only with what an agent can know at the current decision: for forks without foresight."""

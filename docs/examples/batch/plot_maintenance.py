@@ -11,7 +11,7 @@ does starts only what ends in time. It runs in a second.
 
 from desim import plotting, simulate
 from desim.agents.batch import EASYBackfilling
-from desim.problems.batch import BatchCluster, core_set
+from desim.problems.batch import BatchCluster
 from desim.processes import Outage, planned_outages
 from desim.workloads import lublin
 
@@ -42,7 +42,7 @@ class DrainingBefore:
 
 jobs = lublin.generate(num_jobs=500, num_cores=64, seed=0, load=0.8, overestimate=3.0)
 begin = 2.0 * day
-maintenance = planned_outages([Outage(begin, begin + 8 * hour, core_set(range(64)))])
+maintenance = planned_outages([Outage(begin, begin + 8 * hour, cores=range(64))])
 cluster = BatchCluster(jobs, num_cores=64, processes=[maintenance])
 agents = [EASYBackfilling("fcfs"), DrainingBefore(EASYBackfilling("fcfs"), begin)]
 results = {agent.name: simulate(cluster, agent) for agent in agents}

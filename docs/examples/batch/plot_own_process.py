@@ -15,7 +15,7 @@ utilization show the effect. It runs in a second.
 
 from desim import Phase, at, plotting, simulate
 from desim.agents.batch import EASYBackfilling
-from desim.problems.batch import BatchCluster, core_set
+from desim.problems.batch import BatchCluster
 from desim.workloads import lublin
 
 hour, day = 3_600.0, 86_400.0
@@ -27,10 +27,10 @@ def failing_racks(cluster):
     while True:
         yield at(cluster.env, cluster.env.now + rng.exponential(48 * hour), Phase.CAPACITY)
         first = 16 * int(rng.integers(4))
-        rack = core_set(range(first, first + 16))
-        cluster.fail(rack)
+        rack = range(first, first + 16)
+        cluster.fail(cores=rack)
         yield at(cluster.env, cluster.env.now + 4 * hour, Phase.CAPACITY)
-        cluster.repair(rack)
+        cluster.repair(cores=rack)
 
 
 failing_racks.background = True
