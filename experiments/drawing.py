@@ -16,18 +16,8 @@ from desim.statistics import Estimate
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from matplotlib.lines import Line2D
 
-__all__ = [
-    "MARKERS",
-    "draw_estimates",
-    "draw_rows",
-    "facets",
-    "legend_below",
-    "line_handles",
-    "new_figure",
-    "readable_names",
-]
+__all__ = ["MARKERS", "draw_rows", "facets", "new_figure", "readable_names"]
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "h", "p")
 """Markers of agents, by their position in a table."""
@@ -115,7 +105,7 @@ def facets(
     shown = list(rows) or list(dict.fromkeys(row for panel in panels for row in frame.rows(panel)))
     styles = line_styles(shown)
     markers = {row: MARKERS[number % len(MARKERS)] for number, row in enumerate(shown)}
-    looks = {row: (styles[row], markers[row]) for row in shown}
+    looks: dict[str, tuple[Any, str]] = {row: (styles[row], markers[row]) for row in shown}
     figure, grid = new_figure(len(metrics), len(panels), width=width, height=height, turn=len(panels) == 1)
     for axes, (metric, y_label) in zip(grid, metrics.items(), strict=True):
         for ax, (panel, x_label) in zip(axes, panels.items(), strict=True):
@@ -133,12 +123,15 @@ def facets(
                 ax.set_title((titles or {}).get(panel, panel), fontsize=10)
     if all(len(frame.columns(panel)) > MOST_POINTS for panel in panels):
         markers = dict.fromkeys(markers, "")
-    handles, labels = line_handles(shown, styles, [markers[row] for row in shown]), list(shown)
+    lines = {
+        row: Line2D([], [], color=style.color, linestyle=style.dashes, marker=markers[row], markersize=4)
+        for row, (style, _) in looks.items()
+    }
     if printed:
-        handles.append(Line2D([], [], color="grey", **PAPER))
-        labels.append("the paper's")
-    across = max(1, int(figure.get_figwidth() // 2.2))
-    legend_below(figure, handles, labels, min(across, len(labels)))
+        lines["the paper's"] = Line2D([], [], color="grey", **PAPER)
+    across = min(max(1, int(figure.get_figwidth() // 2.2)), len(lines))
+    handles, labels = list(lines.values()), list(lines)
+    figure.legend(handles, labels, loc="outside lower center", ncols=across, frameon=False, fontsize=9)
     return figure
 
 
@@ -169,7 +162,8 @@ def _draw_facet(
             continue
         moved = _moved(places, float(offset), is_logarithmic)
         look |= {"marker": marker, "markersize": 4, "capsize": 1.5, "elinewidth": 1.0}
-        draw_estimates(ax, moved[known], estimates, **look)
+        halves = np.nan_to_num([estimate.half_width for estimate in estimates])
+        ax.errorbar(moved[known], [estimate.mean for estimate in estimates], yerr=halves, **look)
         if row in papers:
             told = [number for number, column in enumerate(columns) if column in papers[row]]
             ax.plot(moved[told], [papers[row][columns[number]] for number in told], color=style.color, **PAPER)
@@ -209,24 +203,6 @@ def _moved(places: np.ndarray, offset: float, is_logarithmic: bool) -> np.ndarra
     return np.asarray(moved)
 
 
-def draw_estimates(ax: Axes, places: np.ndarray, estimates: Sequence[Estimate], **style: Any) -> None:
-    """Draw means with their intervals on given axes.
-
-    Parameters
-    ----------
-    ax : Axes
-        Axes to draw on.
-    places : numpy.ndarray
-        Positions on the x axis.
-    estimates : sequence of Estimate
-        One estimate per position; unknown intervals are not drawn.
-    **style
-        Style, as for ``Axes.errorbar``.
-    """
-    halves = np.nan_to_num([estimate.half_width for estimate in estimates])
-    ax.errorbar(places, [estimate.mean for estimate in estimates], yerr=halves, **style)
-
-
 def readable_names(places: np.ndarray, names: Sequence[str], least: float) -> list[str]:
     """Return the labels of an axis' marks, blank where they would overlap; the last one is always kept.
 
@@ -247,47 +223,6 @@ def readable_names(places: np.ndarray, names: Sequence[str], least: float) -> li
         shown.append(name if has_room else "")
         end = place + room if has_room else end
     return [*shown, names[-1]]
-
-
-def line_handles(rows: Sequence[str], styles: Mapping[str, LineStyle], markers: Sequence[str]) -> list[Line2D]:
-    """Return the legend handles of the agents' lines.
-
-    Parameters
-    ----------
-    rows : sequence of str
-        Agents.
-    styles : mapping of str to LineStyle
-        Colours and dashes of the agents.
-    markers : sequence of str
-        Markers of the agents; agents beyond the last marker are left out.
-
-    Returns
-    -------
-    list of Line2D
-        Handles in the order of the agents.
-    """
-    from matplotlib.lines import Line2D
-
-    looks: Mapping[str, Any] = styles
-    return [
-        Line2D([], [], color=looks[row].color, linestyle=looks[row].dashes, marker=marker, markersize=4)
-        for row, marker in zip(rows, markers, strict=False)
-    ]
-
-
-def legend_below(figure: Figure, handles: Sequence[Any], labels: Sequence[str], columns: int) -> None:
-    """Put one legend for all axes below them.
-
-    Parameters
-    ----------
-    figure : Figure
-        Figure with a constrained layout.
-    handles, labels : sequence
-        Handles and labels of the entries.
-    columns : int
-        Number of entries next to each other.
-    """
-    figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=9)
 
 
 def draw_rows(

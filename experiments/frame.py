@@ -175,7 +175,8 @@ class Frame:
     def write(self, directory: Path) -> None:
         """Write ``frame.csv`` into a directory, completely or not at all."""
         directory.mkdir(parents=True, exist_ok=True)
-        write_atomically(directory / FRAME_FILE, partial(_write_text, text=self.data.write_csv()))
+        write = partial(Path.write_text, data=self.data.write_csv(), encoding="utf-8")
+        write_atomically(directory / FRAME_FILE, write)
 
     # -- contents -----------------------------------------------------------------------------------
 
@@ -245,6 +246,11 @@ class Frame:
     def estimate(self, panel: str, column: str, row: str, metric: str) -> Estimate:
         """Return the mean of a metric over the seeds; arguments as for :meth:`values`."""
         return mean_interval(self.values(panel, column, row, metric))
+
+    def means(self, panel: str, row: str, metric: str) -> dict[str, float]:
+        """Return the mean of a metric in each column of a panel that has the row."""
+        there = (column for column in self.columns(panel) if self.has(panel, column, row, metric))
+        return {column: self.estimate(panel, column, row, metric).mean for column in there}
 
     def difference(self, panel: str, column: str, row: str, metric: str, other: str) -> Estimate:
         """Return the difference of a metric from that of another row, paired by seed."""
@@ -322,7 +328,3 @@ def _is_curve(panel: str) -> bool:
 def _rounded(value: Any) -> float | None:
     """Return a value rounded to the digits of files; None if it is not finite."""
     return None if value is None or not math.isfinite(value) else float(f"{value:.{DIGITS}g}")
-
-
-def _write_text(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")

@@ -76,9 +76,8 @@ class Family:
         if name not in self.modules:
             near, there = did_you_mean(name, self.modules), ", ".join(self.modules)
             raise InvalidConfiguration(f"unknown experiment {name!r} of {self.name}{near}; expected one of {there}")
-        kind: type[Study] = getattr(
-            import_module(f"{self.package}.{name}"), "".join(map(str.capitalize, name.split("_")))
-        )
+        module, title = import_module(f"{self.package}.{name}"), "".join(map(str.capitalize, name.split("_")))
+        kind: type[Study] = getattr(module, title)
         return kind
 
     def run(self, name: str, arguments: Sequence[str]) -> int:

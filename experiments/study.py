@@ -12,12 +12,13 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache, partial
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from desim.cli.output import plain, print_note
+from desim.cli.provenance import versions_of
 from desim.exceptions import DesimError, InvalidConfiguration, RecordError
 from desim.experiments.frame import Frame, Panel, perform_panels
 from desim.experiments.report_blocks import (
@@ -41,6 +42,7 @@ __all__ = [
     "ACCOUNT_FILE",
     "QUICK_SEEDS",
     "Account",
+    "DataStudy",
     "Study",
     "carry_out",
     "description_of",
@@ -149,6 +151,30 @@ class Study:
         if self.is_reduced:
             yield Paragraph(TRIAL)
         yield from self.show(frame)
+
+
+@dataclass(frozen=True)
+class DataStudy(Study):
+    """Study that can use data from outside the project.
+
+    Attributes
+    ----------
+    data : Path or None
+        Directory of the data. By default, workloads are synthetic.
+    """
+
+    data: Path | None = None
+
+    def __post_init__(self) -> None:
+        """Check the settings, and that the directory of the data exists."""
+        super().__post_init__()
+        if self.data is not None and not self.data.is_dir():
+            raise InvalidConfiguration(f"data: got {str(self.data)!r}, expected a directory")
+
+    @property
+    def place(self) -> str:
+        """Full path of the directory of the data; empty without data."""
+        return "" if self.data is None else str(self.data.resolve())
 
 
 @dataclass(frozen=True)
@@ -380,11 +406,5 @@ def _commit() -> str:
 
 
 def _machine() -> dict[str, str]:
-    packages = {}
-    for name in PACKAGES:
-        try:
-            packages[name] = version(name)
-        except PackageNotFoundError:
-            continue
     system = {"processors": str(os.cpu_count()), "architecture": platform.machine(), "system": platform.system()}
-    return system | {"Python": platform.python_version()} | packages
+    return system | {"Python": platform.python_version()} | versions_of(PACKAGES)

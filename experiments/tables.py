@@ -10,7 +10,7 @@ from desim.plotting.page import Cell, Table
 from desim.problem import Better
 from desim.statistics import Estimate
 
-__all__ = ["Printed", "best_rule_table", "lead_table", "metric_table", "value_table"]
+__all__ = ["Printed", "best_rule_table", "lead_table", "measured", "metric_table", "value_table"]
 
 Printed = Mapping[str, Mapping[str, float]]
 """Numbers of a paper, by row and then by column."""
@@ -38,13 +38,16 @@ def value_table(
     best = {} if better is None else {column: frame.best(panel, column, rows, metric, better) for column in columns}
 
     def cell(row: str, column: str) -> Cell:
-        if not frame.has(panel, column, row, metric):
-            return Cell("")
-        text = with_interval(frame.estimate(panel, column, row, metric))
-        paper = (printed or {}).get(row, {}).get(column)
-        return Cell(text if paper is None else f"{text} [{short(paper)}]", bold=best.get(column) == row)
+        text, paper = measured(frame, panel, column, row, metric), (printed or {}).get(row, {}).get(column)
+        return Cell(f"{text} [{short(paper)}]" if text and paper is not None else text, bold=best.get(column) == row)
 
     return Table(title, ["", *columns], [[row, *(cell(row, column) for column in columns)] for row in rows])
+
+
+def measured(frame: Frame, panel: str, column: str, row: str, metric: str) -> str:
+    """Return the mean of a metric with its interval as text; empty if the cell lacks the metric."""
+    there = frame.has(panel, column, row, metric)
+    return with_interval(frame.estimate(panel, column, row, metric)) if there else ""
 
 
 def metric_table(frame: Frame, panel: str, column: str, metrics: Mapping[str, str], title: str) -> Table:
@@ -62,15 +65,7 @@ def metric_table(frame: Frame, panel: str, column: str, metrics: Mapping[str, st
         Title of the table.
     """
     rows = [
-        [
-            row,
-            *(
-                with_interval(frame.estimate(panel, column, row, metric))
-                if frame.has(panel, column, row, metric)
-                else ""
-                for metric in metrics
-            ),
-        ]
+        [row, *(measured(frame, panel, column, row, metric) for metric in metrics)]
         for row in frame.rows(panel)
         if frame.has(panel, column, row)
     ]

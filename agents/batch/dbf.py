@@ -14,12 +14,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from desim.agents.batch.cores_only import refuse_nodes
-from desim.agents.learning.learned import AgentConfig, LearnedAgent
+from desim.agents.batch.split_window import WindowAgent
+from desim.agents.learning.learned import AgentConfig
 from desim.agents.learning.policy import MLPPolicy, NumpyMLP, array_of, computes_as, one_thread, to_tensors
 from desim.envs.base import Arrays
 from desim.exceptions import InvalidConfiguration
-from desim.problems.batch import BatchObservation
 from desim.problems.batch.encoders import FlatEncoder, SplitWindow
 
 __all__ = ["DBFAgent", "DBFConfig"]
@@ -70,7 +69,7 @@ class DBFConfig(AgentConfig[MLPPolicy]):
         return MLPPolicy(inputs, size + 1, rng, hidden=self.hidden, activation=self.activation, apart=True)
 
 
-class DBFAgent(LearnedAgent):
+class DBFAgent(WindowAgent):
     """Agent that picks slots of a split window until it picks none, or a job that cannot start, which ends the cycle.
 
     Parameters
@@ -79,23 +78,21 @@ class DBFAgent(LearnedAgent):
         Network; later changes of its weights may have no effect.
     config : DBFConfig
         Window and network of the agent.
-    name : str
-        Name for records and tables.
+    name : str, optional
+        Name for records and tables. Default: ``"dbf"``.
     """
 
     config_type = DBFConfig
+    policy: MLPPolicy
 
-    def __init__(self, policy: MLPPolicy, config: DBFConfig, *, name: str = "dbf") -> None:
-        self.config = config
-        self.encoder = config.encoder()
-        self.name = name
-        self.policy = policy.eval()
+    def __init__(self, policy: MLPPolicy, config: DBFConfig, *, name: str | None = None) -> None:
+        super().__init__(policy, config, name=name)
         quick = computes_as(policy, MLPPolicy, "distribution") and NumpyMLP.can_copy(policy.actor)
         self._actor = NumpyMLP(policy.actor) if quick else None
 
     def reset(self, simulation_info: dict[str, Any], rng: np.random.Generator) -> None:
         """Begin a run; raise InvalidConfiguration if it has nodes or another number of cores than the network."""
-        refuse_nodes(simulation_info, self.name, "backfilling-sjf")
+        super().reset(simulation_info, rng)
         cores = simulation_info.get("num_cores", self.config.num_cores)
         if cores != self.config.num_cores:
             raise InvalidConfiguration(
@@ -103,14 +100,12 @@ class DBFAgent(LearnedAgent):
             )
         self._rng = rng
 
-    def act(self, observation: BatchObservation) -> int | None:
-        """Return the job in the chosen slot, or None to wait."""
-        if self.encoder.is_forced(observation):
-            return None  # no action could start a job
-        scores = self._scores(self.encoder.encode(observation))
+    def chosen(self, encoded: Arrays) -> int:
+        """Return a sampled action, or the most likely one."""
+        scores = self._scores(encoded)
         # Gumbel noise: the argmax of scores plus noise is a sample from the softmax of the scores
         noise = self._rng.gumbel(size=scores.shape) if self.config.sampled else 0.0
-        return self.encoder.decode(observation, (scores + noise).argmax())[0]
+        return int((scores + noise).argmax())
 
     def _scores(self, seen: Arrays) -> NDArray[np.floating]:
         if self._actor is not None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -19,7 +19,7 @@ import torch
 from desim.agents.batch.cores_only import refuse_nodes
 from desim.agents.batch.priorities import Priority, as_priority
 from desim.agents.learning.learned import AgentConfig, LearnedAgent
-from desim.agents.learning.policy import MLPPolicy, Policy, action_for, drawn, one_thread, to_tensors
+from desim.agents.learning.policy import MLPPolicy, Policy, action_for, drawn
 from desim.envs.base import Arrays
 from desim.problems.batch import BatchObservation, Queue
 from desim.problems.batch.encoders import earliest_start
@@ -37,6 +37,7 @@ __all__ = [
     "BackfilledPriority",
     "Inspector",
     "InspectorConfig",
+    "PriorityBase",
     "ReleasedBase",
     "Rule",
     "SchedInspector",
@@ -47,8 +48,8 @@ Rule = Callable[[Arrays], int]
 """Type of a rule that maps the encoded observation of a question to 1 (accept) or 0 (reject)."""
 
 
-class BackfilledPriority:
-    """A priority order with EASY backfilling in the same order, as the base policy of an inspector.
+class PriorityBase:
+    """Base class of base policies that choose the first job of a priority order.
 
     Parameters
     ----------
@@ -82,50 +83,29 @@ class BackfilledPriority:
         blocked : int
             Position of the blocked job, which does not fit.
         """
+        raise NotImplementedError
+
+
+class BackfilledPriority(PriorityBase):
+    """A priority order with EASY backfilling in the same order, as the base policy of an inspector."""
+
+    def backfill(self, observation: BatchObservation, blocked: int) -> list[Any] | None:
+        """Return the jobs that EASY's condition allows to start."""
         plan = observation.plan()
         plan.reserve(blocked)
         plan.start_each(self.priority.order_among(observation.queue, observation.time, plan.fitting()))
         return plan.answer or None
 
 
-class ReleasedBase:
+class ReleasedBase(PriorityBase):
     """A priority order with the backfilling of SchedInspector's released program.
 
     Beside the blocked job, jobs start in order of arrival if they end before it can start, by requested times. Unlike
     in EASY backfilling, longer jobs may not use cores that the blocked job leaves over.
-
-    Parameters
-    ----------
-    order : str, Priority, or class of Priority
-        Priority order of the jobs, for example ``"sjf"``.
     """
 
-    def __init__(self, order: str | Priority | type[Priority]) -> None:
-        self.priority = as_priority(order)
-        self.name = self.priority.name
-
-    def first(self, queue: Queue, time: float) -> int:
-        """Return the position of the first job by the priority.
-
-        Parameters
-        ----------
-        queue : Queue
-            Nonempty queue.
-        time : float
-            Current time in seconds.
-        """
-        return self.priority.first(queue, time)
-
     def backfill(self, observation: BatchObservation, blocked: int) -> list[int] | None:
-        """Return the jobs that may start without delaying the blocked job.
-
-        Parameters
-        ----------
-        observation : BatchObservation
-            Observation of the current decision.
-        blocked : int
-            Position of the blocked job, which does not fit.
-        """
+        """Return the jobs that end before the blocked job can start."""
         queue, free = observation.queue, observation.free_cores
         cores = queue.requested_cores
         start = earliest_start(observation, int(cores[blocked]))
@@ -139,7 +119,22 @@ class ReleasedBase:
 
 
 @dataclass(frozen=True)
-class InspectorConfig(AgentConfig[Policy]):
+class _Config(AgentConfig[Policy]):
+    """Settings of both inspectors; the subclasses describe them."""
+
+    base: str = "sjf"
+    hidden: tuple[int, ...] = (32, 16, 8)
+    max_rejections: int = 72
+    interval: float = 600.0
+
+    def rules(self) -> dict[str, Any]:
+        """Return the arguments of :class:`~desim.problems.batch.inspection.Inspection` besides the base policy."""
+        names = (one.name for one in fields(self) if one.name not in ("base", "hidden"))
+        return {name: getattr(self, name) for name in names}
+
+
+@dataclass(frozen=True)
+class InspectorConfig(_Config):
     """Base policy, rules, and a small fully connected network that accepts at first (our departure from the paper).
 
     Parameters
@@ -160,18 +155,7 @@ class InspectorConfig(AgentConfig[Policy]):
     agent_kind: ClassVar[str] = "inspector"
 
     base: str = "smallest-first"
-    hidden: tuple[int, ...] = (32, 16, 8)
-    max_rejections: int = 72
-    interval: float = 600.0
     keeps_accepted: bool = True
-
-    def rules(self) -> dict[str, Any]:
-        """Return the arguments of :class:`~desim.problems.batch.inspection.Inspection` besides the base policy."""
-        return {
-            "max_rejections": self.max_rejections,
-            "interval": self.interval,
-            "keeps_accepted": self.keeps_accepted,
-        }
 
     def policy(self, rng: np.random.Generator) -> Policy:
         """Return a new network that accepts with a probability of nearly 3/4, so accepting is the likelier action."""
@@ -268,7 +252,7 @@ class ReleasedNetwork(MLPPolicy):
 
 
 @dataclass(frozen=True)
-class SchedInspectorConfig(AgentConfig[MLPPolicy]):
+class SchedInspectorConfig(_Config):
     """Base policy, rules and network of SchedInspector's released program.
 
     Parameters
@@ -284,15 +268,6 @@ class SchedInspectorConfig(AgentConfig[MLPPolicy]):
     """
 
     agent_kind: ClassVar[str] = "schedinspector"
-
-    base: str = "sjf"
-    hidden: tuple[int, ...] = (32, 16, 8)
-    max_rejections: int = 72
-    interval: float = 600.0
-
-    def rules(self) -> dict[str, Any]:
-        """Return the arguments of :class:`~desim.problems.batch.inspection.Inspection` besides the base policy."""
-        return {"max_rejections": self.max_rejections, "interval": self.interval}
 
     def policy(self, rng: np.random.Generator) -> MLPPolicy:
         """Return a new network."""
@@ -313,6 +288,4 @@ class SchedInspector(Inspector):
     def _judge(self, encoded: Arrays) -> int:
         if not isinstance(self.policy, Policy):
             return super()._judge(encoded)
-        with torch.inference_mode(), one_thread():
-            shown = to_tensors({name: array[None] for name, array in encoded.items()})
-            return int(self.policy(shown)[0].sample(self.rng))
+        return int(action_for(self.policy, encoded, self.rng))

@@ -37,7 +37,7 @@ from desim.exceptions import InvalidConfiguration
 from desim.problems.batch import BatchObservation
 from desim.problems.batch.encoders import CLUSTER_FEATURES, JOB_FEATURES, FeatureEncoder, SplitWindow
 
-__all__ = ["SplitWindowAgent", "SplitWindowConfig", "WindowScorer", "greedy"]
+__all__ = ["SplitWindowAgent", "SplitWindowConfig", "WindowAgent", "WindowScorer", "greedy"]
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -189,7 +189,42 @@ class SplitWindowConfig(AgentConfig[Policy]):
         return replace(config, **(changes or {})), policy
 
 
-class SplitWindowAgent(LearnedAgent):
+class WindowAgent(LearnedAgent):
+    """Base class of agents that choose slots of a split window until they choose none.
+
+    Parameters
+    ----------
+    policy : Policy
+        Network; later changes of its weights may have no effect.
+    config : AgentConfig
+        Window, observation and network of the agent, with a method ``encoder``.
+    name : str, optional
+        Name for records and tables. Default: the kind of agent.
+    """
+
+    def __init__(self, policy: Policy, config: Any, *, name: str | None = None) -> None:
+        self.policy = policy.eval()
+        self.config = config
+        self.encoder = config.encoder()
+        self.name = self.config_type.agent_kind if name is None else name
+
+    def reset(self, simulation_info: dict[str, Any], rng: np.random.Generator) -> None:
+        """Begin a run; raise InvalidConfiguration if the cluster has nodes."""
+        refuse_nodes(simulation_info, self.name, "backfilling-sjf")
+
+    def act(self, observation: BatchObservation) -> int | None:
+        """Return the job in the chosen slot, or None to wait; it is not asked if no choice could start a job."""
+        if self.encoder.is_forced(observation):
+            return None
+        job: int | None = self.encoder.decode(observation, self.chosen(self.encoder.encode(observation)))[0]
+        return job
+
+    def chosen(self, encoded: Arrays) -> int:
+        """Return the action for an encoded observation."""
+        raise NotImplementedError
+
+
+class SplitWindowAgent(WindowAgent):
     """Agent that starts the jobs that a network chooses from a split window, until it chooses to wait.
 
     Parameters
@@ -198,27 +233,16 @@ class SplitWindowAgent(LearnedAgent):
         Network; later changes of its weights may have no effect.
     config : SplitWindowConfig
         Window, observation and network of the agent.
-    name : str
-        Name for records and tables.
+    name : str, optional
+        Name for records and tables. Default: ``"split-window"``.
     """
 
     config_type = SplitWindowConfig
 
-    def __init__(self, policy: Policy, config: SplitWindowConfig, *, name: str = "split-window") -> None:
-        self.policy = policy.eval()
-        self.config = config
-        self.encoder = config.encoder()
-        self.name = name
+    def __init__(self, policy: Policy, config: SplitWindowConfig, *, name: str | None = None) -> None:
+        super().__init__(policy, config, name=name)
         self._choose = greedy(self.policy)
 
-    def reset(self, simulation_info: dict[str, Any], rng: np.random.Generator) -> None:
-        """Begin a run; raise InvalidConfiguration if the cluster has nodes."""
-        refuse_nodes(simulation_info, self.name, "backfilling-sjf")
-
-    def act(self, observation: BatchObservation) -> int | None:
-        """Return the job to start, or None to wait."""
-        if self.encoder.is_forced(observation):
-            return None
-        encoded = self.encoder.encode(observation)
-        action = int(action_for(self.policy, encoded)) if self._choose is None else self._choose(encoded)
-        return self.encoder.decode(observation, action)[0]
+    def chosen(self, encoded: Arrays) -> int:
+        """Return the most likely action."""
+        return int(action_for(self.policy, encoded)) if self._choose is None else self._choose(encoded)

@@ -6,7 +6,7 @@ are used for evaluation only.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from itertools import product
@@ -21,6 +21,7 @@ from desim.agents.batch.registry import create
 from desim.agents.batch.split_window import SplitWindowConfig
 from desim.agents.batch.window_rules import EXPERTS
 from desim.agents.learning.custom import check_known, custom_reward
+from desim.agents.learning.experience import Measure
 from desim.agents.learning.imitation import ExpertLabelledEnv, advice, imitate
 from desim.agents.learning.learner import LearningConfig
 from desim.agents.learning.policy import MLPPolicy, Policy
@@ -192,6 +193,13 @@ class SplitWindowTraining(TrainingSettings[Policy]):
 
     trained: ClassVar[str] = "batch"
     rules: ClassVar[tuple[str, ...]] = ("easy-fcfs", "easy-sjf")
+    # A training this short does not improve on random initial weights by itself, so it begins with imitation.
+    quick_values: ClassVar[Mapping[str, Any]] = {
+        "num_traces": 16,
+        "total_steps": 400_000,
+        "validate_every": 10,
+        "warm_start": 6,
+    }
 
     agent: SplitWindowConfig = field(default_factory=SplitWindowConfig)
     learning: LearningConfig = field(
@@ -212,15 +220,6 @@ class SplitWindowTraining(TrainingSettings[Policy]):
         if self.expert not in EXPERTS:
             create(self.expert)
 
-    @classmethod
-    def quick(cls) -> SplitWindowTraining:
-        """Return settings for a training of a few minutes."""
-        return cls(
-            episodes=EpisodeOptions(num_traces=16),
-            training=TrainingConfig(total_steps=400_000, validate_every=10),
-            warm_start=6,  # a training this short does not improve on random initial weights by itself
-        )
-
     @property
     def default_name(self) -> str:
         """Name of the agent, after its window."""
@@ -229,13 +228,8 @@ class SplitWindowTraining(TrainingSettings[Policy]):
     def task(self) -> Task:
         """Return the learning task: environments, metrics and the objective."""
         by_return = self.reward not in ("waiting", "paper", "scaled")  # the mean wait is not the objective then
-        return Task(
-            partial(make_env, self),
-            partial(make_env, self, validation=True),
-            measure,
-            objective="return" if by_return else "waiting_time_mean",
-            maximize=by_return,
-        )
+        objective = "return" if by_return else "waiting_time_mean"
+        return _task(self, make_env, measure, objective, maximize=by_return)
 
     def warm_up(self, training: Training) -> float | None:
         """Train the policy to imitate the expert in the visited states; return the agreement of the last round."""
@@ -247,6 +241,11 @@ class SplitWindowTraining(TrainingSettings[Policy]):
         with training.collector_of(partial(_advised, self), ADVISED) as collector:
             collect = partial(collector.collect_episodes, learner.policy, LONGEST * self.episodes.num_jobs)
             return imitate(learner, collect, advice, rounds=rounds, memory=rounds)[-1]
+
+
+def _task(settings: TrainingSettings[Any], make: Callable[..., Any], measured: Measure, *how: Any, **more: Any) -> Task:
+    """Return the task of settings whose environments for validation have workloads of their own."""
+    return Task(partial(make, settings), partial(make, settings, validation=True), measured, *how, **more)
 
 
 def _advised(settings: SplitWindowTraining) -> ExpertLabelledEnv:
@@ -317,6 +316,12 @@ class DBFTraining(TrainingSettings[MLPPolicy]):
 
     trained: ClassVar[str] = "batch-dbf"
     rules: ClassVar[tuple[str, ...]] = ("easy-fcfs", "backfilling-smallest-first")
+    quick_values: ClassVar[Mapping[str, Any]] = {
+        "num_traces": 16,
+        "total_steps": 30_000,
+        "validation_episodes": 32,
+        "validate_every": 5,
+    }
 
     agent: DBFConfig = field(default_factory=DBFConfig)
     learning: LearningConfig = field(
@@ -334,12 +339,6 @@ class DBFTraining(TrainingSettings[MLPPolicy]):
     )
     episodes: EpisodeOptions = field(default_factory=EpisodeOptions)
 
-    @classmethod
-    def quick(cls) -> DBFTraining:
-        """Return settings for a training of a few minutes."""
-        training = TrainingConfig(30_000, num_envs=1, num_steps=LONGEST * 1_000, whole_episodes=True, validate_every=5)
-        return cls(training=training, episodes=EpisodeOptions(num_traces=16))
-
     @property
     def default_name(self) -> str:
         """Name of the agent, after its window."""
@@ -347,14 +346,7 @@ class DBFTraining(TrainingSettings[MLPPolicy]):
 
     def task(self) -> Task:
         """Return the learning task: environments, metrics and the objective."""
-        return Task(
-            partial(make_dbf_env, self),
-            partial(make_dbf_env, self, validation=True),
-            measure,
-            objective="waiting_time_mean",
-            maximize=False,
-            sampled=self.agent.sampled,
-        )
+        return _task(self, make_dbf_env, measure, "waiting_time_mean", maximize=False, sampled=self.agent.sampled)
 
 
 def make_dbf_env(settings: DBFTraining, *, validation: bool = False) -> BatchEnv:
@@ -379,7 +371,33 @@ def make_dbf_env(settings: DBFTraining, *, validation: bool = False) -> BatchEnv
 
 
 @dataclass(frozen=True)
-class InspectorTraining(TrainingSettings[Policy]):
+class _Inspecting(TrainingSettings[Policy]):
+    """Common part of the trainings of inspectors.
+
+    Parameters
+    ----------
+    num_cores : int
+        Number of cores of the cluster.
+    episodes : EpisodeOptions
+        Workloads.
+    """
+
+    agent: InspectorConfig | SchedInspectorConfig = field(default_factory=InspectorConfig)
+    num_cores: int = 256
+    episodes: EpisodeOptions = field(default_factory=lambda: EpisodeOptions(num_traces=16, num_jobs=128))
+
+    @property
+    def default_name(self) -> str:
+        """Name of the agent, after its priority."""
+        return f"{self.agent.agent_kind}-{self.agent.base}"
+
+    def sequences(self, *, validation: bool) -> Episodes:
+        """Return sequences cut from generated traces."""
+        return trace_episodes(self.episodes, self.num_cores, validation=validation, arrivals="closed")
+
+
+@dataclass(frozen=True)
+class InspectorTraining(_Inspecting):
     """Train a SchedInspector for a priority rule and write its weights and model card to a directory.
 
     Source: Zhang, Dai and Xie, "SchedInspector", HPDC 2022: PPO on sequences of 128 jobs; the reward is the relative
@@ -409,6 +427,12 @@ class InspectorTraining(TrainingSettings[Policy]):
     """
 
     trained: ClassVar[str] = "batch-inspector"
+    quick_values: ClassVar[Mapping[str, Any]] = {
+        "total_steps": 60_000,
+        "num_envs": 64,
+        "validation_episodes": 32,
+        "validate_every": 20,
+    }
 
     agent: InspectorConfig = field(default_factory=InspectorConfig)
     learning: LearningConfig = field(
@@ -427,29 +451,11 @@ class InspectorTraining(TrainingSettings[Policy]):
             validate_every=5,
         )
     )
-    num_cores: int = 256
-    episodes: EpisodeOptions = field(default_factory=lambda: EpisodeOptions(num_traces=16, num_jobs=128))
     reward: Literal["bounded_slowdown", "waiting_time"] = "bounded_slowdown"
-
-    @classmethod
-    def quick(cls) -> InspectorTraining:
-        """Return settings for a training of a few minutes."""
-        return cls(training=TrainingConfig(60_000, num_envs=64, num_steps=10_000, whole_episodes=True, group_size=16))
-
-    @property
-    def default_name(self) -> str:
-        """Name of the agent, after its priority."""
-        return f"inspector-{self.agent.base}"
 
     def task(self) -> Task:
         """Return the learning task: environments, metrics and the objective."""
-        return Task(
-            partial(make_inspector_env, self),
-            partial(make_inspector_env, self, validation=True),
-            measure_inspector,
-            objective=self.reward,
-            maximize=False,
-        )
+        return _task(self, make_inspector_env, measure_inspector, self.reward, maximize=False)
 
 
 def make_inspector_env(settings: InspectorTraining, *, validation: bool = False) -> InspectorEnv:
@@ -462,13 +468,12 @@ def make_inspector_env(settings: InspectorTraining, *, validation: bool = False)
     validation : bool
         Whether the environment is for validation.
     """
-    sequences = trace_episodes(settings.episodes, settings.num_cores, validation=validation, arrivals="closed")
-    base = BackfilledPriority(settings.agent.base)
-    return InspectorEnv(base, sequences, reward=settings.reward, floor=FLOOR, **settings.agent.rules())
+    agent, sequences = settings.agent, settings.sequences(validation=validation)
+    return InspectorEnv(BackfilledPriority(agent.base), sequences, reward=settings.reward, floor=FLOOR, **agent.rules())
 
 
 @dataclass(frozen=True)
-class SchedInspectorTraining(TrainingSettings[MLPPolicy]):
+class SchedInspectorTraining(_Inspecting):
     """Train SchedInspector as its released program does and write its weights and model card to a directory.
 
     Source: Zhang, Dai and Xie, "SchedInspector", HPDC 2022, and the program DIR-LAB/SchedInspector: 100 sequences
@@ -495,6 +500,12 @@ class SchedInspectorTraining(TrainingSettings[MLPPolicy]):
     """
 
     trained: ClassVar[str] = "batch-schedinspector"
+    quick_values: ClassVar[Mapping[str, Any]] = {
+        "total_steps": 60_000,
+        "num_envs": 50,
+        "validation_episodes": 32,
+        "validate_every": 20,
+    }
 
     agent: SchedInspectorConfig = field(default_factory=SchedInspectorConfig)
     learning: LearningConfig = field(
@@ -519,29 +530,11 @@ class SchedInspectorTraining(TrainingSettings[MLPPolicy]):
             validate_every=2,
         )
     )
-    num_cores: int = 256
-    episodes: EpisodeOptions = field(default_factory=lambda: EpisodeOptions(num_traces=16, num_jobs=128))
-
-    @classmethod
-    def quick(cls) -> SchedInspectorTraining:
-        """Return settings for a training of a few minutes."""
-        return cls(training=TrainingConfig(60_000, num_envs=50, num_steps=10_000, whole_episodes=True))
-
-    @property
-    def default_name(self) -> str:
-        """Name of the agent, after its priority."""
-        return f"schedinspector-{self.agent.base}"
 
     def task(self) -> Task:
         """Return the learning task: environments, metrics and the objective."""
-        return Task(
-            partial(make_schedinspector_env, self),
-            partial(make_schedinspector_env, self, validation=True),
-            measure_inspector,
-            objective="bounded_slowdown",
-            maximize=False,
-            sampled=True,
-        )
+        make = make_schedinspector_env
+        return _task(self, make, measure_inspector, "bounded_slowdown", maximize=False, sampled=True)
 
 
 def make_schedinspector_env(settings: SchedInspectorTraining, *, validation: bool = False) -> InspectorEnv:
@@ -554,8 +547,7 @@ def make_schedinspector_env(settings: SchedInspectorTraining, *, validation: boo
     validation : bool
         Whether the environment is for validation.
     """
-    agent = settings.agent
-    sequences = trace_episodes(settings.episodes, settings.num_cores, validation=validation, arrivals="closed")
+    agent, sequences = settings.agent, settings.sequences(validation=validation)
     rules = agent.rules() if validation else agent.rules() | {"max_rejections": None}
     return InspectorEnv(ReleasedBase(agent.base), sequences, released=True, **rules)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, Literal
@@ -228,6 +228,7 @@ class GraphTraining(TrainingSettings[Policy]):
 
     trained: ClassVar[str] = "dag"
     rules: ClassVar[tuple[str, ...]] = ("rank-up-deft", "rank-up-deft-patient", "least-work-deft-patient")
+    quick_values: ClassVar[Mapping[str, Any]] = {"total_steps": 60_000, "num_jobs": (8, 12), "warm_start": 4}
 
     agent: GraphConfig = field(default_factory=GraphConfig)
     learning: LearningConfig = field(
@@ -251,13 +252,6 @@ class GraphTraining(TrainingSettings[Policy]):
         check_known("reward", self.reward, (OBJECTIVE,))
         if self.expert != PATIENT:
             create(self.expert)
-
-    @classmethod
-    def quick(cls) -> GraphTraining:
-        """Return settings for a training of a few minutes."""
-        default = cls()
-        training = replace(default.training, total_steps=60_000)
-        return cls(training=training, episodes=GraphEpisodes((8, 12)), warm_start=4)
 
     @property
     def default_name(self) -> str:
@@ -309,6 +303,10 @@ def make_env(settings: GraphTraining) -> DagEnv:
 
 LACHESIS_EPISODES = GraphEpisodes((1, 30), num_executors=(50,), ccr=(3.5,), intervals=(0.0,))
 """Batches of 1 to 30 jobs, with the CCR at which fixed rules reach the paper's numbers."""
+PRINTED_TRAINING = TrainingConfig(num_steps=300, whole_episodes=True, first_length=40.0, validation_episodes=12)
+"""What the trainings of published agents share: whole episodes, of lengths with a mean that grows."""
+PRINTED_QUICK = {"num_steps": 100, "validation_episodes": 4, "num_jobs": (1, 8)}
+"""Settings of their trainings of about a minute."""
 
 
 @dataclass(frozen=True)
@@ -357,6 +355,7 @@ class LachesisTraining(_PrintedTraining):
     """
 
     trained: ClassVar[str] = "dag-lachesis"
+    quick_values: ClassVar[Mapping[str, Any]] = {**PRINTED_QUICK, "total_steps": 2_000}
 
     agent: LachesisConfig = field(default_factory=LachesisConfig)
     learning: LearningConfig = field(
@@ -371,22 +370,8 @@ class LachesisTraining(_PrintedTraining):
         )
     )
     training: TrainingConfig = field(
-        default_factory=lambda: TrainingConfig(
-            total_steps=80_000,
-            num_envs=1,
-            num_steps=300,
-            whole_episodes=True,
-            first_length=40.0,
-            validation_episodes=12,
-            validate_every=10,
-        )
+        default_factory=lambda: replace(PRINTED_TRAINING, total_steps=80_000, num_envs=1, validate_every=10)
     )
-
-    @classmethod
-    def quick(cls) -> LachesisTraining:
-        """Return settings for a training of about a minute."""
-        training = replace(cls().training, total_steps=2_000, num_steps=100, validation_episodes=4)
-        return cls(training=training, episodes=replace(LACHESIS_EPISODES, num_jobs=(1, 8)))
 
 
 @dataclass(frozen=True)
@@ -413,6 +398,7 @@ class DecimaTraining(_PrintedTraining):
     """
 
     trained: ClassVar[str] = "dag-decima"
+    quick_values: ClassVar[Mapping[str, Any]] = {**PRINTED_QUICK, "total_steps": 6_000}
 
     agent: DecimaConfig = field(default_factory=DecimaConfig)
     learning: LearningConfig = field(
@@ -421,23 +407,10 @@ class DecimaTraining(_PrintedTraining):
         )
     )
     training: TrainingConfig = field(
-        default_factory=lambda: TrainingConfig(
-            total_steps=160_000,
-            num_envs=16,
-            num_steps=300,
-            whole_episodes=True,
-            first_length=40.0,
-            group_size=16,
-            validation_episodes=12,
-            validate_every=5,
+        default_factory=lambda: replace(
+            PRINTED_TRAINING, total_steps=160_000, num_envs=16, group_size=16, validate_every=5
         )
     )
-
-    @classmethod
-    def quick(cls) -> DecimaTraining:
-        """Return settings for a training of about a minute."""
-        training = replace(cls().training, total_steps=6_000, num_steps=100, validation_episodes=4)
-        return cls(training=training, episodes=replace(LACHESIS_EPISODES, num_jobs=(1, 8)))
 
 
 def _printed_env(settings: _PrintedTraining) -> DagEnv:

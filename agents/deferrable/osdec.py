@@ -16,24 +16,23 @@ import torch
 from numpy.random import Generator
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn.functional import softplus
 
 from desim.agents.deferrable.forecasts import Forecast
 from desim.agents.deferrable.score_agent import Context, EncoderLayer, Linear, ScoreAgent, ScoreConfig, are_linear
 from desim.agents.deferrable.score_policy import (
     KNOWN,
-    LEAST_DEVIATION,
     TARGETS,
     TASKS,
     Auxiliary,
     AuxiliaryTasks,
     Network,
     PointerPolicy,
+    RowsPolicy,
     ScorePolicy,
+    gaussian_of,
 )
 from desim.agents.learning.policy import (
     Distribution,
-    Gaussian,
     NumpyMLP,
     Observations,
     computes_as,
@@ -123,42 +122,13 @@ class Encoded(_Printed):
         outputs = torch.cat([self.mean(current), self.deviation(current)], dim=2)
         counted = is_there.to(encoded)
         value = (self.value(encoded).squeeze(2) * counted).sum(1) / counted.sum(1)
-        return _gaussian(outputs, mask), value
+        return gaussian_of(outputs, mask), value
 
 
-def _gaussian(outputs: Tensor, mask: Tensor) -> Gaussian:
-    """Return the distribution of scores from two outputs per job, shape (B, m, 2)."""
-    outputs = nn.functional.pad(outputs, (0, 0, 0, mask.shape[1] - outputs.shape[1]))
-    return Gaussian(torch.tanh(outputs[:, :, 0]), softplus(outputs[:, :, 1]) + LEAST_DEVIATION, mask)
+class FixedLength(_Printed, RowsPolicy):
+    """Fully connected network over the concatenated rows: the paper's PPO."""
 
-
-class FixedLength(_Printed):
-    """Fully connected network over the concatenated rows: the paper's PPO.
-
-    Parameters
-    ----------
-    encoder : PrintedEncoder
-        Encoder of the observations.
-    rng : numpy.random.Generator
-        Generator for the weights.
-    auxiliary : {"none", "high", "low", "both"}
-        Vectors of the auxiliary module, as for :class:`Encoded`.
-    hidden : int
-        Number of units of each of the two hidden layers, for actor and critic alike.
-    """
-
-    def __init__(self, encoder: PrintedEncoder, rng: Generator, auxiliary: Auxiliary, hidden: int) -> None:
-        super().__init__(encoder, rng, auxiliary)
-        width = self.context_width + sum(int(np.prod(self.shapes[name])) for name in JOB_SETS)
-        self.score = initialized(mlp([width, hidden, hidden, 2 * encoder.num_scores], nn.Tanh), rng, 0.1)
-        self.value = initialized(mlp([width, hidden, hidden, 1], nn.Tanh), rng)
-
-    def forward(self, observations: Observations) -> tuple[Distribution, Tensor]:
-        """Return the distribution of the scores, and the values, shape (B,)."""
-        rows = [observations[name].flatten(1) for name in JOB_SETS]
-        inputs = torch.cat([self.context(observations), *rows], dim=1)
-        outputs = self.score(inputs).unflatten(1, (-1, 2))
-        return _gaussian(outputs, observations[ACTION_MASK]), cast(Tensor, self.value(inputs)).squeeze(-1)
+    sets = JOB_SETS
 
 
 class Pointer(_Printed, PointerPolicy):

@@ -307,11 +307,11 @@ class _FixedLength:
         return known and Context.can_copy(policy) and NumpyMLP.can_copy(policy.score)
 
     def __init__(self, policy: FixedLengthPolicy) -> None:
-        self.context = Context(policy)
+        self.context, self.sets = Context(policy), policy.sets
         self.score = NumpyMLP(policy.score)
 
     def __call__(self, arrays: Arrays) -> Floats:
-        rows = [arrays[name].ravel() for name in ("current", "future")]
+        rows = [arrays[name].ravel() for name in self.sets]
         outputs = self.score(np.concatenate([self.context(arrays), *rows]))
         result: Floats = np.tanh(outputs[0::2]) * arrays[ACTION_MASK]
         return result

@@ -54,7 +54,9 @@ __all__ = [
     "Network",
     "PointerOrder",
     "PointerPolicy",
+    "RowsPolicy",
     "ScorePolicy",
+    "gaussian_of",
     "next_slots",
     "seen_of",
 ]
@@ -319,13 +321,20 @@ class ScorePolicy(Policy):
         return self.auxiliary.loss(observations, high)
 
 
-def _gaussian(outputs: Tensor, mask: Tensor) -> Gaussian:
-    """Return the distribution of scores from two outputs per job, shape (B, M, 2)."""
+def gaussian_of(outputs: Tensor, mask: Tensor) -> Gaussian:
+    """Return the distribution of scores.
+
+    Parameters
+    ----------
+    outputs : Tensor of shape (B, m, 2)
+        Two outputs per job: of the mean, and of the standard deviation.
+    mask : Tensor of shape (B, M)
+        Mask of the rows that hold a job; rows from m on do not.
+    """
     room = mask.shape[1] - outputs.shape[1]
     if room:
         outputs = nn.functional.pad(outputs, (0, 0, 0, room))
-    deviation = softplus(outputs[:, :, 1]) + LEAST_DEVIATION
-    return Gaussian(torch.tanh(outputs[:, :, 0]), deviation, mask)
+    return Gaussian(torch.tanh(outputs[:, :, 0]), softplus(outputs[:, :, 1]) + LEAST_DEVIATION, mask)
 
 
 def _begin(layer: nn.Linear) -> None:
@@ -376,7 +385,7 @@ class AttentionPolicy(ScorePolicy):
         scores = self._spread(self.score(encoded[:, 1:]), count, mask.shape[1])
         there = (~absent).to(encoded).unsqueeze(-1)
         value = (self.value(encoded) * there).sum((1, 2)) / there.sum((1, 2))
-        return _gaussian(scores, mask), value
+        return gaussian_of(scores, mask), value
 
     def _spread(self, outputs: Tensor, count: int, num_scores: int) -> Tensor:
         """Return the outputs of current jobs, and of future jobs if they are scored, in the rows of an action."""
@@ -435,8 +444,8 @@ class AttentionPolicy(ScorePolicy):
         return found
 
 
-class FixedLengthPolicy(ScorePolicy):
-    """Fully connected network over the concatenated rows of an observation: the paper's PPO.
+class RowsPolicy(ScorePolicy):
+    """Base class of fully connected networks over the concatenated rows of an observation.
 
     Parameters
     ----------
@@ -448,22 +457,37 @@ class FixedLengthPolicy(ScorePolicy):
         Vectors of the auxiliary module, as for :class:`ScorePolicy`.
     hidden : int
         Number of units of each of the two hidden layers, for actor and critic alike.
+
+    Attributes
+    ----------
+    sets : sequence of str
+        Sets of jobs whose rows the network sees.
     """
+
+    sets: Sequence[str]
 
     def __init__(self, encoder: ScoreEncoder, rng: np.random.Generator, auxiliary: Auxiliary, hidden: int) -> None:
         super().__init__(encoder, rng, auxiliary)
-        rows = int(np.prod(self.shapes["current"]) + np.prod(self.shapes["future"]))
-        width = self.context_width + rows
+        width = self.context_width + sum(int(np.prod(self.shapes[name])) for name in self.sets)
         self.score = initialized(mlp([width, hidden, hidden, 2 * encoder.num_scores], nn.Tanh), rng, 0.1)
-        _begin(cast(nn.Linear, self.score[-1]))
         self.value = initialized(mlp([width, hidden, hidden, 1], nn.Tanh), rng)
 
     def forward(self, observations: Observations) -> tuple[Distribution, Tensor]:
         """Return the distribution of the scores, and the values, shape (B,)."""
-        rows = [observations[name].flatten(1) for name in ("current", "future")]
+        rows = [observations[name].flatten(1) for name in self.sets]
         inputs = torch.cat([self.context(observations), *rows], dim=1)
         outputs = self.score(inputs).unflatten(1, (-1, 2))
-        return _gaussian(outputs, observations[ACTION_MASK]), cast(Tensor, self.value(inputs)).squeeze(-1)
+        return gaussian_of(outputs, observations[ACTION_MASK]), cast(Tensor, self.value(inputs)).squeeze(-1)
+
+
+class FixedLengthPolicy(RowsPolicy):
+    """Network of :class:`RowsPolicy` over current and future jobs, whose scores start above 0."""
+
+    sets = ("current", "future")
+
+    def __init__(self, encoder: ScoreEncoder, rng: np.random.Generator, auxiliary: Auxiliary, hidden: int) -> None:
+        super().__init__(encoder, rng, auxiliary, hidden)
+        _begin(cast(nn.Linear, self.score[-1]))
 
 
 class PointerPolicy(ScorePolicy):

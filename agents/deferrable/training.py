@@ -8,7 +8,7 @@ injection for robust imitation learning", CoRL 2017.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Any, ClassVar, Literal
 
@@ -287,6 +287,7 @@ class ScoreTraining(TrainingSettings[ScorePolicy]):
 
     trained: ClassVar[str] = "deferrable"
     rules: ClassVar[tuple[str, ...]] = ("earliest-deadline", "list-plan")
+    quick_values: ClassVar[Mapping[str, Any]] = {"total_steps": 60_000, "validate_every": 5}
 
     agent: ScoreConfig = field(default_factory=ScoreConfig)
     learning: LearningConfig = field(
@@ -306,11 +307,6 @@ class ScoreTraining(TrainingSettings[ScorePolicy]):
         check_known("reward", self.reward, REWARDS)
         if self.expert != LIST_PLAN:
             create(self.expert)
-
-    @classmethod
-    def quick(cls) -> ScoreTraining:
-        """Return the settings of a short training of a few minutes."""
-        return cls(training=replace(cls().training, total_steps=60_000, validate_every=5))
 
     @property
     def default_name(self) -> str:
@@ -390,6 +386,7 @@ class OsdecTraining(ScoreTraining):
 
     trained: ClassVar[str] = "deferrable-osdec"
     rules: ClassVar[tuple[str, ...]] = ("fifo", "tetris")
+    quick_values: ClassVar[Mapping[str, Any]] = {"total_steps": 20_480}
 
     agent: OsdecConfig = field(default_factory=OsdecConfig)
     learning: LearningConfig = field(
@@ -412,11 +409,6 @@ class OsdecTraining(ScoreTraining):
                 f"warm_start: got {self.warm_start!r}, expected 0, since the paper uses no imitation; try "
                 "`desim train deferrable`"
             )
-
-    @classmethod
-    def quick(cls) -> OsdecTraining:
-        """Return the settings of a short training of a few minutes."""
-        return cls(training=replace(cls().training, total_steps=20_480))
 
 
 def _advised(settings: ScoreTraining) -> ExpertLabelledEnv:

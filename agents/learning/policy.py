@@ -282,11 +282,23 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-def action_for(policy: Policy, observation: dict[str, NDArray[np.generic]]) -> Tensor:
-    """Return a policy's most likely action for a single encoded observation, as a batch of one."""
+def action_for(
+    policy: Policy, observation: dict[str, NDArray[np.generic]], rng: np.random.Generator | None = None
+) -> Tensor:
+    """Return a policy's action for a single encoded observation, as a batch of one.
+
+    Parameters
+    ----------
+    policy : Policy
+        Network.
+    observation : dict of str to numpy.ndarray
+        Encoded observation.
+    rng : numpy.random.Generator, optional
+        Generator to sample the action with. Default: the most likely action.
+    """
     with torch.inference_mode(), one_thread():
         distribution, _ = policy(to_tensors({name: array[None] for name, array in observation.items()}))
-        action: Tensor = distribution.mode()
+        action: Tensor = distribution.mode() if rng is None else distribution.sample(rng)
     return action
 
 

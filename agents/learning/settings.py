@@ -73,10 +73,13 @@ class TrainingSettings(Generic[AnyPolicy]):
         Name of the training for ``desim train``, for example ``"batch"``.
     rules : tuple of str
         Names of the agents that trained weights are compared with.
+    quick_values : mapping of str to object
+        Settings of a short training of a few minutes that differ from the defaults, by name.
     """
 
     trained: ClassVar[str]
     rules: ClassVar[tuple[str, ...]] = ()
+    quick_values: ClassVar[Mapping[str, Any]] = {}
 
     agent: AgentConfig[AnyPolicy] = field(default_factory=AgentConfig)
     learning: LearningConfig = field(default_factory=LearningConfig)
@@ -93,7 +96,7 @@ class TrainingSettings(Generic[AnyPolicy]):
     @classmethod
     def quick(cls) -> Self:
         """Return the settings of a short training of a few minutes."""
-        raise NotImplementedError
+        return cls().with_values(cls.quick_values)
 
     @property
     def default_name(self) -> str:
@@ -208,7 +211,7 @@ class TrainingSettings(Generic[AnyPolicy]):
         """Search for better settings; see :func:`desim.agents.learning.tune.tune`. Default: its usual ranges."""
         return tune(self, directory, trials, over=over or USUAL, seeds=seeds, report=report)
 
-    def with_values(self, values: dict[str, Any]) -> Self:
+    def with_values(self, values: Mapping[str, Any]) -> Self:
         """Return these settings with some values replaced, by name."""
         changed: Self = with_values(self, values)
         return changed

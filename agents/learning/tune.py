@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from io import StringIO
 from pathlib import Path
@@ -185,14 +185,14 @@ def range_of(settings: Any, text: str) -> Range:
     return Range(name, choices)
 
 
-def with_values(settings: Any, values: dict[str, Any]) -> Any:
+def with_values(settings: Any, values: Mapping[str, Any]) -> Any:
     """Return settings with some values replaced.
 
     Parameters
     ----------
     settings : dataclass
         Settings, possibly nested.
-    values : dict of str to object
+    values : mapping of str to object
         New values by name: text as on the command line, or numbers.
     """
     changes: dict[str, Any] = {}

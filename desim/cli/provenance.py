@@ -6,6 +6,7 @@ import json
 import platform
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -15,7 +16,7 @@ from desim.cli.output import command_line, plain
 from desim.exceptions import RecordError
 from desim.records import write_atomically
 
-__all__ = ["PROVENANCE_FILE", "keep", "provenance", "provenance_of"]
+__all__ = ["PROVENANCE_FILE", "keep", "provenance", "provenance_of", "versions_of"]
 
 PROVENANCE_FILE = "provenance.json"
 """Name of the provenance file in the directory of a run."""
@@ -32,13 +33,17 @@ def provenance() -> dict[str, str]:
     commit = _commit()
     if commit:
         found["commit"] = commit
-    versions = [f"Python {platform.python_version()}"]
-    for package in PACKAGES:
-        try:
-            versions.append(f"{package} {version(package)}")
-        except PackageNotFoundError:
-            continue
-    return found | {"versions": ", ".join(versions)}
+    versions = {"Python": platform.python_version()} | versions_of(PACKAGES)
+    return found | {"versions": ", ".join(f"{name} {number}" for name, number in versions.items())}
+
+
+def versions_of(packages: Sequence[str]) -> dict[str, str]:
+    """Return the versions of those packages that are installed, by name."""
+    found = {}
+    for package in packages:
+        with suppress(PackageNotFoundError):
+            found[package] = version(package)
+    return found
 
 
 def _commit() -> str:

@@ -13,8 +13,6 @@ from desim.experiments.lachesis.figure7 import RIVALS
 from desim.experiments.learning_curves import COLUMN, is_flat
 from desim.statistics import Estimate, mean_interval
 
-__all__ = ["claims", "fixed_rules"]
-
 FIFO, HEFT, TDCA, SJF, HRRN = "FIFO-DEFT", "HEFT", "TDCA", "SJF-DEFT", "HRRN-DEFT"
 STREAM = (SJF, HRRN, RANK_UP, DECIMA)
 NEAR_ONE, FLAT = 25.0, 10.0

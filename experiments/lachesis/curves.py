@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, ClassVar
 
-from desim.exceptions import InvalidConfiguration
 from desim.experiments.drawing import facets
 from desim.experiments.frame import Choice, Frame, Panel
 from desim.experiments.lachesis.simulate import CALIBRATED, Setting, perform, planning
 from desim.experiments.learning_curves import with_weights
 from desim.experiments.report_blocks import Block, Drawing
-from desim.experiments.study import Study
+from desim.experiments.study import DataStudy
 from desim.experiments.tables import best_rule_table, value_table
 from desim.problem import Better
-
-__all__ = ["DECIMA", "LACHESIS", "MADE", "MEASURED", "OWN", "RANK_UP", "ROWS", "Curves", "Queries"]
 
 LACHESIS, DECIMA, RANK_UP, OWN = "LACHESIS", "Decima-DEFT", "rank-up-DEFT", "desim's network"
 MADE, MEASURED = "made-up queries", "measured queries"
@@ -39,7 +35,7 @@ QUICK_JOBS = 6
 
 
 @dataclass(frozen=True)
-class Queries(Study):
+class Queries(DataStudy):
     """Settings of all studies of this paper; with ``quick`` a run has at most 6 jobs.
 
     Attributes
@@ -51,14 +47,6 @@ class Queries(Study):
     paper: ClassVar[str] = "lachesis"
     perform = staticmethod(perform)
 
-    data: Path | None = None
-
-    def __post_init__(self) -> None:
-        """Check that the directory of the data exists."""
-        super().__post_init__()
-        if self.data is not None and not self.data.is_dir():
-            raise InvalidConfiguration(f"data: got {str(self.data)!r}, expected a directory")
-
     def fit(self, setting: Any) -> Any:
         """Return a setting in the requested size; trials are checked."""
         if not self.quick:
@@ -68,7 +56,7 @@ class Queries(Study):
     @property
     def sources(self) -> Mapping[str, str]:
         """Directories of measured queries by panel name; empty for synthetic queries."""
-        return {MADE: ""} | ({MEASURED: str(self.data.resolve())} if self.data is not None else {})
+        return {MADE: ""} | ({MEASURED: self.place} if self.place else {})
 
 
 @dataclass(frozen=True)
@@ -130,9 +118,7 @@ class Curves(Queries):
 
     def tables(self, frame: Frame, panel: str) -> Iterator[Block]:
         """Yield the metrics of a panel, leads with and without rank-up-DEFT, and decision times."""
-        for metric, words in [*self.metrics.items(), ("gap", "gap to the lower bound, %")]:
-            better: Better = "higher" if metric == "speedup" else "lower"
-            yield value_table(frame, panel, metric, f"{panel}: {words}", better=better)
+        yield from metric_tables(frame, panel, {**self.metrics, "gap": "gap to the lower bound, %"})
         ours = {row: [row] for row in (LACHESIS, RANK_UP, *self.others) if row in frame.rows(panel)}
         rivals = [row for row in self.rivals if row != RANK_UP]
         for rules, words in ((rivals, "without"), ([*rivals, RANK_UP], "with")):
@@ -145,3 +131,10 @@ class Curves(Queries):
                 f"decision_{share}",
                 f"{panel}: processor time within which {share} % of decisions are made, ms",
             )
+
+
+def metric_tables(frame: Frame, panel: str, metrics: Mapping[str, str]) -> Iterator[Block]:
+    """Yield a table per metric of a panel; the best value of a column is bold."""
+    for metric, words in metrics.items():
+        better: Better = "higher" if metric == "speedup" else "lower"
+        yield value_table(frame, panel, metric, f"{panel}: {words.replace(chr(10), ' ')}", better=better)

@@ -16,8 +16,6 @@ from desim.experiments.report_blocks import Block, Drawing, Paragraph
 from desim.experiments.study import Study, run_as_program
 from desim.experiments.tables import metric_table
 
-__all__ = ["LOSS", "PANEL", "Figure6"]
-
 PANEL, LOSS = "trainings", "figures/value_loss"
 LABELS = {
     "validation/gap": "gap of the validation episodes\nto the lower bound",

@@ -11,8 +11,6 @@ from desim.experiments.lachesis.simulate import AHEAD
 from desim.experiments.learning_curves import with_weights
 from desim.experiments.study import run_as_program
 
-__all__ = ["BESIDE", "RIVALS", "Figure7"]
-
 RIVALS = ("FIFO-DEFT", "HEFT", "TDCA", DECIMA)
 BESIDE = {RANK_UP: ROWS[RANK_UP], OWN: with_weights("graph", "tpch-batch", AHEAD)}
 """Agents that the paper does not plot: its HighRankUp-DEFT, and desim's network, which plans batches with insertion."""

@@ -10,8 +10,6 @@ from desim.experiments.lachesis.curves import Curves
 from desim.experiments.lachesis.figure7 import BESIDE, RIVALS
 from desim.experiments.study import run_as_program
 
-__all__ = ["Figure8"]
-
 
 @dataclass(frozen=True)
 class Figure8(Curves):

@@ -14,8 +14,6 @@ from desim.experiments.learning_curves import with_weights
 from desim.experiments.report_blocks import Block
 from desim.experiments.study import run_as_program
 
-__all__ = ["DENSER", "Figure9"]
-
 DENSER = "closer arrivals"
 INTERVALS = (45.0, 20.0, 10.0, 5.0, 2.0)
 JOBS = 60

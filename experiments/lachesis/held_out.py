@@ -15,8 +15,6 @@ from desim.experiments.report_blocks import Block
 from desim.experiments.study import run_as_program
 from desim.experiments.tables import best_rule_table, value_table
 
-__all__ = ["BATCH", "OBJECTIVES", "RULES", "STREAM", "HeldOut", "searches"]
-
 BATCH, STREAM = "all at once", "arriving"
 
 RULES: dict[str, Choice] = {row: ROWS[row] for row in (RANK_UP, "HEFT", "TDCA")} | {
@@ -74,11 +72,10 @@ class HeldOut(Queries):
 
     def _columns(self, num_jobs: int, load: float) -> dict[str, GeneralSetting]:
         """Return the workloads for which data are available."""
-        place = "" if self.data is None else str(self.data.resolve())
         return {
-            name: replace(one, num_jobs=num_jobs, load=load, data=place if one.workload in NEED_DATA else "")
+            name: replace(one, num_jobs=num_jobs, load=load, data=self.place if one.workload in NEED_DATA else "")
             for name, one in WORKLOADS.items()
-            if place or one.workload not in NEED_DATA
+            if self.place or one.workload not in NEED_DATA
         }
 
     def show(self, frame: Frame) -> Iterator[Block]:

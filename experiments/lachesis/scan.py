@@ -8,14 +8,11 @@ from dataclasses import dataclass
 
 from desim.experiments.drawing import facets
 from desim.experiments.frame import Frame, Panel
-from desim.experiments.lachesis.curves import RANK_UP, ROWS, Queries
+from desim.experiments.lachesis.curves import RANK_UP, ROWS, Queries, metric_tables
 from desim.experiments.lachesis.simulate import Setting
 from desim.experiments.report_blocks import Block, Drawing
 from desim.experiments.study import run_as_program
-from desim.experiments.tables import best_rule_table, value_table
-from desim.problem import Better
-
-__all__ = ["JOBS", "RULES", "Scan", "panel_of"]
+from desim.experiments.tables import best_rule_table
 
 RATIOS = (0.5, 1.0, 2.0, 3.0, 3.5, 4.0, 6.0, 8.0)
 JOBS = (20, 60)
@@ -45,9 +42,7 @@ class Scan(Queries):
             "scan.png", "Rules against the ratio of transfer to run times: means with 95 % intervals.", figure
         )
         for panel in frame.panels:
-            for metric, words in METRICS.items():
-                better: Better = "higher" if metric == "speedup" else "lower"
-                yield value_table(frame, panel, metric, f"{panel}: {words.replace(chr(10), ' ')}", better=better)
+            yield from metric_tables(frame, panel, METRICS)
             title = f"{panel}: makespan of rank-up-DEFT above that of the best other rule"
             rules = [row for row in RULES if row != RANK_UP]
             yield best_rule_table(frame, panel, "makespan", title, rules=rules, agents={RANK_UP: [RANK_UP]})

@@ -11,23 +11,12 @@ import numpy as np
 
 from desim import simulate
 from desim.agents.dag import create
-from desim.core import Agent
 from desim.decision_times import DecisionTimes
 from desim.experiments.frame import Choice
 from desim.experiments.study import is_valid
-from desim.problems.dag import DagCluster, Executors, Job
+from desim.problems.dag import DagCluster, Job
 from desim.sweep import Run
 from desim.workloads import executors, submissions, tpch
-
-__all__ = [
-    "AHEAD",
-    "CALIBRATED",
-    "Setting",
-    "jobs_of",
-    "measure",
-    "perform",
-    "planning",
-]
 
 CALIBRATED = 3.5
 """Ratio of transfer to run times at which the rules are closest to the paper's results; the paper states none."""
@@ -98,24 +87,18 @@ def perform(run: Run) -> dict[str, Any]:
     dict
         Metrics of :func:`measure`.
     """
-    setting: Setting = run.setting
-    machines = executors.heterogeneous(setting.num_executors, seed=run.seed)
-    return measure(jobs_of(setting, run.seed), machines, create(run.agent.policy), run)
+    return measure(jobs_of(run.setting, run.seed), run)
 
 
-def measure(jobs: list[Job], machines: Executors, agent: Agent, run: Run) -> dict[str, Any]:
+def measure(jobs: list[Job], run: Run) -> dict[str, Any]:
     """Simulate jobs, and return the metrics of the run.
 
     Parameters
     ----------
     jobs : list of Job
         Jobs in order of submission.
-    machines : Executors
-        Executors that run the jobs.
-    agent : Agent
-        Agent that decides.
     run : Run
-        Run, which states whether the agent plans ahead and whether the records are checked.
+        Run with the agent, whether it plans ahead, the number of executors, and whether the records are checked.
 
     Returns
     -------
@@ -123,7 +106,8 @@ def measure(jobs: list[Job], machines: Executors, agent: Agent, run: Run) -> dic
         Metrics of the run; ``gap``, percent above the lower bound; ``decision_50`` and ``decision_98``, milliseconds of
         processor time within which 50 and 98 percent of the decisions are made; ``valid``, None if unchecked.
     """
-    timed = DecisionTimes(agent, process_time_ns)
+    machines = executors.heterogeneous(run.setting.num_executors, seed=run.seed)
+    timed = DecisionTimes(create(run.agent.policy), process_time_ns)
     ahead = AHEAD in run.agent.parameters
     result = simulate(DagCluster(jobs, machines, plan_ahead=ahead), timed, seed=run.seed)
     found = result.metrics()

@@ -10,17 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from desim.agents.dag import create
 from desim.experiments.lachesis.simulate import measure
 from desim.problems.dag import Job
 from desim.sweep import Run
-from desim.workloads import executors, random_dags, submissions, tpch
+from desim.workloads import random_dags, submissions, tpch
 from desim.workloads.alibaba.dag_model import DagModel
 from desim.workloads.alibaba.dag_model import generate as generate_alibaba
 from desim.workloads.dag import registry
 from desim.workloads.dag.tpch import REFERENCE_SPEED
-
-__all__ = ["WORKLOADS", "GeneralSetting", "jobs_of", "perform_general"]
 
 QUERIES, ALIBABA, RECORDED = "measured TPC-H queries", "like Alibaba's batch jobs", "recorded workflows"
 ELIMINATION, FOURIER, TREES = "Gaussian elimination", "fast Fourier transform", "trees and fork-joins"
@@ -147,9 +144,7 @@ def perform_general(run: Run) -> dict[str, Any]:
     dict
         Metrics of `desim.experiments.lachesis.simulate.measure`.
     """
-    setting: GeneralSetting = run.setting
-    machines = executors.heterogeneous(setting.num_executors, seed=run.seed)
-    return measure(jobs_of(setting, run.seed), machines, create(run.agent.policy), run)
+    return measure(jobs_of(run.setting, run.seed), run)
 
 
 WORKLOADS: dict[str, GeneralSetting] = {

@@ -6,22 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from desim.experiments.frame import Choice
-from desim.experiments.ogasched.simulate import HORIZONS, Setting
-
-__all__ = [
-    "CONTENTIONS",
-    "DEFAULT",
-    "FIGURE_2",
-    "FIGURE_2_LEADS",
-    "FITTED",
-    "LARGE",
-    "PRINTED",
-    "RULES",
-    "STEPS",
-    "TABLE_III",
-    "VARIANTS",
-    "chosen",
-]
+from desim.experiments.ogasched.simulate import Setting
 
 DEFAULT = Setting()
 """Setting of table II."""
@@ -80,43 +65,29 @@ FIGURE_2_LEADS: Mapping[str, float] = {"DRF": 11.33, "Fairness": 7.75, "BinPacki
 """Percentages by which OGASched's average reward exceeds those of the baselines (section 4.1)."""
 
 TABLE_III: Mapping[str, Mapping[str, Sequence[float]]] = {
-    PRINTED: {
-        "T": (2578.53, 2886.33, 2911.37, 3104.98),
-        "rho": (1904.87, 2154.18, 3117.29, 2938.22),
-        "density": (2816.18, 2904.51, 3127.47),
+    "T": {
+        "1000": (2578.53, 2422.47, 2532.24, 2386.01, 2382.01),
+        "2000": (2886.33, 2493.02, 2582.80, 2449.15, 2466.71),
+        "5000": (2911.37, 2449.23, 2552.41, 2444.32, 2436.60),
+        "10000": (3104.98, 2497.85, 2436.22, 2365.13, 2362.88),
     },
-    "DRF": {
-        "T": (2422.47, 2493.02, 2449.23, 2497.85),
-        "rho": (1364.53, 2086.59, 2503.01, 2755.41),
-        "density": (2417.08, 2786.94, 2795.42),
+    "rho": {
+        "0.3": (1904.87, 1364.53, 1295.53, 1246.39, 1250.67),
+        "0.5": (2154.18, 2086.59, 1997.19, 1897.79, 1888.06),
+        "0.7": (3117.29, 2503.01, 2628.02, 2518.98, 2519.37),
+        "0.9": (2938.22, 2755.41, 2873.84, 2740.19, 2737.93),
     },
-    "Fairness": {
-        "T": (2532.24, 2582.80, 2552.41, 2436.22),
-        "rho": (1295.53, 1997.19, 2628.02, 2873.84),
-        "density": (2501.54, 2857.60, 2918.98),
-    },
-    "BinPacking": {
-        "T": (2386.01, 2449.15, 2444.32, 2365.13),
-        "rho": (1246.39, 1897.79, 2518.98, 2740.19),
-        "density": (2374.31, 2757.71, 2829.19),
-    },
-    "Spreading": {
-        "T": (2382.01, 2466.71, 2436.60, 2362.88),
-        "rho": (1250.67, 1888.06, 2519.37, 2737.93),
-        "density": (2382.87, 2766.07, 2836.37),
+    "density": {
+        "2": (2816.18, 2417.08, 2501.54, 2374.31, 2382.87),
+        "2.5": (2904.51, 2786.94, 2857.60, 2757.71, 2766.07),
+        "3": (3127.47, 2795.42, 2918.98, 2829.19, 2836.37),
     },
 }
-"""Average rewards in the paper, by agent and parameter."""
-
-PARAMETERS: Mapping[str, Sequence[str]] = {
-    "T": tuple(map(str, HORIZONS)),
-    "rho": ("0.3", "0.5", "0.7", "0.9"),
-    "density": ("2", "2.5", "3"),
-}
-"""Columns of table III, by parameter."""
+"""Average rewards of OGASched and of the rules in the paper, by parameter and column."""
 
 
 def printed(parameter: str) -> dict[str, dict[str, float]]:
     """Return the paper's rewards for a parameter of table III, by row and column."""
-    columns = PARAMETERS[parameter]
-    return {row: dict(zip(columns, values[parameter], strict=True)) for row, values in TABLE_III.items()}
+    columns = TABLE_III[parameter]
+    rows = enumerate((PRINTED, *RULES))
+    return {row: {column: rewards[place] for column, rewards in columns.items()} for place, row in rows}

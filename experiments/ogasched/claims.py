@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
 
 from desim.experiments.claims import Claim, FixedRule
-from desim.experiments.frame import Frame
-from desim.experiments.ogasched.agents import FIGURE_2_LEADS, PARAMETERS, PRINTED, RULES, TABLE_III, printed
+from desim.experiments.frame import Frame, lead_percent
+from desim.experiments.ogasched.agents import FIGURE_2_LEADS, PRINTED, RULES, TABLE_III, printed
 from desim.experiments.ogasched.study import METRIC, with_horizons
 from desim.experiments.ogasched.table3 import FITS, LONG, MORE, READINGS
-
-__all__ = ["LEAD_TOLERANCE", "WITHIN", "claims", "fixed_rules"]
+from desim.statistics import Estimate
 
 WITHIN, WITHIN_RATIO = 15.0, 3.0
 """Percent by which rewards of rules, and their ratios to Fairness, may be off. The paper's own default cell, which
@@ -25,17 +23,16 @@ USUAL = {"T": "2000", "rho": "0.7", "density": "2.5"}
 
 def fixed_rules(frames: Mapping[str, Frame]) -> list[FixedRule]:
     """Return the rewards of the four rules in table III, and their ratios to Fairness in the default setting."""
-    frame = frames.get("table3")
-    if frame is None:
+    if "table3" not in frames:
         return []
-    frame = with_horizons(frame, LONG)
+    frame = with_horizons(frames["table3"], LONG)
     found = [
-        FixedRule(rule, f"table III, {panel} {column}", "average reward", paper, ours, within=WITHIN)
-        for panel, columns in PARAMETERS.items()
+        FixedRule(rule, f"table III, {panel} {column}", "average reward", printed(panel)[rule][column], ours, WITHIN)
+        for panel, columns in TABLE_III.items()
         for column in columns
         for rule in RULES
         if frame.has(MORE[panel], column, rule, METRIC)
-        for paper, ours in ((printed(panel)[rule][column], frame.estimate(MORE[panel], column, rule, METRIC)),)
+        for ours in (frame.estimate(MORE[panel], column, rule, METRIC),)
     ]
     places = {"": (MORE["rho"], USUAL["rho"]), ", fitted to the rules": (FITS, "fitted to the rules")}
     for words, (panel, column) in places.items():
@@ -47,199 +44,146 @@ def fixed_rules(frames: Mapping[str, Frame]) -> list[FixedRule]:
             lead = frame.lead(panel, column, rule, METRIC, "Fairness")
             ours = lead._replace(mean=100.0 + lead.mean)
             setting = f"table III, its three default cells{words}"
-            found.append(FixedRule(rule, setting, "percent of Fairness", paper, ours, within=WITHIN_RATIO))
+            found.append(FixedRule(rule, setting, "percent of Fairness", paper, ours, WITHIN_RATIO))
     return found
 
 
 def claims(frames: Mapping[str, Frame]) -> list[Claim]:
     """Return the paper's claims, each with a verdict where its study was run."""
-    parts: tuple[tuple[str, Callable[[Frame], list[Claim]]], ...] = (
-        ("table3", _table3),
-        ("figure2", _figure2),
-        ("figure3", _figure3),
-        ("figure4", _figure4),
-        ("figure5", _figure5),
-        ("figure6", _figure6),
-        ("figure7", _figure7),
-    )
-    return [claim for name, part in parts if name in frames for claim in part(frames[name])]
+    parts: Mapping[str, Callable[[Frame], Iterator[Claim]]] = {
+        "table3": _table3,
+        "figure2": _figure2,
+        "figure3": _figure3,
+        "figure4": _figure4,
+        "figure5": _figure5,
+        "figure6": _figure6,
+        "figure7": _figure7,
+    }
+    return [claim for name, part in parts.items() if name in frames for claim in part(frames[name])]
 
 
-def _table3(frame: Frame) -> list[Claim]:
-    frame = with_horizons(frame, LONG)
+def _table3(frame: Frame) -> Iterator[Claim]:
     rules = {(rule.setting, rule.rule): rule for rule in fixed_rules({"table3": frame})}
-    found = []
-    for panel, columns in PARAMETERS.items():
+    frame = with_horizons(frame, LONG)
+    for panel, columns in TABLE_III.items():
+        more, paper = MORE[panel], printed(panel)
         for column in columns:
-            more = MORE[panel]
             if not frame.has(more, column, PRINTED):
                 continue
-            paper = printed(panel)
-            there = [rule for rule in RULES if frame.has(more, column, rule)]
-            setting = f"table III, {panel} {column}"
-            judged = all(rules[setting, rule].is_calibrated for rule in there)
+            rewards = {rule: paper[rule][column] for rule in RULES if frame.has(more, column, rule)}
+            setting, own = f"table III, {panel} {column}", paper[PRINTED][column]
+            judged = all(rules[setting, rule].is_calibrated for rule in rewards)
             reason = "" if judged else "the rules are not calibrated here"
-            leads = {rule: frame.lead(more, column, PRINTED, METRIC, rule) for rule in there}
-            ahead = all(lead.low > 0 for lead in leads.values())
-            found.append(
-                _claim(
-                    f"{setting}: average reward of OGASched",
-                    paper[PRINTED][column],
-                    frame.estimate(more, column, PRINTED, METRIC),
-                    tolerance=REWARD_TOLERANCE,
-                    in_order=ahead,
-                    is_judged=judged,
-                    reason=reason or "systems differ more than agents do: the interval is wide",
-                )
+            leads = {rule: frame.lead(more, column, PRINTED, METRIC, rule) for rule in rewards}
+            yield Claim(
+                f"{setting}: average reward of OGASched",
+                own,
+                frame.estimate(more, column, PRINTED, METRIC),
+                REWARD_TOLERANCE,
+                all(lead.low > 0 for lead in leads.values()),
+                judged,
+                reason or "systems differ more than agents do: the interval is wide",
             )
-            best = max(there, key=lambda rule, paper=paper, column=column: paper[rule][column])  # type: ignore[misc]
-            found.append(
-                _claim(
-                    f"{setting}: OGASched is ahead of {best}, the best rule there, percent",
-                    100.0 * (paper[PRINTED][column] / paper[best][column] - 1.0),
-                    leads[best],
-                    tolerance=LEAD_TOLERANCE,
-                    in_order=leads[best].low > 0,
-                    is_judged=judged,
-                    reason=reason or "paired by system",
-                )
-            )
-    paper_growth = 100.0 * (TABLE_III[PRINTED]["T"][-1] / TABLE_III[PRINTED]["T"][0] - 1.0)
-    found.append(
-        _claim(
-            "table III: OGASched earns more from T = 1,000 to T = 10,000 by, percent",
-            paper_growth,
-            _growth(frame),
-            tolerance=LEAD_TOLERANCE,
-            in_order=_growth(frame).low > 0,
-            reason="each column of the paper is another draw of the system; here it is the same system, and what is "
-            "learned is learned in the first slots",
-        )
+            best = max(rewards, key=rewards.__getitem__)
+            what = f"{setting}: OGASched is ahead of {best}, the best rule there, percent"
+            yield _lead(what, 100.0 * (own / rewards[best] - 1.0), leads[best], reason or "paired by system", judged)
+    shortest, *_, longest = printed("T")[PRINTED].values()
+    first, *_, last = (frame.values("T", column, PRINTED, METRIC) for column in TABLE_III["T"])
+    yield _lead(
+        "table III: OGASched earns more from T = 1,000 to T = 10,000 by, percent",
+        100.0 * (longest / shortest - 1.0),
+        lead_percent(last, first),
+        "each column of the paper is another draw of the system; here it is the same system, and what is "
+        "learned is learned in the first slots",
     )
-    broken = frame.estimate(READINGS, "table II", PRINTED, "above_request")
-    excess = frame.estimate(READINGS, "table II", PRINTED, "excess_request")
-    found.append(
-        Claim(
-            "section 3.2: allocations are feasible, constraints (5) and (6)",
-            "always",
-            f"{broken.mean:.0f} % of slots break (5), by {excess.mean:.1f} % of what is given; (6) holds",
-            in_order=broken.mean == 0,
-            reason="the loop caps the largest entry only",
-        )
+    broken, excess = (
+        frame.estimate(READINGS, "table II", PRINTED, name).mean for name in ("above_request", "excess_request")
     )
-    return found
+    yield _order(
+        "section 3.2: allocations are feasible, constraints (5) and (6)",
+        "always",
+        f"{broken:.0f} % of slots break (5), by {excess:.1f} % of what is given; (6) holds",
+        broken == 0,
+        "the loop caps the largest entry only",
+    )
 
 
-def _growth(frame: Frame) -> Any:
-    """Return by how many percent the printed algorithm earns more at the longest horizon than at the shortest."""
-    from desim.experiments.frame import lead_percent
+def _figure2(frame: Frame) -> Iterator[Claim]:
+    reason = "the largest overhead of all settings: some systems earn so little that ratios are large"
+    for rule, paper in FIGURE_2_LEADS.items():
+        lead = frame.lead("figure 2", "shorter", PRINTED, METRIC, rule)
+        yield _lead(f"figure 2: OGASched is ahead of {rule}, percent", paper, lead, reason)
 
-    first, *_, last = (frame.values("T", column, PRINTED, METRIC) for column in PARAMETERS["T"])
-    return lead_percent(last, first)
 
-
-def _figure2(frame: Frame) -> list[Claim]:
-    panel, column = "figure 2", "shorter"
-    return [
-        _claim(
-            f"figure 2: OGASched is ahead of {rule}, percent",
-            paper,
-            lead,
-            tolerance=LEAD_TOLERANCE,
-            in_order=lead.low > 0,
-            reason="the largest overhead of all settings: some systems earn so little that ratios are large",
-        )
-        for rule, paper in FIGURE_2_LEADS.items()
-        for lead in (frame.lead(panel, column, PRINTED, METRIC, rule),)
-    ]
+def _lead(what: str, paper: float, lead: Estimate, reason: str, judged: bool = True) -> Claim:
+    return Claim(what, paper, lead, LEAD_TOLERANCE, lead.low > 0, judged, reason)
 
 
 def _order(what: str, paper: str, ours: str, holds: bool, reason: str = "") -> Claim:
     return Claim(what, paper, ours, in_order=holds, reason=reason)
 
 
-def _claim(what: str, paper: float, ours: Any, **options: Any) -> Claim:
-    return Claim(what, paper, ours, **options)
-
-
-def _ahead(frame: Frame, panel: str) -> tuple[list[str], list[str]]:
-    """Return the columns of a panel in which the printed algorithm is ahead of all rules, and the others."""
-    columns = frame.columns(panel)
-    ahead = [
-        column
-        for column in columns
-        if all(
-            frame.difference(panel, column, PRINTED, METRIC, rule).mean > 0
-            for rule in RULES
-            if frame.has(panel, column, rule)
-        )
-    ]
-    return ahead, [column for column in columns if column not in ahead]
-
-
 def _told(frame: Frame, panel: str) -> tuple[str, bool]:
-    ahead, behind = _ahead(frame, panel)
+    """Return in which columns of a panel the printed algorithm is ahead of all rules, and whether it is in all."""
+    ahead: list[str] = []
+    behind: list[str] = []
+    for column in frame.columns(panel):
+        rules = (rule for rule in RULES if frame.has(panel, column, rule))
+        leads = (frame.difference(panel, column, PRINTED, METRIC, rule).mean for rule in rules)
+        (ahead if all(lead > 0 for lead in leads) else behind).append(column)
     return f"ahead at {', '.join(ahead) or 'none'}; behind at {', '.join(behind) or 'none'}", not behind
 
 
-def _figure3(frame: Frame) -> list[Claim]:
-    found = []
-    for panel, what in (("|R|", "numbers of nodes"), ("|L|", "numbers of ports"), ("contention", "contention levels")):
-        ours, holds = _told(frame, panel)
-        reason = "means of few systems"
-        if panel == "contention":
-            lead = frame.lead(panel, "0.1", "OGASched, capped", METRIC, "Fairness").mean
-            reason = f"at low contention it gives far more than is requested; capped, its lead at 0.1 is {lead:+.1f} %"
-        found.append(_order(f"figure 3: OGASched is ahead for all {what}", "ahead", ours, holds, reason))
-    rewards = {c: frame.estimate("contention", c, PRINTED, METRIC).mean for c in frame.columns("contention")}
-    rises = rewards["0.1"] < rewards["0.5"] < rewards["1"]
-    falls = rewards["20"] < rewards["1"]
-    ours = ", ".join(f"{column}: {reward:,.0f}" for column, reward in rewards.items())
-    found.append(
-        _order("figure 3 (c): rewards rise up to contention 1 and then fall", "rise, fall", ours, rises and falls,
-               "they rise as far as requests are the limit")
-    )  # fmt: skip
-    return found
+def _listed(means: Mapping[str, float]) -> str:
+    return ", ".join(f"{column}: {mean:,.0f}" for column, mean in means.items())
 
 
-def _figure4(frame: Frame) -> list[Claim]:
-    means = {column: frame.estimate("decay", column, PRINTED, METRIC).mean for column in frame.columns("decay")}
-    ours = ", ".join(f"{column}: {mean:,.0f}" for column, mean in means.items())
+def _figure3(frame: Frame) -> Iterator[Claim]:
+    capped = frame.lead("contention", "0.1", "OGASched, capped", METRIC, "Fairness").mean
+    low = f"at low contention it gives far more than is requested; capped, its lead at 0.1 is {capped:+.1f} %"
+    for panel, what, reason in (
+        ("|R|", "numbers of nodes", "means of few systems"),
+        ("|L|", "numbers of ports", "means of few systems"),
+        ("contention", "contention levels", low),
+    ):
+        yield _order(f"figure 3: OGASched is ahead for all {what}", "ahead", *_told(frame, panel), reason)
+    rewards = frame.means("contention", PRINTED, METRIC)
+    holds = rewards["0.1"] < rewards["0.5"] < rewards["1"] and rewards["20"] < rewards["1"]
+    what = "figure 3 (c): rewards rise up to contention 1 and then fall"
+    yield _order(what, "rise, fall", _listed(rewards), holds, "they rise as far as requests are the limit")
+
+
+def _figure4(frame: Frame) -> Iterator[Claim]:
+    means = frame.means("decay", PRINTED, METRIC)
     reason = "two systems and 1,000 slots, where the paper has 8,000: steps differ by a tenth at the end"
-    best = max(means, key=lambda column: means[column])
-    better, within = means["0.9999"] > means["1.0001"], best in ("0.995", "0.9999")
-    return [
-        Claim("figure 4 (b): decay 0.9999 is better than 1.0001", "better", ours, 0.0, better, False, reason),
-        Claim("figure 4 (b): the best decays are within 0.995 to 0.9999", "within", ours, 0.0, within, False, reason),
-    ]
+    better, within = means["0.9999"] > means["1.0001"], max(means, key=means.__getitem__) in ("0.995", "0.9999")
+    for what, paper, holds in (
+        ("figure 4 (b): decay 0.9999 is better than 1.0001", "better", better),
+        ("figure 4 (b): the best decays are within 0.995 to 0.9999", "within", within),
+    ):
+        yield Claim(what, paper, _listed(means), 0.0, holds, False, reason)
 
 
-def _figure5(frame: Frame) -> list[Claim]:
-    leads = {
-        rule: frame.lead("figure 5", "large", PRINTED, METRIC, rule).mean
-        for rule in RULES
-        if frame.has("figure 5", "large", rule)
-    }
-    ours = ", ".join(f"{lead:+.1f} % over {rule}" for rule, lead in leads.items())
-    capped = frame.lead("figure 5", "large", "OGASched, capped", METRIC, "Fairness").mean
+def _figure5(frame: Frame) -> Iterator[Claim]:
+    def lead(row: str, rule: str) -> float:
+        return frame.lead("figure 5", "large", row, METRIC, rule).mean
+
+    leads = {rule: lead(PRINTED, rule) for rule in RULES if frame.has("figure 5", "large", rule)}
+    ours = ", ".join(f"{percent:+.1f} % over {rule}" for rule, percent in leads.items())
+    capped = lead("OGASched, capped", "Fairness")
     reason = f"by what it gives above requests: capped, it is at {capped:+.1f} % of Fairness"
-    return [_order("figure 5: OGASched is ahead on the large cluster", "ahead", ours, min(leads.values()) > 0, reason)]
+    yield _order("figure 5: OGASched is ahead on the large cluster", "ahead", ours, min(leads.values()) > 0, reason)
 
 
-def _figure6(frame: Frame) -> list[Claim]:
-    costs = [frame.estimate("contention", c, PRINTED, "average_overhead").mean for c in ("1", "20")]
-    ours = f"{costs[0]:,.0f} at 1, {costs[1]:,.0f} at 20"
-    slow = costs[0] < costs[1] < 20.0 * costs[0]
-    return [_order("figure 6: overhead grows with contention, slowly", "slowly", ours, slow)]
+def _figure6(frame: Frame) -> Iterator[Claim]:
+    costs = frame.means("contention", PRINTED, "average_overhead")
+    ours, slow = f"{costs['1']:,.0f} at 1, {costs['20']:,.0f} at 20", costs["1"] < costs["20"] < 20.0 * costs["1"]
+    yield _order("figure 6: overhead grows with contention, slowly", "slowly", ours, slow)
 
 
-def _figure7(frame: Frame) -> list[Claim]:
-    ours, holds = _told(frame, "utilities")
-    means = {column: frame.estimate("utilities", column, PRINTED, METRIC).mean for column in frame.columns("utilities")}
-    largest = max(means, key=lambda column: means[column]) == "linear"
-    told = ", ".join(f"{column}: {mean:,.0f}" for column, mean in means.items())
+def _figure7(frame: Frame) -> Iterator[Claim]:
+    means = frame.means("utilities", PRINTED, METRIC)
     reason = "with linear utilities each unit more gains more than it costs, so that a policy that gives all is optimal"
-    return [
-        _order("figure 7: OGASched is ahead with all utilities", "ahead", ours, holds, reason),
-        _order("figure 7: linear utilities earn most", "most", told, largest),
-    ]
+    yield _order("figure 7: OGASched is ahead with all utilities", "ahead", *_told(frame, "utilities"), reason)
+    largest = max(means, key=means.__getitem__) == "linear"
+    yield _order("figure 7: linear utilities earn most", "most", _listed(means), largest)

@@ -6,14 +6,13 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from desim.experiments.drawing import facets
 from desim.experiments.frame import Frame, Panel
 from desim.experiments.ogasched.agents import FIGURE_2, FIGURE_2_LEADS, PRINTED, RULES, chosen
 from desim.experiments.ogasched.simulate import Setting
-from desim.experiments.ogasched.study import METRIC, OGAStudy
-from desim.experiments.report_blocks import Block, Drawing, Paragraph
+from desim.experiments.ogasched.study import METRIC, OGAStudy, over_time, slot_table
+from desim.experiments.report_blocks import Block, Paragraph
 from desim.experiments.study import run_as_program
-from desim.experiments.tables import lead_table, metric_table
+from desim.experiments.tables import lead_table
 
 PANEL, LONG = "figure 2", "figure 2, long"
 COLUMN = "T 8000"
@@ -57,15 +56,12 @@ class Figure2(OGAStudy):
                 f"All rows have {slots:,} slots and {self.seeds} seeds; four of them have the paper's "
                 f"{FIGURE_2.num_slots:,} slots and {self.long_seeds} seeds."
             )
-        words = {METRIC: "average reward", "average_gain": "gain", "average_overhead": "overhead"}
         title = f"lead of {PRINTED} as printed, percent [paper]"
         for panel, column in ((PANEL, "shorter"), (LONG, COLUMN)):
             leads = {row: {column: lead} for row, lead in FIGURE_2_LEADS.items()}
-            yield metric_table(frame, panel, column, words, f"{panel}: means per slot")
+            yield slot_table(frame, panel, column, f"{panel}: means per slot")
             yield lead_table(frame, panel, METRIC, PRINTED, f"{panel}: {title}", printed=leads)
-        curve = f"{LONG}, {COLUMN} by slot"
-        figure = facets(frame, {METRIC: "running average reward"}, {curve: "slot"}, width=7.0, height=3.6)
-        yield Drawing("figure2.png", "Running average reward: means over seeds with 95 % intervals.", figure)
+        yield over_time(frame, LONG, COLUMN, "figure2.png", " with 95 % intervals")
 
 
 if __name__ == "__main__":

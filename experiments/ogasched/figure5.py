@@ -6,13 +6,12 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from desim.experiments.drawing import facets
 from desim.experiments.frame import Frame, Panel
 from desim.experiments.ogasched.agents import LARGE, PRINTED, chosen
-from desim.experiments.ogasched.study import METRIC, OGAStudy
-from desim.experiments.report_blocks import Block, Drawing, Paragraph
+from desim.experiments.ogasched.study import METRIC, OGAStudy, over_time, slot_table
+from desim.experiments.report_blocks import Block, Paragraph
 from desim.experiments.study import run_as_program
-from desim.experiments.tables import lead_table, metric_table
+from desim.experiments.tables import lead_table
 
 PANEL, COLUMN = "figure 5", "large"
 
@@ -33,12 +32,9 @@ class Figure5(OGAStudy):
         """Yield the tables and the figure."""
         if not self.quick:
             yield Paragraph(f"Runs have {self.shorter(LARGE).num_slots:,} slots; the paper has {LARGE.num_slots:,}.")
-        words = {METRIC: "average reward", "average_gain": "gain", "average_overhead": "overhead"}
-        yield metric_table(frame, PANEL, COLUMN, words, "Means per slot")
+        yield slot_table(frame, PANEL, COLUMN, "Means per slot")
         yield lead_table(frame, PANEL, METRIC, PRINTED, f"Lead of {PRINTED} as printed, percent")
-        curve = f"{PANEL}, {COLUMN} by slot"
-        figure = facets(frame, {METRIC: "running average reward"}, {curve: "slot"}, width=7.0, height=3.6)
-        yield Drawing("figure5.png", "Running average reward: means over seeds.", figure)
+        yield over_time(frame, PANEL, COLUMN, "figure5.png", "")
 
 
 if __name__ == "__main__":

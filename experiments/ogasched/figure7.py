@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from desim.experiments.frame import Frame, Panel
 from desim.experiments.ogasched.agents import DEFAULT, PRINTED, RULES, chosen
-from desim.experiments.ogasched.study import OGAStudy, reward_tables
+from desim.experiments.ogasched.study import WIDE, OGAStudy, reward_tables
 from desim.experiments.report_blocks import Block
 from desim.experiments.study import run_as_program
 
@@ -36,7 +36,7 @@ class Figure7(OGAStudy):
 
     def show(self, frame: Frame) -> Iterator[Block]:
         """Yield the tables and the figure."""
-        yield from reward_tables(frame, {PANEL: "utility"}, "figure7", ratios=False, width=7.0, height=3.6)
+        yield from reward_tables(frame, {PANEL: "utility"}, "figure7", ratios=False, **WIDE)
 
 
 if __name__ == "__main__":

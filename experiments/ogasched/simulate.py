@@ -16,8 +16,6 @@ from desim.sweep import Run
 from desim.validation import validate
 from desim.workloads.multiserver import RESOURCES, bernoulli_arrivals, generate
 
-__all__ = ["HORIZONS", "MEMORY_UNIT", "Setting", "breaks_limits", "perform", "system"]
-
 HORIZONS = (1_000, 2_000, 5_000, 10_000)
 """Horizons of table III; shorter runs are the beginning of longer ones, so one run gives the rewards of all."""
 MEMORY_UNIT = 8.0

@@ -10,17 +10,17 @@ import polars as pl
 
 from desim.experiments.drawing import facets
 from desim.experiments.frame import Frame
-from desim.experiments.ogasched.agents import PARAMETERS, PRINTED, RULES, STEPS, printed
+from desim.experiments.ogasched.agents import PRINTED, RULES, STEPS, TABLE_III, printed
 from desim.experiments.ogasched.simulate import Setting, perform
-from desim.experiments.report_blocks import Block, Drawing, short, with_interval
+from desim.experiments.report_blocks import Block, Drawing, short
 from desim.experiments.study import Study
-from desim.experiments.tables import Printed, lead_table, value_table
+from desim.experiments.tables import Printed, lead_table, measured, metric_table, value_table
 from desim.plotting.page import Table
-
-__all__ = ["METRIC", "RATIO", "OGAStudy", "reward_tables", "steps_table", "with_horizons", "with_ratios"]
 
 METRIC, RATIO = "average_reward", "percent_of_fairness"
 QUICK_SLOTS, QUICK_NODES = 12, 32
+WIDE: Mapping[str, Any] = {"width": 7.0, "height": 3.6}
+"""Size of a figure's only axes."""
 
 
 @dataclass(frozen=True)
@@ -146,15 +146,24 @@ def reward_tables(
     yield Drawing(f"{name}.png", caption + (", and the paper's values." if papers else "."), figure)
 
 
+def over_time(frame: Frame, panel: str, column: str, file: str, caption: str) -> Drawing:
+    """Return the figure of the running average rewards in a column of a panel."""
+    metrics, curves = {METRIC: "running average reward"}, {f"{panel}, {column} by slot": "slot"}
+    return Drawing(file, f"Running average reward: means over seeds{caption}.", facets(frame, metrics, curves, **WIDE))
+
+
+def slot_table(frame: Frame, panel: str, column: str, title: str) -> Table:
+    """Return the reward and its parts in a column of a panel."""
+    words = {METRIC: "average reward", "average_gain": "gain", "average_overhead": "overhead"}
+    return metric_table(frame, panel, column, words, title)
+
+
 def steps_table(frame: Frame) -> Table:
     """Return all cells of table III: the paper's reward, that of algorithm 1 as printed, and of each step to ours."""
     rows = []
-    for panel, columns in PARAMETERS.items():
+    for panel, columns in TABLE_III.items():
         for column in columns:
-            cells = [
-                with_interval(frame.estimate(panel, column, row, METRIC)) if frame.has(panel, column, row) else ""
-                for row in (*STEPS, *RULES)
-            ]
+            cells = [measured(frame, panel, column, row, METRIC) for row in (*STEPS, *RULES)]
             rows.append([f"{panel} {column}", short(printed(panel)[PRINTED].get(column)), *cells])
     heads = ["", "OGASched in the paper", "as printed", *list(STEPS)[1:], *RULES]
     return Table("Table III: the paper, the published algorithm, and the steps to ours", heads, rows)

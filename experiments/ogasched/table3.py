@@ -10,10 +10,10 @@ from desim.experiments.frame import Frame, Panel
 from desim.experiments.ogasched.agents import (
     DEFAULT,
     FITTED,
-    PARAMETERS,
     PRINTED,
     RULES,
     STEPS,
+    TABLE_III,
     VARIANTS,
     chosen,
     printed,
@@ -55,8 +55,8 @@ class Table3(OGAStudy):
         """Return the three parts of the table, other readings, the system fitted to the rules, and the spread."""
         rows = chosen(*STEPS, *RULES)
         long = replace(DEFAULT, num_slots=10_000)
-        rho = {text: self.shorter(DEFAULT, probability=float(text)) for text in PARAMETERS["rho"]}
-        density = {text: self.shorter(DEFAULT, density=float(text)) for text in PARAMETERS["density"]}
+        rho = {text: self.shorter(DEFAULT, probability=float(text)) for text in TABLE_III["rho"]}
+        density = {text: self.shorter(DEFAULT, density=float(text)) for text in TABLE_III["density"]}
         few = [
             Panel(
                 MORE[name],
@@ -81,7 +81,7 @@ class Table3(OGAStudy):
     def show(self, frame: Frame) -> Iterator[Block]:
         """Yield the tables and the figure."""
         frame = with_horizons(frame, LONG)
-        papers = {MORE[parameter]: printed(parameter) for parameter in PARAMETERS}
+        papers = {MORE[parameter]: printed(parameter) for parameter in TABLE_III}
         if not self.quick:
             yield Paragraph(
                 f"Runs by T have 10,000 slots and {self.long_seeds} seeds. Steps and readings have "

@@ -5,16 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import ClassVar
 
-from desim.exceptions import InvalidConfiguration
 from desim.experiments.drawing import facets
 from desim.experiments.frame import Choice, Frame, Panel
 from desim.experiments.openb.policies import POLICIES
 from desim.experiments.openb.simulate import MADE, Setting, perform
 from desim.experiments.report_blocks import Block, Drawing, Paragraph
-from desim.experiments.study import Study, run_as_program
+from desim.experiments.study import DataStudy, run_as_program
 from desim.experiments.tables import value_table
 
 PANEL = "allocation"
@@ -24,7 +22,7 @@ QUICK_NODES = 60
 
 
 @dataclass(frozen=True)
-class Allocation(Study):
+class Allocation(DataStudy):
     """GPUs in use when 100 and 130 percent have been requested, and curves over the percentage requested.
 
     Attributes
@@ -38,14 +36,7 @@ class Allocation(Study):
     paper: ClassVar[str] = "openb"
     perform = staticmethod(perform)
 
-    data: Path | None = None
     workloads: tuple[str, ...] = WORKLOADS
-
-    def __post_init__(self) -> None:
-        """Check that the directory of the data exists."""
-        super().__post_init__()
-        if self.data is not None and not self.data.is_dir():
-            raise InvalidConfiguration(f"data: got {str(self.data)!r}, expected a directory")
 
     @property
     def is_reduced(self) -> bool:
@@ -58,8 +49,7 @@ class Allocation(Study):
         if self.data is None:
             columns = {MADE: Setting(MADE, num_nodes=QUICK_NODES // 3 if self.quick else 400, check=self.quick)}
         else:
-            place = str(self.data.resolve())
-            columns = {name: Setting(name, place, size, check=self.quick) for name in self.workloads}
+            columns = {name: Setting(name, self.place, size, check=self.quick) for name in self.workloads}
         return [Panel(PANEL, "workload", columns, {name: Choice(name) for name in POLICIES})]
 
     def show(self, frame: Frame) -> Iterator[Block]:

@@ -9,8 +9,6 @@ from desim.experiments.frame import Frame
 from desim.experiments.openb.allocation import PANEL, WORKLOADS
 from desim.experiments.openb.policies import POLICIES
 
-__all__ = ["PUBLISHED", "claims", "fixed_rules"]
-
 OWN = "FGD"
 METRIC = "allocated_at_130"
 POINTS = 0.5

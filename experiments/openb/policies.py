@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from desim.problems.batch import GPU, CompiledRequest, FragmentationGradient, NodeAvailability, PlacementPolicy, Request
 from desim.workloads.batch.openb import CPU
 
-__all__ = ["POLICIES", "BestFit", "DotProduct", "GPUClustering", "GPUPacking", "Random"]
-
 IntArray = NDArray[np.int64]
 Floats = NDArray[np.float64]
 

@@ -31,8 +31,6 @@ from desim.problems.batch import (
 from desim.sweep import Run
 from desim.workloads.batch.openb import CPU, Pod, read_nodes, read_pods
 
-__all__ = ["MADE", "REQUESTED", "Setting", "made", "ordered", "perform"]
-
 REQUESTED = 130
 """Percent of the cluster's GPUs that are requested in a run."""
 MADE = "made-up"

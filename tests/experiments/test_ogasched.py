@@ -21,7 +21,6 @@ from desim.experiments.ogasched.agents import (
     FIGURE_2_LEADS,
     FITTED,
     LARGE,
-    PARAMETERS,
     PRINTED,
     RULES,
     STEPS,
@@ -115,8 +114,8 @@ def test_settings_are_those_of_table_ii_and_of_captions() -> None:
 def test_numbers_are_those_of_the_text() -> None:
     text = (PAPERS / "text" / "ogasched.txt").read_text()
     names = {PRINTED: "OgaSched"}
-    for row, by_parameter in TABLE_III.items():
-        numbers = " ".join(f"{value:.2f}" for values in by_parameter.values() for value in values)
+    for row in (PRINTED, *RULES):
+        numbers = " ".join(f"{value:.2f}" for parameter in TABLE_III for value in printed(parameter)[row].values())
         assert f"{names.get(row, row)} {numbers}" in text
     for lead in FIGURE_2_LEADS.values():
         assert re.search(rf"\b{lead}%", text)
@@ -135,7 +134,7 @@ def test_the_register_is_read_and_names_what_it_used() -> None:
 def test_cells_of_table_iii_are_asked_for() -> None:
     panels = {panel.name: panel for panel in Table3().panels()}
     for parameter in ("rho", "density"):
-        assert tuple(panels[parameter].columns) == tuple(PARAMETERS[parameter])
+        assert tuple(panels[parameter].columns) == tuple(TABLE_III[parameter])
         assert all(setting.num_slots == 250 for setting in panels[parameter].columns.values())
     (long,) = panels[LONG].columns.values()
     assert (long.num_slots, Table3().seeds_of(long), Table3().seeds_of(DEFAULT)) == (10_000, [0, 1, 2], [0, 1, 2, 3, 4])
@@ -168,12 +167,12 @@ def frame(lead: float, level: float = 1.0) -> Frame:
         rows.extend((panel, column, row, seed, metric, mean * SCATTER[seed]) for seed in range(SEEDS))
 
     for panel in ("rho", "density"):
-        for column in PARAMETERS[panel]:
+        for column in TABLE_III[panel]:
             best = max(printed(panel)[rule][column] for rule in RULES)
             for rule in RULES:
                 add(MORE[panel], column, rule, level * printed(panel)[rule][column])
             add(MORE[panel], column, PRINTED, level * best * (1 + lead / 100))
-    for place, column in enumerate(PARAMETERS["T"]):
+    for place, column in enumerate(TABLE_III["T"]):
         for row in ("DRF", "Fairness"):
             add(LONG, "T 10000", row, level * printed("T")[row][column], f"until_{column}")
         add(LONG, "T 10000", PRINTED, level * 2_600 * (1 + lead / 100) * (1 + 0.01 * place), f"until_{column}")
@@ -191,7 +190,7 @@ def verdicts(found: Frame) -> dict[str, str]:
 
 def test_horizons_become_columns() -> None:
     found = with_horizons(frame(10.0), LONG)
-    assert found.columns("T") == list(PARAMETERS["T"])
+    assert found.columns("T") == list(TABLE_III["T"])
     expected = printed("T")["DRF"]["5000"] * SCATTER
     assert found.values("T", "5000", "DRF", METRIC) == pytest.approx(expected, rel=1e-5)
 

@@ -281,10 +281,7 @@ class ScoreEncoder:
         InvalidConfiguration
             If the cluster has a different number of resources.
         """
-        if len(observation.resources) != self.num_resources:
-            raise InvalidConfiguration(
-                f"resources: got {len(observation.resources)} in the cluster, expected {self.num_resources}"
-            )
+        self._check_resources(observation)
         current, future = observation.current.rows[: self.max_jobs], observation.future.rows[: self.max_future_jobs]
         mask = np.zeros(self.num_scores, np.int8)
         mask[: len(current)] = 1
@@ -310,6 +307,13 @@ class ScoreEncoder:
         past[:] = log_scaled(past)
         arrays[ACTION_MASK] = mask
         return arrays
+
+    def _check_resources(self, observation: DeferrableObservation) -> None:
+        """Raise InvalidConfiguration if the cluster has a different number of resources."""
+        if len(observation.resources) != self.num_resources:
+            raise InvalidConfiguration(
+                f"resources: got {len(observation.resources)} in the cluster, expected {self.num_resources}"
+            )
 
     def is_forced(self, observation: DeferrableObservation) -> bool:
         """Return whether no job can start.
@@ -431,8 +435,6 @@ class ScoreEncoder:
     def encode_action(self, observation: DeferrableObservation, answer: Any) -> NDArray[np.float32] | None:
         """Return scores that start the same jobs as an agent's answer.
 
-        Scores are at least a quarter, in order, for jobs to start, and otherwise minus a quarter, or the threshold.
-
         Parameters
         ----------
         observation : DeferrableObservation
@@ -443,18 +445,23 @@ class ScoreEncoder:
         Returns
         -------
         numpy.ndarray or None
-            Scores, or None if no scores express the answer: a job is not encoded, or further jobs would start, because
-            only the threshold can exclude a job that fits.
+            Scores, or None if no scores express the answer: a job is not encoded, or further jobs would start,
+            too.
         """
         chosen = [] if answer is None else [int(position) for position in answer]
         if any(position >= self.max_jobs for position in chosen):
             return None
+        scores = self._scores_for(observation, chosen)
+        started = self.decode(observation, scores)[0]
+        return scores if sorted(started or []) == sorted(chosen) else None
+
+    def _scores_for(self, observation: DeferrableObservation, chosen: list[int]) -> NDArray[np.float32]:
+        """Return at least a quarter, in order, for jobs to start, and otherwise minus a quarter, or the threshold."""
         lowest = _QUARTER if self.threshold < _QUARTER else (self.threshold + 1) / 2
         rest = -_QUARTER if self.threshold == -1.0 or self.threshold >= -_QUARTER else self.threshold
         scores = np.full(self.num_scores, rest, np.float32)
         scores[chosen] = np.linspace(min(2 * lowest, 1.0), lowest, max(len(chosen), 1))[: len(chosen)]
-        started = self.decode(observation, scores)[0]
-        return scores if sorted(started or []) == sorted(chosen) else None
+        return scores
 
     def _free_ahead(self, observation: DeferrableObservation) -> Floats:
         """Return the current capacity minus what running jobs hold in the next slots, shape (horizon, K)."""

@@ -7,14 +7,12 @@ cloud computing", sections 3.1, 4.1.1 and 4.1.2. The register of its experiments
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
 from desim.envs.base import ACTION_MASK, Arrays, bounded, log_scaled
-from desim.exceptions import InvalidConfiguration
 from desim.problems.deferrable.encoder import HIGHEST, HISTORY_FEATURES, ScoreEncoder
 from desim.problems.deferrable.job import JobSet
 from desim.problems.deferrable.observation import DeferrableObservation
@@ -85,10 +83,7 @@ class PrintedEncoder(ScoreEncoder):
         InvalidConfiguration
             If the cluster has a different number of resources.
         """
-        if len(observation.resources) != self.num_resources:
-            raise InvalidConfiguration(
-                f"resources: got {len(observation.resources)} in the cluster, expected {self.num_resources}"
-            )
+        self._check_resources(observation)
         arrays: Arrays = {}
         for name in JOB_SETS:
             rows = np.zeros((self.max_jobs, len(JOB_FEATURES) + self.num_resources))
@@ -128,28 +123,10 @@ class PrintedEncoder(ScoreEncoder):
         """
         return sorted(range(len(scores)), key=scores.__getitem__)
 
-    def encode_action(self, observation: DeferrableObservation, answer: Any) -> NDArray[np.float32] | None:
-        """Return scores that start the same jobs as an agent's answer, as the base class does.
-
-        Parameters
-        ----------
-        observation : DeferrableObservation
-            Observation that the agent decided on.
-        answer : sequence of int, or None
-            Answer of the agent: positions of the jobs to start.
-
-        Returns
-        -------
-        numpy.ndarray or None
-            Scores, or None if no scores express the answer: a job is not encoded, or all remaining jobs fit and would
-            start, too.
-        """
-        chosen = [] if answer is None else [int(position) for position in answer]
-        if any(position >= self.max_jobs for position in chosen):
-            return None
+    def _scores_for(self, observation: DeferrableObservation, chosen: list[int]) -> NDArray[np.float32]:
+        """Return scores below 0, in order, for jobs to start; of the others, the largest one comes first."""
         cores = observation.current.cores[: self.max_jobs]
         scores = np.full(self.num_scores, 0.5, np.float32)
         scores[: len(cores)] -= 0.25 * cores / max(cores.max(initial=0.0), 1.0)  # ends the slot at the largest job
         scores[chosen] = np.linspace(-0.5, -0.25, max(len(chosen), 1))[: len(chosen)]
-        started = self.decode(observation, scores)[0]
-        return scores if sorted(started or []) == sorted(chosen) else None
+        return scores
