@@ -112,8 +112,8 @@ def _table3(frame: Frame) -> list[Claim]:
             _growth(frame),
             tolerance=LEAD_TOLERANCE,
             in_order=_growth(frame).low > 0,
-            reason="each column of the paper is another draw of the system; here it is the same system, and what is "
-            "learned is learned in the first slots",
+            reason="each column of the paper is another system; here it is the same system, and the agent learns "
+            "in the first slots",
         )
     )
     broken = frame.estimate(READINGS, "table II", PRINTED, "above_request")
@@ -122,7 +122,7 @@ def _table3(frame: Frame) -> list[Claim]:
         Claim(
             "section 3.2: allocations are feasible, constraints (5) and (6)",
             "always",
-            f"{broken.mean:.0f} % of slots break (5), by {excess.mean:.1f} % of what is given; (6) holds",
+            f"{broken.mean:.0f} % of slots break (5), amounts above requests are {excess.mean:.1f} % of the allocation; (6) holds",
             in_order=broken.mean == 0,
             reason="the loop caps the largest entry only",
         )
@@ -189,7 +189,7 @@ def _figure3(frame: Frame) -> list[Claim]:
         reason = "means of few systems"
         if panel == "contention":
             lead = frame.lead(panel, "0.1", "OGASched, capped", METRIC, "Fairness").mean
-            reason = f"at low contention it gives far more than is requested; capped, its lead at 0.1 is {lead:+.1f} %"
+            reason = f"at low contention it allocates far more than requested; capped, its lead at 0.1 is {lead:+.1f} %"
         found.append(_order(f"figure 3: OGASched is ahead for all {what}", "ahead", ours, holds, reason))
     rewards = {c: frame.estimate("contention", c, PRINTED, METRIC).mean for c in frame.columns("contention")}
     rises = rewards["0.1"] < rewards["0.5"] < rewards["1"]
@@ -197,7 +197,7 @@ def _figure3(frame: Frame) -> list[Claim]:
     ours = ", ".join(f"{column}: {reward:,.0f}" for column, reward in rewards.items())
     found.append(
         _order("figure 3 (c): rewards rise up to contention 1 and then fall", "rise, fall", ours, rises and falls,
-               "they rise as far as requests are the limit")
+               "they rise as long as requests are the limit")
     )  # fmt: skip
     return found
 
@@ -222,7 +222,7 @@ def _figure5(frame: Frame) -> list[Claim]:
     }
     ours = ", ".join(f"{lead:+.1f} % over {rule}" for rule, lead in leads.items())
     capped = frame.lead("figure 5", "large", "OGASched, capped", METRIC, "Fairness").mean
-    reason = f"by what it gives above requests: capped, it is at {capped:+.1f} % of Fairness"
+    reason = f"only by amounts above requests: capped, its lead over Fairness is {capped:+.1f} %"
     return [_order("figure 5: OGASched is ahead on the large cluster", "ahead", ours, min(leads.values()) > 0, reason)]
 
 
@@ -238,7 +238,7 @@ def _figure7(frame: Frame) -> list[Claim]:
     means = {column: frame.estimate("utilities", column, PRINTED, METRIC).mean for column in frame.columns("utilities")}
     largest = max(means, key=lambda column: means[column]) == "linear"
     told = ", ".join(f"{column}: {mean:,.0f}" for column, mean in means.items())
-    reason = "with linear utilities each unit more gains more than it costs, so that a policy that gives all is optimal"
+    reason = "with linear utilities each additional unit gains more than it costs, so allocating everything is optimal"
     return [
         _order("figure 7: OGASched is ahead with all utilities", "ahead", ours, holds, reason),
         _order("figure 7: linear utilities earn most", "most", told, largest),
