@@ -300,7 +300,7 @@ def named(what: str, given: str | Part, choices: Mapping[str, Callable[[], Part]
         return given
     if given not in choices:
         near = did_you_mean(given, choices)
-        raise InvalidConfiguration(f"no {what} {given!r}{near}; there are {', '.join(choices)}")
+        raise InvalidConfiguration(f"unknown {what} {given!r}{near}; expected one of {', '.join(choices)}")
     return choices[given]()
 
 

@@ -429,7 +429,7 @@ class Problem(Summarized):
             If the problem has no such event.
         """
         if event not in self.listeners:
-            raise InvalidConfiguration(f"{self.name} has no event {event!r}; there are {', '.join(self.events)}")
+            raise InvalidConfiguration(f"{self.name} has no event {event!r}; expected one of {', '.join(self.events)}")
         self.listeners[event].append(listener)
         self.listening = True
 

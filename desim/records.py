@@ -414,7 +414,9 @@ def read_info(directory: Path) -> dict[str, Any]:
     try:
         info = json.loads(path.read_text())
     except OSError as error:
-        raise RecordError(f"no result in {directory}: {path.name}: {error.strerror}") from error
+        raise RecordError(
+            f"no result in {directory}: {path.name}: {error.strerror}; `desim run --out {directory}` writes one"
+        ) from error
     except ValueError as error:
         raise RecordError(f"{path} is not valid JSON: {error}") from error
     if not isinstance(info, dict) or info.get("format") != FORMAT_VERSION or not isinstance(info.get("tables"), dict):

@@ -132,7 +132,7 @@ class Result:
         """
         if name not in self._tables:
             near = did_you_mean(name, self._tables)
-            raise RecordError(f"no table {name!r} in this result{near}; there are {', '.join(self._tables)}")
+            raise RecordError(f"no table {name!r} in this result{near}; expected one of {', '.join(self._tables)}")
         return self._frames[name].lazy() if name in self._frames else self._tables[name]
 
     def table(self, name: str) -> pl.DataFrame:

@@ -399,7 +399,7 @@ def system_of(problem: str | ProblemSpec) -> ProblemSpec:
         return CustomProblem(problem)
     names = [name for name, kind in known.items() if kind.system_from is not None]
     near, there = did_you_mean(problem, names), ", ".join(names)
-    raise InvalidConfiguration(f"no problem {problem!r}{near}; there are {there}, and MODULE:FUNCTION for your own")
+    raise InvalidConfiguration(f"unknown problem {problem!r}{near}; expected one of {there}, or MODULE:FUNCTION")
 
 
 @dataclass(frozen=True)

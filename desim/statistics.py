@@ -263,7 +263,7 @@ def compare(
         If the baseline is unknown, agents have different numbers of runs, or a run lacks a metric.
     """
     if baseline not in metrics_by_agent:
-        raise InvalidConfiguration(f"no baseline {baseline!r}; there are {', '.join(metrics_by_agent)}")
+        raise InvalidConfiguration(f"baseline: got {baseline!r}, expected one of {', '.join(metrics_by_agent)}")
     chosen = _chosen(metrics_by_agent, names)
     references = {name: _column(baseline, metrics_by_agent[baseline], name) for name in chosen}
     return {
@@ -413,7 +413,7 @@ def paired_tests(values_by_agent: Mapping[str, ArrayLike], baseline: str | None 
     """
     names, table = _table(values_by_agent)
     if baseline is not None and baseline not in names:
-        raise InvalidConfiguration(f"no agent {baseline!r}; there are {', '.join(names)}")
+        raise InvalidConfiguration(f"baseline: got {baseline!r}, expected one of {', '.join(names)}")
     pairs = list(combinations(names, 2)) if baseline is None else [(one, baseline) for one in names if one != baseline]
     from scipy.stats import wilcoxon
 

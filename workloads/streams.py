@@ -32,7 +32,8 @@ def seed_sequence(seed: int | Generator) -> SeedSequence:
         return SeedSequence(seed.integers(0, 2**32, size=4).tolist())
     if isinstance(seed, int | np.integer) and seed >= 0:
         return SeedSequence(int(seed))
-    raise InvalidConfiguration(f"seed: got {seed!r}, expected an integer >= 0 or a numpy Generator")
+    wanted = "an integer >= 0" if isinstance(seed, int) else "an integer >= 0 or a numpy.random.Generator"
+    raise InvalidConfiguration(f"seed: got {seed!r}, expected {wanted}")
 
 
 class NamedStreams:

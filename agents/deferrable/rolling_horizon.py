@@ -170,10 +170,14 @@ class RollingHorizon(NamedRepr):
             steps = min(steps, observation.num_slots - observation.slot - 1)
         present = observation.capacity[None, :]
         expected = self._expected(observation, steps)
-        if expected.shape != (steps, present.shape[1]) or not np.isfinite(expected).all():
+        wanted = (steps, present.shape[1])
+        if expected.shape != wanted:
             raise InvalidConfiguration(
-                f"slot {observation.slot}: forecast: got shape {expected.shape}, expected finite numbers of shape "
-                f"{(steps, present.shape[1])}"
+                f"slot {observation.slot}: forecast: got an array of shape {expected.shape}, expected {wanted}"
+            )
+        if not np.isfinite(expected).all():
+            raise InvalidConfiguration(
+                f"slot {observation.slot}: forecast: got NaN or infinity, expected finite numbers"
             )
         return np.concatenate([present, (1 - self.margin) * np.maximum(expected, 0.0)])
 

@@ -58,7 +58,7 @@ def pretrained_stem(name: str, agent: str) -> Path:
         names = pretrained_names(agent)
         near = did_you_mean(name, names)
         raise InvalidConfiguration(
-            f"unknown pretrained {agent} agent {name!r}{near}; available: {', '.join(names) or 'none'}"
+            f"unknown pretrained {agent} agent {name!r}{near}; expected a path, or one of {', '.join(names) or 'none'}"
         )
     return PRETRAINED / name
 

@@ -166,7 +166,7 @@ def range_of(settings: Any, text: str) -> Range:
         raise InvalidConfiguration(f"range: got {text!r}, expected for example learning-rate=0.0001:0.01:log")
     if name not in known or name == "seed":
         near = did_you_mean(option.strip(), known)
-        raise InvalidConfiguration(f"cannot search over {option.strip()!r}{near}; available: {', '.join(known)}")
+        raise InvalidConfiguration(f"cannot search over {option.strip()!r}{near}; expected one of {', '.join(known)}")
     first, *rest = wanted.split(":")
     numbers = isinstance(known[name], int | float) and not isinstance(known[name], bool)
     if rest and numbers:

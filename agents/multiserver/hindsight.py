@@ -415,6 +415,8 @@ def _counts(rewards: RewardModel, counts: ArrayLike) -> Floats:
 
 def _multipliers(what: str, values: ArrayLike, shape: tuple[int, ...]) -> Floats:
     table = np.array(values, dtype=np.float64)
-    if table.shape != shape or not ((table >= 0) & (table < np.inf)).all():
-        raise InvalidConfiguration(f"{what}: got shape {table.shape}, expected finite numbers >= 0 of shape {shape}")
+    if table.shape != shape:
+        raise InvalidConfiguration(f"{what}: got an array of shape {table.shape}, expected {shape}")
+    if len(wrong := table[~((table >= 0) & (table < np.inf))]):
+        raise InvalidConfiguration(f"{what}: got {wrong[0]:g}, expected finite numbers >= 0")
     return table

@@ -42,8 +42,8 @@ class Compare:
     agent is asked, so all agents get the same workloads. Finished runs are stored in DIR/runs at once. The same command
     run again continues after an interruption; a different one reuses the runs that it can. Runs of custom agents and
     problems are always simulated again, because desim cannot tell what else their code depends on. A workload file of
-    batch is simulated once per agent, unless cores fail at random. Several values of a problem option, such as
-    --load 0.6,0.7, give one comparison each, and a table and a figure over all of them.
+    batch is simulated once per agent, unless cores fail at random. A problem option may have several values, such as
+    0.6,0.7 for --load. Each gives one comparison, and a table and a figure show all of them.
     """
 
     problem: ClassVar[str | None] = None

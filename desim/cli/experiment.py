@@ -46,7 +46,9 @@ def find_family(name: str) -> Any:
     """
     families = plugins.experiment_families()
     if name not in families:
-        raise InvalidConfiguration(f"no paper {name!r}{did_you_mean(name, families)}; there are {', '.join(families)}")
+        raise InvalidConfiguration(
+            f"unknown paper {name!r}{did_you_mean(name, families)}; expected one of {', '.join(families)}"
+        )
     return families[name]
 
 

@@ -56,7 +56,9 @@ class Reproduce:
         families = plugins.experiment_families()
         if self.paper != "all" and self.paper not in families:
             near = did_you_mean(self.paper, families)
-            raise InvalidConfiguration(f"no paper {self.paper!r}{near}; there are {', '.join(families)}, and all")
+            raise InvalidConfiguration(
+                f"unknown paper {self.paper!r}{near}; expected one of {', '.join(families)}, all"
+            )
         wanted = list(families) if self.paper == "all" else [self.paper]
         only = listed(self.only)
         if self.only and not only:

@@ -188,7 +188,9 @@ def train_command(problem: str, name: str = "train") -> type[Train | Tune]:
     """
     if problem not in plugins.trainings():
         near = did_you_mean(problem, plugins.trainings())
-        raise InvalidConfiguration(f"no training for {problem!r}{near}; there are {', '.join(plugins.trainings())}")
+        raise InvalidConfiguration(
+            f"no training for {problem!r}{near}; expected one of {', '.join(plugins.trainings())}"
+        )
     settings, base = plugins.training_settings(problem), Tune if name == "tune" else Train
     # the docstring of the settings is that of the command
     described: Any = Annotated[settings, arg(help="Settings of the training.")]

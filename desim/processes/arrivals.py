@@ -94,14 +94,14 @@ class Arrivals:
             try:
                 time = time_of(item)
             except AttributeError as error:
-                raise WorkloadError(f"got {short_repr(item)}, expected a job: {error}") from error
+                raise WorkloadError(f"jobs: got {short_repr(item)}, expected job objects ({error})") from error
             if not last <= time < math.inf:
                 reason = (
-                    f"its predecessor arrived at {last!r}; sort the workload by time"
+                    f", after a job that arrives at {last!r}; sort the workload by time"
                     if 0 <= time < last
-                    else "expected a time >= 0"
+                    else ": expected a time >= 0"
                 )
-                raise WorkloadError(f"{item!r} arrives at {time!r}: {reason}")
+                raise WorkloadError(f"{item!r} arrives at {time!r}{reason}")
             last = time
             if time > env.now:
                 self.position = position

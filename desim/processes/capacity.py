@@ -349,7 +349,8 @@ def _one_each(name: str, values: ArrayLike, count: int) -> Floats:
     """Return numbers >= 0, one per resource."""
     table = numbers_of(name, values)
     if table.shape not in ((), (1,), (count,)):
-        raise InvalidConfiguration(f"{name}: got {values!r}, expected one number or {count}")
+        several = f" or {count} numbers" if count > 1 else ""
+        raise InvalidConfiguration(f"{name}: got {values!r}, expected one number{several}")
     return np.broadcast_to(table, (count,))
 
 

@@ -91,7 +91,9 @@ def instances_of(problem: str) -> type[AdversarialInstance]:
     known = {name: kind for name, kind in kinds().items() if kind.instances_from}
     if problem not in known:
         near = did_you_mean(problem, known)
-        raise InvalidConfiguration(f"no instances of {problem!r}{near} to search; there are {', '.join(known)}")
+        raise InvalidConfiguration(
+            f"problem: got {problem!r}{near}, expected one with instances to search: {', '.join(known)}"
+        )
     found: type[AdversarialInstance] = reference(known[problem].instances_from)
     return found
 
@@ -119,7 +121,7 @@ class Ratio:
         known = [name for name in kind.metrics.names if kind.metrics[name].better]
         if objective not in known:
             near = did_you_mean(objective, known)
-            raise InvalidConfiguration(f"no objective {objective!r}{near}; there are {', '.join(known)}")
+            raise InvalidConfiguration(f"unknown objective {objective!r}{near}; expected one of {', '.join(known)}")
         for name in (agent, rival):
             plugins.create_agent(problem, name)  # raises before anything is simulated
         self._problem, self._objective = problem, objective
@@ -304,10 +306,14 @@ def _read(path: Path | None, settings: dict[str, Any]) -> _State | None:
         return None
     try:
         found = _State(**json.loads(path.read_text()))
-    except (OSError, ValueError, TypeError) as error:
-        raise InvalidConfiguration(f"{path} contains no state of a search: {error}") from error
+    except TypeError as error:
+        raise InvalidConfiguration(f"{path}: not the state of a search; delete it to begin again") from error
+    except (OSError, ValueError) as error:
+        raise InvalidConfiguration(f"{path} cannot be read ({error}); delete it to begin again") from error
     if found.settings != settings:
-        raise InvalidConfiguration(f"{path}: got the state of another search, {found.settings}, expected {settings}")
+        raise InvalidConfiguration(
+            f"{path}: got the state of a search with {found.settings}, expected {settings}; delete it to begin again"
+        )
     return found
 
 

@@ -52,7 +52,9 @@ def options_of(kind: type[Any], given: Mapping[str, Any]) -> Any:
     found = kind()
     for name, value in given.items():
         if name not in known:
-            raise InvalidConfiguration(f"no option {name!r}{did_you_mean(name, known)}; there are {', '.join(known)}")
+            raise InvalidConfiguration(
+                f"unknown option {name!r}{did_you_mean(name, known)}; expected one of {', '.join(known)}"
+            )
         found = _replaced(found, known[name].path, _converted(name, value, known[name].kinds))
     return found
 

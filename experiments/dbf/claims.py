@@ -210,7 +210,7 @@ def _of_figure7(frame: Frame) -> Iterator[Claim]:
         "the least",
         told,
         in_order=min(shares, key=lambda tail: shares[tail].mean()) == "10" and fewer.low > 0,
-        reason="two rules in the window; below 10-0 beyond the interval, most of which is owed to one slot at the tail",
+        reason="two rules in the window; below 10-0 beyond the interval, mostly due to one slot at the tail",
     )
     yield Claim(
         "M = 10: mean wait with 0-10",

@@ -143,7 +143,8 @@ def _shorter(frame: Frame, figure: str, paper: float, rivals: Sequence[str], why
     column = max(leads, key=lambda one: leads[one].mean)
     best, over = leads[column], _lead(frame, column, [RANK_UP], "makespan")
     what = f"{figure}: makespan of LACHESIS below the second best, %, at most"
-    beside = f"{column} jobs; there it is {over.mean:.1f} ± {over.half_width:.1f} % below rank-up-DEFT"
+    jobs = "1 job" if column == "1" else f"{column} jobs"
+    beside = f"with {jobs}; there it is {over.mean:.1f} ± {over.half_width:.1f} % below rank-up-DEFT"
     reason = f"{beside}; {why}" if why else beside
     return Claim(what, paper, best, POINTS, in_order=best.low > 0, is_judged=not why, reason=reason)
 
@@ -157,7 +158,7 @@ def _worst(frame: Frame, figure: str, rule: str, rivals: Sequence[str]) -> Claim
 def _order(what: str, paper: str, told: Sequence[object], holds: Callable[..., bool], *, mostly: bool = False) -> Claim:
     """Return a claim in words, which has to hold at every point, or at more than half of them if the paper says so."""
     count = sum(map(holds, told))
-    reason = f"so at {count} of {len(told)} points"
+    reason = f"holds at {count} of {len(told)} points"
     needed = len(told) // 2 + 1 if mostly else len(told)
     return Claim(what, paper, ", ".join(map(str, told)), in_order=count >= needed, reason=reason)
 
@@ -166,8 +167,8 @@ def _times(frame: Frame, figure: str, paper: float, slower: float) -> Iterator[C
     """Return the time of a decision at the largest number of jobs, and by how much Decima's is shorter."""
     column = frame.columns(MADE)[-1]
     ours = frame.estimate(MADE, column, LACHESIS, "decision_98")
-    what, reason = f"{figure}: 98 % of LACHESIS' decisions within, ms", "time of the processor, another machine"
+    what, reason = f"{figure}: 98 % of LACHESIS' decisions within, ms", "processor time, another machine"
     yield Claim(what, paper, ours, FACTOR * paper, in_order=ours.mean <= paper, reason=reason)
     apart = frame.difference(MADE, column, LACHESIS, "decision_98", DECIMA)
-    what, reason = f"{figure}: the same less that of Decima-DEFT, ms", "both networks are asked in the same way here"
+    what, reason = f"{figure}: the same less that of Decima-DEFT, ms", "both networks are called in the same way here"
     yield Claim(what, slower, apart, FACTOR * slower, in_order=apart.low > 0, reason=reason)

@@ -93,8 +93,7 @@ def _table3(frame: Frame) -> Iterator[Claim]:
         "table III: OGASched earns more from T = 1,000 to T = 10,000 by, percent",
         100.0 * (longest / shortest - 1.0),
         lead_percent(last, first),
-        "each column of the paper is another draw of the system; here it is the same system, and what is "
-        "learned is learned in the first slots",
+        "each column of the paper is another system; here it is the same system, and the agent learns in the first slots",
     )
     broken, excess = (
         frame.estimate(READINGS, "table II", PRINTED, name).mean for name in ("above_request", "excess_request")
@@ -102,7 +101,7 @@ def _table3(frame: Frame) -> Iterator[Claim]:
     yield _order(
         "section 3.2: allocations are feasible, constraints (5) and (6)",
         "always",
-        f"{broken:.0f} % of slots break (5), by {excess:.1f} % of what is given; (6) holds",
+        f"{broken:.0f} % of slots break (5), amounts above requests are {excess:.1f} % of the allocation; (6) holds",
         broken == 0,
         "the loop caps the largest entry only",
     )
@@ -140,7 +139,7 @@ def _listed(means: Mapping[str, float]) -> str:
 
 def _figure3(frame: Frame) -> Iterator[Claim]:
     capped = frame.lead("contention", "0.1", "OGASched, capped", METRIC, "Fairness").mean
-    low = f"at low contention it gives far more than is requested; capped, its lead at 0.1 is {capped:+.1f} %"
+    low = f"at low contention it allocates far more than requested; capped, its lead at 0.1 is {capped:+.1f} %"
     for panel, what, reason in (
         ("|R|", "numbers of nodes", "means of few systems"),
         ("|L|", "numbers of ports", "means of few systems"),
@@ -150,7 +149,7 @@ def _figure3(frame: Frame) -> Iterator[Claim]:
     rewards = frame.means("contention", PRINTED, METRIC)
     holds = rewards["0.1"] < rewards["0.5"] < rewards["1"] and rewards["20"] < rewards["1"]
     what = "figure 3 (c): rewards rise up to contention 1 and then fall"
-    yield _order(what, "rise, fall", _listed(rewards), holds, "they rise as far as requests are the limit")
+    yield _order(what, "rise, fall", _listed(rewards), holds, "they rise as long as requests are the limit")
 
 
 def _figure4(frame: Frame) -> Iterator[Claim]:
@@ -171,7 +170,7 @@ def _figure5(frame: Frame) -> Iterator[Claim]:
     leads = {rule: lead(PRINTED, rule) for rule in RULES if frame.has("figure 5", "large", rule)}
     ours = ", ".join(f"{percent:+.1f} % over {rule}" for rule, percent in leads.items())
     capped = lead("OGASched, capped", "Fairness")
-    reason = f"by what it gives above requests: capped, it is at {capped:+.1f} % of Fairness"
+    reason = f"only by amounts above requests: capped, its lead over Fairness is {capped:+.1f} %"
     yield _order("figure 5: OGASched is ahead on the large cluster", "ahead", ours, min(leads.values()) > 0, reason)
 
 
@@ -183,7 +182,7 @@ def _figure6(frame: Frame) -> Iterator[Claim]:
 
 def _figure7(frame: Frame) -> Iterator[Claim]:
     means = frame.means("utilities", PRINTED, METRIC)
-    reason = "with linear utilities each unit more gains more than it costs, so that a policy that gives all is optimal"
+    reason = "with linear utilities each additional unit gains more than it costs, so allocating everything is optimal"
     yield _order("figure 7: OGASched is ahead with all utilities", "ahead", *_told(frame, "utilities"), reason)
     largest = max(means, key=means.__getitem__) == "linear"
     yield _order("figure 7: linear utilities earn most", "most", _listed(means), largest)

@@ -389,7 +389,7 @@ class TestRefusals:
             ({"delay_weight": -1.0}, "delay_weight: got -1.0"),
             (
                 {"violation_weight": [1.0, 2.0]},
-                r"violation_weight: got \[1\.0, 2\.0\], expected one number or 1 numbers",
+                r"violation_weight: got \[1\.0, 2\.0\], expected one number$",
             ),
         ],
     )

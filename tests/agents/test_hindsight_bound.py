@@ -124,9 +124,7 @@ class TestCertificate:
         rewards = RewardModel(BipartiteGraph([[1.0], [1.0]], [[1.0]]), "log")
         with pytest.raises(InvalidConfiguration, match=r"shares of port1: got a sum of .*0\.5"):
             hindsight_bound(rewards, [1, 1], [[1.0], [0.5]], [[1.0]])
-        with pytest.raises(
-            InvalidConfiguration, match=r"prices: got shape \(1, 2\), expected finite numbers >= 0 of shape \(1, 1\)"
-        ):
+        with pytest.raises(InvalidConfiguration, match=r"prices: got an array of shape \(1, 2\), expected \(1, 1\)"):
             hindsight_bound(rewards, [1, 1], [[1.0], [1.0]], [[1.0, 1.0]])
-        with pytest.raises(InvalidConfiguration, match="prices"):
+        with pytest.raises(InvalidConfiguration, match="prices: got -1, expected finite numbers >= 0"):
             hindsight_bound(rewards, [1, 1], [[1.0], [1.0]], [[-1.0]])

@@ -132,7 +132,9 @@ def test_agents_that_come_with_the_package(kind: str, tmp_path: Path, monkeypatc
     save_weights(tmp_path / "other", {}, {"agent": "something"})
     assert AGENTS[kind][0].pretrained("mine").name == create(kind, "mine").name == f"{kind}:mine"
     for name in ("yours", "other"):
-        with pytest.raises(InvalidConfiguration, match=f"unknown pretrained {kind} agent '{name}'; available: mine"):
+        with pytest.raises(
+            InvalidConfiguration, match=f"unknown pretrained {kind} agent '{name}'; expected a path, or one of mine"
+        ):
             create(kind, name)
 
 

@@ -282,8 +282,14 @@ class TestRefusals:
         ):
             simulate(cluster, RollingHorizon(overcommit=True))
 
-    @pytest.mark.parametrize("answer", [np.ones, lambda steps: np.full((steps, 1), np.nan)])
-    def test_forecasts(self, answer: Any) -> None:
+    @pytest.mark.parametrize(
+        ("answer", "message"),
+        [
+            (np.ones, r"got an array of shape \(2,\), expected \(2, 1\)"),
+            (lambda steps: np.full((steps, 1), np.nan), "got NaN or infinity, expected finite numbers"),
+        ],
+    )
+    def test_forecasts(self, answer: Any, message: str) -> None:
         cluster = DeferrableCluster([job(1, 0, 0, 0, 3, 1)], [1], num_slots=5)
-        with pytest.raises(InvalidConfiguration, match="slot 0: forecast: got shape"):
+        with pytest.raises(InvalidConfiguration, match=f"slot 0: forecast: {message}"):
             simulate(cluster, RollingHorizon(Recorder(answer)))

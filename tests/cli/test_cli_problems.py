@@ -241,7 +241,10 @@ def test_recorded_workflows(desim: Desim, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["run", "chess"], "no problem 'chess'; there are batch, dag, deferrable, multiserver, and MODULE:FUNCTION"),
+        (
+            ["run", "chess"],
+            "unknown problem 'chess'; expected one of batch, dag, deferrable, multiserver, or MODULE:FUNCTION",
+        ),
         (["compare", "dag", "--agents", "fcfs"], "unknown dag agent 'fcfs'; expected one of heft"),
         (["run", "dag", "--executors", "0"], "--executors: got 0"),
         (["run", "dag", "--mean-time-to-failure", "5"], "--mean-time-to-repair"),

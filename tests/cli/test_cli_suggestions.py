@@ -10,7 +10,7 @@ from command_line import Desim
     ("line", "message"),
     [
         ("cmpare batch --agents fcfs", "unknown command 'cmpare' (did you mean 'compare'?)"),
-        ("run bacth", "no problem 'bacth' (did you mean 'batch'?)"),
+        ("run bacth", "unknown problem 'bacth' (did you mean 'batch'?)"),
         ("run batch --agent eazy", "unknown batch agent 'eazy' (did you mean 'easy'?)"),
         ("run batch --agent easy-sff", "unknown priority 'sff' (did you mean 'sjf'?)"),
         ("run dag --agent rank-up-dft", "unknown allocation 'dft' (did you mean 'deft'?)"),
@@ -18,9 +18,9 @@ from command_line import Desim
         ("run deferrable --set slak=3", "unknown parameter 'slak' of deferrable jobs (did you mean 'slack'?)"),
         ("compare batch --agents fcfs,sjf --baseline fcf", "unknown batch agent 'fcf' (did you mean 'fcfs'?)"),
         ("experiment lst", "unknown action 'lst' (did you mean 'list'?)"),
-        ("experiment list lachesi", "no paper 'lachesi' (did you mean 'lachesis'?)"),
+        ("experiment list lachesi", "unknown paper 'lachesi' (did you mean 'lachesis'?)"),
         ("experiment run lachesis figure77", "unknown experiment 'figure77' of lachesis (did you mean 'figure7'?)"),
-        ("reproduce osdce", "no paper 'osdce' (did you mean 'osdec'?)"),
+        ("reproduce osdce", "unknown paper 'osdce' (did you mean 'osdec'?)"),
         ("train bacth", "no training for 'bacth' (did you mean 'batch'?)"),
     ],
 )

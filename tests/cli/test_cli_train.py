@@ -138,7 +138,7 @@ def test_ctrl_c_loses_nothing(workers: str, desim: Desim, tmp_path: Path) -> Non
     ("arguments", "what"),
     [
         (("train", "--out", "OUT"), "PROBLEM is missing: try desim train batch"),
-        (("train", "chess", "--out", "OUT"), "no training for 'chess'; there are batch"),
+        (("train", "chess", "--out", "OUT"), "no training for 'chess'; expected one of batch"),
         ((*TINY, "--out", "OUT", "--total-steps", "-1"), "total_steps: got -1, expected an integer >= 0"),
         ((*TINY, "--out", "OUT", "--num-workers", "9"), "--num-workers: got 9, expected 1 to 4, the number of env"),
         ((*TINY, "--out", "OUT", "--warm-start", "-1"), "warm_start: got -1"),

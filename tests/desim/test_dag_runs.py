@@ -157,7 +157,9 @@ def test_listeners_hear_of_everything() -> None:
         ("job_completion", 7.5, 2),
     ]
     assert len(result.table("copies")) == sum(event == "assignment" for event, _, _ in heard)
-    with pytest.raises(InvalidConfiguration, match="dag has no event 'finish'; there are arrival, assignment, start"):
+    with pytest.raises(
+        InvalidConfiguration, match="dag has no event 'finish'; expected one of arrival, assignment, start"
+    ):
         problem.on("finish", print)
 
 

@@ -119,7 +119,7 @@ class TestJobs:
 
     def test_jobs_out_of_order(self) -> None:
         jobs = [Job(1, 5, 5, 5, 1, 1), Job(2, 4.5, 5, 5, 1, 1)]
-        message = r"job_id=2.* arrives at 4\.5: its predecessor arrived at 5; sort"
+        message = r"job_id=2.* arrives at 4\.5, after a job that arrives at 5; sort"
         caught(WorkloadError, message, lambda: simulate(DeferrableCluster(jobs, [9]), FirstFit()))
 
     @pytest.mark.parametrize(

@@ -227,7 +227,7 @@ def test_arguments_that_make_no_sense(arguments: dict[str, Any], message: str) -
 
 
 def test_an_event_that_does_not_exist() -> None:
-    message = "^deferrable has no event 'finish'; there are arrival, start, completion, expiry, eviction, slot$"
+    message = "^deferrable has no event 'finish'; expected one of arrival, start, completion, expiry, eviction, slot$"
     caught(InvalidConfiguration, message, lambda: DeferrableCluster([], [1]).on("finish", print))
 
 

@@ -111,7 +111,7 @@ def test_listening_changes_nothing_for_deferrable_jobs() -> None:
 
 
 def test_an_event_that_does_not_exist() -> None:
-    with pytest.raises(InvalidConfiguration, match=r"batch has no event 'finish'; there are arrival.*completion"):
+    with pytest.raises(InvalidConfiguration, match=r"batch has no event 'finish'; expected one of arrival.*completion"):
         BatchCluster([], 1).on("finish", lambda time, subject: None)
 
 

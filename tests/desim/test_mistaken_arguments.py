@@ -71,7 +71,10 @@ def cluster() -> BatchCluster:
             lambda: BatchCluster(JOBS, 2, on_outage="requeu"),
             "on_outage: got 'requeu' (did you mean 'requeue'?), expected",
         ),
-        (lambda: simulate(BatchCluster([1, 2], 2), FCFS()), "got 1, expected a job: 'int' object has no attribute"),
+        (
+            lambda: simulate(BatchCluster([1, 2], 2), FCFS()),
+            "jobs: got 1, expected job objects .'int' object has no attribute",
+        ),
     ],
 )
 def test_mistakes_get_one_sentence(call: Callable[[], Any], sentence: str) -> None:

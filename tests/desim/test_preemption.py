@@ -339,22 +339,22 @@ def test_preemption_takes_qualities() -> None:
     [
         (
             lambda: QualityOfService("a", mode="stop"),
-            "the mode of quality 'a': got 'stop', expected one of 'requeue', 'suspend'",
+            "the mode of QOS 'a': got 'stop', expected one of 'requeue', 'suspend'",
         ),  # type: ignore[arg-type]
-        (lambda: QualityOfService("a", -1.0), r"the priority of quality 'a': got -1\.0, expected a finite number >= 0"),
-        (lambda: QualityOfService(""), "the name of a quality: got '', expected a nonempty string"),
+        (lambda: QualityOfService("a", -1.0), r"the priority of QOS 'a': got -1\.0, expected a finite number >= 0"),
+        (lambda: QualityOfService(""), "the name of a QOS: got '', expected a nonempty string"),
         (
             lambda: QualityOfService("a", preempts="b"),
-            r"quality 'a': preempts: got 'b', expected a tuple; try \('b',\)",
+            r"QOS 'a': preempts: got 'b', expected a tuple; try \('b',\)",
         ),
-        (lambda: QualityOfService("a", preempts=("a",)), "quality 'a' preempts itself"),
+        (lambda: QualityOfService("a", preempts=("a",)), "QOS 'a' preempts itself"),
         (
             lambda: cluster(qos_of={1: "stand-by"}),
             r"qos_of\[1\]: got 'stand-by' \(did you mean 'standby'\?\), expected one of: urgent, standby",
         ),
         (
             lambda: cluster(qos=[QualityOfService("urgent", 1.0, ("x",))]),
-            "quality 'urgent': preempts: got 'x', expected one of: urgent",
+            "QOS 'urgent': preempts: got 'x', expected one of: urgent",
         ),
         (lambda: cluster(qos=[*qos(), *qos()]), "qos: the name 'urgent' occurs twice"),
         (lambda: cluster(qos=["urgent"]), "qos: got 'urgent', expected QualityOfService objects"),

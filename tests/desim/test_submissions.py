@@ -53,7 +53,7 @@ def test_an_id_that_is_no_number_of_the_right_kind(job_id: Any) -> None:
 
 def test_jobs_out_of_order() -> None:
     jobs = [Job(1, 5.0, 1, 1.0, 1.0), Job(2, 4.0, 1, 1.0, 1.0)]
-    with pytest.raises(WorkloadError, match=r"job_id=2.* arrives at 4\.0: its predecessor arrived at 5\.0; sort"):
+    with pytest.raises(WorkloadError, match=r"job_id=2.* arrives at 4\.0, after a job that arrives at 5\.0; sort"):
         simulate(BatchCluster(jobs, 1), FCFS())
 
 

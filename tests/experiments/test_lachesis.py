@@ -163,7 +163,7 @@ def test_claims_compare_with_the_second_best_of_the_paper_and_say_what_rank_up_d
     shorter = found[f"figure 7: {SHORTER}"]
     assert shorter.ours.mean == pytest.approx(15.0)  # 102 below 120, the larger of two leads
     assert shorter.verdict == "reproduced"
-    assert shorter.reason == "20 jobs; there it is -3.0 ± 0.0 % below rank-up-DEFT"
+    assert shorter.reason == "with 20 jobs; there it is -3.0 ± 0.0 % below rank-up-DEFT"
     assert found["figure 7: the longest makespan"].verdict == "reproduced"
     assert found["figure 7: TDCA is ahead of FIFO-DEFT only"].verdict == "reproduced"
     assert found["figure 7: Decima-DEFT above HEFT, %"].ours == "0.8, 0.8"

@@ -398,13 +398,16 @@ def test_reproduce_runs_all_papers_each_in_its_own_directory(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["reproduce", "nothing"], "no paper 'nothing'; there are dbf, lachesis, ogasched, openb, osdec, and all"),
+        (
+            ["reproduce", "nothing"],
+            "unknown paper 'nothing'; expected one of dbf, lachesis, ogasched, openb, osdec, all",
+        ),
         (["reproduce", "osdec", "--only", "table9"], "no experiment table9: osdec has table1"),
         (
             ["experiment", "run", "osdec", "table9"],
             "unknown experiment 'table9' of osdec (did you mean 'table4'?); expected one of table1",
         ),
-        (["experiment", "run", "nothing", "table1"], "no paper 'nothing'"),
+        (["experiment", "run", "nothing", "table1"], "unknown paper 'nothing'"),
         (["experiment", "report", "osdec", "--out", "nowhere"], "no experiment of osdec has results in nowhere"),
         (["experiment", "status"], "PAPER and --store are missing"),
     ],

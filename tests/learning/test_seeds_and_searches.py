@@ -141,7 +141,7 @@ class TestRanges:
         ("text", "what"),
         [
             ("epochs", "range: got 'epochs', expected for example"),
-            ("depth=1:2", "cannot search over 'depth'; available: head, "),
+            ("depth=1:2", "cannot search over 'depth'; expected one of head, "),
             ("seed=1:5", "cannot search over 'seed'"),
             ("epochs=8:2", "expected least:most"),
             ("epochs=1.5:3", "expected least:most"),

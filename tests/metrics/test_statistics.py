@@ -85,7 +85,7 @@ def test_paired_difference_is_narrower_than_the_means():
             "num_batches: got 3, expected an integer from 2 to the number of observations, 2",
         ),
         (lambda: batch_means([1.0, 2.0], num_batches=1), "num_batches: got 1"),
-        (lambda: compare({"A": []}, "B"), "no baseline 'B'; there are A"),
+        (lambda: compare({"A": []}, "B"), "baseline: got 'B', expected one of A"),
         (lambda: compare({"A": [{"x": 1.0}], "B": []}, "A"), "baseline: got 1 values, expected 0"),
         (lambda: summarize({"A": [{"x": 1.0}, {"y": 1.0}]}), "run 1 of agent 'A' has no metric 'x'"),
     ],

@@ -88,10 +88,12 @@ def test_an_interrupted_search_goes_on_to_the_same_end(tmp_path: Path, after: in
 def test_the_state_of_another_search_is_refused(tmp_path: Path) -> None:
     state = tmp_path / "state.json"
     found_with(SHORT, state=state, name="one")
-    with pytest.raises(InvalidConfiguration, match="state of another search"):
+    with pytest.raises(
+        InvalidConfiguration, match=r"state\.json: got the state of a search with .*, expected .*; delete it"
+    ):
         found_with(SHORT, state=state, name="two")
     state.write_text("[]")
-    with pytest.raises(InvalidConfiguration, match=r"state\.json contains no state of a search"):
+    with pytest.raises(InvalidConfiguration, match=r"state\.json: not the state of a search; delete it"):
         found_with(SHORT, state=state, name="one")
 
 
@@ -137,9 +139,11 @@ def test_where_more_is_better_the_ratio_is_upside_down() -> None:
 
 
 def test_what_cannot_be_searched_is_refused() -> None:
-    with pytest.raises(InvalidConfiguration, match="no instances of 'deferrable' to search; there are batch, dag"):
+    with pytest.raises(
+        InvalidConfiguration, match="problem: got 'deferrable', expected one with instances to search: batch, dag"
+    ):
         instances_of("deferrable")
-    with pytest.raises(InvalidConfiguration, match="no objective 'num_nodes'"):
+    with pytest.raises(InvalidConfiguration, match="unknown objective 'num_nodes'"):
         Ratio("dag", "heft", "cpop", "num_nodes")
     with pytest.raises(InvalidConfiguration, match="unknown dag agent 'nobody'"):
         Ratio("dag", "heft", "nobody", "makespan")

@@ -257,14 +257,14 @@ def test_what_is_wrong_is_told() -> None:
 @pytest.mark.parametrize(
     ("problem", "agents", "options", "message"),
     [
-        ("bach", ["fcfs"], {}, "no problem 'bach' .did you mean 'batch'"),
+        ("bach", ["fcfs"], {}, "unknown problem 'bach' .did you mean 'batch'"),
         (BatchCluster, ["fcfs"], {}, "expected a name, a desim.Problem, or a function"),
         ("batch", "fcfs", {}, "agents: got 'fcfs', expected a list"),
         ("batch", [], {}, "expected at least one"),
         ("batch", ["eazy"], {}, "unknown batch agent 'eazy' .did you mean"),
         ("batch", [FCFS], SMALL, "agent: got the class FCFS, expected an instance"),
         ("batch", [FCFS(), FCFS()], SMALL, "two agents have the name 'fcfs'"),
-        ("batch", ["fcfs"], {"core": 3}, "no option 'core' .did you mean 'cores'"),
+        ("batch", ["fcfs"], {"core": 3}, "unknown option 'core' .did you mean 'cores'"),
         ("batch", ["fcfs"], {"cores": "many"}, "cores: got 'many', expected an integer or None"),
         ("batch", ["fcfs"], {"stream": 1}, "stream: got 1, expected True or False"),
         ("batch", ["fcfs"], {"too_wide": "no"}, "expected 'error' or 'reject'"),

@@ -173,7 +173,7 @@ def test_seeds_and_beginnings() -> None:
         ({"num_jobs": 0}, "num_jobs: got 0, expected an integer >= 1"),
         ({"arrival_rate": 0}, "arrival_rate: got 0, expected a finite number > 0"),
         ({"cores": float("inf")}, "cores: got inf, expected an integer >= 1"),
-        ({"seed": "x"}, "seed: got 'x', expected an integer >= 0 or a numpy Generator"),
+        ({"seed": "x"}, "seed: got 'x', expected an integer >= 0 or a numpy.random.Generator"),
     ],
 )
 def test_arguments_out_of_range(change: Any, message: str) -> None:

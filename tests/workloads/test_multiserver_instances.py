@@ -197,7 +197,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"weights": (0.0, 1.0)}, "weights[0]: got 0.0, expected a finite number > 0"),
     ({"weights": (2, 1)}, "weights: got (2, 1), expected the smaller number first"),
     ({"overhead": (-0.1, 1.0)}, "overhead[0]: got -0.1, expected a finite number >= 0"),
-    ({"seed": -1}, "seed: got -1, expected an integer >= 0 or a numpy Generator"),
+    ({"seed": -1}, "seed: got -1, expected an integer >= 0"),
 ]
 
 

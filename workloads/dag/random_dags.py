@@ -560,7 +560,7 @@ def with_ccr(
     check_float("transfer_speed", transfer_speed, above=0)
     check_float("latency", latency, least=0)
     if not isinstance(rng, Generator):
-        raise InvalidConfiguration(f"rng: got {rng!r}, expected a numpy Generator")
+        raise InvalidConfiguration(f"rng: got {rng!r}, expected a numpy.random.Generator")
     seconds = job.work / reference_speed if job.run_times is None else job.run_times.mean(axis=1)
     share = rng.uniform(0.5, 1.5, job.num_edges)
     if len(share):

@@ -56,16 +56,16 @@ class QualityOfService:
     def __post_init__(self) -> None:
         """Check the values."""
         if not isinstance(self.name, str) or not self.name:
-            raise InvalidConfiguration(f"the name of a quality: got {self.name!r}, expected a nonempty string")
-        check_float(f"the priority of quality {self.name!r}", self.priority, least=0)
-        check_choice(f"the mode of quality {self.name!r}", self.mode, ("requeue", "suspend"))
+            raise InvalidConfiguration(f"the name of a QOS: got {self.name!r}, expected a nonempty string")
+        check_float(f"the priority of QOS {self.name!r}", self.priority, least=0)
+        check_choice(f"the mode of QOS {self.name!r}", self.mode, ("requeue", "suspend"))
         if isinstance(self.preempts, str):
             raise InvalidConfiguration(
-                f"quality {self.name!r}: preempts: got {self.preempts!r}, expected a tuple; try ({self.preempts!r},)"
+                f"QOS {self.name!r}: preempts: got {self.preempts!r}, expected a tuple; try ({self.preempts!r},)"
             )
         object.__setattr__(self, "preempts", tuple(self.preempts))
         if self.name in self.preempts:
-            raise InvalidConfiguration(f"quality {self.name!r} preempts itself")
+            raise InvalidConfiguration(f"QOS {self.name!r} preempts itself")
 
 
 class StartPreempting(NamedTuple):
@@ -115,7 +115,7 @@ class QOSTable:
         for one in self.by_name.values():
             for other in one.preempts:
                 if other not in self.by_name:
-                    raise InvalidConfiguration(f"quality {one.name!r}: preempts: got {self._unknown(other)}")
+                    raise InvalidConfiguration(f"QOS {one.name!r}: preempts: got {self._unknown(other)}")
         if circle := self._circle():
             raise InvalidConfiguration(f"QOS levels preempt each other: {' preempts '.join(circle)}")
         for job_id, name in qos_of.items():

@@ -334,7 +334,7 @@ def _limit(where: str, entry: Mapping[str, Any], groups: Mapping[str, Mapping[in
         )
     known = groups.get(by) or None
     if by in ("queue", "qos") and known is None:
-        raise InvalidConfiguration(f"{where}: limits are by {by}, but the {by} of jobs is unknown")
+        raise InvalidConfiguration(f"{where}: got scope {by!r}, but the jobs have no {by}; expected user or partition")
     of = _names(entry.get("members"))
     values: dict[str, Any] = {
         name: _number(where, name, entry[name]) for name in _UNITS if entry.get(name) not in ("", None)

@@ -495,7 +495,8 @@ def _weights(name: str, weights: ArrayLike, count: int) -> Floats:
             raise TypeError
         table = np.array(np.broadcast_to(given, (count,)), dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InvalidConfiguration(f"{name}: got {weights!r}, expected one number or {count} numbers") from error
+        several = f" or {count} numbers" if count > 1 else ""
+        raise InvalidConfiguration(f"{name}: got {weights!r}, expected one number{several}") from error
     if not ((table >= 0) & (table < np.inf)).all():
         raise InvalidConfiguration(f"{name}: got {weights!r}, expected finite numbers >= 0")
     table.flags.writeable = False

@@ -77,4 +77,4 @@ axes.grid(alpha=0.3)
 axes.legend()
 
 # %%
-# One run is not evidence: :doc:`/background/dbf` has fifty episodes of each, with intervals.
+# One run is not evidence: :doc:`/reports/dbf_more` has fifty episodes of each, with intervals.
