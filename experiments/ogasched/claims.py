@@ -93,7 +93,8 @@ def _table3(frame: Frame) -> Iterator[Claim]:
         "table III: OGASched earns more from T = 1,000 to T = 10,000 by, percent",
         100.0 * (longest / shortest - 1.0),
         lead_percent(last, first),
-        "each column of the paper is another system; here it is the same system, and the agent learns in the first slots",
+        "each column of the paper is another system; here it is the same system, and the agent learns "
+        "in the first slots",
     )
     broken, excess = (
         frame.estimate(READINGS, "table II", PRINTED, name).mean for name in ("above_request", "excess_request")
