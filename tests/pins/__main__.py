@@ -28,8 +28,8 @@ from tests.pins.comparing import (
 from tests.pins.renamed import RENAMED
 
 HERE = Path(__file__).parent
-PROBLEMS = ("batch", "dag", "deferrable", "multiserver", "environments")
-"""The four problems with 200 scenarios each, and episodes of the four environments."""
+PROBLEMS = ("batch", "sites", "dag", "deferrable", "multiserver", "environments")
+"""The four problems with 200 scenarios each, batch sites with 422, and episodes of the four environments."""
 
 
 def scenarios(problem: str) -> list[dict[str, Any]]:
@@ -40,13 +40,14 @@ def scenarios(problem: str) -> list[dict[str, Any]]:
 
 def columns_of(problem: str, scenario: dict[str, Any]) -> dict[str, str]:
     """Run a scenario and return a digest a column and a metric; an exception is a column, too."""
-    if problem == "environments":
+    if problem == "environments" or "episode" in scenario:
         return {name: digest_of_array(values) for name, values in adapter.play(scenario).items()}
     try:
         with tempfile.TemporaryDirectory() as directory:
             result = adapter.run(problem, scenario, Path(directory))
             tables = {name: result.table(name) for name in result.table_names}
             metrics = result.metrics()
+            ended = adapter.how_it_ended(problem, scenario, result)
     except Exception as error:
         return {"info.error": f"{type(error).__name__}: {error}"}
     found = {
@@ -55,7 +56,7 @@ def columns_of(problem: str, scenario: dict[str, Any]) -> dict[str, str]:
         for column in table.columns
     }
     found |= {f"metrics.{name}": digest_of_text(repr(float(value))) for name, value in metrics.items()}
-    return found | {f"info.{name}": digest_of_text(repr(value)) for name, value in adapter.how_it_ended(result).items()}
+    return found | {f"info.{name}": digest_of_text(repr(value)) for name, value in ended.items()}
 
 
 def digests_now(problem: str) -> tuple[dict[str, list[str]], dict[int, str]]:
@@ -116,7 +117,7 @@ def show(problem: str, place: int) -> None:
     """Print a scenario and what comes of it, every value in full."""
     scenario = scenarios(problem)[place]
     print(json.dumps(scenario))
-    if problem == "environments":
+    if problem == "environments" or "episode" in scenario:
         np.set_printoptions(threshold=sys.maxsize, linewidth=200)
         for name, values in adapter.play(scenario).items():
             print(f"\n# {name}\n{values}")
@@ -128,7 +129,8 @@ def show(problem: str, place: int) -> None:
             for row in [result.table(name).columns, *result.table(name).rows()]:
                 print(*row, sep=", ")
         print("\n# metrics")
-        for name, value in (result.metrics() | adapter.how_it_ended(result)).items():
+        ended = adapter.how_it_ended(problem, scenario, result)
+        for name, value in (result.metrics() | ended).items():
             print(f"{name}: {value!r}")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,14 @@ import numpy as np
 
 import desim.envs
 from desim import Result, Simulation, simulate
+from desim.validation import validate
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "properties"))
 
 from everything import Scenario
 from everything_draws import Drawn
+
+from tests.pins import sites
 
 __all__ = ["how_it_ended", "play", "run"]
 
@@ -23,19 +27,25 @@ desim.envs.register()
 
 
 def run(problem: str, scenario: dict[str, Any], directory: Path) -> Result:
-    """Simulate a scenario: in memory, streamed to a directory, saved to it and loaded, or in a fork."""
-    one = Scenario(0, problem, scenario["seed"], (), 0, _drawn(problem, scenario))
-    cluster, agent = one.cluster(), one.agent()
-    options = {"seed": scenario["seed"], "until": scenario["until"]}
-    if scenario["mode"] == "forked":
-        return _forked(cluster, agent, scenario["after"], **options)
+    """Simulate a scenario: in memory, streamed to a directory, saved to it and loaded, or in a fork.
+
+    A ``"blind"`` fork knows nothing of what comes.
+    """
+    if problem == "sites":
+        cluster, agent = sites.cluster(scenario), sites.agent(scenario)
+    else:
+        one = Scenario(0, problem, scenario["seed"], (), 0, _drawn(problem, scenario))
+        cluster, agent = one.cluster(), one.agent()
+    options = {"seed": scenario["seed"], "until": scenario.get("until", math.inf)}
+    if scenario["mode"] in {"forked", "blind"}:
+        return _forked(cluster, agent, scenario["after"], foresight=scenario["mode"] == "forked", **options)
     if scenario["mode"] == "streamed":
         return simulate(cluster, agent, out=directory / "run", **options)
     result = simulate(cluster, agent, **options)
     return Result.load(result.save(directory / "run")) if scenario["mode"] == "saved" else result
 
 
-def _forked(cluster: Any, agent: Any, after: int, **options: Any) -> Result:
+def _forked(cluster: Any, agent: Any, after: int, *, foresight: bool, **options: Any) -> Result:
     """Fork after some decisions, and let the agent go on in the fork."""
     simulation = Simulation(cluster, **options)
     if hasattr(agent, "reset"):
@@ -43,7 +53,7 @@ def _forked(cluster: Any, agent: Any, after: int, **options: Any) -> Result:
     count = 0
     while (decision := simulation.advance()) is not None:
         if count == after:
-            simulation = simulation.fork()
+            simulation = simulation.fork(foresight=foresight)
             decision = simulation.advance()
             assert decision is not None
         decision.answer(agent.act(decision.observation))
@@ -51,15 +61,19 @@ def _forked(cluster: Any, agent: Any, after: int, **options: Any) -> Result:
     return simulation.finish(agent=getattr(agent, "name", type(agent).__name__))
 
 
-def how_it_ended(result: Result) -> dict[str, Any]:
-    """Return how and when a run ended."""
+def how_it_ended(problem: str, scenario: dict[str, Any], result: Result) -> dict[str, Any]:
+    """Return how and when a run ended, and how often half of those of sites violate each rule of validation."""
     status = result.info["status"]  # "stalled" came later than the digests
-    return {"status": "complete" if status == "stalled" else status, "end_time": float(result.info["end_time"])}
+    found = {"status": "complete" if status == "stalled" else status, "end_time": float(result.info["end_time"])}
+    if problem == "sites" and scenario["mode"] != "blind" and not scenario["seed"] % 2:  # blind: as long as requested
+        found["violations"] = dict(validate(result, sites.jobs(scenario)).counts)
+    return found
 
 
 def play(scenario: dict[str, Any]) -> dict[str, np.ndarray]:
     """Run an episode of an environment with any possible actions, and return what was seen and earned, step by step."""
-    gym_env: Any = gymnasium.make(scenario["id"], **scenario["settings"]).unwrapped
+    made = sites.episode(scenario) if "episode" in scenario else gymnasium.make(scenario["id"], **scenario["settings"])
+    gym_env: Any = made.unwrapped
     rng = np.random.default_rng(scenario["seed"])
     seen, _ = gym_env.reset(seed=scenario["seed"])
     steps: list[dict[str, Any]] = [{f"observation.{name}": value for name, value in seen.items()}]

@@ -6,6 +6,7 @@ __all__ = ["RENAMED"]
 
 RENAMED: dict[str, dict[str, str | None]] = {
     "batch": {},
+    "sites": {},
     "dag": {
         "metrics.num_jobs": "metrics.jobs_submitted",
         "metrics.num_completed": "metrics.jobs_completed",
