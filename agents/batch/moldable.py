@@ -54,13 +54,14 @@ class MoldableBackfilling(NamedRepr):
             job_id = int(queue.job_id[position])
             sizes = observation.sizes_of(job_id)
             choices = []
-            for size, (cores, requested) in enumerate(sizes):
-                if observation.allows_size(job_id, size) and (not blocked or plan.fits(position, size)):
+            for number, (cores, requested) in enumerate(sizes):
+                size = number if len(sizes) > 1 else None
+                if observation.allows_size(job_id, number) and (not blocked or plan.fits(position, size)):
                     start = time if blocked else plan.earliest(position, size)
-                    choices.append((start + requested + weight * cores * requested, cores, size))
+                    choices.append((start + requested + weight * cores * requested, cores, number, size))
             if not choices:
                 continue
-            size = min(choices)[2] if len(sizes) > 1 else None
+            size = min(choices)[3]
             if plan.start(position, size):
                 if observation.has_limits:
                     return plan.answer[0]

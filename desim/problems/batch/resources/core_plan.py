@@ -45,10 +45,10 @@ class CountPlan:
 
     def __init__(self, observation: BatchObservation) -> None:
         self.observation = observation
+        self.now = observation.time
         self.free = observation.free_cores
         self.answer: list[Any] = []
-        self._started: list[int] = []
-        self._ends: list[tuple[float, int]] = []
+        self._starts: list[tuple[float, int, int]] = []  # expected end, cores and position of each started job
 
     def fitting(self, among: IntArray | None = None) -> IntArray:
         """Return the positions of the jobs that could start now."""
@@ -60,19 +60,19 @@ class CountPlan:
             of_these = cores[among]
             fits = of_these <= self.free
             if self.shadow < inf:
-                fits &= (self.observation.time + queue.requested_time[among] <= self.shadow) | (of_these <= self.spare)
+                fits &= (self.now + queue.requested_time[among] <= self.shadow) | (of_these <= self.spare)
             among = among[fits]
         if self.answer:
             self._note_head()
             left = np.ones(len(cores), np.bool_)
-            left[self._started] = False
+            left[[position for _, _, position in self._starts]] = False
             among = among[left[among]]
         return among
 
     def fits(self, position: int, size: int | None = None) -> bool:
         """Return whether a job fits and would not delay the reserved one."""
         _, width, length = self._job(position, size)
-        return self._allows(width, self.observation.time + length)
+        return self._allows(width, self.now + length)
 
     def is_full(self) -> bool:
         """Return whether no core is free."""
@@ -81,7 +81,7 @@ class CountPlan:
     def start(self, position: int, size: int | None = None, place: Any = None) -> bool:
         """Start a job if it fits and would not delay the reserved one; return whether it starts."""
         job_id, width, length = self._job(position, size)
-        end = self.observation.time + length
+        end = self.now + length
         if not self._allows(width, end):
             return False
         self._take(position, job_id if size is None else StartWithSize(job_id, size), width, end)
@@ -116,7 +116,7 @@ class CountPlan:
         """Start every job that fits and would not delay the reserved one."""
         queue = self.observation.queue
         widths = queue.requested_cores[positions].tolist()
-        ends = (self.observation.time + queue.requested_time[positions]).tolist()
+        ends = (self.now + queue.requested_time[positions]).tolist()
         for position, width, end in zip(positions.tolist(), widths, ends, strict=True):
             if self._allows(width, end):
                 self._take(position, queue.job_at(position)[0], width, end)
@@ -129,7 +129,7 @@ class CountPlan:
         This needs no profile, because the number of free cores only grows as the running jobs end.
         """
         width, available, shadow = self._job(position, size)[1], self.free, inf
-        for end, released, *_ in self._releases():
+        for end, released, _ in self._releases():
             if end > shadow:  # count the cores of all jobs that end at the shadow time
                 break
             available += released
@@ -142,11 +142,11 @@ class CountPlan:
         """Return when enough cores are free as the running jobs and the started ones end."""
         width, available = self._job(position, size)[1], self.free
         if width <= available:
-            return self.observation.time
-        for end, released, *_ in self._releases():
+            return self.now
+        for end, released, _ in self._releases():
             available += released
             if width <= available:
-                return max(end, self.observation.time)
+                return max(end, self.now)
         return inf
 
     def ends_in_time(self, position: int, victims: Collection[int] = ()) -> bool:
@@ -159,7 +159,7 @@ class CountPlan:
             cores = self.observation.queue.requested_cores
             least = int(cores.min()) if len(cores) else 0
         else:
-            least = self._blocked_cores or self._job(position)[1]
+            least = self._blocked_cores or self.observation.queue.job_at(position)[1]
         return [WaitForCores(least, arrivals)] if least > self.free else None
 
     def _job(self, position: int, size: int | None = None) -> tuple[int, int, float]:
@@ -176,8 +176,7 @@ class CountPlan:
         self.free -= width
         if end > self.shadow:
             self.spare -= width
-        self._started.append(position)
-        self._ends.append((end, width))
+        self._starts.append((end, width, position))
         self.answer.append(action)
 
     def _note_head(self) -> None:
@@ -187,15 +186,14 @@ class CountPlan:
         (order, count), self._head = self._head, None
         positions = np.arange(count) if order is None else order[:count]
         queue = self.observation.queue
-        ends = self.observation.time + queue.requested_time[positions]
-        self._started += positions.tolist()
-        self._ends += zip(ends.tolist(), queue.requested_cores[positions].tolist(), strict=True)
+        ends, cores = self.now + queue.requested_time[positions], queue.requested_cores[positions]
+        self._starts += zip(ends.tolist(), cores.tolist(), positions.tolist(), strict=True)
 
-    def _releases(self) -> Iterator[tuple[Any, ...]]:
-        """Yield the expected end of each running or started job, and the cores that it releases, by end."""
+    def _releases(self) -> Iterator[tuple[float, int, int]]:
+        """Yield the expected end of each running or started job and the cores that it releases, by end."""
         self._note_head()
         releases = self.observation.iter_releases()
-        return merge(releases, sorted(self._ends)) if self._ends else releases
+        return merge(releases, sorted(self._starts)) if self._starts else releases
 
 
 class CoreSetPlan(CountPlan):
@@ -205,16 +203,14 @@ class CoreSetPlan(CountPlan):
         super().__init__(observation)
         self.free_set = observation.free_core_set
         self.reserved = 0
-        self._sets: list[tuple[float, int]] = []  # expected ends and cores of the started jobs
 
     def start(self, position: int, size: int | None = None, place: Any = None) -> bool:
         """Start a job, on given cores if any; return whether it starts."""
-        if not place:
-            return super().start(position, size)
         job_id, width, length = self._job(position, size)
-        if place & ~self.free_set:
+        end = self.now + length
+        if place & ~self.free_set if place else not self._allows(width, end):
             return False
-        self._take_set(position, job_id, width, self.observation.time + length, place)
+        self._take(position, job_id, width, end, place)
         return True
 
     def start_in_order(self, order: IntArray | None = None) -> int | None:
@@ -224,8 +220,11 @@ class CoreSetPlan(CountPlan):
     def reserve(self, position: int, size: int | None = None) -> None:
         """Reserve the lowest cores that are free at the shadow time."""
         width, available, shadow = self._job(position, size)[1], self.free_set, inf
-        running = ((end, self.observation.core_set_of(job_id)) for end, _, job_id in self.observation.iter_releases())
-        for end, released in merge(running, sorted(self._sets)):
+        releases = ((end, self.observation.core_set_of(job_id)) for end, _, job_id in self.observation.iter_releases())
+        if self.answer:
+            ends = ((end, start.cores) for (end, _, _), start in zip(self._starts, self.answer, strict=True))
+            releases = merge(releases, sorted(ends))
+        for end, released in releases:
             if end > shadow:
                 break
             available |= released
@@ -235,17 +234,16 @@ class CoreSetPlan(CountPlan):
             self.shadow, self.reserved = shadow, lowest_cores(available, width)
             self.spare = (self.free_set & ~self.reserved).bit_count()
 
-    def _take(self, position: int, action: Any, width: int, end: float) -> None:
-        """Take the lowest cores that a job may use."""
-        usable = self.free_set if end <= self.shadow else self.free_set & ~self.reserved
-        self._take_set(position, action, width, end, lowest_cores(usable, width))
-
-    def _take_set(self, position: int, job_id: int, width: int, end: float, cores: int) -> None:
-        super()._take(position, Start(job_id, cores), width, end)
-        self._sets.append((end, cores))
+    def _take(self, position: int, action: Any, width: int, end: float, cores: int | None = None) -> None:
+        """Take given cores, or else the lowest ones that a job may use."""
+        if cores is None:
+            cores = lowest_cores(self.free_set if end <= self.shadow else self.free_set & ~self.reserved, width)
+        self.free -= width
         self.free_set &= ~cores
         if self.shadow < inf:
             self.spare = (self.free_set & ~self.reserved).bit_count()
+        self._starts.append((end, width, position))
+        self.answer.append(Start(action, cores))
 
 
 class ReservationPlan(CountPlan):
@@ -263,7 +261,7 @@ class ReservationPlan(CountPlan):
         """Return the positions of the jobs that could start now."""
         among = super().fitting(among)
         queue, profile = self.observation.queue, self.profile
-        ends = self.observation.time + queue.requested_time[among]
+        ends = self.now + queue.requested_time[among]
         points = np.maximum(np.searchsorted(profile.times, ends), 1) - 1
         fits = queue.requested_cores[among] <= np.minimum.accumulate(profile.free)[points]
         return among[fits]
@@ -287,12 +285,12 @@ class ReservationPlan(CountPlan):
     def ends_in_time(self, position: int, victims: Collection[int] = ()) -> bool:
         """Return whether a job ends before advance reservations need its cores, those of its victims included."""
         _, width, length = self._job(position)
-        profile, now = AvailabilityProfile.of_running(self.observation), self.observation.time
+        profile = AvailabilityProfile.of_running(self.observation)
         for end, released, job_id in self.observation.iter_releases():
             if job_id in victims:
-                profile.give(Reservation(now, end, released, 0))
+                profile.give(Reservation(self.now, end, released, 0))
         borrowed = max(width - profile.free[0], 0)  # borrowed from jobs that are suspended already
-        return profile.has_until(now + length, width - borrowed)
+        return profile.has_until(self.now + length, width - borrowed)
 
     def wait(self, position: int | None = None, *, arrivals: bool = True) -> list[WaitForCores] | None:
         """Return None, because a job may start as time passes although no core becomes free."""
@@ -303,10 +301,12 @@ class ReservationPlan(CountPlan):
 
     def _take(self, position: int, action: Any, width: int, end: float) -> None:
         super()._take(position, action, width, end)
-        self.profile.take(Reservation(self.observation.time, end, width, 0))
+        self.profile.take(Reservation(self.now, end, width, 0))
 
 
 def _first_refused(plan: CountPlan, order: IntArray | None) -> int | None:
     """Start jobs one by one, by default in order of arrival; return the position of the first that does not fit."""
-    positions = range(len(plan.observation.queue)) if order is None else order.tolist()
-    return next((position for position in positions if not plan.start(position)), None)
+    for position in range(len(plan.observation.queue)) if order is None else order.tolist():
+        if not plan.start(position):
+            return int(position)
+    return None
