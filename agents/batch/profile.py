@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desim.problems.batch import BatchObservation, lowest_cores
-from desim.problems.batch.observation import corrected_end
 
 __all__ = ["AvailabilityProfile", "CoreProfile", "Reservation", "expected_releases", "iter_releases"]
 
@@ -45,9 +44,6 @@ def expected_releases(
 ) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
     """Return when the running jobs are expected to release their cores.
 
-    A job past its requested time, on a cluster that does not kill such jobs, is expected to continue, see
-    ``corrected_end``.
-
     Parameters
     ----------
     observation : BatchObservation
@@ -60,15 +56,8 @@ def expected_releases(
     cores, job_id : array of int, shape (R,)
         Number of cores that each job releases, and its job id.
     """
-    running, time = observation.running, observation.time
-    ends = running.expected_end
-    if not len(ends) or ends[0] > time:
-        return ends, running.requested_cores, running.job_id
-    overdue = int(ends.searchsorted(time, "right"))
-    corrected = [corrected_end(end, time) for end in ends[:overdue].tolist()]
-    ends = np.concatenate((corrected, ends[overdue:]))
-    order = ends.argsort(kind="stable")
-    return ends[order], running.requested_cores[order], running.job_id[order]
+    running = observation.running
+    return running.expected_end, running.requested_cores, running.job_id
 
 
 def iter_releases(observation: BatchObservation) -> Iterator[tuple[float, int, int]]:
@@ -84,10 +73,7 @@ def iter_releases(observation: BatchObservation) -> Iterator[tuple[float, int, i
     iterator of (float, int, int)
         Expected end in seconds (ascending), number of released cores, and job id.
     """
-    running = observation.running
-    if running.first_end > observation.time:
-        return running.releases()
-    return zip(*(column.tolist() for column in expected_releases(observation)), strict=True)
+    return observation.running.releases()
 
 
 class AvailabilityProfile:
