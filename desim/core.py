@@ -287,19 +287,22 @@ class Decision(simpy.Event):
     observation : object
         What the agent may see, also an attribute. It is a live view, valid until the decision
         is answered.
+    immediate : bool
+        Whether the decision is due before the remaining events of its instant instead of after them.
     """
 
     _ok = True
 
-    def __init__(self, simulation: Simulation, observation: Any) -> None:
+    def __init__(self, simulation: Simulation, observation: Any, *, immediate: bool = False) -> None:
         self.env = simulation.env
         self.callbacks = []
         self.observation = observation
+        self.immediate = immediate
         self._pending = simulation._pending
         self._actions, self._answered_at = simulation.actions, simulation._answered_at
 
     def request(self) -> Decision:
-        """Make the decision due once everything else at this instant has happened."""
+        """Make the decision due once everything else at this instant has happened, or at once if it is immediate."""
         self._pending.append(self)
         return self
 
@@ -323,7 +326,7 @@ class Decision(simpy.Event):
         if self._actions is not None:
             self._actions.append(copy(action))  # the agent may reuse its array or list
             self._answered_at.append(self.env.now)  # type: ignore[union-attr]  # both are logged, or neither is
-        # Nothing else happens at this instant, so the event queue can be bypassed.
+        # Nothing happens before the answer, so the event queue can be bypassed.
         self._value = action
         callbacks = self.callbacks
         self.callbacks = None  # type: ignore[assignment]  # how SimPy marks a processed event
@@ -441,7 +444,11 @@ class Simulation(Summarized):
             while True:
                 for _ in repeat(None, self.problem.patience):  # a while loop with a periodic check, at no extra cost
                     if pending:
-                        if not queue or queue[0][0] > env._now:
+                        if (
+                            not queue
+                            or queue[0][0] > env._now
+                            or (pending[0].immediate and queue[0][1] > Phase.HORIZON)
+                        ):
                             return pending[0]
                     elif not queue:
                         return None

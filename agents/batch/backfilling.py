@@ -127,16 +127,17 @@ class ConservativeBackfilling(NamedRepr):
         """Return the jobs whose reserved start is due, and the time of the next decision if one must be requested."""
         self.priority.look(observation)
         profile = self._profile
-        if profile is None or profile.is_outdated(observation):
+        if profile is None or profile.is_outdated(observation) or self._is_late(observation.time):
             profile = self._rebuild(observation)
         else:
             profile.advance(observation.time)
             if observation.running.changes != self._changes:
-                profile = self._release_ended(profile, observation)
+                self._release_ended(profile, observation)
         self._fit_new(profile, observation)
         due = self._pop_due(observation.time)
-        if not profile.agrees_with(observation, [slot for _, slot in due if slot.end > slot.start]):
-            # a job is overdue, or another agent has acted: no reservation is valid any more
+        is_settled = observation.running.first_end > observation.time  # else jobs that end now have not all ended
+        if is_settled and not profile.agrees_with(observation, [slot for _, slot in due if slot.end > slot.start]):
+            # an expected end was corrected, or another agent has acted: no reservation is valid any more
             profile = self._rebuild(observation)
             self._fit_new(profile, observation)
             due = self._pop_due(observation.time)
@@ -154,8 +155,8 @@ class ConservativeBackfilling(NamedRepr):
         self._settled = True
         return profile
 
-    def _release_ended(self, profile: Profile, observation: BatchObservation) -> Profile:
-        """Free the remaining slots of ended jobs and compress the schedule; return the (possibly rebuilt) profile."""
+    def _release_ended(self, profile: Profile, observation: BatchObservation) -> None:
+        """Free the remaining slots of ended jobs and compress the schedule."""
         self._changes = observation.running.changes
         time = observation.time
         ended = profile.running.keys() - observation.running.ids()
@@ -169,13 +170,10 @@ class ConservativeBackfilling(NamedRepr):
                 profile.give(slot._replace(start=time))
                 self._settled = False
         if ended and not self._settled:
-            if self._is_late(time):
-                return self._rebuild(observation)
             self._fit_again(profile, observation)
-        return profile
 
     def _is_late(self, time: float) -> bool:
-        """Return whether a reserved start has passed because a running job is overdue."""
+        """Return whether a reserved start has passed between two decisions."""
         return self._next_start()[0] < time and any(
             slot.start < min(time, slot.end) for slot in self.reservations.values()
         )

@@ -74,6 +74,14 @@ class TestExpectedEndsAreEvents:
             table = simulate(cluster, create("conservative-sjf")).jobs.sort("job_id")
             assert table["starting_time"].to_list() == [30.0 if goes_on else 0.0, 20.0, 28.0]
 
+    @pytest.mark.parametrize("cycle", ["arrival", "instant", "event"])
+    @pytest.mark.parametrize("name", ["easy-fcfs", "easy-specific-fcfs", "conservative-fcfs"])
+    def test_a_reserved_time_is_corrected_when_it_has_come(self, name: str, cycle: str) -> None:
+        """At 100 the first job is expected to end at 160, at 160 at 220, at 220 at 340: now the third ends before."""
+        jobs = [Job(1, 0.0, 3, 100.0, 10_000.0), Job(2, 1.0, 4, 100.0, 100.0), Job(3, 2.0, 1, 200.0, 200.0)]
+        table = run(name, 4, jobs, [], enforce_time_limit=False, cycle=cycle).jobs.sort("job_id")
+        assert table["starting_time"].to_list() == [0.0, 10_000.0, 340.0]
+
     def test_corrections_double(self) -> None:
         asked: list[float] = []
         cluster = BatchCluster([Job(1, 0.0, 1, 10.0, 500.0), Job(2, 1.0, 1, 1.0, 1.0)], 1, enforce_time_limit=False)
@@ -110,11 +118,12 @@ class TestExpectedEndsAreEvents:
         assert table["starting_time"].to_list() == [8.0, 208.0]
         assert asked == [0.0, 1.0, 5.0, 8.0, 18.0, 208.0]  # not at 10, when job 1 does not run, nor at 78 and 138
 
+    @pytest.mark.parametrize("cycle", ["arrival", "instant", "event"])
     @pytest.mark.parametrize("name", ["easy-fcfs", "easy-specific-fcfs"])
-    def test_under_easy_jobs_that_come_last_in_order_change_no_start(self, name: str) -> None:
+    def test_under_easy_jobs_that_come_last_in_order_change_no_start(self, name: str, cycle: str) -> None:
         """In 13 of 200 such workloads they did when only arrivals and ends were events."""
         overruns = 0
-        for seed in range(60):
+        for seed in range(25):
             rng, time, jobs = Random(seed), 0.0, []
             for number in range(40):
                 time += rng.choice((0.0, 1.0, 5.0, 40.0))
@@ -123,13 +132,15 @@ class TestExpectedEndsAreEvents:
                 overruns += ran > requested
                 jobs.append(Job(number, time, rng.randint(1, 8), requested, ran))
             more = [Job(1000 + number, time + 1 + 7.0 * number, 8, 1.0, 1.0) for number in range(60)]
-            alone, beside = (run(name, 8, each, [], enforce_time_limit=False).jobs for each in (jobs, jobs + more))
+            alone, beside = (
+                run(name, 8, each, [], enforce_time_limit=False, cycle=cycle).jobs for each in (jobs, jobs + more)
+            )
             assert (
                 alone.select("job_id", "starting_time")
                 .sort("job_id")
                 .equals(beside.filter(beside["job_id"] < 1000).select("job_id", "starting_time").sort("job_id"))
             ), seed
-        assert overruns > 500
+        assert overruns > 200
 
 
 @pytest.mark.parametrize("name", ["easy", "easy-specific"])

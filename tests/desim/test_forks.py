@@ -76,7 +76,7 @@ class TestWhatABatchAgentKnows:
         assert list(ends(simulation.fork(foresight=False))) == [1]
         assert list(ends(simulation.fork())) == [1, 2]
 
-    def test_a_job_that_is_overdue_ends_now(self) -> None:
+    def test_a_job_that_is_overdue_ends_when_it_is_expected_to(self) -> None:
         jobs = [Job(1, 0.0, 1, 3.0, 50.0), Job(2, 5.0, 1, 1.0, 1.0), Job(3, 5.0, 2, 1.0, 1.0)]
         simulation = at_decision(BatchCluster(jobs, 2, enforce_time_limit=False), FirstFit(), 5.0)
         decision = simulation.advance()
@@ -84,7 +84,7 @@ class TestWhatABatchAgentKnows:
         decision.answer(None)
         copy = simulation.fork(foresight=False) if simulation.advance() else None
         assert copy is not None
-        assert ends(copy) == {1: [0, 5], 2: [5, 6], 3: [6, 7]}
+        assert ends(copy) == {1: [0, 63], 2: [5, 6], 3: [63, 64]}
         statuses = copy.finish().jobs["status"].to_list()
         assert statuses == ["completed"] * 3
 

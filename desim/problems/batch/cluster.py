@@ -22,13 +22,14 @@ from desim.core import Decision, Phase, at, reschedule
 from desim.exceptions import InfeasibleAction, InvalidConfiguration, WorkloadError
 from desim.problem import Problem, Process
 from desim.problems.batch.cores import core_set, lowest_cores, to_core_ids
+from desim.problems.batch.cycles import Cycle, check_cycle, describe_cycle, next_multiple
 from desim.problems.batch.dependencies import Dependencies, Dependency, Followers
 from desim.problems.batch.executions import NO_PAST, PastExecutions
 from desim.problems.batch.job import Job, Start, WaitForCores, WaitUntil, check_job
 from desim.problems.batch.limits import Admission, Limit
 from desim.problems.batch.moldable import MoldableJob, StartWithSize
 from desim.problems.batch.nodes import Node, NodeTable
-from desim.problems.batch.observation import BatchObservation, BatchState, Execution, Resumed, Suspended, corrected_end
+from desim.problems.batch.observation import BatchObservation, BatchState, Execution, Resumed, Suspended
 from desim.problems.batch.placement import PlacementPolicy
 from desim.problems.batch.preemption import QOSTable, QualityOfService, StartPreempting
 from desim.problems.batch.reservations import AdvanceReservation, reservations_of
@@ -42,10 +43,9 @@ __all__ = ["BatchCluster"]
 class BatchCluster(FailingCluster, Problem):
     """Cluster of identical cores with an unbounded queue of rigid jobs.
 
-    A scheduling cycle opens at every arrival, at every completion, and when a running job reaches its expected end
-    without ending (see `corrected_end`). If several jobs arrive at the same instant, each has a separate cycle, in
-    which it is the last job of the queue. Completions, outages and repairs at the same instant are processed first.
-    They share the first of these cycles, or open one if no job arrives.
+    A scheduling cycle opens at every arrival, completion, outage and repair, when a reservation begins or ends, and
+    when a running job reaches its expected end without ending (see `corrected_end`). `cycle` says which events of one
+    instant share a cycle. Completions are processed first, then outages, repairs and reservations, then arrivals.
 
     Within a cycle the agent is asked repeatedly:
 
@@ -89,6 +89,11 @@ class BatchCluster(FailingCluster, Problem):
         again later, or it is lost.
     ask_when_empty : bool
         Whether to request decisions even if no job is queued. The only feasible action is then to wait.
+    cycle : {"arrival", "instant", "event"} or float
+        When cycles open. ``"instant"``: once, after all events of an instant. ``"arrival"``: once for each arrival,
+        which is then the last job of the queue; the other events of the instant share the first of these cycles, as
+        in the model of the DBF paper. ``"event"``: after each single event. A number: at its multiples, in seconds,
+        if an event has happened since the last cycle.
     dependencies : mapping of int to Dependency, optional
         Job dependencies, by job id. A job with dependencies is submitted once its predecessors have ended and its
         think time has passed, but not before its submission time in the workload. With dependencies, the workload is
@@ -147,6 +152,7 @@ class BatchCluster(FailingCluster, Problem):
         too_wide: Literal["error", "reject"] = "error",
         on_outage: Literal["requeue", "lose"] = "requeue",
         ask_when_empty: bool = False,
+        cycle: Cycle = "arrival",
         dependencies: Mapping[int, Dependency] | None = None,
         limits: Iterable[Limit] = (),
         reservations: Iterable[AdvanceReservation] = (),
@@ -182,6 +188,7 @@ class BatchCluster(FailingCluster, Problem):
         self.too_wide = check_choice("too_wide", too_wide, ("error", "reject"))
         self.on_outage = check_choice("on_outage", on_outage, ("requeue", "lose"))
         self.ask_when_empty = ask_when_empty
+        self.cycle = check_cycle(cycle)
 
     def describe(self) -> dict[str, Any]:
         """Return the configuration without the jobs, as JSON-compatible values."""
@@ -193,7 +200,7 @@ class BatchCluster(FailingCluster, Problem):
             "too_wide": self.too_wide,
             "on_outage": self.on_outage,
             "ask_when_empty": self.ask_when_empty,
-        }
+        } | describe_cycle(self.cycle)
         if self.over_time_limit:
             description["over_time_limit"] = self.over_time_limit
         if self.checkpoint_interval is not None:
@@ -214,19 +221,24 @@ class BatchCluster(FailingCluster, Problem):
         """Set up the empty cluster, and start the scheduler and the arrivals."""
         self._state = BatchState(self.env, self.num_cores)
         self.failures = FailureCounts("core", self.num_cores)
-        self._inbox: deque[Job] = deque()  # jobs that arrived while a cycle was open
+        self._inbox: deque[Job] = deque()  # jobs that arrived while a cycle was open, which does not show them
         self._numbers: dict[int, int] = {}  # arrival numbers of the jobs in the system, by id
         self._arrived = 0
         self._past: dict[int, PastExecutions] = {}  # of jobs in the system that were interrupted, by id
+        self._period = 0.0 if isinstance(self.cycle, str) else self.cycle
+        self._serializes = self.cycle in ("arrival", "event")
         self._cycling = False
+        self._acting = False  # whether an answer is being carried out
+        self._is_missed = False  # whether something happened meanwhile that the cycle may not show
+        self._is_planned = False  # whether a cycle is planned at the next multiple of the period
         self._awaited_cores = 0  # completions and arrivals open no cycle while fewer cores are free
         self._hears_arrivals = True  # whether an arrival lowers this threshold to the cores that it requests
-        self._next_wake = math.inf
+        self._wakes: dict[float, simpy.Event] = {}  # times at which the agent has asked for a cycle
         self._on_completion = self._complete  # bound once instead of once per job
         tables = self.simulation.records.tables
         self._record_job: Callable[[Any], None] = tables["jobs"].append
         self.observation = BatchObservation(self._state)
-        self._decision = Decision(self.simulation, self.observation)
+        self._decision = Decision(self.simulation, self.observation, immediate=self.cycle == "event")
         self._on_answer: list[Callable[[Any], None]] = [self._act]
         self._decision.callbacks = self._on_answer
         self._followers: Followers | None = None
@@ -266,7 +278,7 @@ class BatchCluster(FailingCluster, Problem):
     def is_idle(self) -> bool:
         """Return whether no job is running and nothing is due: no reservation, no think time and no wake-up."""
         thinks = self._followers is not None and self._followers.is_thinking()
-        return not (self._state.running or self._state.reservations or thinks) and self._next_wake == math.inf
+        return not (self._state.running or self._state.reservations or thinks or self._wakes or self._is_planned)
 
     def tables(self) -> dict[str, Table]:
         """Return the tables ``jobs``, ``interruptions`` and ``outages``; large clusters use smaller chunks."""
@@ -319,7 +331,7 @@ class BatchCluster(FailingCluster, Problem):
         self._numbers[job_id] = number
         if self.listening:
             self.emit("arrival", job)
-        if self._cycling:
+        if self._cycling and (self._acting or self._serializes):
             self._inbox.append(job)
         else:
             self._enqueue(job)
@@ -364,7 +376,6 @@ class BatchCluster(FailingCluster, Problem):
         if self._admission is not None and (admitted := self._admission.leave(job_id)):
             for job in admitted:
                 self._state.admit(job, self._numbers)
-            self._awaited_cores = 0  # the agent chose its threshold without knowing these jobs
             self._open_cycle()
 
     def _release_followers(self, job_id: int) -> None:
@@ -403,11 +414,16 @@ class BatchCluster(FailingCluster, Problem):
         self._state.enqueue(job)
         if self._hears_arrivals and job.requested_cores < self._awaited_cores:
             self._awaited_cores = job.requested_cores
-        if self._state.num_free >= self._awaited_cores:
+        if self._state.num_free >= self._awaited_cores and not self._cycling:
             self._ask()
 
     def _ask(self) -> None:
-        """Open a cycle."""
+        """Open a cycle now, or plan one at the next multiple of the period."""
+        if self._period and (time := next_multiple(self.env.now, self._period)) > self.env.now:
+            if not self._is_planned:
+                self._is_planned = True
+                at(self.env, time, Phase.SLOT).callbacks.append(self._open_planned)
+            return
         self._cycling = True
         self._awaited_cores = 0
         self._decision.request()
@@ -416,28 +432,37 @@ class BatchCluster(FailingCluster, Problem):
         """Carry out an answer; then request the next decision, or end the cycle and enqueue jobs that have arrived."""
         decision.callbacks = self._on_answer  # the decision object is reused
         action = decision._value
+        goes_on = False
+        self._acting = True
         if type(action) is list:
             for one in action:
                 if one is None or not self._carry_out(one):
                     break
-        elif (
-            action is not None
-            and self._carry_out(action)
-            and type(action) not in _WAITS
-            and (self._state.queued or self.ask_when_empty)
-        ):
-            decision.request()
-            return
-        self._cycling = False
-        while self._inbox and not self._cycling:
+        elif action is not None and self._carry_out(action) and type(action) not in _WAITS:
+            goes_on = bool(self._state.queued) or self.ask_when_empty
+        self._acting, self._cycling = False, goes_on
+        while self._inbox and not (self._cycling and self._serializes):
             self._enqueue(self._inbox.popleft())
-        if self._state.suspended:
+        if self._is_missed:
+            self._is_missed = False
+            self._open_cycle()
+        if goes_on:
+            decision.request()
+        elif self._state.suspended:
             self._resume_soon()
 
     def _open_cycle(self) -> None:
         """Request a decision, unless a cycle is open: its next decision shows all changes of this instant."""
-        if not self._cycling and (self._state.queued or self.ask_when_empty):
+        if self._acting:
+            self._is_missed = True
+        elif not self._cycling and (self._state.queued or self.ask_when_empty):
             self._ask()
+        elif not self._cycling:
+            self._awaited_cores = 0  # the wait is over, although there is nothing to ask
+
+    def _open_planned(self, event: simpy.Event) -> None:
+        self._is_planned = False
+        self._open_cycle()
 
     def _carry_out(self, action: Any) -> bool:
         """Start the job that an action names, or store the wait condition; return whether the action is feasible."""
@@ -465,12 +490,17 @@ class BatchCluster(FailingCluster, Problem):
             if action.cores > self._state.num_free:
                 self._awaited_cores, self._hears_arrivals = action.cores, action.arrivals
             return True
-        if type(action) is WaitUntil and action.time > self.env.now:
-            if action.time < self._next_wake:
-                self._next_wake = action.time
-                at(self.env, action.time, Phase.ARRIVAL).callbacks.append(self._wake_up)
+        if type(action) is not WaitUntil:
+            return False
+        if action.time is None:
+            forgotten = {*self._wakes.values()}
+            reschedule(self.env, lambda event, time: None if event in forgotten else time)
+            self._wakes.clear()
             return True
-        return False
+        if action.time > self.env.now and action.time not in self._wakes:
+            self._wakes[action.time] = at(self.env, action.time, Phase.ARRIVAL, action.time)
+            self._wakes[action.time].callbacks.append(self._wake_up)
+        return action.time > self.env.now
 
     def _place(self, action: Any) -> bool:
         """Start a job on the cores that the action names; return whether it is a feasible :class:`Start`."""
@@ -531,7 +561,8 @@ class BatchCluster(FailingCluster, Problem):
         return f"job {action.job_id} cannot start in size {action.size}: {why}"
 
     def _wake_up(self, event: simpy.Event) -> None:
-        self._next_wake = math.inf
+        time: Any = event.value
+        del self._wakes[time]
         self._open_cycle()
 
     # jobs start and end
@@ -548,17 +579,22 @@ class BatchCluster(FailingCluster, Problem):
             self.emit("start", execution)
 
     def _expire_later(self, execution: Execution) -> None:
-        """Schedule a decision for the time when an execution reaches its expected end, if it runs longer."""
-        time = corrected_end(execution.expected_end, self.env.now)
+        """Schedule the correction of an execution's expected end, unless it ends by then."""
+        if execution.expected_end <= self.env.now:
+            execution.correct()
+        time = execution.expected_end
         if time < execution.starting_time + execution.duration:
             at(self.env, time, Phase.COMPLETION, execution).callbacks.append(self._expire)
 
     def _expire(self, event: simpy.Event) -> None:
-        """Open a cycle because a job is still running at its expected end, so that plans must be revised."""
+        """Correct the expected end of a job that has not ended by then, and open a cycle: plans must be revised."""
         execution: Any = event.value
         running = self._state.running.get(execution.job.job_id)
         if running is not None and running is execution:  # else it was interrupted
+            self._state.correct(running)
             self._expire_later(running)
+            if self._state.suspended:
+                self._tell_lent()
             if self._state.num_free >= self._awaited_cores:
                 self._open_cycle()
 
@@ -658,6 +694,7 @@ class BatchCluster(FailingCluster, Problem):
         cores = core_set([*failed, *busy, *free][-reservation.cores :])
         self._taken[number] = cores
         self.fail(cores=to_core_ids(cores))
+        self._open_cycle()  # even if these cores had failed before
 
     def _close_reservation(self, event: simpy.Event) -> None:
         """Return the cores of a reservation to service."""
@@ -665,6 +702,7 @@ class BatchCluster(FailingCluster, Problem):
         reservation = self.reservations[number]
         self._forget_reservation(reservation)
         self.repair(cores=to_core_ids(self._taken.pop(number)))
+        self._open_cycle()
 
     def _forget_reservation(self, reservation: AdvanceReservation) -> None:
         """Hide a reservation that has ended from observations."""
@@ -847,9 +885,9 @@ class BatchCluster(FailingCluster, Problem):
         """Remove future events that an agent cannot know at the current decision; for forks without foresight.
 
         Queued and running jobs run for exactly their requested time, regardless of checkpoints. A job that has run
-        longer, which is possible with ``enforce_time_limit=False`` or a grace time, ends now. No other jobs arrive, not
-        even those that arrived at this instant and are not in the queue yet. Cores that are down stay down, except
-        those of reservations. Processes end. Wake-ups requested by agents and reservations remain.
+        longer, which is possible with ``enforce_time_limit=False`` or a grace time, ends at its expected end. No other
+        jobs arrive, not even those that arrived at this instant and are not in the queue yet. Cores that are down stay
+        down, except those of reservations. Processes end. Wake-ups requested by agents and reservations remain.
         """
         self.forget_sources()
         self._inbox.clear()
@@ -863,7 +901,7 @@ class BatchCluster(FailingCluster, Problem):
                 waiting[job_id] = job.known()
         for job_id, one in self._state.suspended.items():
             self._state.suspended[job_id] = one._replace(job=one.job.known())
-        now, known = self.env.now, {self._wake_up, self._open_reservation, self._close_reservation}
+        now, known = self.env.now, {self._wake_up, self._open_planned, self._open_reservation, self._close_reservation}
 
         def time_of(event: simpy.Event, time: float) -> float | None:
             """Return the new time of a scheduled event, or None to drop it."""

@@ -65,7 +65,8 @@ class WaitForCores:
     """Action that ends a scheduling cycle, and skips decisions at which the agent would only wait.
 
     The next cycle opens once the given number of cores is free, or at another event that may change the decision: an
-    outage, a repair, or the time of a :class:`WaitUntil`. If that many cores are already free, no decision is skipped.
+    outage, a repair, the begin or end of a reservation, the admission of a held job, or the time of a
+    :class:`WaitUntil`. If that many cores are already free, no decision is skipped.
 
     Attributes
     ----------
@@ -82,16 +83,18 @@ class WaitForCores:
 
 
 class WaitUntil(NamedTuple):
-    """Action that ends a scheduling cycle and requests another one no later than a given time.
+    """Action that ends a scheduling cycle and requests another one at a given time.
+
+    Arrivals, completions and other events may open cycles before. The request is kept until its time; further ones add
+    to it.
 
     Attributes
     ----------
-    time : float
-        Latest time of the next scheduling cycle, in seconds of simulated time; an arrival or completion may open one
-        earlier.
+    time : float or None
+        Time of the requested cycle, in seconds of simulated time; None withdraws all requests.
     """
 
-    time: float
+    time: float | None
 
 
 def check_job(job: Job) -> None:

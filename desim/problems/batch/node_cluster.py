@@ -344,6 +344,7 @@ class NodeCluster(BatchCluster):
         if not users:
             self._maintained.update(nodes)
             self._lose([node for node in nodes if not self._room.down[node]])
+            self._open_cycle()  # even if these nodes had failed before
             return
         running = reversed(self._state.running.values())  # same order as when nodes fail
         others = [execution for execution in running if execution.job.user_id not in users]
@@ -361,8 +362,7 @@ class NodeCluster(BatchCluster):
         nodes, reservation = self.table.nodes_of(number), self.reservations[number]
         self._forget_reservation(reservation)
         self._room.closed = tuple(other for other in self._room.closed if other != number)
-        if reservation.users:
-            self._open_cycle()
-            return
-        self._maintained.difference_update(nodes)
-        self._regain([node for node in nodes if not self._room.down[node]])
+        if not reservation.users:
+            self._maintained.difference_update(nodes)
+            self._regain([node for node in nodes if not self._room.down[node]])
+        self._open_cycle()

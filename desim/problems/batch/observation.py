@@ -34,7 +34,7 @@ OVERRUN_PATIENCE = 60.0
 
 
 def corrected_end(expected: float, now: float) -> float:
-    """Return the expected end of a running job, even if it has exceeded its requested time.
+    """Return the expected end of a job that may have exceeded its requested time.
 
     A job that exceeds its requested time is expected to end 1 minute later. Whenever it exceeds the expected end as
     well, its overrun is expected to double: to 1, 2, 4, 8, ... minutes in all. The expectation therefore does not
@@ -50,7 +50,7 @@ def corrected_end(expected: float, now: float) -> float:
     Returns
     -------
     float
-        Expected end in seconds, always after `now`; the cluster requests a decision then unless the job has ended.
+        Expected end in seconds, always after `now`.
     """
     if expected > now:
         return expected
@@ -215,8 +215,8 @@ class Queue(_Rows):
 class Running:
     """Running jobs by expected end; every column is an array of length R, the number of running jobs.
 
-    The expected end is the start plus the requested time. A job that exceeds its requested time
-    keeps this value, which is then in the past; `corrected_end` returns a revised expectation.
+    The expected end is the start plus the requested time. If a job has not ended by then, the cluster corrects its
+    expected end, see `corrected_end`, and opens a scheduling cycle. No expected end therefore lies in the past.
     """
 
     changes: int
@@ -246,7 +246,7 @@ class Running:
 
     @property
     def expected_end(self) -> NDArray[np.float64]:
-        """Ends by the requested times, in seconds, ascending, shape (R,)."""
+        """Expected ends in seconds, ascending, shape (R,)."""
         return self._array("expected_end", self._ends, np.float64)
 
     @property
@@ -302,6 +302,12 @@ class Running:
         place = self._ids.index(job_id, bisect_left(self._ends, expected_end))
         del self._ends[place], self._starts[place], self._cores[place], self._ids[place]
 
+    def _correct(self, job_id: int, expected_end: float, corrected: float) -> None:
+        place = self._ids.index(job_id, bisect_left(self._ends, expected_end))
+        cores, start = self._cores[place], self._starts[place]
+        self._remove(job_id, expected_end)
+        self._add(job_id, cores, corrected, start)
+
 
 class Execution(simpy.Event):
     """Execution of a job, which is also the SimPy event of its end.
@@ -325,6 +331,8 @@ class Execution(simpy.Event):
         Start in seconds.
     done : float
         Seconds that the job had run before it was suspended; 0 if this execution is not a resumption.
+    expected_end : float
+        Expected end in seconds: by the requested time, or later if the job has exceeded it.
     """
 
     _ok = True
@@ -340,15 +348,20 @@ class Execution(simpy.Event):
         self.duration = duration
         self.cores = cores
         self.starting_time = env._now
+        self.expected_end = env._now + job.requested_time
         heappush(env._queue, (env._now + duration, Phase.COMPLETION, next(env._eid), self))  # like env.schedule()
 
     @property
-    def expected_end(self) -> float:
+    def requested_end(self) -> float:
         """End by the requested time, in seconds."""
-        return self.starting_time + self.job.requested_time
+        return self.starting_time + (self.job.requested_time - self.done)
+
+    def correct(self) -> None:
+        """Expect a job that has not ended by its expected end to continue."""
+        self.expected_end = corrected_end(self.requested_end, self.env.now)
 
     def expect(self, now: float) -> float:
-        """Set the run time to the requested time, or until now if that is longer, and return the end in seconds.
+        """Let the job end at its expected end, and return that time in seconds.
 
         Parameters
         ----------
@@ -361,7 +374,7 @@ class Execution(simpy.Event):
             New end in seconds, not before `now`.
         """
         end = max(self.expected_end, now)
-        overdue = end > self.expected_end
+        overdue = end > self.requested_end
         self.duration = end - self.starting_time if overdue else self.job.requested_time
         self.job = self.job._replace(run_time=self.duration)
         return end
@@ -384,14 +397,10 @@ class Resumed(Execution):
         super().__init__(*arguments)
         self.done = done
         self.work = work
-
-    @property
-    def expected_end(self) -> float:
-        """End by the rest of the requested time, in seconds."""
-        return self.starting_time + max(self.job.requested_time - self.done, 0.0)
+        self.expected_end = self.requested_end
 
     def expect(self, now: float) -> float:
-        """Set the run time to the requested time, or until now if that is longer, and return the end in seconds.
+        """Let the job end at its expected end, and return that time in seconds.
 
         Parameters
         ----------
@@ -430,8 +439,8 @@ class Suspended(NamedTuple):
 
     @property
     def left(self) -> float:
-        """Rest of the requested time, in seconds."""
-        return max(self.job.requested_time - self.done, 0.0)
+        """Seconds that the job is expected to run when it resumes."""
+        return corrected_end(self.job.requested_time - self.done, 0.0)
 
 
 class BatchState:
@@ -564,6 +573,13 @@ class BatchState:
         self.num_free = self.free.bit_count()
         for usage in self.usages.values() if self.usages else ():
             usage.change(execution.job.user_id, -execution.job.requested_cores, self.env.now)
+
+    def correct(self, execution: Execution) -> None:
+        """Expect a running job that has not ended by its expected end to continue."""
+        before = execution.expected_end
+        execution.correct()
+        if self.running_table is not None:
+            self.running_table._correct(execution.job.job_id, before, execution.expected_end)
 
     def suspend(self, execution: Execution) -> None:
         """Suspend a running job, which keeps its cores."""
@@ -772,9 +788,6 @@ class BatchObservation:
     def expected_releases(self) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
         """Return when the running jobs are expected to release their cores.
 
-        A job past its requested time, on a cluster that does not kill such jobs, is expected to continue, see
-        ``corrected_end``.
-
         Returns
         -------
         ends : array of float, shape (R,)
@@ -782,25 +795,15 @@ class BatchObservation:
         cores, job_id : array of int, shape (R,)
             Number of cores that each job releases, and its job id.
         """
-        running, time = self.running, self.time
-        ends = running.expected_end
-        if not len(ends) or ends[0] > time:
-            return ends, running.requested_cores, running.job_id
-        overdue = int(ends.searchsorted(time, "right"))
-        corrected = [corrected_end(end, time) for end in ends[:overdue].tolist()]
-        ends = np.concatenate((corrected, ends[overdue:]))
-        order = ends.argsort(kind="stable")
-        return ends[order], running.requested_cores[order], running.job_id[order]
+        running = self.running
+        return running.expected_end, running.requested_cores, running.job_id
 
     def iter_releases(self) -> Iterator[tuple[float, int, int]]:
         """Return an iterator of (expected end, cores, job id) by expected end; faster if only the first few are needed.
 
         Its items are those of :meth:`expected_releases`.
         """
-        running = self.running
-        if running.first_end > self.time:
-            return running.releases()
-        return zip(*(column.tolist() for column in self.expected_releases()), strict=True)
+        return self.running.releases()
 
     def sizes_of(self, job_id: int) -> list[tuple[int, float]]:
         """Return (cores, requested time in seconds) of each size of a queued job; a rigid job has one size."""
@@ -904,7 +907,7 @@ class BatchObservation:
         return borrowed[job_id][0] if job_id in borrowed else self._state.running[job_id].cores
 
     def remaining_times(self) -> NDArray[np.float64]:
-        """Return the seconds until each core is expected to be free, by requested times, shape (num_cores,).
+        """Return the seconds until each core is expected to be free, shape (num_cores,).
 
         The value is 0 for a free core and infinite for a core that is down.
         """

@@ -14,6 +14,7 @@ from desim import plugins
 from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
 from desim.problems.batch import BatchCluster
+from desim.problems.batch.cycles import parse_cycle
 from desim.problems.batch.kind import KIND
 from desim.problems.batch.site_rules import limits_of_text, qos_of_text, reservations_of_text
 from desim.scenario import ProblemInstance, SeededProblemSpec, Steps, failures
@@ -72,6 +73,8 @@ class SystemOptions:
     """Mean time to repair, in seconds."""
     failure_unit: Annotated[Literal["core", "node"] | int, arg(metavar="core|node|N")] = 1
     """What fails as a whole: a core; with --nodes, a node; or N of them, e.g. the cores of a node."""
+    cycle: Annotated[str, arg(metavar="instant|arrival|event|S")] = "arrival"
+    """When agents are asked: once for each instant, for each arrival, after each event, or every S seconds."""
     placement: Annotated[str, arg(metavar="NAME")] = "first-fit"
     """Placement policy on nodes: first-fit, best-fit, worst-fit, dot-product or gpu-packing."""
 
@@ -186,6 +189,8 @@ class BatchSystem(SeededProblemSpec):
         is_drawn = trace in plugins.describe_workloads(self.name)
         workload = asdict(options.workload) | {"trace": trace if is_drawn else Path(trace)}
         system = asdict(options.system)
+        if system["cycle"] == "arrival":
+            del system["cycle"]  # the only one there was, and stored runs keep their identity
         nodes = workload.pop("nodes")
         if nodes is None:
             del system["placement"]  # has no effect without nodes, and stored runs keep their identity
@@ -298,6 +303,7 @@ def cluster(workload: plugins.Workload, options: SystemOptions, site: SiteOption
         **service,
         too_wide=options.too_wide,
         on_outage=options.on_outage,
+        cycle=parse_cycle(options.cycle),
         processes=outages,
     )
 
