@@ -164,10 +164,10 @@ def test_listeners_hear_of_everything() -> None:
 
 
 def label(subject: Any) -> Any:
-    """Return what tells a job, a copy or an executor from others."""
+    """Return what tells a job, a copy or a tuple of executors from others."""
     if isinstance(subject, Job):
         return subject.job_id
-    return subject if isinstance(subject, int) else (subject.state.job.job_id, subject.node, subject.executor)
+    return subject if type(subject) is tuple else (subject.state.job.job_id, subject.node, subject.executor)
 
 
 def submits(*jobs: tuple[float, Job]) -> Any:
