@@ -3,7 +3,7 @@ Train a small policy in seconds
 ===============================
 
 A priority with three weights is learned on generated workloads: its learning curve, and which jobs it prefers in the
-end. :doc:`/tutorial` explains the program step by step and compares the agent. It runs in ten seconds.
+end. :doc:`/tutorial` explains the program step by step and compares the agent. It runs in a few seconds.
 """
 
 # %%
@@ -52,7 +52,7 @@ class WeightedSum(Policy):
 # The learning curve
 # ------------------
 # Episodes for training and for validation come from different seeds. PPO learns from 2,048 decisions at a time; the
-# curve is the mean waiting time over eight validation episodes, with the actions that are likeliest so far.
+# curve is the mean waiting time over four validation episodes, with the actions that are likeliest so far.
 
 
 def episodes(seeds):
@@ -75,7 +75,7 @@ task = Task(
     maximize=False,
 )
 settings = LearningConfig(learning_rate=0.1, minibatch_size=512, discount=0.98, gae_lambda=0.9, time_unit=3_600.0)
-length = TrainingConfig(total_steps=12_288, num_envs=16, num_steps=128, validation_episodes=8, validate_every=1)
+length = TrainingConfig(total_steps=12_288, num_envs=16, num_steps=128, validation_episodes=4, validate_every=1)
 policy = WeightedSum()
 course = Training(task, PPO(policy, settings, np.random.default_rng(0)), length).run()
 policy.load_state_dict(course.weights)

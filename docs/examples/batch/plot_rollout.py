@@ -4,7 +4,7 @@ Rollout agents
 
 A rollout agent tries a few answers in copies of the system, lets a simpler agent do the rest in them, and gives the
 answer that went best. The copies know no more than the agent does: requested times, and no job that has yet to arrive.
-:doc:`/guides/what_if` is about these copies. It runs in some ten seconds.
+:doc:`/guides/what_if` is about these copies. It runs in a few seconds.
 """
 
 # %%
@@ -47,7 +47,7 @@ def mean_waiting(seed, agent):
 figure, axes = plt.subplots(figsize=(5, 4.5), layout="constrained")
 for order, marker in (("fcfs", "o"), ("sjf", "^")):
     pairs = []
-    for seed in range(12):
+    for seed in range(6):
         base = EASYBackfilling(order)
         ahead = RolloutAgent(EASYBackfilling(order), objective="waiting_time")
         pairs.append((mean_waiting(seed, base), mean_waiting(seed, ahead)))

@@ -23,7 +23,7 @@ from desim.problems.batch import BatchCluster
 from desim.statistics import mean_interval, paired_difference
 from desim.workloads import lublin
 
-counts = (5, 10, 20, 40)
+counts = (5, 10, 20)
 waits = {"easy-fcfs": [], "easy-sjf": []}
 for seed in range(2 * max(counts)):
     jobs = lublin.generate(num_jobs=300, num_cores=64, seed=seed, load=0.9, overestimate=3.0)

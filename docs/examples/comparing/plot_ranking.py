@@ -2,7 +2,7 @@
 Ranks and performance profiles
 ==============================
 
-Eight schedulers on forty random graphs: who is better than whom, who is only lucky, and by how much it matters. It
+Eight schedulers on twenty random graphs: who is better than whom, who is only lucky, and by how much it matters. It
 runs in a few seconds.
 """
 
@@ -22,7 +22,7 @@ machines = executors.heterogeneous(8, seed=0)
 planning = ("heft", "peft", "cpop", "tdca")
 names = (*planning, "dls", "rank-up-eft", "rank-up-deft", "random-eft")
 makespans = {name: [] for name in names}
-for seed in range(40):
+for seed in range(20):
     job = random_dags.generate(60, ccr=1.0, seed=seed)
     for name in names:
         cluster = DagCluster([job], machines, plan_ahead=name in planning)
