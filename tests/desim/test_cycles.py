@@ -208,7 +208,7 @@ class TestWaits:
     @pytest.mark.parametrize(
         "others",
         [
-            {"processes": [planned_outages([Outage(3.0, 5.0, 0b10)])]},
+            {"processes": [planned_outages([Outage(3.0, 5.0, cores=[1])])]},
             {"reservations": [AdvanceReservation(3.0, 5.0, cores=1)]},
         ],
     )
@@ -220,12 +220,12 @@ class TestWaits:
 
     def test_it_ends_even_while_no_job_is_queued(self) -> None:
         agent = Scripted([[1, WaitForCores(2, arrivals=False)]], FirstFit())
-        outages = [planned_outages([Outage(3.0, 4.0, 0b10)])]
+        outages = [planned_outages([Outage(3.0, 4.0, cores=[1])])]
         seen = asked(make_jobs((0.0, 1, 9.0), (5.0, 1, 1.0)), 2, agent, processes=outages)
         assert [time for time, _, _ in seen] == [0, 5]
 
     def test_a_reservation_that_takes_only_failed_cores_is_an_event(self) -> None:
-        outages = [planned_outages([Outage(1.0, 9.0, 0b11)])]
+        outages = [planned_outages([Outage(1.0, 9.0, cores=[0, 1])])]
         reservations = [AdvanceReservation(3.0, 5.0, cores=2)]
         seen = asked(make_jobs((0.5, 2, 1.0)), 2, Cautious(9.0), processes=outages, reservations=reservations)
         assert [time for time, _, _ in seen] == [0.5, 1, 3, 5, 9]

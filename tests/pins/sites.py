@@ -143,10 +143,11 @@ def _window(begin: float, end: float, kind: str, which: Any, users: Sequence[int
 
 def _processes(scenario: Mapping[str, Any]) -> list[Any]:
     found = []
+    kind = "cores" if "cores" in scenario["machine"] else "nodes"
     if planned := scenario.get("failures", {}).get("planned"):
-        found.append(planned_outages([Outage(a, b, sum(1 << unit for unit in units)) for a, b, units in planned]))
+        found.append(planned_outages([Outage(a, b, **{kind: units}) for a, b, units in planned]))
     if drawn := scenario.get("failures", {}).get("random"):
-        found.append(random_outages(*drawn[:2], units_per_failure=drawn[2]))
+        found.append(random_outages(*drawn[:2], unit=drawn[2]))
     if last := scenario.get("stops_after"):
         found.append(stop_after({"submission": "arrival"}.get(last[0], last[0]), last[1]))
     return found

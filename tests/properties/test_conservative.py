@@ -10,7 +10,7 @@ from conservative import ConservativeByRules
 
 from desim import simulate
 from desim.agents.batch import create
-from desim.problems.batch import AdvanceReservation, BatchCluster, Job
+from desim.problems.batch import AdvanceReservation, BatchCluster, Job, to_core_ids
 from desim.processes import Outage, planned_outages
 
 NUM_CORES = 8
@@ -31,7 +31,8 @@ def disturbances(rng: Random) -> dict[str, Any]:
     """Return outages and advance reservations as options of a cluster."""
     outages = []
     for start in sorted(rng.uniform(0.0, 400.0) for _ in range(3)):
-        outages.append(Outage(start, start + rng.uniform(1.0, 90.0), rng.randrange(1, 1 << NUM_CORES)))
+        end, cores = start + rng.uniform(1.0, 90.0), to_core_ids(rng.randrange(1, 1 << NUM_CORES))
+        outages.append(Outage(start, end, cores=cores))
     start = rng.uniform(0.0, 400.0)
     reservation = AdvanceReservation(start, start + 50.0, cores=rng.randint(1, NUM_CORES))
     return {"processes": [planned_outages(outages)], "reservations": [reservation]}
