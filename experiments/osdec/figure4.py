@@ -31,7 +31,7 @@ class Figure4(Study):
 
     def panels(self) -> Sequence[Panel]:
         """Return the learned agents."""
-        return [Panel(PANEL, "", {COLUMN: Curve("total_reward", (CURVE,))}, learned_rows())]
+        return [Panel(PANEL, "", {COLUMN: Curve("total_reward", (CURVE,))}, learned_rows(several=True))]
 
     def show(self, frame: Frame) -> Iterator[Block]:
         """Yield how long each training was, and the curves."""
