@@ -354,12 +354,12 @@ def crossed_interval(values: ArrayLike) -> Estimate:
     return workloads._replace(half_width=math.hypot(*widths) if widths else math.nan)
 
 
-def spread(values: ArrayLike) -> str:
+def spread(values: NDArray[np.float64]) -> str:
     """Return in words the mean of each training and both intervals of :func:`crossed_interval`; empty for one."""
     workloads, trainings = _both_intervals(values)
     if trainings.num_values < 2:
         return ""
-    means = ", ".join(f"{mean:.3g}" for mean in np.mean(values, axis=1))
+    means = ", ".join(f"{mean:.3g}" for mean in values.mean(axis=1))
     halves = f"± {trainings.half_width:.2g} over trainings, ± {workloads.half_width:.2g} over workloads"
     return f"{trainings.num_values} trainings: {means}; {halves}"
 

@@ -82,7 +82,7 @@ def trained_rows(kind: str, weights: Mapping[str, str], *, several: bool) -> dic
     weights : mapping of str to str
         Names of the weights of the first training, by row.
     several : bool
-        Whether trainings from further seeds have rows of their own, such as ``"OSDEC, seed 1"``.
+        Whether trainings from further seeds are rows, too, such as ``"OSDEC, seed 1"``.
     """
     there = pretrained_names(kind)
     names = {
