@@ -31,9 +31,12 @@ __all__ = [
     "agent_of",
     "crossed_interval",
     "lead_percent",
+    "paired_trainings",
     "perform_panels",
     "spread",
 ]
+
+Floats = NDArray[np.float64]
 
 FRAME_FILE = "frame.csv"
 """Name of the frame's file in the directory of a study."""
@@ -234,7 +237,7 @@ class Frame:
 
     # -- statistics ---------------------------------------------------------------------------------
 
-    def values(self, panel: str, column: str, row: str, metric: str) -> NDArray[np.float64]:
+    def values(self, panel: str, column: str, row: str, metric: str) -> Floats:
         """Return a metric by seed.
 
         Parameters
@@ -259,7 +262,7 @@ class Frame:
         except KeyError:
             raise RecordError(f"no {metric} of {row} in {panel}, {column}: the study has not measured it") from None
 
-    def by_training(self, panel: str, column: str, row: str, metric: str) -> NDArray[np.float64]:
+    def by_training(self, panel: str, column: str, row: str, metric: str) -> Floats:
         """Return a metric by training and seed, shape (num_trainings, num_seeds); arguments as for :meth:`values`."""
         rows = self.trainings(panel, row)
         return np.array([self.values(panel, column, one, metric) for one in rows if self.has(panel, column, one)])
@@ -354,7 +357,19 @@ def crossed_interval(values: ArrayLike) -> Estimate:
     return workloads._replace(half_width=math.hypot(*widths) if widths else math.nan)
 
 
-def spread(values: NDArray[np.float64]) -> str:
+def paired_trainings(ours: Floats, theirs: Floats) -> tuple[Floats, Floats]:
+    """Return metrics by training of two agents for comparison: seed with seed, or all with the only one of the other.
+
+    Parameters
+    ----------
+    ours, theirs : array of float, shape (num_trainings, n)
+        See :meth:`Frame.by_training`; seeds of one agent alone are left out.
+    """
+    number = min(len(ours), len(theirs))
+    return (ours, theirs) if number == 1 else (ours[:number], theirs[:number])
+
+
+def spread(values: Floats) -> str:
     """Return in words the mean of each training and both intervals of :func:`crossed_interval`; empty for one."""
     workloads, trainings = _both_intervals(values)
     if trainings.num_values < 2:

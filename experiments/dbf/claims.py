@@ -12,7 +12,7 @@ from desim.experiments.dbf import figure3
 from desim.experiments.dbf.figure4 import ANEW, CLOSED, KEPT, OF_DESIM, OPEN, RELEASED, STARTED
 from desim.experiments.dbf.figure5 import IN_WINDOW, panel_name
 from desim.experiments.dbf.figure7 import PANEL as FIGURE7
-from desim.experiments.frame import Frame, crossed_interval, spread
+from desim.experiments.frame import Frame, crossed_interval, paired_trainings, spread
 from desim.experiments.learning_curves import is_flat
 from desim.statistics import Estimate
 
@@ -96,10 +96,11 @@ def _of_figure4(frame: Frame, curves: Frame | None) -> Iterator[Claim]:
         )
         for metric, paper in SAVED.items():
             none, *splits = (frame.by_training(OPEN, STARTED, f"dbf {window}", metric) for window in windows)
-            saved = {window: lowered(one, none) for window, one in zip(windows[1:], splits, strict=True)}
+            pairs = {window: paired_trainings(one, none) for window, one in zip(windows[1:], splits, strict=True)}
+            saved = {window: lowered(*pair) for window, pair in pairs.items()}
             best = max(saved, key=lambda window: saved[window].mean)
             unfinished = [f"{window}: {length[window][1]}" for window in ("20-0", best) if not length[window][0]]
-            each = 100.0 * (1.0 - splits[windows.index(best) - 1].mean(axis=1) / none.mean(axis=1))
+            each = 100.0 * (1.0 - np.divide(*(one.mean(axis=1) for one in pairs[best])))
             told = ", ".join(f"{value:.0f}" for value in each)
             yield Claim(
                 f"M = 20: a split lowers the {WORDS[metric]} of DBF by, %",

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desim.experiments.claims import Claim, FixedRule
-from desim.experiments.frame import Frame, crossed_interval, lead_percent, spread
+from desim.experiments.frame import Frame, crossed_interval, lead_percent, paired_trainings, spread
 from desim.experiments.learning_curves import is_flat
 from desim.experiments.osdec import figure4, table1, table2, table4
 from desim.experiments.osdec.simulate import LEARNED, RULES
@@ -146,7 +146,9 @@ def _of_agents(frame: Frame, curves: Frame | None) -> list[Claim]:
 
 def _lead(frame: Frame, row: str, other: str, how: str) -> tuple[Estimate, str]:
     """Return by how many percent an agent earns more than another in table 1, and why it is judged so."""
-    ours, theirs = (frame.by_training(table1.AGENTS_PANEL, table1.COLUMN, one, "total_reward") for one in (row, other))
+    ours, theirs = paired_trainings(
+        *(frame.by_training(table1.AGENTS_PANEL, table1.COLUMN, one, "total_reward") for one in (row, other))
+    )
     return lead_percent(ours, theirs), _with_spread(how, 100.0 * (ours / theirs - 1.0))
 
 

@@ -12,7 +12,15 @@ from hypothesis import strategies as st
 
 from desim.exceptions import RecordError
 from desim.experiments.drawing import facets
-from desim.experiments.frame import FRAME_FILE, Frame, agent_of, crossed_interval, lead_percent, spread
+from desim.experiments.frame import (
+    FRAME_FILE,
+    Frame,
+    agent_of,
+    crossed_interval,
+    lead_percent,
+    paired_trainings,
+    spread,
+)
 from desim.experiments.tables import best_rule_table, lead_table, metric_table, value_table
 from desim.statistics import mean_interval, paired_difference
 
@@ -83,6 +91,8 @@ def test_trainings_of_an_agent_are_rows_that_name_their_seed() -> None:
     assert ours.tolist() == [[2.0, 4.0], [3.0, 6.0]]
     assert lead_percent(ours, [1.0, 2.0]).mean == pytest.approx(150.0)
     assert lead_percent(ours, ours[:1]).mean == pytest.approx(25.0)
+    assert [len(one) for one in paired_trainings(np.ones((3, 2)), ours)] == [2, 2]
+    assert [len(one) for one in paired_trainings(np.ones((1, 2)), ours)] == [1, 2]
     figure = facets(frame, {"wait": "wait, s"}, {"load": "load"})
     (ax,) = figure.axes
     widths = [container.lines[0].get_linewidth() for container in ax.containers]
