@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from desim.agents.learning.pretrained import pretrained_names, read_card
-from desim.experiments.frame import BY, SEED, Choice, Frame
+from desim.experiments.frame import BY, SEED, Choice, Frame, Panel
 from desim.sweep import Run
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "Curve",
     "curves_of",
     "is_flat",
+    "panel_of",
     "perform",
     "trained_rows",
     "with_weights",
@@ -93,6 +94,28 @@ def trained_rows(kind: str, weights: Mapping[str, str], *, several: bool) -> dic
     return {row: with_weights(kind, name) for row, name in names.items() if name in there}
 
 
+def panel_of(name: str, curve: Curve, rows: Mapping[str, Choice]) -> Panel:
+    """Return a panel of trainings; of one that went on without better weights, only its length tells that it did.
+
+    Parameters
+    ----------
+    name : str
+        Name of the panel.
+    curve : Curve
+        Curves to read.
+    rows : mapping of str to Choice
+        Agents with weights.
+    """
+    lengths = {row: ("decisions", _card_of(choice)["history"][-1]["steps"]) for row, choice in rows.items()}
+    told = {row: replace(choice, parameters=(*choice.parameters, lengths[row])) for row, choice in rows.items()}
+    return Panel(name, "", {COLUMN: curve}, told)
+
+
+def _card_of(choice: Choice) -> dict[str, Any]:
+    kind, _, weights = choice.policy.partition(":")
+    return read_card(weights, kind)
+
+
 def perform(run: Run) -> dict[str, Any]:
     """Return the length of a training and its curves.
 
@@ -109,8 +132,7 @@ def perform(run: Run) -> dict[str, Any]:
         mean over the last quarter of the validations differs from that over the quarter before; the curves by episode,
         and of each its first value and the mean of its last quarter.
     """
-    kind, _, weights = run.agent.policy.partition(":")
-    card, curve = read_card(weights, kind), run.setting
+    card, curve = _card_of(run.agent), run.setting
     history = card["history"]
     episodes = _episodes(card)
     values = [entry["validation"][curve.metric] for entry in history]
