@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from desim.experiments.frame import Frame
+from desim.experiments.frame import Frame, agent_of
 from desim.experiments.tables import Printed
 from desim.plotting.axes import group_digits
 from desim.plotting.colors import LineStyle, line_styles
@@ -85,7 +85,8 @@ def facets(
     panels : mapping of str to str
         Names of panels, and labels of the x axes.
     rows : sequence of str
-        Rows to draw, in an order that determines their styles. Default: all.
+        Agents to draw, in an order that determines their styles; further trainings of an agent have thin lines of its
+        style. Default: all.
     printed : mapping of (panel, metric) to mapping, optional
         Numbers of the paper by row and column, drawn as hollow circles on dotted lines.
     logarithmic : sequence of str
@@ -102,7 +103,7 @@ def facets(
     """
     from matplotlib.lines import Line2D
 
-    shown = list(rows) or list(dict.fromkeys(row for panel in panels for row in frame.rows(panel)))
+    shown = list(rows) or list(dict.fromkeys(agent_of(row) for panel in panels for row in frame.rows(panel)))
     styles = line_styles(shown)
     markers = {row: MARKERS[number % len(MARKERS)] for number, row in enumerate(shown)}
     looks: dict[str, tuple[Any, str]] = {row: (styles[row], markers[row]) for row in shown}
@@ -144,19 +145,25 @@ def _draw_facet(
     *,
     papers: Printed,
 ) -> None:
-    """Draw a metric of a panel against its columns; each row has a style and a marker."""
+    """Draw a metric of a panel against its columns; each agent has a style and a marker."""
     columns = frame.columns(panel)
     places, is_logarithmic = _places(columns)
     if is_logarithmic:
         ax.set_xscale("log")
-    there = [row for row in looks if any(frame.has(panel, column, row, metric) for column in columns)]
+    there = [
+        row
+        for agent in looks
+        for row in frame.trainings(panel, agent)
+        if any(frame.has(panel, column, row, metric) for column in columns)
+    ]
     offsets = np.linspace(-0.5, 0.5, len(there)) * SPREAD if len(there) > 1 else np.zeros(1)
     is_line = len(columns) > MOST_POINTS
     for row, offset in zip(there, offsets, strict=True):
         known = [number for number, column in enumerate(columns) if frame.has(panel, column, row, metric)]
         estimates = [frame.estimate(panel, columns[number], row, metric) for number in known]
-        style, marker = looks[row]
-        look: dict[str, Any] = {"color": style.color, "linestyle": style.dashes, "linewidth": 1.2}
+        style, marker = looks[agent_of(row)]
+        width = 1.2 if row in looks else 0.6
+        look: dict[str, Any] = {"color": style.color, "linestyle": style.dashes, "linewidth": width}
         if is_line:
             _draw_band(ax, places[known], estimates, look)
             continue

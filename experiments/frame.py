@@ -22,7 +22,21 @@ from desim.sweep import Outcomes, Run, RunFunction, run_all
 if TYPE_CHECKING:
     from desim.experiments.study import Study
 
-__all__ = ["FRAME_FILE", "Choice", "Frame", "Panel", "lead_percent", "perform_panels"]
+__all__ = [
+    "FRAME_FILE",
+    "SEED",
+    "Choice",
+    "Frame",
+    "Panel",
+    "agent_of",
+    "crossed_interval",
+    "lead_percent",
+    "paired_trainings",
+    "perform_panels",
+    "spread",
+]
+
+Floats = NDArray[np.float64]
 
 FRAME_FILE = "frame.csv"
 """Name of the frame's file in the directory of a study."""
@@ -38,6 +52,8 @@ SCHEMA = {
 CELL = ("panel", "column", "row")
 #: Prefix of an outcome's entry with curves; the name of the points follows.
 BY = "by "
+SEED = ", seed "
+"""What stands between an agent and the seed of a further training in the name of a row."""
 #: Significant digits of all values, in memory as in files, so that files hold exactly the numbers used.
 DIGITS = 6
 
@@ -202,6 +218,10 @@ class Frame:
         """Return the rows of a panel, in order."""
         return list(dict.fromkeys(row for name, _, row in self._values if name == panel))
 
+    def trainings(self, panel: str, row: str) -> list[str]:
+        """Return the rows of an agent: one per training if it was trained from several seeds."""
+        return [one for one in self.rows(panel) if agent_of(one) == row]
+
     def has(self, panel: str, column: str, row: str, metric: str | None = None) -> bool:
         """Return whether a cell was measured, optionally with a given metric."""
         cell = self._values.get((panel, column, row))
@@ -218,7 +238,7 @@ class Frame:
 
     # -- statistics ---------------------------------------------------------------------------------
 
-    def values(self, panel: str, column: str, row: str, metric: str) -> NDArray[np.float64]:
+    def values(self, panel: str, column: str, row: str, metric: str) -> Floats:
         """Return a metric by seed.
 
         Parameters
@@ -242,6 +262,11 @@ class Frame:
             return np.array(list(self._values[panel, column, row][metric].values()), dtype=np.float64)
         except KeyError:
             raise RecordError(f"no {metric} of {row} in {panel}, {column}: the study has not measured it") from None
+
+    def by_training(self, panel: str, column: str, row: str, metric: str) -> Floats:
+        """Return a metric by training and seed, shape (num_trainings, num_seeds); arguments as for :meth:`values`."""
+        rows = self.trainings(panel, row)
+        return np.array([self.values(panel, column, one, metric) for one in rows if self.has(panel, column, one)])
 
     def estimate(self, panel: str, column: str, row: str, metric: str) -> Estimate:
         """Return the mean of a metric over the seeds; arguments as for :meth:`values`."""
@@ -303,12 +328,13 @@ class Frame:
 
 
 def lead_percent(ours: ArrayLike, theirs: ArrayLike) -> Estimate:
-    """Return the mean percentage by which `ours` exceeds `theirs`, over seeds, with its confidence interval.
+    """Return the mean percentage by which `ours` exceeds `theirs`, with its confidence interval.
 
     Parameters
     ----------
-    ours, theirs : array-like of float, shape (n,)
-        Same metric of two agents, in the same order of seeds.
+    ours, theirs : array-like of float, shape (n,) or (num_trainings, n)
+        Same metric of two agents, in the same order of seeds; trainings are paired in order, or compared with the only
+        one of the other agent.
 
     Returns
     -------
@@ -318,7 +344,56 @@ def lead_percent(ours: ArrayLike, theirs: ArrayLike) -> Estimate:
     numerator, denominator = np.asarray(ours, dtype=np.float64), np.asarray(theirs, dtype=np.float64)
     if not ((numerator > 0) & (denominator > 0)).all():
         return Estimate(math.nan, math.nan, len(denominator), 0.95)
-    return mean_interval(100.0 * (numerator / denominator - 1.0))
+    return crossed_interval(100.0 * (numerator / denominator - 1.0))
+
+
+def crossed_interval(values: ArrayLike) -> Estimate:
+    """Return the mean of a metric over trainings and workloads, with a confidence interval over both.
+
+    Its half-width is the root of the sum of the squares of two others: that of the means of the trainings, and that of
+    the means of the workloads. With one training it is that of the workloads.
+
+    Parameters
+    ----------
+    values : array-like of float, shape (n,) or (num_trainings, n)
+        Metric by training and workload.
+    """
+    workloads, trainings = _both_intervals(values)
+    widths = [one.half_width for one in (workloads, trainings) if one.num_values > 1]
+    return workloads._replace(half_width=math.hypot(*widths) if widths else math.nan)
+
+
+def paired_trainings(ours: Floats, theirs: Floats) -> tuple[Floats, Floats]:
+    """Return metrics by training of two agents for comparison: seed with seed, or all with the only one of the other.
+
+    Parameters
+    ----------
+    ours, theirs : array of float, shape (num_trainings, n)
+        See :meth:`Frame.by_training`; seeds of one agent alone are left out.
+    """
+    number = min(len(ours), len(theirs))
+    return (ours, theirs) if number == 1 else (ours[:number], theirs[:number])
+
+
+def spread(values: Floats) -> str:
+    """Return in words the mean of each training and both intervals of :func:`crossed_interval`; empty for one."""
+    workloads, trainings = _both_intervals(values)
+    if trainings.num_values < 2:
+        return ""
+    means = ", ".join(f"{mean:.3g}" for mean in values.mean(axis=1))
+    halves = f"± {trainings.half_width:.2g} over trainings, ± {workloads.half_width:.2g} over workloads"
+    return f"{trainings.num_values} trainings: {means}; {halves}"
+
+
+def _both_intervals(values: ArrayLike) -> tuple[Estimate, Estimate]:
+    """Return the interval of the workloads' means, and that of the trainings' means."""
+    table = np.atleast_2d(np.asarray(values, dtype=np.float64))
+    return mean_interval(table.mean(axis=0)), mean_interval(table.mean(axis=1))
+
+
+def agent_of(row: str) -> str:
+    """Return the agent of a row, without the seed of its training."""
+    return row.partition(SEED)[0]
 
 
 def _is_curve(panel: str) -> bool:

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from desim.agents.learning.pretrained import read_card
-from desim.experiments.frame import BY, Choice, Frame
+from desim.agents.learning.pretrained import pretrained_names, read_card
+from desim.experiments.frame import BY, SEED, Choice, Frame, Panel
 from desim.sweep import Run
 
-__all__ = ["COLUMN", "EVALUATIONS", "LENGTHS", "Curve", "curves_of", "is_flat", "perform", "with_weights"]
+__all__ = [
+    "COLUMN",
+    "EVALUATIONS",
+    "LENGTHS",
+    "Curve",
+    "curves_of",
+    "is_flat",
+    "panel_of",
+    "perform",
+    "trained_rows",
+    "with_weights",
+]
 
 COLUMN = "training"
 """Name of the column of a panel of trainings."""
@@ -26,6 +37,8 @@ LENGTHS = {
 """Labels of the metrics that tell how long a training was, and whether its curve had become flat."""
 EVALUATIONS = 20
 """Validations that a learning curve must have before anything is said of it."""
+TRAININGS = 3
+"""Largest number of trainings of an agent, with the seeds 0, 1 and 2."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +73,49 @@ def with_weights(kind: str, weights: str, *parameters: tuple[str, Any]) -> Choic
     return Choice(f"{kind}:{weights}", (("sha256", digest), *parameters))
 
 
+def trained_rows(kind: str, weights: Mapping[str, str], *, several: bool) -> dict[str, Choice]:
+    """Return the rows of agents whose weights ship with the package.
+
+    Parameters
+    ----------
+    kind : str
+        Kind of agent, such as ``"dbf"``.
+    weights : mapping of str to str
+        Names of the weights of the first training, by row.
+    several : bool
+        Whether trainings from further seeds are rows, too, such as ``"OSDEC, seed 1"``.
+    """
+    there = pretrained_names(kind)
+    names = {
+        row + (f"{SEED}{seed}" if seed else ""): name + (f"-seed{seed}" if seed else "")
+        for row, name in weights.items()
+        for seed in range(TRAININGS if several else 1)
+    }
+    return {row: with_weights(kind, name) for row, name in names.items() if name in there}
+
+
+def panel_of(name: str, curve: Curve, rows: Mapping[str, Choice]) -> Panel:
+    """Return a panel of trainings; of one that went on without better weights, only its length tells that it did.
+
+    Parameters
+    ----------
+    name : str
+        Name of the panel.
+    curve : Curve
+        Curves to read.
+    rows : mapping of str to Choice
+        Agents with weights.
+    """
+    lengths = {row: ("decisions", _card_of(choice)["history"][-1]["steps"]) for row, choice in rows.items()}
+    told = {row: replace(choice, parameters=(*choice.parameters, lengths[row])) for row, choice in rows.items()}
+    return Panel(name, "", {COLUMN: curve}, told)
+
+
+def _card_of(choice: Choice) -> dict[str, Any]:
+    kind, _, weights = choice.policy.partition(":")
+    return read_card(weights, kind)
+
+
 def perform(run: Run) -> dict[str, Any]:
     """Return the length of a training and its curves.
 
@@ -76,13 +132,11 @@ def perform(run: Run) -> dict[str, Any]:
         mean over the last quarter of the validations differs from that over the quarter before; the curves by episode,
         and of each its first value and the mean of its last quarter.
     """
-    kind, _, weights = run.agent.policy.partition(":")
-    card, curve = read_card(weights, kind), run.setting
+    card, curve = _card_of(run.agent), run.setting
     history = card["history"]
     episodes = _episodes(card)
     values = [entry["validation"][curve.metric] for entry in history]
-    quarter = max(len(values) // 4, 1)
-    late, before = np.mean(values[-quarter:]), np.mean(values[-2 * quarter : -quarter] or values[:1])
+    late, before = (float(np.mean(part)) for part in _quarters(values))
     points: dict[str, dict[int, float]] = {}
     for name in curve.curves:
         group, _, metric = name.partition("/")
@@ -92,8 +146,8 @@ def perform(run: Run) -> dict[str, Any]:
         f"{name}, {when}": float(np.mean(part))
         for name, by_episode in points.items()
         for seen in (list(by_episode.values()),)
-        for when, part in (("first", seen[:1]), ("last quarter", seen[-len(seen) // 4 :]))
         if seen
+        for when, part in (("first", seen[:1]), ("last quarter", _quarters(seen)[0]))
     }
     return begun_and_late | {
         "episodes": episodes[-1],
@@ -104,10 +158,16 @@ def perform(run: Run) -> dict[str, Any]:
         "lowest": min(values),
         "highest": max(values),
         "last": values[-1],
-        "change": float(100.0 * (late - before) / abs(before)),
+        "change": 100.0 * (late - before) / abs(before),
         "valid": None,
         f"{BY}episode": points,
     }
+
+
+def _quarters(values: Sequence[float]) -> tuple[Sequence[float], Sequence[float]]:
+    """Return the last quarter of a curve, at least one value, and the quarter before, or else the first value."""
+    quarter = max(len(values) // 4, 1)
+    return values[-quarter:], values[-2 * quarter : -quarter] or values[:1]
 
 
 def _episodes(card: Mapping[str, Any]) -> list[int]:
@@ -125,24 +185,33 @@ def curves_of(panel: str) -> str:
 
 
 def is_flat(frame: Frame | None, panel: str, row: str, within: float) -> tuple[bool, str]:
-    """Return whether a training was long enough for a verdict, and a sentence on its length.
+    """Return whether all trainings of an agent were long enough for a verdict, and a sentence on their length.
 
     Parameters
     ----------
     frame : Frame, optional
         Outcomes of :func:`perform`.
     panel, row : str
-        Place of the training in it.
+        Panel and agent, see :meth:`Frame.trainings`.
     within : float
         Percent by which the last quarter of a flat curve may differ from the quarter before.
     """
-    if frame is None or not frame.has(panel, COLUMN, row):
+    rows = [] if frame is None else frame.trainings(panel, row)
+    if frame is None or not rows:
         return False, "no learning curve"
-    names = ("episodes", "decisions", "evaluations", "change")
-    episodes, decisions, evaluations, change = (float(frame.values(panel, COLUMN, row, name)[0]) for name in names)
-    length = f"{episodes:,.0f} episodes, {decisions:,.0f} decisions"
-    if evaluations < EVALUATIONS:
-        return False, f"{length}: {evaluations:.0f} validations, too few"
-    if abs(change) > within:
-        return False, f"{length}: not flat, the last quarter {change:+.1f} % from the one before"
-    return True, f"{length}: flat, the last quarter {change:+.1f} % from the one before"
+    found = {
+        name: [float(frame.values(panel, COLUMN, one, name)[0]) for one in rows]
+        for name in ("episodes", "decisions", "evaluations", "change")
+    }
+    number = f"{len(rows)} trainings of " if len(rows) > 1 else ""
+    length = f"{number}{_range(found['episodes'])} episodes, {_range(found['decisions'])} decisions"
+    if min(found["evaluations"]) < EVALUATIONS:
+        return False, f"{length}: {_range(found['evaluations'])} validations, too few"
+    flat = max(map(abs, found["change"])) <= within
+    changes = ", ".join(f"{change:+.1f}" for change in found["change"])
+    return flat, f"{length}: {'' if flat else 'not '}flat, the last quarter {changes} % from the one before"
+
+
+def _range(values: Sequence[float]) -> str:
+    """Return a number, or the smallest and the largest."""
+    return " to ".join(f"{value:,.0f}" for value in sorted({min(values), max(values)}))

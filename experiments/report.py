@@ -134,7 +134,11 @@ def _summary(beginning: str, accounts: Sequence[Account], opening: Opening) -> I
         yield Paragraph(TRIAL, warn=True)
     yield from (Paragraph(f"{one.name} has failed: {one.error}", warn=True) for one in accounts if one.error)
     yield from opening.blocks()
-    yield Paragraph("Numbers after ± are half-widths of 95 % confidence intervals; differences are paired by seed.")
+    yield Paragraph(
+        "Numbers after ± are half-widths of 95 % confidence intervals; differences are paired by seed. Where a claim "
+        "counts several trainings of an agent, the interval is the root of the sum of squares of two: that of the "
+        "means of the trainings, and that of the means of the workloads."
+    )
 
 
 def _told(account: Account) -> Iterator[Block]:

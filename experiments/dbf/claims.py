@@ -12,9 +12,9 @@ from desim.experiments.dbf import figure3
 from desim.experiments.dbf.figure4 import ANEW, CLOSED, KEPT, OF_DESIM, OPEN, RELEASED, STARTED
 from desim.experiments.dbf.figure5 import IN_WINDOW, panel_name
 from desim.experiments.dbf.figure7 import PANEL as FIGURE7
-from desim.experiments.frame import Frame
+from desim.experiments.frame import Frame, crossed_interval, paired_trainings, spread
 from desim.experiments.learning_curves import is_flat
-from desim.statistics import Estimate, mean_interval
+from desim.statistics import Estimate
 
 __all__ = ["claims", "fixed_rules"]
 
@@ -84,17 +84,24 @@ def _of_figure4(frame: Frame, curves: Frame | None) -> Iterator[Claim]:
     if frame.has(OPEN, STARTED, "dbf 20-0"):
         windows = ("20-0", "19-1", "10-10")
         length = {window: is_flat(curves, figure3.PANEL, f"dbf {window}", FLAT) for window in windows}
-        queue = frame.estimate(OPEN, STARTED, "dbf 20-0", "queue_length_mean")
+        queues = frame.by_training(OPEN, STARTED, "dbf 20-0", "queue_length_mean")
         flat, how = length["20-0"]
-        reason = f"{how}; the paper has {FULL:,} episodes"
         yield Claim(
-            "mean queue, M = 20 without tail", QUEUE, queue, WITHIN / 100.0 * QUEUE, is_judged=flat, reason=reason
+            "mean queue, M = 20 without tail",
+            QUEUE,
+            crossed_interval(queues),
+            WITHIN / 100.0 * QUEUE,
+            is_judged=flat,
+            reason="; ".join(filter(None, (how, f"the paper has {FULL:,} episodes", spread(queues)))),
         )
         for metric, paper in SAVED.items():
-            none, *splits = (frame.values(OPEN, STARTED, f"dbf {window}", metric) for window in windows)
-            saved = {window: lowered(one, none) for window, one in zip(windows[1:], splits, strict=True)}
+            none, *splits = (frame.by_training(OPEN, STARTED, f"dbf {window}", metric) for window in windows)
+            pairs = {window: paired_trainings(one, none) for window, one in zip(windows[1:], splits, strict=True)}
+            saved = {window: lowered(*pair) for window, pair in pairs.items()}
             best = max(saved, key=lambda window: saved[window].mean)
             unfinished = [f"{window}: {length[window][1]}" for window in ("20-0", best) if not length[window][0]]
+            each = 100.0 * (1.0 - np.divide(*(one.mean(axis=1) for one in pairs[best])))
+            told = ", ".join(f"{value:.0f}" for value in each)
             yield Claim(
                 f"M = 20: a split lowers the {WORDS[metric]} of DBF by, %",
                 paper,
@@ -102,7 +109,7 @@ def _of_figure4(frame: Frame, curves: Frame | None) -> Iterator[Claim]:
                 tolerance=POINTS,
                 in_order=saved[best].low > 0,
                 is_judged=not unfinished,
-                reason="; ".join(unfinished) or f"best of two splits is {best}",
+                reason="; ".join(unfinished) or f"best of two splits is {best}; by training {told}",
             )
     yield Claim(
         "M = 32 and larger: waiting time and queue",
@@ -178,17 +185,17 @@ def _of_figure5(frame: Frame) -> Iterator[Claim]:
 
 
 def lowered(one: NDArray[np.float64], none: NDArray[np.float64]) -> Estimate:
-    """Return by how many percent the mean of one metric is below that of another, paired by block.
+    """Return by how many percent the mean of one metric is below that of another, paired by block and by training.
 
     It is a ratio of means, with the interval of the ratio estimator (Cochran, Sampling Techniques, 1977, section 6.4).
 
     Parameters
     ----------
-    one, none : array of float, shape (n,)
-        A metric with and without slots at the tail, by block.
+    one, none : array of float, shape (n,) or (num_trainings, n)
+        A metric with and without slots at the tail, by training and block; see :func:`crossed_interval`.
     """
     ratio = float(one.mean() / none.mean())
-    rest = mean_interval(100.0 * (one - ratio * none) / none.mean())
+    rest = crossed_interval(100.0 * (one - ratio * none) / none.mean())
     return Estimate(100.0 * (1.0 - ratio), rest.half_width, rest.num_values, rest.level)
 
 

@@ -10,7 +10,7 @@ from desim.experiments.dbf.figure4 import RELEASED, inspectors
 from desim.experiments.dbf.study import Study, dbf_rows, named
 from desim.experiments.drawing import facets
 from desim.experiments.frame import Frame, Panel
-from desim.experiments.learning_curves import COLUMN, LENGTHS, Curve, curves_of, perform
+from desim.experiments.learning_curves import COLUMN, LENGTHS, Curve, curves_of, panel_of, perform
 from desim.experiments.report_blocks import Block, Drawing, Paragraph
 from desim.experiments.study import run_as_program
 from desim.experiments.tables import metric_table
@@ -42,8 +42,8 @@ class Figure3(Study):
         curves = tuple(f"{part}/{metric}" for part in PARTS for metric in SHOWN)
         slowdowns = tuple(f"{part}/bounded_slowdown" for part in PARTS)
         return [
-            Panel(PANEL, "", {COLUMN: Curve("queue_length_mean", curves)}, dbf_rows()),
-            Panel(INSPECTOR, "", {COLUMN: Curve("bounded_slowdown", slowdowns)}, {RELEASED: inspectors()[RELEASED]}),
+            panel_of(PANEL, Curve("queue_length_mean", curves), dbf_rows()),
+            panel_of(INSPECTOR, Curve("bounded_slowdown", slowdowns), {RELEASED: inspectors()[RELEASED]}),
         ]
 
     def show(self, frame: Frame) -> Iterator[Block]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from desim.experiments.dbf.study import DBF_WINDOWS, ONLINE, Study, dbf_rows, named, window_rules
 from desim.experiments.drawing import facets
-from desim.experiments.frame import Choice, Frame, Panel
+from desim.experiments.frame import Choice, Frame, Panel, agent_of
 from desim.experiments.report_blocks import Block, Drawing, Paragraph
 from desim.experiments.study import run_as_program
 from desim.experiments.tables import value_table
@@ -57,12 +57,10 @@ class Figure5(Study):
         rows: dict[str, dict[str, Choice]] = {
             rule: {str(tail): window_rules(size - tail, tail)[rule] for tail in tails} for rule in IN_WINDOW
         }
-        printed = dbf_rows()
-        rows[DBF] = {
-            str(tail): printed[f"dbf {head}-{tail}"]
-            for head, tail in DBF_WINDOWS
-            if head + tail == size and f"dbf {head}-{tail}" in printed
-        }
+        windows = {f"dbf {head}-{tail}": str(tail) for head, tail in DBF_WINDOWS if head + tail == size}
+        for row, choice in dbf_rows().items():
+            if (window := agent_of(row)) in windows:
+                rows.setdefault(row.replace(window, DBF), {})[windows[window]] = choice
         return Panel(panel_name(size), "slots at the tail", {str(tail): ONLINE for tail in tails}, rows)
 
     def show(self, frame: Frame) -> Iterator[Block]:

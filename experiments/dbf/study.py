@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
-from desim.agents.learning.pretrained import pretrained_names
 from desim.exceptions import InvalidConfiguration
 from desim.experiments import study
 from desim.experiments.dbf.simulate import Setting, perform
 from desim.experiments.dbf.workloads import TRACE, num_episodes, present
 from desim.experiments.frame import Choice
-from desim.experiments.learning_curves import with_weights
+from desim.experiments.learning_curves import trained_rows
 
 __all__ = ["DBF_WINDOWS", "METRICS", "ONLINE", "RULES", "Study", "dbf_rows", "named", "window_rules"]
 
@@ -54,10 +53,9 @@ DBF_WINDOWS = ((20, 0), (19, 1), (10, 10))
 
 
 def dbf_rows() -> dict[str, Choice]:
-    """Return DBF as printed, with the windows for which weights are available."""
-    there = pretrained_names("dbf")
-    names = {f"dbf {head}-{tail}": f"dbf-m{head + tail}-t{tail}" for head, tail in DBF_WINDOWS}
-    return {row: with_weights("dbf", name) for row, name in names.items() if name in there}
+    """Return DBF as printed: every training of every window."""
+    weights = {f"dbf {head}-{tail}": f"dbf-m{head + tail}-t{tail}" for head, tail in DBF_WINDOWS}
+    return trained_rows("dbf", weights, several=True)
 
 
 def window_rules(head: int, tail: int, rules: tuple[str, ...] = ("random", "shortest", "first")) -> dict[str, Choice]:

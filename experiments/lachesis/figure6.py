@@ -11,7 +11,7 @@ from desim.agents.learning.pretrained import read_card
 from desim.experiments.drawing import facets
 from desim.experiments.frame import Frame, Panel
 from desim.experiments.lachesis.curves import DECIMA, LACHESIS, ROWS
-from desim.experiments.learning_curves import COLUMN, LENGTHS, Curve, curves_of, perform
+from desim.experiments.learning_curves import COLUMN, LENGTHS, Curve, curves_of, panel_of, perform
 from desim.experiments.report_blocks import Block, Drawing, Paragraph
 from desim.experiments.study import Study, run_as_program
 from desim.experiments.tables import metric_table
@@ -37,7 +37,7 @@ class Figure6(Study):
     def panels(self) -> Sequence[Panel]:
         """Return the trainings."""
         rows = {row: ROWS[row] for row in (LACHESIS, DECIMA)}
-        return [Panel(PANEL, "", {COLUMN: Curve("gap", tuple(LABELS))}, rows)]
+        return [panel_of(PANEL, Curve("gap", tuple(LABELS)), rows)]
 
     def show(self, frame: Frame) -> Iterator[Block]:
         """Yield curves, lengths and the commands that continue the trainings."""

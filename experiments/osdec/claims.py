@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+from numpy.typing import NDArray
+
 from desim.experiments.claims import Claim, FixedRule
-from desim.experiments.frame import Frame, lead_percent
+from desim.experiments.frame import Frame, crossed_interval, lead_percent, paired_trainings, spread
 from desim.experiments.learning_curves import is_flat
 from desim.experiments.osdec import figure4, table1, table2, table4
 from desim.experiments.osdec.simulate import LEARNED, RULES
 from desim.experiments.osdec.study import CASES, TABLE_1, TABLE_2, TABLE_4
+from desim.statistics import Estimate
 
 __all__ = ["claims", "fixed_rules"]
 
@@ -117,27 +121,40 @@ def _of_agents(frame: Frame, curves: Frame | None) -> list[Claim]:
     there = [row for row in LEARNED if frame.has(panel, column, row, metric)]
     for row in there:
         converged, how = _trained(curves, row)
-        ours = frame.lead(panel, column, row, metric, "FIFO")
+        ours, reason = _lead(frame, row, "FIFO", how)
         paper = 100.0 * (TABLE_1[row][2] / TABLE_1["FIFO"][2] - 1.0)
         what = f"total reward of {row} above that of FIFO, %"
-        found.append(Claim(what, paper, ours, POINTS, ours.mean * paper > 0, is_judged=converged, reason=how))
+        found.append(Claim(what, paper, ours, POINTS, ours.mean * paper > 0, is_judged=converged, reason=reason))
     if "OSDEC" not in there:
         return found
     converged, how = _trained(curves, "OSDEC")
-    penalty = frame.estimate(panel, column, "OSDEC", "violation_penalty")
+    penalties = frame.by_training(panel, column, "OSDEC", "violation_penalty")
+    penalty, reason = crossed_interval(penalties), _with_spread(how, penalties)
     used, late, total = TABLE_1["OSDEC"]
     what = "violation penalty of OSDEC, core-slots: what its three numbers leave"
-    found.append(Claim(what, total - used - late, penalty, 20.0, penalty.high < 0, is_judged=converged, reason=how))
+    found.append(Claim(what, total - used - late, penalty, 20.0, penalty.high < 0, is_judged=converged, reason=reason))
     others = [row for row in there if row != "OSDEC"]
     for row in others:
         pair = [_trained(curves, one) for one in ("OSDEC", row)]
-        ours = frame.lead(panel, column, "OSDEC", metric, row)
+        ours, reason = _lead(frame, "OSDEC", row, f"{row}: {pair[1][1]}")
         paper = 100.0 * (total / TABLE_1[row][2] - 1.0)
         both = all(converged for converged, _ in pair)
         what = f"total reward of OSDEC above that of {row}, %"
-        reason = f"{row}: {pair[1][1]}"
         found.append(Claim(what, paper, ours, POINTS, ours.low > 0, is_judged=both, reason=reason))
     return found
+
+
+def _lead(frame: Frame, row: str, other: str, how: str) -> tuple[Estimate, str]:
+    """Return by how many percent an agent earns more than another in table 1, and why it is judged so."""
+    ours, theirs = paired_trainings(
+        *(frame.by_training(table1.AGENTS_PANEL, table1.COLUMN, one, "total_reward") for one in (row, other))
+    )
+    return lead_percent(ours, theirs), _with_spread(how, 100.0 * (ours / theirs - 1.0))
+
+
+def _with_spread(how: str, values: NDArray[np.float64]) -> str:
+    """Return a reason with the spread over trainings, if there are several."""
+    return "; ".join(filter(None, (how, spread(values))))
 
 
 def _of_cases(frames: Frames) -> list[Claim]:

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from desim.experiments.drawing import facets
 from desim.experiments.frame import Frame, Panel
-from desim.experiments.learning_curves import COLUMN, LENGTHS, Curve, curves_of, perform
+from desim.experiments.learning_curves import COLUMN, LENGTHS, Curve, curves_of, panel_of, perform
 from desim.experiments.osdec.simulate import learned_rows
 from desim.experiments.report_blocks import Block, Drawing
 from desim.experiments.study import Study, run_as_program
@@ -31,7 +31,7 @@ class Figure4(Study):
 
     def panels(self) -> Sequence[Panel]:
         """Return the learned agents."""
-        return [Panel(PANEL, "", {COLUMN: Curve("total_reward", (CURVE,))}, learned_rows())]
+        return [panel_of(PANEL, Curve("total_reward", (CURVE,)), learned_rows(several=True))]
 
     def show(self, frame: Frame) -> Iterator[Block]:
         """Yield how long each training was, and the curves."""

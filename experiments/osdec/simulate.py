@@ -11,10 +11,9 @@ import numpy as np
 
 from desim import simulate
 from desim.agents.deferrable import Oracle, create
-from desim.agents.learning.pretrained import pretrained_names
 from desim.decision_times import DecisionTimes
 from desim.experiments.frame import Choice
-from desim.experiments.learning_curves import with_weights
+from desim.experiments.learning_curves import trained_rows
 from desim.experiments.osdec.workloads import TRACED, traced
 from desim.experiments.study import is_valid
 from desim.problems.deferrable import DeferrableCluster
@@ -82,10 +81,9 @@ class Setting:
     check: bool = False
 
 
-def learned_rows() -> dict[str, Choice]:
-    """Return the learned agents whose weights ship with the package."""
-    there = pretrained_names("osdec")
-    return {row: with_weights("osdec", name) for row, name in LEARNED.items() if name in there}
+def learned_rows(*, several: bool = False) -> dict[str, Choice]:
+    """Return the learned agents whose weights ship with the package: their first trainings, or several of each."""
+    return trained_rows("osdec", LEARNED, several=several)
 
 
 def scenario_of(setting: Setting, seed: int) -> Scenario:

@@ -33,7 +33,9 @@ class OsdecStudy(Study):
         return replace(setting, num_slots=QUICK_SLOTS, check=True) if self.quick else setting
 
 
-def panels_of(title: str, parameter: str, columns: Mapping[str, Setting], few: int) -> list[Panel]:
+def panels_of(
+    title: str, parameter: str, columns: Mapping[str, Setting], few: int, *, several: bool = False
+) -> list[Panel]:
     """Return the paper's rules on all trajectories, and all agents on the first ones, since learned agents are slow.
 
     Parameters
@@ -46,8 +48,10 @@ def panels_of(title: str, parameter: str, columns: Mapping[str, Setting], few: i
         Settings by column.
     few : int
         Number of trajectories for all agents.
+    several : bool
+        Whether all trainings of an agent are shown. Default: only the first.
     """
-    rows: dict[str, Choice] = {**RULES, **learned_rows(), **OURS}
+    rows: dict[str, Choice] = {**RULES, **learned_rows(several=several), **OURS}
     fewer = {name: replace(setting, seeds=few) for name, setting in columns.items()}
     return [Panel(f"{title}, rules", parameter, columns, RULES), Panel(f"{title}, agents", parameter, fewer, rows)]
 

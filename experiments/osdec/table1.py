@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from desim.experiments.drawing import draw_rows
-from desim.experiments.frame import Frame, Panel
+from desim.experiments.frame import Frame, Panel, agent_of
 from desim.experiments.osdec.simulate import METRICS, Setting
 from desim.experiments.osdec.study import TABLE_1, OsdecStudy, panels_of
 from desim.experiments.report_blocks import Block, Drawing
@@ -27,7 +27,7 @@ class Table1(OsdecStudy):
 
     def panels(self) -> Sequence[Panel]:
         """Return the paper's rules, and all agents on fewer trajectories."""
-        return panels_of(PANEL, "workload", {COLUMN: Setting()}, FEW)
+        return panels_of(PANEL, "workload", {COLUMN: Setting()}, FEW, several=True)
 
     def show(self, frame: Frame) -> Iterator[Block]:
         """Yield the tables, leads over the other agents, and the figure."""
@@ -48,7 +48,8 @@ class Table1(OsdecStudy):
             for place, metric in enumerate(("utilization", "time_delay", "total_reward"))
         }
         paper["violation penalty"] = {row: total - used - late for row, (used, late, total) in TABLE_1.items()}
-        colors = {row: POLICY_COLORS[number % len(POLICY_COLORS)] for number, row in enumerate(rows)}
+        agents = list(dict.fromkeys(map(agent_of, rows)))
+        colors = {row: POLICY_COLORS[agents.index(agent_of(row)) % len(POLICY_COLORS)] for row in rows}
         caption = "Table 1 in core-slots: means with 95 % intervals; hollow circles: the paper."
         yield Drawing("table1.png", caption, draw_rows(rows, estimates, paper, colors))
 

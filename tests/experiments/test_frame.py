@@ -12,7 +12,15 @@ from hypothesis import strategies as st
 
 from desim.exceptions import RecordError
 from desim.experiments.drawing import facets
-from desim.experiments.frame import FRAME_FILE, Frame, lead_percent
+from desim.experiments.frame import (
+    FRAME_FILE,
+    Frame,
+    agent_of,
+    crossed_interval,
+    lead_percent,
+    paired_trainings,
+    spread,
+)
 from desim.experiments.tables import best_rule_table, lead_table, metric_table, value_table
 from desim.statistics import mean_interval, paired_difference
 
@@ -51,6 +59,47 @@ def test_the_best_rule_is_that_with_the_best_mean_and_agents_count_by_their_mean
     table = best_rule_table(frame, "load", "wait", "t", rules=["a", "b"], agents={"nets": ["net 0", "net 1"]})
     assert [cell.text for cell in table.cells[0]][:3] == ["1", "b", "11.50"]
     assert table.cells[0][3].text.startswith("-13.3 ± ")
+
+
+def test_an_interval_over_trainings_and_workloads_has_both() -> None:
+    table = np.array([[10.0, 14.0, 12.0, 16.0], [11.0, 15.0, 13.0, 17.0], [15.0, 19.0, 17.0, 21.0]])
+    over_workloads, over_trainings = mean_interval(table.mean(axis=0)), mean_interval(table.mean(axis=1))
+    found = crossed_interval(table)
+    assert found.mean == pytest.approx(15.0)
+    assert found.half_width == pytest.approx(np.hypot(over_workloads.half_width, over_trainings.half_width))
+    assert crossed_interval(table[0]) == crossed_interval(table[:1]) == mean_interval(table[0])
+    assert crossed_interval(table[:, :1]).half_width == mean_interval(table[:, 0]).half_width
+    assert np.isnan(crossed_interval([3.0]).half_width)
+    assert spread(table) == "3 trainings: 13, 14, 18; ± 6.6 over trainings, ± 4.1 over workloads"
+    assert spread(table[0]) == spread(table[:1]) == ""
+
+
+def test_an_interval_over_both_covers_the_mean_of_all_trainings_and_workloads() -> None:
+    rng, covered = np.random.default_rng(1), 0
+    for _ in range(400):
+        table = rng.normal(0, 1, (3, 1)) + rng.normal(0, 2, (1, 5)) + rng.normal(0, 0.5, (3, 5))
+        found = crossed_interval(table)
+        covered += found.low <= 0.0 <= found.high
+    assert 0.93 < covered / 400 <= 1.0
+
+
+def test_trainings_of_an_agent_are_rows_that_name_their_seed() -> None:
+    frame = frame_of({"net": (2.0, 4.0), "net, seed 1": (3.0, 6.0), "net, what fits": (9.0, 9.0)})
+    assert frame.trainings("load", "net") == ["net", "net, seed 1"]
+    assert [agent_of(row) for row in frame.rows("load")] == ["net", "net", "net, what fits"]
+    ours = frame.by_training("load", "1", "net", "wait")
+    assert ours.tolist() == [[2.0, 4.0], [3.0, 6.0]]
+    assert lead_percent(ours, [1.0, 2.0]).mean == pytest.approx(150.0)
+    assert lead_percent(ours, ours[:1]).mean == pytest.approx(25.0)
+    assert [len(one) for one in paired_trainings(np.ones((3, 2)), ours)] == [2, 2]
+    assert [len(one) for one in paired_trainings(np.ones((1, 2)), ours)] == [1, 2]
+    figure = facets(frame, {"wait": "wait, s"}, {"load": "load"})
+    (ax,) = figure.axes
+    widths = [container.lines[0].get_linewidth() for container in ax.containers]
+    colors = [container.lines[0].get_color() for container in ax.containers]
+    assert widths[1] < widths[0] == widths[2]
+    assert colors[0] == colors[1] != colors[2]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["net", "net, what fits"]
 
 
 def test_a_ratio_to_a_loss_is_not_a_number() -> None:

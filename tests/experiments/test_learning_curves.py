@@ -53,6 +53,32 @@ def curve(values: list[float], monkeypatch: pytest.MonkeyPatch) -> dict[str, Any
     return perform(Run(Curve("wait", ("validation/wait",)), Choice("dbf:any"), 0))
 
 
+def test_all_trainings_of_an_agent_have_to_be_flat(monkeypatch: pytest.MonkeyPatch) -> None:
+    def verdict(*trainings: list[float]) -> tuple[bool, str]:
+        rows = {f"dbf, seed {seed}" if seed else "dbf": values for seed, values in enumerate(trainings)}
+        rows["other"] = [1.0, 2.0]
+        return is_flat(
+            Frame.of({("DBF", COLUMN, row, 0): curve(values, monkeypatch) for row, values in rows.items()}),
+            "DBF",
+            "dbf",
+            5.0,
+        )
+
+    flat, rising = [9.0] * 24, [9.0] * 15 + [9.9] * 5
+    assert verdict(flat, flat[:20]) == (
+        True,
+        "2 trainings of 76 to 92 episodes, 1,900 to 2,300 decisions: flat, the last quarter +0.0, +0.0 % from the one "
+        "before",
+    )
+    assert verdict(flat[:20], rising) == (
+        False,
+        "2 trainings of 76 episodes, 1,900 decisions: not flat, the last quarter +0.0, +10.0 % from the one before",
+    )
+    found, sentence = verdict(flat[:19], flat, flat)
+    assert not found
+    assert sentence.endswith("decisions: 19 to 24 validations, too few")
+
+
 def test_a_training_is_flat_or_not(monkeypatch: pytest.MonkeyPatch) -> None:
     rising = curve([10.0, 20, 30, 40, 50, 60, 70, 80], monkeypatch)
     assert (rising["decisions"], rising["seconds"], rising["episodes"], rising["evaluations"]) == (700, 14, 28, 8)
