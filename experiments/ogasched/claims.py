@@ -122,8 +122,8 @@ def _table3(frame: Frame) -> list[Claim]:
         Claim(
             "section 3.2: allocations are feasible, constraints (5) and (6)",
             "always",
-            f"{broken.mean:.0f} % of slots break (5), amounts above requests are {excess.mean:.1f} % of the allocation; "
-            "(6) holds",
+            f"{broken.mean:.0f} % of slots break (5), amounts above requests are {excess.mean:.1f} % of the allocation"
+            "; (6) holds",
             in_order=broken.mean == 0,
             reason="the loop caps the largest entry only",
         )
