@@ -73,7 +73,7 @@ def cluster() -> BatchCluster:
         ),
         (
             lambda: simulate(BatchCluster([1, 2], 2), FCFS()),
-            "jobs: got 1, expected job objects .'int' object has no attribute",
+            "jobs: got 1, expected job objects ('int' object has no attribute",
         ),
     ],
 )
