@@ -61,13 +61,13 @@ class MoldableBackfilling(NamedRepr):
                     choices.append((start + requested + weight * cores * requested, cores, number, size))
             if not choices:
                 continue
-            size = min(choices)[3]
-            if plan.start(position, size):
+            chosen = min(choices)[3]
+            if plan.start(position, chosen):
                 if observation.has_limits:
                     return plan.answer[0]
                 if plan.is_full():
                     break
             elif not blocked:
-                plan.reserve(position, size)
+                plan.reserve(position, chosen)
                 blocked = True
         return plan.answer or None

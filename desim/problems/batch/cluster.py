@@ -624,14 +624,14 @@ class BatchCluster(FailingCluster, Problem):
         """Record the jobs that are running or queued when the run ends."""
         for job_id, execution in self._state.running.items():
             past, times = self._past.get(job_id, NO_PAST), (execution.starting_time, None, None)
-            row = (execution.job, self._numbers[job_id], *times, execution.cores, "running", past.count + 1)
-            self._record_job((*row, past.length, None))
+            running = (execution.job, self._numbers[job_id], *times, execution.cores, "running", past.count + 1)
+            self._record_job((*running, past.length, None))
         held = self._admission.held if self._admission is not None else {}
         suspended = [self._as_submitted(one.job) for one in self._state.suspended.values()]
         for job in (*self._state.queued.values(), *self._inbox, *held.values(), *suspended):
             past = self._past.get(job.job_id, NO_PAST)
-            row = (job, self._numbers[job.job_id], None, None, None, 0, "queued", past.count)
-            self._record_job((*row, past.length, None))
+            queued = (job, self._numbers[job.job_id], None, None, None, 0, "queued", past.count)
+            self._record_job((*queued, past.length, None))
         if self._followers is not None:
             for job in self._followers.jobs.values():
                 self._record_dependency(self._followers.row(job, None))

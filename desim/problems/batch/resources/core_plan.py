@@ -146,7 +146,7 @@ class CountPlan:
         for end, released, _ in self._releases():
             available += released
             if width <= available:
-                return max(end, self.now)
+                return float(max(end, self.now))
         return inf
 
     def ends_in_time(self, position: int, victims: Collection[int] = ()) -> bool:
