@@ -115,7 +115,7 @@ class Claim:
         An interval that contains the paper's number, but is wider than both this number and the tolerance, is too wide
         to judge the claim.
         """
-        if not self.is_judged or (isinstance(self.ours, Estimate) and not math.isfinite(self.ours.mean)):
+        if not self.can_be_judged:
             return "cannot be judged here"
         if isinstance(self.paper, str) or isinstance(self.ours, str):
             return "reproduced" if self.in_order else "not reproduced"
@@ -124,6 +124,17 @@ class Claim:
             is_sharp = 2.0 * width <= max(abs(self.paper), 2.0 * self.tolerance)
             return "reproduced" if is_sharp else "cannot be judged here"
         return "reproduced in order only" if self.in_order else "not reproduced"
+
+    @property
+    def can_be_judged(self) -> bool:
+        """Whether there is a measurement, on a calibrated workload and of a trained agent."""
+        return self.is_judged and not (isinstance(self.ours, Estimate) and not math.isfinite(self.ours.mean))
+
+    @property
+    def why(self) -> str:
+        """Reason for the verdict, also where it is only the width of the interval."""
+        is_wide = self.can_be_judged and self.verdict == "cannot be judged here"
+        return "; ".join(filter(None, (self.reason, "the interval is too wide" if is_wide else "")))
 
 
 def claims_table(claims: Sequence[Claim]) -> Table:
@@ -134,7 +145,7 @@ def claims_table(claims: Sequence[Claim]) -> Table:
             claim.paper if isinstance(claim.paper, str) else short(claim.paper),
             claim.ours if isinstance(claim.ours, str) else with_interval(claim.ours),
             Cell(claim.verdict, bold=claim.verdict == "reproduced", warn=claim.verdict == "not reproduced"),
-            claim.reason,
+            claim.why,
         ]
         for claim in claims
     ]

@@ -80,11 +80,15 @@ def test_table_of_claims_tells_the_reason() -> None:
     claims = [
         Claim("lead, %", 10.0, estimate(12.0, 1.0), reason="Others start later."),
         Claim("order", "a", "b", reason=""),
+        Claim("queue", 10.0, estimate(12.0, 30.0), reason="two trainings"),
+        Claim("queue", 10.0, estimate(12.0, 30.0), is_judged=False, reason="Untrained."),
     ]
     rows = [[cell.text for cell in row] for row in claims_table(claims).cells]
     assert rows == [
         ["lead, %", "10.00", "12.00 ± 1", "not reproduced", "Others start later."],
         ["order", "a", "b", "not reproduced", ""],
+        ["queue", "10.00", "12.00 ± 30", "cannot be judged here", "two trainings; the interval is too wide"],
+        ["queue", "10.00", "12.00 ± 30", "cannot be judged here", "Untrained."],
     ]
 
 
