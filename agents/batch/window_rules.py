@@ -138,7 +138,7 @@ class WindowRule(NamedRepr):
             return shown[fits]
         begin, spare = start
         horizon = self.horizon if self.rule == "reserving" else (times - times[blocked]) / 2
-        harmless = (times <= times[blocked]) | (time + times <= begin) | (cores <= spare)
+        harmless: NDArray[np.bool_] = (times <= times[blocked]) | (time + times <= begin) | (cores <= spare)
         return shown[fits & (harmless | (begin - time >= horizon))]
 
 

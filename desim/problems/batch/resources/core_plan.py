@@ -263,7 +263,7 @@ class ReservationPlan(CountPlan):
         queue, profile = self.observation.queue, self.profile
         ends = self.now + queue.requested_time[among]
         points = np.maximum(np.searchsorted(profile.times, ends), 1) - 1
-        fits = queue.requested_cores[among] <= np.minimum.accumulate(profile.free)[points]
+        fits: NDArray[np.bool_] = queue.requested_cores[among] <= np.minimum.accumulate(profile.free)[points]
         return among[fits]
 
     def start_in_order(self, order: IntArray | None = None) -> int | None:
