@@ -244,7 +244,7 @@ class SplitWindowTraining(TrainingSettings[Policy]):
 
 
 def _task(settings: TrainingSettings[Any], make: Callable[..., Any], measured: Measure, *how: Any, **more: Any) -> Task:
-    """Return the task of settings whose environments for validation have workloads of their own."""
+    """Return the task of settings whose environments for validation have separate workloads."""
     return Task(partial(make, settings), partial(make, settings, validation=True), measured, *how, **more)
 
 

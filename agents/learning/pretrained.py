@@ -57,9 +57,8 @@ def pretrained_stem(name: str, agent: str) -> Path:
     if "/" in name or not card.is_file() or json.loads(card.read_text())["agent"] != agent:
         names = pretrained_names(agent)
         near = did_you_mean(name, names)
-        raise InvalidConfiguration(
-            f"unknown pretrained {agent} agent {name!r}{near}; expected a path, or one of {', '.join(names) or 'none'}"
-        )
+        there = f"a path, or one of {', '.join(names)}" if names else "a path, because desim includes none"
+        raise InvalidConfiguration(f"unknown pretrained {agent} agent {name!r}{near}; expected {there}")
     return PRETRAINED / name
 
 

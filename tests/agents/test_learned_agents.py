@@ -126,7 +126,7 @@ def test_what_is_to_be_otherwise_than_in_the_card(tmp_path: Path) -> None:
 @every_kind
 def test_agents_that_come_with_the_package(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pretrained, "PRETRAINED", tmp_path)
-    with pytest.raises(InvalidConfiguration, match="available: none"):
+    with pytest.raises(InvalidConfiguration, match="expected a path, because desim includes none"):
         create(kind, "mine")
     written(tmp_path / "mine", kind)
     save_weights(tmp_path / "other", {}, {"agent": "something"})

@@ -201,7 +201,7 @@ def test_a_function_gives_scores_or_an_action(as_one: bool) -> None:
 
 def test_an_action_that_is_not_possible_means_waiting_as_in_the_environment() -> None:
     gym_env = make("desim/Batch-v0")
-    for action in (np.int64(0), 2, np.array([1]), 0.0):
+    for action in (np.int64(0), 2, np.array([1])):
         agent = PolicyAgent(gym_env.encoder, lambda seen, action=action: action)
         assert_same_as_in_the_environment(
             gym_env, agent, lambda seen, gym_env, action=action: np.asarray(action).item(), 4

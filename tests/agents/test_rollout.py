@@ -375,7 +375,7 @@ class TestTheFutureIsUnknown:
 
         whole = run(jobs)
         time = jobs[3].submission_time
-        for other in (run(jobs[:3]), run(jobs, planned_outages([Outage(time, time + 30.0, cores=[1])]))):
+        for other in (run(jobs[:3]), run(jobs, planned_outages([Outage(time, time + 30.0, executors=[1])]))):
             assert other != whole
             before = [entry for entry in whole if entry[0] < time]
             assert [entry for entry in other if entry[0] < time] == before

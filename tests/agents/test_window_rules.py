@@ -18,6 +18,7 @@ from desim.agents.batch import SimpleBackfilling, create
 from desim.agents.batch.window_rules import RULES, WindowRule
 from desim.exceptions import InvalidConfiguration
 from desim.problems.batch import BatchCluster, Job
+from desim.problems.batch.resources.core_plan import CountPlan
 from desim.validation import validate
 from desim.workloads import lublin
 
@@ -151,7 +152,8 @@ class TestRandom:
         while (decision := simulation.advance()) is not None and len(decision.observation.queue) < len(cores):
             decision.answer(None)  # until all have arrived
         assert decision is not None
-        seen: Any = SimpleNamespace(queue=decision.observation.queue, free_cores=2)
+        seen: Any = SimpleNamespace(queue=decision.observation.queue, free_cores=2, time=0.0)
+        seen.plan = lambda **options: CountPlan(seen)
         rule = WindowRule("random", 3, 2)  # sees 7, 3, 9 and, from the tail, 8, 2
         rule.reset({}, np.random.default_rng(5))
         counts = Counter(rule.act(seen) for _ in range(6_000))

@@ -58,7 +58,8 @@ class TestStarts:
         "where", [{"num_cores": 4}, {"nodes": [Node("n", 4)]}, {"nodes": [Node("n", 4, speed=2.0)]}]
     )
     def test_who_was_cut_in_the_first_size_keeps_it(self, where: dict[str, Any]) -> None:
-        outages = [planned_outages([Outage(1.0, 2.0, cores=[0]), Outage(3.0, 4.0, cores=[0])])]
+        unit: dict[str, Any] = {"nodes" if "nodes" in where else "cores": [0]}
+        outages = [planned_outages([Outage(1.0, 2.0, **unit), Outage(3.0, 4.0, **unit)])]
         cluster = BatchCluster([self.JOB], **where, infeasible="forward", processes=outages)
         result = simulate(cluster, Answers(1, None, StartWithSize(1, 2), None, 1))
         validate(result, [self.JOB]).raise_if_invalid()

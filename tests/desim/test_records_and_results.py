@@ -67,6 +67,8 @@ def test_the_columns_of_the_job_table(result: Result) -> None:
         "success",
         "status",
         "attempts",
+        "earlier_execution_time",
+        "useful_execution_time",
         "user_id",
         "arrival_number",
     ]
@@ -75,9 +77,9 @@ def test_the_columns_of_the_job_table(result: Result) -> None:
 def test_derived_columns_follow_from_the_others(result: Result) -> None:
     jobs = result.jobs
     for derived, expected in {
-        "waiting_time": pl.col("starting_time") - pl.col("submission_time"),
+        "waiting_time": pl.col("starting_time") - pl.col("submission_time") - pl.col("earlier_execution_time"),
         "turnaround_time": pl.col("finish_time") - pl.col("submission_time"),
-        "stretch": pl.col("turnaround_time") / pl.col("execution_time"),
+        "stretch": pl.col("turnaround_time") / pl.col("useful_execution_time"),
         "success": pl.col("status") == "completed",
     }.items():
         assert_frame_equal(jobs.select(derived), jobs.select(expected.alias(derived)))

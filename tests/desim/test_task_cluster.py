@@ -166,7 +166,7 @@ def test_an_executor_that_comes_back_to_a_job_is_not_new_to_it() -> None:
 def test_after_an_outage_it_is() -> None:
     job = Job(1, [1.0], num_tasks=[2], task_times=[known_times(1)])
     answers = (Assign(1, 0, 0), None, None, None, Assign(1, 0, 0))  # asked at 0 twice, at 100, 100.5 and 101
-    outages = planned_outages([Outage(100.5, 101.0, cores=[0])])
+    outages = planned_outages([Outage(100.5, 101.0, executors=[0])])
     result = run(job, Executors([1.0]), *answers, processes=[outages], outages_lose_data=False)
     assert durations(result) == {(1, 0, 0): 100, (1, 0, 1): 100}
 

@@ -497,7 +497,7 @@ class BatchCluster(FailingCluster, Problem):
             reschedule(self.env, lambda event, time: None if event in forgotten else time)
             self._wakes.clear()
             return True
-        if action.time > self.env.now and action.time not in self._wakes:
+        if self.env.now < action.time < math.inf and action.time not in self._wakes:
             self._wakes[action.time] = at(self.env, action.time, Phase.ARRIVAL, action.time)
             self._wakes[action.time].callbacks.append(self._wake_up)
         return action.time > self.env.now

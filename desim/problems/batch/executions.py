@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from desim.problems.batch.observation import Execution
 
-__all__ = ["NO_PAST", "PastExecutions", "executions", "with_kept_time"]
+__all__ = ["executions", "with_kept_time"]
 
 
 class PastExecutions:

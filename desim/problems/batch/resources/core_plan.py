@@ -114,6 +114,21 @@ class CountPlan:
 
     def start_each(self, positions: IntArray) -> None:
         """Start every job that fits and would not delay the reserved one."""
+        if self.shadow < inf or self._head is not None:
+            self._start_one_by_one(positions)
+            return
+        queue, free, started = self.observation.queue, self.free, []  # only numbers of cores matter
+        widths, job_ids = queue.requested_cores[positions].tolist(), queue.job_id[positions].tolist()
+        for position, job_id, width in zip(positions.tolist(), job_ids, widths, strict=True):
+            if width <= free:
+                started.append(position)
+                self.answer.append(job_id)
+                free -= width
+                if not free:
+                    break
+        self.free, self._head = free, (np.array(started, np.int64), len(started))
+
+    def _start_one_by_one(self, positions: IntArray) -> None:
         queue = self.observation.queue
         widths = queue.requested_cores[positions].tolist()
         ends = (self.now + queue.requested_time[positions]).tolist()
@@ -199,6 +214,8 @@ class CountPlan:
 class CoreSetPlan(CountPlan):
     """Plan on particular cores, as in Batsim's reference schedulers: the reserved job gets the lowest free ones."""
 
+    start_each = CountPlan._start_one_by_one
+
     def __init__(self, observation: BatchObservation) -> None:
         super().__init__(observation)
         self.free_set = observation.free_core_set
@@ -252,6 +269,8 @@ class ReservationPlan(CountPlan):
     A job starts only if, by its requested time, it uses no cores of an advance reservation. All decisions use a profile
     of free cores that contains the running jobs and the advance reservations.
     """
+
+    start_each = CountPlan._start_one_by_one
 
     def __init__(self, observation: BatchObservation) -> None:
         super().__init__(observation)

@@ -145,7 +145,7 @@ class NodePlan:
         return bool(table.open_to(request, table.closed_between(now, now + length))[request.eligible].all())
 
     def wait(self, position: int | None = None, *, arrivals: bool = True) -> list[WaitForCores] | None:
-        """Return None, because free cores do not tell whether a job fits."""
+        """Return None, because the number of free cores does not decide whether a job fits."""
         return None
 
     def _job(self, position: int) -> tuple[CompiledRequest, float]:
