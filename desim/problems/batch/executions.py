@@ -105,7 +105,7 @@ class PastExecutions:
 
 
 NO_PAST = PastExecutions()
-"""Of a job that was never interrupted."""
+"""Past of a job that was never interrupted."""
 
 
 def _kept_time(before: float, reached: float, speed: float, length: float, kept: float) -> float:
