@@ -139,10 +139,8 @@ class CountPlan:
                     break
 
     def reserve(self, position: int, size: int | None = None) -> None:
-        """Reserve for a job at the shadow time.
-
-        This needs no profile, because the number of free cores only grows as the running jobs end.
-        """
+        """Reserve for a job at the shadow time."""
+        # this needs no profile, because the number of free cores only grows as the running jobs end
         width, available, shadow = self._job(position, size)[1], self.free, inf
         for end, released, _ in self._releases():
             if end > shadow:  # count the cores of all jobs that end at the shadow time
@@ -268,6 +266,11 @@ class ReservationPlan(CountPlan):
 
     A job starts only if, by its requested time, it uses no cores of an advance reservation. All decisions use a profile
     of free cores that contains the running jobs and the advance reservations.
+
+    Parameters
+    ----------
+    observation : BatchObservation
+        Observation of the decision.
     """
 
     start_each = CountPlan._start_one_by_one

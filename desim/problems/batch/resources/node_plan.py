@@ -135,10 +135,8 @@ class NodePlan:
         return self._release_until_fits(self.room.copy(), *self._job(position))
 
     def ends_in_time(self, position: int, victims: Collection[int] = ()) -> bool:
-        """Return whether no node that suits a job has an advance reservation before the job's expected end.
-
-        This is stricter than necessary, because a preemption cannot name nodes.
-        """
+        """Return whether no node that suits a job has an advance reservation before the job's expected end."""
+        # this is stricter than necessary, because a preemption cannot name nodes
         if not self._around:
             return True
         (request, length), table, now = self._job(position), self.room.table, self.observation.time
