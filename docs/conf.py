@@ -8,7 +8,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from _extensions import comments, folded, links, mathml, tables
+from _extensions import comments, folded, links, mathml, memory, tables, templates
 from numpydoc.xref import DEFAULT_LINKS
 
 import desim
@@ -55,7 +55,7 @@ sphinx_gallery_conf = {
     "gallery_dirs": "auto_examples",
     "filename_pattern": r"plot_",
     "image_scrapers": ("_extensions.figures.scraper",),
-    "reset_modules": (),
+    "reset_modules": ("_extensions.memory.keep",),
     "download_all_examples": False,
     "show_signature": False,
     "min_reported_time": 1e6,
@@ -84,9 +84,11 @@ def skip_fields(app, what, name, obj, *others):
 
 def setup(app):
     """Register what is not an extension of its own."""
+    memory.setup(app)
     mathml.setup(app)
     tables.setup(app)
     folded.setup(app)
     links.setup(app)
     comments.setup(app)
+    templates.setup(app)
     app.connect("autodoc-skip-member", skip_fields)
