@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from functools import cached_property
 from heapq import merge
 from math import inf
 from typing import TYPE_CHECKING, Any
@@ -40,15 +41,19 @@ class CountPlan:
 
     shadow = inf
     spare: float = inf
-    _head: tuple[IntArray | None, int] | None = None  # order of the jobs started at once, and how many
+    _head: tuple[IntArray | list[int] | None, int] | None = None  # order of the jobs started at once, and how many
     _blocked_cores = 0
 
     def __init__(self, observation: BatchObservation) -> None:
         self.observation = observation
-        self.now = observation.time
         self.free = observation.free_cores
         self.answer: list[Any] = []
         self._starts: list[tuple[float, int, int]] = []  # expected end, cores and position of each started job
+
+    @cached_property
+    def now(self) -> float:
+        """Current time in seconds, which strict orders never need."""
+        return self.observation.time
 
     def fitting(self, among: IntArray | None = None) -> IntArray:
         """Return the positions of the jobs that could start now."""
@@ -126,7 +131,7 @@ class CountPlan:
                 free -= width
                 if not free:
                     break
-        self.free, self._head = free, (np.array(started, np.int64), len(started))
+        self.free, self._head = free, (started, len(started))
 
     def _start_one_by_one(self, positions: IntArray) -> None:
         queue = self.observation.queue
@@ -197,7 +202,7 @@ class CountPlan:
         if self._head is None:
             return
         (order, count), self._head = self._head, None
-        positions = np.arange(count) if order is None else order[:count]
+        positions = np.arange(count) if order is None else np.asarray(order[:count], np.int64)
         queue = self.observation.queue
         ends, cores = self.now + queue.requested_time[positions], queue.requested_cores[positions]
         self._starts += zip(ends.tolist(), cores.tolist(), positions.tolist(), strict=True)
