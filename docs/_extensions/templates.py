@@ -12,7 +12,7 @@ __all__ = ["setup"]
 
 
 def setup(app: object) -> None:
-    """Let numpydoc find its template in one environment, which keeps what it has compiled."""
+    """Make numpydoc use one template environment, which caches compiled templates."""
     shared = SandboxedEnvironment(loader=FileSystemLoader(Path(docscrape_sphinx.__file__).parent / "templates"))
 
     def environment(loader: BaseLoader) -> SandboxedEnvironment:

@@ -128,7 +128,7 @@ def present_name(name: str, renamed: Mapping[str, str | None]) -> str | None:
 
 
 def wanted(name: str, only: Sequence[str]) -> bool:
-    """Tell whether a column is asked for by patterns such as ``"jobs.*"``."""
+    """Return whether a column matches patterns such as ``"jobs.*"``."""
     return not only or any(fnmatchcase(name, pattern) for pattern in only)
 
 

@@ -361,7 +361,7 @@ class Execution(simpy.Event):
         self.expected_end = corrected_end(self.requested_end, self.env.now)
 
     def expect(self, now: float) -> float:
-        """Let the job end at its expected end, and return that time in seconds.
+        """Set the end of the execution to its expected end, and return that time in seconds.
 
         Parameters
         ----------
@@ -400,7 +400,7 @@ class Resumed(Execution):
         self.expected_end = self.requested_end
 
     def expect(self, now: float) -> float:
-        """Let the job end at its expected end, and return that time in seconds.
+        """Set the end of the execution to its expected end, and return that time in seconds.
 
         Parameters
         ----------
