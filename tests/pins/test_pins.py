@@ -39,7 +39,7 @@ def test_each_family_of_agents_is_there() -> None:
 
 
 def same_everywhere(scenario: dict[str, Any]) -> bool:
-    """Return whether results are the same on every processor: times in quarters of seconds, nothing drawn or learned."""
+    """Return whether every processor gives the same results: times in quarter seconds, nothing random or learned."""
     agent, times = scenario["agent"], [row[1] for row in scenario["jobs"]]
     times += [time for row in scenario["jobs"] for size in row[3] for time in size[1:3]]
     plain = agent.endswith(("fcfs", "lcfs", "sjf", "smallest-first", "replay"))
