@@ -146,7 +146,12 @@ def trace_episodes(
         more = {"num_jobs": options.trace_jobs, "load": load, "overestimate": overestimate}
         loaded = provider.load("lublin", num_cores=cores, seed=first + number, **more)
         traces.setdefault(cores, []).append(list(loaded.jobs))
-    parts = [TraceEpisodes(one, cores, num_jobs=options.num_jobs, arrivals=arrivals) for cores, one in traces.items()]
+    shape: dict[str, Any] = {
+        "num_jobs": options.num_jobs,
+        "arrivals": arrivals,
+        "cycle": "arrival",
+    }  # as the paper has it
+    parts = [TraceEpisodes(one, cores, **shape) for cores, one in traces.items()]
     return parts[0] if len(parts) == 1 else partial(_one_of, parts)
 
 

@@ -53,6 +53,8 @@ class Pool:
     def numbers(self, values: ArrayLike) -> Packed:
         """Pack numbers: integers exactly in as few bytes as possible, others with seven digits."""
         found = np.asarray(values)
+        if not len(found):  # whatever the type of nothing
+            found = found.astype(np.int64)
         if found.dtype.kind in "bui" or (np.isfinite(found).all() and (found == np.rint(found)).all()):
             low, high = (float(found.min()), float(found.max())) if len(found) else (0.0, 0.0)
             for name, least, most in WHOLE:

@@ -149,7 +149,7 @@ def episode(workload: str, number: int, num_jobs: int, arrivals: Arrivals) -> Ba
     if not 0 <= number < most:
         raise InvalidConfiguration(f"episode: got {number} of {num_jobs} jobs of {workload}, expected 0 to {most - 1}")
     traces, source = traces_of(workload), SOURCES[workload.removesuffix(STAND_IN)]
-    episodes = TraceEpisodes(traces, source.num_cores, num_jobs=num_jobs, arrivals=arrivals)
+    episodes = TraceEpisodes(traces, source.num_cores, num_jobs=num_jobs, arrivals=arrivals, cycle="arrival")
     if source.in_pieces:
         return episodes.at(number * num_jobs)
     trace = number % len(traces)

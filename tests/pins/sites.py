@@ -101,6 +101,7 @@ def cluster(scenario: Mapping[str, Any]) -> BatchCluster:
         too_wide="reject",
         on_outage="lose" if rules["loses"] else "requeue",
         ask_when_empty=rules["asks_when_empty"],
+        cycle="arrival",  # the only one there was when the scenarios were recorded
         dependencies={row["id"]: Dependency(tuple(row["after"]), float(row["think"])) for row in rows if row["after"]},
         limits=[
             Limit(queues if per == "queue" else per, members, **_renamed(most, LIMIT))

@@ -274,3 +274,8 @@ def test_cores_are_named_after_nodes_and_gpus_shown_by_their_shares() -> None:
         for other in range(one):
             apart = gpus.begin[one] >= gpus.end[other] or gpus.begin[other] >= gpus.end[one]
             assert apart or gpus.first[one] != gpus.first[other]
+
+
+def test_a_page_of_a_run_without_jobs(tmp_path: Path) -> None:
+    view(simulate(BatchCluster([], num_cores=4), create("fcfs")), tmp_path / "empty.html")
+    assert data_of(tmp_path / "empty.html")["runs"]

@@ -52,6 +52,7 @@ def draw(draws: Draws, agent: str) -> Drawn:
         system["stop_after"] = [event, draws.whole(1, len(rows))]
     if "outages" not in system and not agent.startswith("split-window:") and draws.chance(0.12):
         workload |= {"rows": twice(workload["rows"])} if workload["kind"] == "rows" else {}
+    system["cycle"] = draws.cycle()
     return Drawn(system, workload, agent, {}, until)
 
 
@@ -151,7 +152,7 @@ def build(drawn: Drawn) -> BatchCluster:
     """Return the cluster."""
     system, jobs = dict(drawn.system), jobs_of(drawn.workload)
     processes = processes_of(system, jobs, drawn.workload)
-    return BatchCluster(stream_of(jobs, drawn.workload), processes=processes, **system)
+    return BatchCluster(stream_of(jobs, drawn.workload), processes=processes, **{"cycle": "arrival"} | system)
 
 
 def submitted(drawn: Drawn) -> list[Job]:

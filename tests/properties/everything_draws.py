@@ -59,6 +59,9 @@ class Draws:
     def chance(self, probability: float) -> bool:
         return bool(self.rng.random() < probability)
 
+    def cycle(self) -> Any:
+        return self.pick(("instant", "instant", "arrival", "event", 0.5, self.uniform(0.1, 20.0)))
+
     def whole(self, low: int, high: int) -> int:
         """Draw a whole number, both ends included."""
         return int(self.rng.integers(low, high + 1))

@@ -86,6 +86,31 @@ def test_ids(workload: Callable[..., Path], ids: list[Any], numbers: list[int], 
     assert trace.report.count(Reason.UNREADABLE_ID) == unreadable
 
 
+SEQUENCES: dict[str, Any] = {
+    "new": {"type": "DelayProfile", "delay": 10},
+    "twice": {"type": "composed", "seq": ["short", "long"], "repeat": 2},
+    "nested": {"type": "SequentialCompositionProfile", "seq": ["new", "twice", "new"]},
+    "nothing": {"type": "composed", "seq": []},
+    "unknown": {"type": "composed", "seq": ["short", "parallel"]},
+    "circle": {"type": "composed", "seq": ["short", "circle"]},
+}
+
+
+def test_delays_and_sequences_of_both_versions_of_the_format(workload: Callable[..., Path]) -> None:
+    jobs = [job(number, profile) for number, profile in enumerate(("new", "twice", "nested", "nothing"))]
+    trace = batsim.read(workload(*jobs, profiles=PROFILES | SEQUENCES))
+    assert [job.run_time for job in trace.jobs] == [10.0, 205.0, 225.0, 0.0]
+
+
+def test_a_sequence_with_a_part_of_unknown_length_is_unknown(workload: Callable[..., Path]) -> None:
+    path = workload(job(1, "unknown"), job(2), profiles=PROFILES | SEQUENCES)
+    assert [job.job_id for job in batsim.read(path, unknown_profile="drop").jobs] == [2]
+    with pytest.raises(WorkloadError, match="profile 'unknown': profile 'parallel': got type"):
+        batsim.read(path)
+    with pytest.raises(WorkloadError, match="profile 'circle': seq: contains the profile itself"):
+        batsim.read(workload(job(1, "circle"), profiles=PROFILES | SEQUENCES))
+
+
 def test_what_is_dropped(workload: Callable[..., Path]) -> None:
     path = workload(
         job(1, subtime=-1),
@@ -119,7 +144,7 @@ BROKEN: list[tuple[Any, str]] = [
     (
         job(2, "parallel"),
         "jobs[1]: profile 'parallel': got type 'parallel_homogeneous', whose run time is unknown, "
-        "expected 'delay'; try unknown_profile='drop'",
+        "expected a delay or a sequence of delays ('delay', 'composed'); try unknown_profile='drop' in Python",
     ),
     (job(2, "no delay"), "jobs[1]: profile 'no delay': delay: got nothing, expected a number"),
     (job(2, "text"), "jobs[1]: profile 'text': delay: got '5', expected a number"),

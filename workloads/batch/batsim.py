@@ -2,7 +2,8 @@
 
 The file holds ``nb_res`` (number of resources of the machine), ``jobs``, a list of ``{"id", "subtime",
 "walltime", "res", "profile"}``, and ``profiles``, which describe what jobs do. Run times are
-known only for profiles of type ``delay``. If a ``walltime`` is missing or not positive, the run time
+known only for delays (``delay``, in Batsim 5 ``DelayProfile``) and for sequences of these (``composed``, in Batsim 5
+``SequentialCompositionProfile``). If a ``walltime`` is missing or not positive, the run time
 replaces it. An optional ``user_id`` of a job is kept.
 
 Integer ids are kept. For ids such as ``"w0!12"``, the trailing number is kept if all ids then
@@ -31,6 +32,9 @@ __all__ = ["read", "write"]
 
 UnknownProfile = Literal["error", "drop"]
 
+_DELAYS = ("delay", "DelayProfile")
+_SEQUENCES = ("composed", "SequentialCompositionProfile")
+
 
 def read(path: Pathish, *, unknown_profile: UnknownProfile = "error", **options: Unpack[TraceOptions]) -> Trace:
     """Read a whole Batsim workload.
@@ -40,8 +44,7 @@ def read(path: Pathish, *, unknown_profile: UnknownProfile = "error", **options:
     path : str or path-like
         JSON file, plain or gzip (recognized by its content).
     unknown_profile : {"error", "drop"}
-        Treatment of jobs whose run time is unknown because the type of their profile is not
-        ``delay``.
+        Treatment of jobs whose run time is unknown because their profile is neither a delay nor a sequence of delays.
     **options : TraceOptions
         Filters and repairs, see `TraceOptions`. The format has no status, queue or partition: these are -1.
 
@@ -86,17 +89,29 @@ def _numbers(where: str, job: Entries, profiles: Entries, drop_unknown: bool) ->
     )
 
 
-def _run_time(where: str, name: Any, profiles: Entries, drop_unknown: bool) -> float:
+def _run_time(where: str, name: Any, profiles: Entries, drop_unknown: bool, outer: tuple[str, ...] = ()) -> float:
+    """Return the run time of a profile in seconds, -1 if it is unknown and such jobs are dropped."""
     profile = profiles.get(name) if isinstance(name, str) else None
     if not isinstance(profile, dict):
         raise WorkloadError(f"{where}: profile: got {short_repr(name)}, expected the name of one of the profiles")
-    if profile.get("type") == "delay":
-        return number(f"{where}: profile {short_repr(name)}", profile, "delay", least=-LARGEST)
+    here = f"{where}: profile {short_repr(name)}"
+    kind = profile.get("type")
+    if kind in _DELAYS:
+        return number(here, profile, "delay", least=-LARGEST)
+    if kind in _SEQUENCES:
+        if name in outer:
+            raise WorkloadError(f"{here}: seq: contains the profile itself, expected other profiles")
+        repeat = number(here, profile, "repeat", least=0, otherwise=1.0, whole=True)
+        parts = profile.get("seq")
+        if not isinstance(parts, list):
+            raise WorkloadError(f"{here}: seq: got {short_repr(parts)}, expected a list of names of profiles")
+        times = [_run_time(here, part, profiles, drop_unknown, (*outer, str(name))) for part in parts]
+        return -1.0 if min(times, default=0.0) < 0 else repeat * sum(times)
     if drop_unknown:
         return -1.0
     raise WorkloadError(
-        f"{where}: profile {short_repr(name)}: got type {short_repr(profile.get('type'))}, whose run time is unknown, "
-        "expected 'delay'; try unknown_profile='drop'"
+        f"{here}: got type {short_repr(kind)}, whose run time is unknown, expected a delay or a sequence of delays "
+        "('delay', 'composed'); try unknown_profile='drop' in Python"
     )
 
 

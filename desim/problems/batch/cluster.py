@@ -89,7 +89,7 @@ class BatchCluster(FailingCluster, Problem):
         again later, or it is lost.
     ask_when_empty : bool
         Whether to request decisions even if no job is queued. The only feasible action is then to wait.
-    cycle : {"arrival", "instant", "event"} or float
+    cycle : {"instant", "arrival", "event"} or float
         When cycles open. ``"instant"``: once, after all events of an instant. ``"arrival"``: once for each arrival,
         which is then the last job of the queue; the other events of the instant share the first of these cycles, as
         in the model of the DBF paper. ``"event"``: after each single event. A number: at its multiples, in seconds,
@@ -152,7 +152,7 @@ class BatchCluster(FailingCluster, Problem):
         too_wide: Literal["error", "reject"] = "error",
         on_outage: Literal["requeue", "lose"] = "requeue",
         ask_when_empty: bool = False,
-        cycle: Cycle = "arrival",
+        cycle: Cycle = "instant",
         dependencies: Mapping[int, Dependency] | None = None,
         limits: Iterable[Limit] = (),
         reservations: Iterable[AdvanceReservation] = (),

@@ -10,10 +10,10 @@ from desim.exceptions import InvalidConfiguration
 
 __all__ = ["CYCLES", "Cycle", "check_cycle", "describe_cycle", "next_multiple", "parse_cycle"]
 
-Cycle = Literal["arrival", "instant", "event"] | float
+Cycle = Literal["instant", "arrival", "event"] | float
 """When scheduling cycles open, see :class:`~desim.problems.batch.BatchCluster`."""
 
-CYCLES = ("arrival", "instant", "event")
+CYCLES = ("instant", "arrival", "event")
 """Names of the cycles that do not have a period."""
 
 

@@ -73,7 +73,7 @@ class SystemOptions:
     """Mean time to repair, in seconds."""
     failure_unit: Annotated[Literal["core", "node"] | int, arg(metavar="core|node|N")] = 1
     """What fails as a whole: a core; with --nodes, a node; or N of them, e.g. the cores of a node."""
-    cycle: Annotated[str, arg(metavar="instant|arrival|event|S")] = "arrival"
+    cycle: Annotated[str, arg(metavar="instant|arrival|event|S")] = "instant"
     """When agents are asked: once for each instant, for each arrival, after each event, or every S seconds."""
     placement: Annotated[str, arg(metavar="NAME")] = "first-fit"
     """Placement policy on nodes: first-fit, best-fit, worst-fit, dot-product or gpu-packing."""
@@ -190,7 +190,7 @@ class BatchSystem(SeededProblemSpec):
         workload = asdict(options.workload) | {"trace": trace if is_drawn else Path(trace)}
         system = asdict(options.system)
         if system["cycle"] == "arrival":
-            del system["cycle"]  # the only one there was, and stored runs keep their identity
+            del system["cycle"]  # so that stored runs from before the option keep their identity
         nodes = workload.pop("nodes")
         if nodes is None:
             del system["placement"]  # has no effect without nodes, and stored runs keep their identity
