@@ -160,7 +160,7 @@ def test_what_the_plan_starts_now_is_started_and_nothing_else() -> None:
 
 def test_jobs_that_are_too_wide_for_what_is_up_do_not_count() -> None:
     outage = planned_outages([Outage(1.0, 50.0, cores=[0, 1])])
-    jobs = [Job(1, 2.0, 4, 5.0, 5.0), Job(2, 3.0, 2, 5.0, 5.0), Job(3, 3.0, 2, 1.0, 1.0)]
+    jobs = [Job(1, 2.0, 4, 5.0, 5.0), Job(2, 3.0, 2, 5.0, 5.0), Job(3, 3.5, 2, 1.0, 1.0)]
     result = simulate(BatchCluster(jobs, 4, processes=[outage]), create("search:batch"))
     assert result.jobs.sort("job_id")["starting_time"].to_list() == [50.0, 3.0, 8.0]
 

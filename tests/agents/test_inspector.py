@@ -64,7 +64,7 @@ class TestRules:
     ) -> None:
         jobs, cores = workload
         agent = Watched(order, judge_of(seed), max_rejections=most, interval=INTERVAL, keeps_accepted=keeps)
-        found = simulate(BatchCluster(jobs, cores), agent)
+        found = simulate(BatchCluster(jobs, cores, cycle="arrival"), agent)
         expected = run_reference(jobs, cores, order, judge_of(seed), most, INTERVAL, keeps=keeps)
         assert Outcome(starts(found), agent.questions) == expected
         assert validate(found, jobs).ok

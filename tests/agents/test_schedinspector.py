@@ -68,7 +68,7 @@ def test_features_are_in_proportion_and_below_1() -> None:
         return len(seen) % 3 == 0
 
     jobs = [Job(0, 0.0, 4, 7_200.0, 7_200.0), Job(1, 0.0, 1, 5.0, 5.0)]
-    simulate(BatchCluster(jobs, 8), SchedInspector("fcfs", judge))
+    simulate(BatchCluster(jobs, 8, cycle="arrival"), SchedInspector("fcfs", judge))
     delay = 600 / 7_200
     one = 1 - 1e-5
     expected = [

@@ -58,7 +58,7 @@ def test_who_is_late_comes_first_but_blocks_nobody(log: Path) -> None:
 def test_jobs_of_another_clock_are_refused(log: Path) -> None:
     trace = swf.read(log)
     later = [job._replace(submission_time=job.submission_time + 100) for job in trace.jobs]
-    with pytest.raises(InvalidConfiguration, match=r"recorded: job 1 is submitted at 100 s, after its recorded start"):
+    with pytest.raises(InvalidConfiguration, match=r"recorded: job 2 is submitted at 100 s, after its recorded start"):
         simulate(BatchCluster(later, 4), TraceReplay(trace.recorded_starts()))
     moved = swf.read(log, shift=True)
     assert starts_of(TraceReplay(moved.recorded_starts()), moved.jobs, 7)[4] == 25.0

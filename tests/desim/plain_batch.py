@@ -125,6 +125,7 @@ class Site:
     kills: bool = True
     loses: bool = False
     until: float = math.inf
+    cycle: str = "instant"
 
 
 Starts = list[tuple[int, int | None, Held | None]]
@@ -151,7 +152,7 @@ class PlainCluster:
         self.now = 0.0
         self.events: list[tuple[float, int, int, Callable[..., None], tuple[Any, ...]]] = []
         self.queue: list[Job] = []
-        self.turns: list[Job] = []  # have arrived, and get a cycle each
+        self.turns: list[Job] = []  # have arrived, and get a cycle each if cycles are those of arrivals
         self.asked = False
         self.running: list[Run] = []
         self.failed: list[int] = []  # as often as they have failed
@@ -299,7 +300,7 @@ class PlainCluster:
             self.end(job.job_id)
         elif not self.may_enter(job):
             self.held_back.append(job)
-        elif self.asked:
+        elif self.asked and self.site.cycle == "arrival":
             self.turns.append(job)
         else:
             self.queue.append(job)

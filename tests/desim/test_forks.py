@@ -71,7 +71,7 @@ class TestWhatABatchAgentKnows:
         assert ends(simulation) == {1: [0, 3], 2: [3, 5], 3: [3, 8], 4: [8, 9]}
 
     def test_what_has_arrived_now_and_is_not_in_the_queue_yet_is_unknown(self) -> None:
-        simulation = Simulation(BatchCluster(make_jobs((0.0, 1, 1.0), (0.0, 1, 1.0)), 1))
+        simulation = Simulation(BatchCluster(make_jobs((0.0, 1, 1.0), (0.0, 1, 1.0)), 1, cycle="arrival"))
         assert simulation.advance() is not None
         assert list(ends(simulation.fork(foresight=False))) == [1]
         assert list(ends(simulation.fork())) == [1, 2]
@@ -79,11 +79,7 @@ class TestWhatABatchAgentKnows:
     def test_a_job_that_is_overdue_ends_when_it_is_expected_to(self) -> None:
         jobs = [Job(1, 0.0, 1, 3.0, 50.0), Job(2, 5.0, 1, 1.0, 1.0), Job(3, 5.0, 2, 1.0, 1.0)]
         simulation = at_decision(BatchCluster(jobs, 2, enforce_time_limit=False), FirstFit(), 5.0)
-        decision = simulation.advance()
-        assert decision is not None
-        decision.answer(None)
-        copy = simulation.fork(foresight=False) if simulation.advance() else None
-        assert copy is not None
+        copy = simulation.fork(foresight=False)
         assert ends(copy) == {1: [0, 63], 2: [5, 6], 3: [63, 64]}
         statuses = copy.finish().jobs["status"].to_list()
         assert statuses == ["completed"] * 3

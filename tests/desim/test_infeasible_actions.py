@@ -115,26 +115,26 @@ class TestWaitFor:
 
     def asked(self, wait: WaitForCores, *more: object, **options: Any) -> list[float]:
         """Return when the agent is asked once it has started two jobs at 0 s and waits from 1 s on."""
-        agent = Recorder(Scripted([[1], [2], [wait, *more]], then=FirstFit()))
+        agent = Recorder(Scripted([[1, 2], [wait, *more]], then=FirstFit()))
         simulate(BatchCluster(self.JOBS, 4, **options), agent)
         return [time for time, _, _ in agent.seen]
 
     def test_nothing_is_asked_before_so_many_cores_are_free(self) -> None:
-        assert self.asked(WaitForCores(3, arrivals=False))[:4] == [0, 0, 1, 10]
+        assert self.asked(WaitForCores(3, arrivals=False))[:3] == [0, 1, 10]
 
     def test_nor_before_a_job_that_has_arrived_since_fits(self) -> None:
-        assert self.asked(WaitForCores(3))[:4] == [0, 0, 1, 7]
+        assert self.asked(WaitForCores(3))[:3] == [0, 1, 7]
 
     def test_where_they_are_free_already_nothing_is_spared(self) -> None:
-        assert self.asked(WaitForCores(0))[:5] == [0, 0, 1, 2, 6]
+        assert self.asked(WaitForCores(0))[:4] == [0, 1, 2, 6]
 
     def test_a_time_may_be_waited_for_as_well(self) -> None:
-        assert self.asked(WaitForCores(3, arrivals=False), WaitUntil(8.5))[:4] == [0, 0, 1, 8.5]
-        assert self.asked(WaitForCores(3, arrivals=False), WaitUntil(8.5))[4] == 10
+        assert self.asked(WaitForCores(3, arrivals=False), WaitUntil(8.5))[:3] == [0, 1, 8.5]
+        assert self.asked(WaitForCores(3, arrivals=False), WaitUntil(8.5))[3] == 10
 
     def test_outages_and_repairs_are_told_at_once(self) -> None:
         outage = planned_outages([Outage(4.0, 5.0, cores=[3])])
-        assert self.asked(WaitForCores(3, arrivals=False), processes=[outage])[2:5] == [1, 4, 5]
+        assert self.asked(WaitForCores(3, arrivals=False), processes=[outage])[1:4] == [1, 4, 5]
 
 
 class TestStart:

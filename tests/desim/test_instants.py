@@ -62,16 +62,31 @@ def test_all_completions_of_an_instant_are_seen_by_its_first_decision() -> None:
     assert agent.seen == [(0, [1], 2), (1, [2], 1), (2, [3], 0), (4, [3], 2)]
 
 
-def test_jobs_that_arrive_together_have_a_cycle_each() -> None:
+TOGETHER = make_jobs((3.0, 1, 1.0), (3.0, 1, 1.0), (3.0, 1, 1.0), (4.0, 1, 1.0))
+
+
+def test_jobs_that_arrive_together_share_a_cycle() -> None:
+    agent = Recorder(Scripted([None], then=FirstFit()))
+    simulate(BatchCluster(TOGETHER, 4), agent)
+    assert [queue for _, queue, _ in agent.seen] == [[1, 2, 3], [1, 2, 3, 4], [2, 3, 4], [3, 4], [4]]
+
+
+def test_or_have_a_cycle_each() -> None:
     agent = Recorder(Scripted([None, None, None], then=FirstFit()))
-    simulate(BatchCluster(make_jobs((3.0, 1, 1.0), (3.0, 1, 1.0), (3.0, 1, 1.0), (4.0, 1, 1.0)), 4), agent)
+    simulate(BatchCluster(TOGETHER, 4, cycle="arrival"), agent)
     assert [queue for time, queue, _ in agent.seen if time == 3] == [[1], [1, 2], [1, 2, 3]]
     assert [queue for time, queue, _ in agent.seen if time == 4] == [[1, 2, 3, 4], [2, 3, 4], [3, 4], [4]]
 
 
-def test_completions_have_a_cycle_of_their_own_before_arrivals_if_jobs_are_queued() -> None:
-    agent = Recorder(Scripted([[1], None, None, None], then=FirstFit()))
+def test_completions_share_a_cycle_with_arrivals() -> None:
+    agent = Recorder(FirstFit())
     simulate(BatchCluster(make_jobs((0.0, 1, 2.0), (1.0, 1, 1.0), (2.0, 1, 1.0)), 1), agent)
+    assert agent.seen[:3] == [(0, [1], 1), (1, [2], 0), (2, [2, 3], 1)]
+
+
+def test_or_have_a_cycle_of_their_own_before_arrivals_if_jobs_are_queued() -> None:
+    agent = Recorder(Scripted([[1], None, None, None], then=FirstFit()))
+    simulate(BatchCluster(make_jobs((0.0, 1, 2.0), (1.0, 1, 1.0), (2.0, 1, 1.0)), 1, cycle="arrival"), agent)
     assert agent.seen[:4] == [(0, [1], 1), (1, [2], 0), (2, [2], 1), (2, [2, 3], 1)]
 
 

@@ -70,9 +70,6 @@ class TestStarts:
         decision = simulation.advance()
         assert decision is not None
         assert decision.observation.sizes_of(1) == [(2, 8.0), (1, 14.0), (4, 5.0)]
-        decision.answer(None)
-        decision = simulation.advance()
-        assert decision is not None
         assert decision.observation.sizes_of(2) == [(3, 7.0)]
 
     @pytest.mark.parametrize(
@@ -88,7 +85,7 @@ class TestStarts:
     def test_answers_that_make_no_sense(self, answer: StartWithSize, what: str) -> None:
         jobs = [Job(0, 0.0, 1, 9.0, 9.0), Job(2, 0.0, 1, 1.0, 1.0), self.JOB]
         with pytest.raises(InfeasibleAction, match=what):
-            run(jobs, 4, Answers(0, None, answer))
+            run(jobs, 4, Answers(0, answer))
 
     def test_a_size_is_kept_after_an_outage(self) -> None:
         outages = planned_outages([Outage(3.0, 5.0, cores=[0])])

@@ -233,6 +233,7 @@ def compare(seed: int, kind: str, count: int = 25, preempts: bool = False) -> An
     rng = np.random.default_rng(seed)
     num_cores = int(rng.integers(3, 11))
     site = random_site(rng, kind, num_cores, count)
+    site.cycle = ("instant", "arrival")[seed % 2]
     jobs = random_jobs(rng, kind, num_cores, count, site.kills)
     agent, policy, order = agents(rng, kind, preempts)
     space = Nodes(NODES) if kind in ON_NODES else Cores(num_cores)
@@ -248,6 +249,7 @@ def compare(seed: int, kind: str, count: int = 25, preempts: bool = False) -> An
         infeasible="forward" if kind == "sizes" else "raise",
         too_wide="reject",
         on_outage="lose" if site.loses else "requeue",
+        cycle=site.cycle,
         dependencies=site.dependencies or None,
         limits=site.limits,
         reservations=site.reservations,

@@ -83,18 +83,19 @@ class TestLists:
     jobs = make_jobs((0.0, 1, 5.0), (0.0, 1, 5.0), (0.0, 1, 5.0))
 
     def test_a_list_is_carried_out_in_order_and_ends_the_cycle(self) -> None:
-        agent = Scripted([None, None, [3, 1]], then=FirstFit())
+        agent = Scripted([[3, 1]], then=FirstFit())
         table = simulate(BatchCluster(self.jobs, 3), agent).jobs
         assert table["starting_time"].to_list() == [0, 5, 0]
         assert table["allocated_resources"].to_list()[0::2] == ["1", "0"]
 
     def test_none_ends_a_list_early(self) -> None:
-        agent = Scripted([None, None, [2, None, 1]], then=FirstFit())
+        agent = Scripted([[2, None, 1]], then=FirstFit())
         assert simulate(BatchCluster(self.jobs, 3), agent).jobs["starting_time"].to_list() == [5, 0, 5]
 
     def test_an_empty_list_waits(self) -> None:
-        agent = Scripted([[], [], [1]], then=FirstFit())
-        assert simulate(BatchCluster(self.jobs, 3), agent).jobs["starting_time"].to_list() == [0, 5, 5]
+        agent = Scripted([[], [1]], then=FirstFit())
+        jobs = [*self.jobs, Job(4, 2.0, 1, 1.0, 1.0)]
+        assert simulate(BatchCluster(jobs, 3), agent).jobs["starting_time"].to_list() == [2, 7, 7, 7]
 
 
 class TestStreams:
