@@ -18,6 +18,7 @@ import numpy as np
 
 from desim.agents.batch.cores_only import refuse_nodes
 from desim.agents.batch.priorities import FCFS, Priority, as_priority
+from desim.exceptions import InvalidConfiguration
 from desim.problems.batch import BatchObservation, Profile, Slot, WaitUntil
 from desim.reprs import NamedRepr
 
@@ -216,7 +217,10 @@ class ConservativeBackfilling(NamedRepr):
         for position in positions:
             job_id = int(queue.job_id[position])
             if job_id not in self.reservations:
-                slot = profile.fit(observation.request_at(position), float(queue.requested_time[position]))
+                try:
+                    slot = profile.fit(observation.request_at(position), float(queue.requested_time[position]))
+                except InvalidConfiguration as error:  # of the placement policy, which does not know the job
+                    raise InvalidConfiguration(f"job {job_id}: {error}") from error
                 if slot is not None:  # otherwise cores are down, and the job waits for their repair
                     self._reserve(profile, job_id, slot)
 

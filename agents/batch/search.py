@@ -85,7 +85,7 @@ class OrderDecoder:
             Weight of a second of waiting, for all jobs or for each.
         """
         queue = observation.queue
-        ends, released, _ = observation.expected_releases()
+        ends, released = observation.running.expected_end, observation.running.requested_cores
         count, running = len(queue), len(ends)
         if count > len(self._cores) or running > len(self._ends):
             self._make_room(max(2 * count, len(self._cores)), max(2 * running, len(self._ends)))

@@ -19,11 +19,11 @@ from desim.experiments.study import is_valid
 from desim.problems.batch import (
     GPU,
     BatchCluster,
+    BatchObservation,
     Fragmentation,
     Node,
     NodeAvailability,
     NodeJob,
-    NodeObservation,
     NodeTable,
     Request,
     typical_requests,
@@ -170,11 +170,12 @@ class Newest:
         self.fragmentation = fragmentation
         self.curve: dict[int, float] = {}
 
-    def act(self, observation: NodeObservation) -> int | None:
+    def act(self, observation: BatchObservation) -> int | None:
         """Return the newest pod; it is asked only once per pod, since an infeasible answer ends the decision cycle."""
         newest = int(observation.queue.job_id[-1])
         if newest in self._when:
-            self._note(self._when[newest], observation.room)
+            assert observation.nodes is not None
+            self._note(self._when[newest], observation.nodes.room)
         return newest
 
     def _note(self, mark: int, room: NodeAvailability) -> None:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from desim.problems.batch import NodeAllocation, NodeAvailability, NodeObservation, StartOnNodes
+from desim.problems.batch import BatchObservation, NodeAllocation, NodeAvailability, NodeView, StartOnNodes
 
 
 @dataclass
@@ -26,16 +26,22 @@ class Taken:
     held: tuple[NodeAllocation, ...]
 
 
+def nodes_of(observation: BatchObservation) -> NodeView:
+    """Return the nodes of a cluster that has some."""
+    assert observation.nodes is not None
+    return observation.nodes
+
+
 class Free:
     """What is free on each node: amounts, thousandths of GPUs, and how many jobs are there."""
 
-    def __init__(self, observation: NodeObservation) -> None:
-        table = observation.table
-        self.observation = observation
+    def __init__(self, observation: BatchObservation) -> None:
+        self.observation, self.seen = observation, nodes_of(observation)
+        table = self.seen.table
         self.amounts = table.capacity.tolist()
         self.gpus = table.gpus.tolist()
         self.jobs = [0] * len(table)
-        self.down = observation.room.down.tolist()
+        self.down = self.seen.room.down.tolist()
 
     def take(self, held: Iterable[NodeAllocation]) -> None:
         """Let a job have what it holds."""
@@ -58,7 +64,7 @@ class Free:
 
     def as_room(self) -> NodeAvailability:
         """Return what policies look at."""
-        room = NodeAvailability(self.observation.table)
+        room = NodeAvailability(self.seen.table)
         room.free, room.gpus = np.array(self.amounts), np.array(self.gpus)
         room.jobs, room.down = np.array(self.jobs), np.array(self.down)
         room._count_gpus()
@@ -67,7 +73,7 @@ class Free:
     def on_node(self, shape: Any, node: int, limit: int) -> NodeAllocation | None:
         """Put tasks on a node one by one, the share of a GPU on the fullest one; None if there is room for none."""
         request = shape.request
-        there = self.observation.table.nodes[node]
+        there = self.seen.table.nodes[node]
         suits = request.partition in ("", there.partition) and there.features >= set(request.features)
         suits = suits and not there.features & set(request.excluded_features)
         suits = suits and (not request.gpu_models or there.gpu_model in request.gpu_models)
@@ -102,7 +108,7 @@ class Free:
         """Put all tasks on nodes in the order of the policy, each of which takes as many as it can."""
         nodes = [node for node in range(len(self.jobs)) if node not in closed and self.on_node(shape, node, 1)]
         left, held = shape.tasks, []
-        order = self.observation.policy.scores(self.as_room(), shape, np.array(nodes)) if nodes else None
+        order = self.seen.policy.scores(self.as_room(), shape, np.array(nodes)) if nodes else None
         if order is not None:
             nodes = [nodes[place] for place in sorted(range(len(nodes)), key=lambda place: -order[place])]
         for node in nodes:
@@ -115,14 +121,14 @@ class Free:
         return None
 
 
-def running(observation: NodeObservation) -> list[Taken]:
+def running(observation: BatchObservation) -> list[Taken]:
     """Return what the running jobs hold until they are expected to end."""
     rows = observation.running
     pairs = zip(rows.job_id.tolist(), rows.expected_end.tolist(), strict=True)
-    return [Taken(-math.inf, end, observation.allocation_of(job_id)) for job_id, end in pairs]
+    return [Taken(-math.inf, end, nodes_of(observation).allocation_of(job_id)) for job_id, end in pairs]
 
 
-def free_at(observation: NodeObservation, taken: Iterable[Taken], time: float) -> Free:
+def free_at(observation: BatchObservation, taken: Iterable[Taken], time: float) -> Free:
     """Count what is free at a time."""
     free = Free(observation)
     for one in taken:
@@ -131,7 +137,7 @@ def free_at(observation: NodeObservation, taken: Iterable[Taken], time: float) -
     return free
 
 
-def closed(observation: NodeObservation, job: Waiting, start: float) -> set[int]:
+def closed(observation: BatchObservation, job: Waiting, start: float) -> set[int]:
     """Return the nodes of reservations that a job would meet if it started at a time, and that are not for its user."""
     nodes: set[int] = set()
     for reservation in observation.reservations:
@@ -150,18 +156,17 @@ class Waiting(NamedTuple):
     user: int
 
 
-def in_order(observation: NodeObservation, priority: Any) -> list[Waiting]:
+def in_order(observation: BatchObservation, priority: Any) -> list[Waiting]:
     """Return the queued jobs."""
     queue, waiting = observation.queue, []
     for position in priority.order(queue, observation.time).tolist():
         job_id, user = int(queue.job_id[position]), int(queue.user_id[position])
-        waiting.append(
-            Waiting(job_id, observation.compiled_request(job_id), float(queue.requested_time[position]), user)
-        )
+        shape = nodes_of(observation).compiled_request(job_id)
+        waiting.append(Waiting(job_id, shape, float(queue.requested_time[position]), user))
     return waiting
 
 
-def plain_strict(observation: NodeObservation, priority: Any) -> list[StartOnNodes]:
+def plain_strict(observation: BatchObservation, priority: Any) -> list[StartOnNodes]:
     """Start jobs in order for as long as they have room."""
     taken, starts = running(observation), []
     for job in in_order(observation, priority):
@@ -174,7 +179,7 @@ def plain_strict(observation: NodeObservation, priority: Any) -> list[StartOnNod
     return starts
 
 
-def plain_simple(observation: NodeObservation, priority: Any) -> list[StartOnNodes]:
+def plain_simple(observation: BatchObservation, priority: Any) -> list[StartOnNodes]:
     """Start whatever has room, in order."""
     taken, starts = running(observation), []
     for job in in_order(observation, priority):
@@ -186,7 +191,7 @@ def plain_simple(observation: NodeObservation, priority: Any) -> list[StartOnNod
     return starts
 
 
-def plain_easy(observation: NodeObservation, priority: Any) -> list[StartOnNodes]:
+def plain_easy(observation: BatchObservation, priority: Any) -> list[StartOnNodes]:
     """Start what has room, and once something has none, what leaves it alone."""
     now, taken, starts = observation.time, running(observation), []
     shadow, is_blocked = math.inf, False
@@ -220,7 +225,7 @@ class PlainConservative:
         self.known: set[int] = set()
         self.disturbed: object = None
 
-    def earliest(self, observation: NodeObservation, job: Waiting) -> Taken | None:
+    def earliest(self, observation: BatchObservation, job: Waiting) -> Taken | None:
         """Return the first place beside all that run and all reservations."""
         taken = running(observation) + list(self.reserved.values())
         times = {time for one in taken for time in (one.start, one.end)}
@@ -236,9 +241,9 @@ class PlainConservative:
                 return Taken(start, start + job.requested, held)
         return None
 
-    def act(self, observation: NodeObservation) -> list[StartOnNodes]:
+    def act(self, observation: BatchObservation) -> list[StartOnNodes]:
         """Return the jobs whose time has come."""
-        disturbed = observation.room.down.tolist(), observation.preemptions
+        disturbed = nodes_of(observation).room.down.tolist(), observation.preemptions
         if disturbed != self.disturbed:
             self.reserved, self.disturbed = {}, disturbed
         waiting = in_order(observation, self.priority)

@@ -159,7 +159,7 @@ def test_forks_go_on_alike(foresight: bool, nodes: bool) -> None:
     if nodes:  # what is maintained is down, what is reserved is not
         now = [reservation for reservation in observation.reservations if reservation.start <= observation.time]
         assert len(now) == 1 and not now[0].users
-        assert np.flatnonzero(~observation.room.up).tolist() == list(now[0].nodes)
+        assert np.flatnonzero(~observation.nodes.room.up).tolist() == list(now[0].nodes)
     fork = simulation.fork(foresight=foresight)
     assert not fork.replayed
     results = []

@@ -15,18 +15,20 @@ from hypothesis import strategies as st
 
 from desim import InfeasibleAction, InvalidConfiguration, WorkloadError, simulate
 from desim.agents.batch import create
+from desim.agents.batch.trace_replay import TraceReplay
 from desim.core import Simulation
 from desim.problems.batch import (
     PLACEMENTS,
     BatchCluster,
+    FragmentationGradient,
     Job,
     Node,
     NodeAllocation,
-    NodeCluster,
     NodeJob,
     PlacementPolicy,
     Request,
     StartOnNodes,
+    typical_requests,
 )
 from desim.processes.outages import Outage, planned_outages
 from desim.validation import validate
@@ -126,7 +128,7 @@ def test_counts_are_those_of_loops(seed: int) -> None:
     rng = np.random.default_rng(seed)
     simulation = Simulation(cluster([]), seed=0)
     simulation.advance()
-    room = simulation.problem.observation.room  # type: ignore[attr-defined]
+    room = simulation.problem.observation.nodes.room  # type: ignore[attr-defined]
     policy = PLACEMENTS["best-fit"]()
     for _ in range(12):
         shape = room.table.compile(random_request(rng))
@@ -321,8 +323,23 @@ def test_placements_that_name_nodes_as_they_should_not(policy: PlacementPolicy, 
     nodes = [Node("a", 4), Node("b", 4), Node("c", 1)]
     jobs = [NodeJob.of(3, 0.0, Request(1, 1), 5.0, 5.0), NodeJob.of(7, 1.0, Request(6, 1), 9.0, 9.0)]
     first = [StartOnNodes(3, (NodeAllocation(2, 1, (1, 0), ()),))]
-    with pytest.raises(InvalidConfiguration, match=f"time 1.0: job 7: placement 'chosen' {message}"):
+    with pytest.raises(InvalidConfiguration, match=f"job 7: placement 'chosen' {message}"):
         simulate(BatchCluster(jobs, nodes=nodes, placement=policy), Oldest(first))
+
+
+@pytest.mark.parametrize("agent", ["fcfs", "backfilling-fcfs", "easy-fcfs", "conservative-fcfs"])
+def test_agents_name_the_job_whose_placement_fails(agent: str) -> None:
+    job = NodeJob.of(7, 0.0, Request(6, 1), 9.0, 9.0)
+    with pytest.raises(InvalidConfiguration, match="job 7: placement 'chosen' names too few nodes, 2 of 6 tasks"):
+        simulate(BatchCluster([job], nodes=Node.several(2, 4), placement=Chosen([1])), create(agent))
+
+
+def test_a_policy_chooses_gpus_on_recorded_nodes_before_it_has_chosen_any_node() -> None:
+    job = NodeJob.of(7, 0.0, Request(2, 1, gpus=0.5), 9.0, 9.0)
+    policy = FragmentationGradient(typical_requests([job.request]))
+    cluster = BatchCluster([job], nodes=Node.several(2, 4, gpus=2), placement=policy)
+    result = simulate(cluster, TraceReplay({7: 0.0}, name="log", nodes={7: [("n1", 2)]}))
+    assert result.table("placements").select("node", "tasks", "gpus").rows() == [(1, 2, "0:1000")]
 
 
 def test_placements_that_name_a_gpu_without_room() -> None:
@@ -331,11 +348,6 @@ def test_placements_that_name_a_gpu_without_room() -> None:
     for gpu in (0, 2, -1):
         with pytest.raises(InvalidConfiguration, match=rf"job 7: placement 'chosen' names GPU {gpu} of node 0, which"):
             simulate(BatchCluster([job], nodes=nodes, placement=Chosen([0], gpu)), Oldest())
-
-
-def test_the_class_is_that_of_nodes() -> None:
-    assert isinstance(cluster([]), NodeCluster)
-    assert type(BatchCluster([], 4)) is BatchCluster
 
 
 class Derived(BatchCluster):
@@ -350,21 +362,20 @@ class Derived(BatchCluster):
         super()._start(job, cores)
 
 
-class DerivedWithNodes(BatchCluster):
+class DerivedWithNodes(Derived):
     """Has nodes that nobody gives it."""
 
     def __init__(self, jobs: list[Job]) -> None:
-        super().__init__(jobs, nodes=[Node("a", 2)])
+        super().__init__(jobs, nodes=[Node("a", 4, 3), Node("b", 4, 3)])
 
 
-def test_derived_classes_are_of_nodes_as_well() -> None:
-    jobs = [NodeJob.of(1, 0.0, Request(2, 2, 3), 5.0, 5.0), NodeJob.of(2, 0.0, Request(1, 1, 3), 5.0, 5.0)]
+@pytest.mark.parametrize("own", [False, True])
+def test_derived_classes_have_nodes_as_well(own: bool) -> None:
+    jobs: list[Job] = [NodeJob.of(1, 0.0, Request(2, 2, 3), 5.0, 5.0), NodeJob.of(2, 0.0, Request(1, 1, 3), 5.0, 5.0)]
     nodes = [Node("a", 4, 3), Node("b", 4, 3)]  # memory for one task each
-    cluster = Derived(jobs, nodes=nodes)
-    assert isinstance(cluster, Derived)
-    assert isinstance(cluster, NodeCluster)
-    for each in (cluster, copy.copy(cluster), pickle.loads(pickle.dumps(cluster))):
-        assert type(each) is type(Derived(jobs, nodes=nodes))
+    cluster = DerivedWithNodes(jobs) if own else Derived(jobs, nodes=nodes)
+    for each in (cluster, copy.copy(cluster), copy.deepcopy(cluster), pickle.loads(pickle.dumps(cluster))):
+        assert type(each) is type(cluster)
         agent, simulation = create("fcfs"), Simulation(each)
         while (decision := simulation.advance()) is not None:
             decision.answer(agent.act(decision.observation))
@@ -373,11 +384,8 @@ def test_derived_classes_are_of_nodes_as_well() -> None:
         assert result.jobs["starting_time"].to_list() == [0.0, 5.0]
         assert result.info["num_nodes"] == 2
         assert validate(result, jobs).ok
-    assert not isinstance(Derived(jobs, 4), NodeCluster)
     with pytest.raises(InvalidConfiguration, match="nodes: got num_cores as well"):
         Derived(jobs, 4, nodes=nodes)
-    with pytest.raises(InvalidConfiguration, match=r"by DerivedWithNodes.__init__; derive the class from NodeCluster"):
-        DerivedWithNodes(jobs)
 
 
 def test_a_job_made_without_its_request_is_one_of_single_cores() -> None:

@@ -16,7 +16,6 @@ from desim.problems.batch import (
     Job,
     Node,
     NodeJob,
-    NodeObservation,
     QualityOfService,
     Request,
     StartPreempting,
@@ -286,11 +285,10 @@ class Watching(Answers):
 
     def act(self, observation: BatchObservation) -> Any:
         """Answer."""
-        assert isinstance(observation, NodeObservation)
-        held = {
-            job_id: observation.allocation_of(job_id)[0].amounts[0] for job_id in observation.running.job_id.tolist()
-        }
-        self.seen.append((observation.time, observation.room.free[:, 0].tolist(), held))
+        nodes = observation.nodes
+        assert nodes is not None
+        held = {job_id: nodes.allocation_of(job_id)[0].amounts[0] for job_id in observation.running.job_id.tolist()}
+        self.seen.append((observation.time, nodes.room.free[:, 0].tolist(), held))
         return self.answers.pop(0) if self.answers else None
 
 

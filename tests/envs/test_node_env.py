@@ -34,7 +34,7 @@ from desim.problems.batch import (
 from desim.problems.batch.encoders import SplitWindow
 from desim.problems.batch.env import TraceEpisodes, make_encoder
 from desim.problems.batch.node_encoder import NodeFeatureEncoder, are_alike
-from tests.agents.plain_nodes import Free, free_at, running
+from tests.agents.plain_nodes import Free, free_at, nodes_of, running
 
 TABLE = NodeTable(NODES)
 WINDOWS = st.tuples(st.integers(0, 5), st.integers(0, 5)).filter(any)
@@ -62,7 +62,7 @@ def is_accepted(simulation: Simulation, answer: Any) -> bool:
         return False
     assert started == [job_id]
     if isinstance(answer, StartOnNodes):
-        assert fork.problem.observation.allocation_of(job_id) == answer.held  # type: ignore[attr-defined]
+        assert fork.problem.observation.nodes.allocation_of(job_id) == answer.held  # type: ignore[attr-defined]
     return True
 
 
@@ -83,7 +83,7 @@ def compare_masks(seed: int, window: tuple[int, int], action: Any, placement: st
         assert not table[len(jobs) :].any()
         free = free_at(seen, running(seen), seen.time)
         for slot, job_id in enumerate(jobs):
-            shape = seen.compiled_request(job_id)
+            shape = nodes_of(seen).compiled_request(job_id)
             fits = free.place(shape) is not None
             for choice in range(choices):
                 possible = fits and (action == "job" or free.on_node(shape, choice, 1) is not None)
@@ -171,7 +171,7 @@ def slow_features(window: tuple[int, int], seen: Any) -> dict[str, Any]:
     jobs = shown(window, queue)
     job_rows, room, eligible, fitting = [], [], [], 0
     for slot, (job_id, requested) in enumerate(jobs):
-        shape = seen.compiled_request(job_id)
+        shape = nodes_of(seen).compiled_request(job_id)
         request = shape.request
         eligible.append([_will_do(request, node) for node in nodes])
         places = [free.on_node(shape, number, shape.tasks) for number in range(len(nodes))]
@@ -313,7 +313,8 @@ def test_what_an_agent_answers_is_an_action(action: Any, placement: Any) -> None
             assert (meant if action == "job" else meant.job_id) == starts[0].job_id
             if action == "job-on-node":
                 assert meant.held[0].node == starts[0].held[0].node
-                placed = seen.room.place(seen.compiled_request(starts[0].job_id), seen.policy)
+                view = nodes_of(seen)
+                placed = view.room.place(view.compiled_request(starts[0].job_id), view.policy)
                 by_policy = encoder.encode_action(seen, starts[0].job_id)  # it names no nodes
                 assert encoder.decode(seen, by_policy)[0] == StartOnNodes(starts[0].job_id, placed)
             count += 1

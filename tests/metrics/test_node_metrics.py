@@ -93,8 +93,8 @@ def test_metrics_are_those_of_a_clock(seed: int, fails: bool) -> None:
     followed: list[Holding] = []
 
     def follow(problem: Any) -> Any:
-        followed.append(Holding(problem, problem.table, jobs))
-        followed[0].now = problem._held  # type: ignore[attr-defined]
+        followed.append(Holding(problem, problem.resources.table, jobs))
+        followed[0].now = problem.resources.held  # type: ignore[attr-defined]
         yield problem.env.timeout(0.0)
 
     problem = BatchCluster(jobs, nodes=NODES, placement="best-fit", too_wide="reject", processes=[follow, *outages])

@@ -11,7 +11,6 @@ import numpy as np
 from desim.agents.multiserver.gang import GangRepair
 from desim.problems.batch import (
     PLACEMENTS,
-    NodeObservation,
     Start,
     StartOnNodes,
     StartPreempting,
@@ -71,8 +70,9 @@ class AnySite(_Anything):
             taken = [other for other, _ in observation.preemptible_by(job_id) if rng.random() < 0.5]
             if taken and rng.random() < 0.4 and observation.has_room_without(job_id, taken):
                 return StartPreempting(job_id, tuple(rng.permutation(taken).tolist()))
-        on_nodes = isinstance(observation, NodeObservation)
-        fits = observation.fitting() if on_nodes else queue.requested_cores <= observation.free_cores
+        nodes = observation.nodes
+        on_nodes = nodes is not None
+        fits = nodes.fitting() if nodes is not None else queue.requested_cores <= observation.free_cores
         fitting = queue.job_id[fits].tolist()
         if not fitting or (len(observation.running) and rng.random() < 0.25):
             wait = WaitUntil(observation.time + float(rng.exponential(5.0)) + 1e-3 * max(observation.time, 1e-3))
@@ -94,7 +94,8 @@ class AnySite(_Anything):
             return StartWithSize(job_id, size)
         if on_nodes and rng.random() < 0.5:
             policy = placement_of(list(PLACEMENTS)[rng.integers(len(PLACEMENTS))])
-            return StartOnNodes(job_id, observation.room.place(observation.compiled_request(job_id), policy))
+            nodes = observation.nodes
+            return StartOnNodes(job_id, nodes.room.place(nodes.compiled_request(job_id), policy))
         return job_id
 
 

@@ -117,7 +117,7 @@ class Careless:
     """Starts the first job that has room, whatever comes."""
 
     def act(self, observation: Any) -> int | None:
-        fits = observation.fitting().nonzero()[0]
+        fits = observation.nodes.fitting().nonzero()[0]
         return int(observation.queue.job_id[fits[0]]) if len(fits) else None
 
 

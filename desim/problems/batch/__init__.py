@@ -7,14 +7,13 @@ from desim.problems.batch.fragmentation import Fragmentation, FragmentationGradi
 from desim.problems.batch.job import Job, Start, WaitForCores, WaitUntil, check_job
 from desim.problems.batch.limits import Limit
 from desim.problems.batch.moldable import MoldableJob, StartWithSize
-from desim.problems.batch.node_availability import NodeObservation
-from desim.problems.batch.node_cluster import NodeCluster
 from desim.problems.batch.nodes import GPU, CompiledRequest, Node, NodeAllocation, NodeJob, NodeTable, Request
 from desim.problems.batch.observation import BatchObservation, Execution, Queue, Running
 from desim.problems.batch.placement import PLACEMENTS, PlacementPolicy
 from desim.problems.batch.preemption import QualityOfService, StartPreempting
 from desim.problems.batch.reservations import AdvanceReservation
 from desim.problems.batch.resources.node_availability import NodeAvailability, StartOnNodes
+from desim.problems.batch.resources.nodes import NodeView
 from desim.problems.batch.resources.profile import AvailabilityProfile, CoreProfile, Reservation
 from desim.problems.batch.resources.protocols import Plan, Profile, Slot
 from desim.problems.batch.usage import Usage
@@ -38,10 +37,9 @@ __all__ = [
     "Node",
     "NodeAllocation",
     "NodeAvailability",
-    "NodeCluster",
     "NodeJob",
-    "NodeObservation",
     "NodeTable",
+    "NodeView",
     "PlacementPolicy",
     "Plan",
     "Profile",

@@ -1,4 +1,4 @@
-"""The batch cluster: identical cores, a queue of rigid jobs, and schedule cycling.
+"""The batch cluster: cores or nodes, a queue of jobs, and schedule cycling.
 
 Model: Wang, Harwood and Rodriguez, "Deep Back-Filling", HPCC 2022, sections II-A and III-B.
 """
@@ -10,38 +10,40 @@ import struct
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, reduce
+from functools import reduce
 from operator import attrgetter, or_
-from pkgutil import resolve_name
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal
 
 import simpy
 
-from desim.checks import check_choice, check_float, check_int, items, python_scalar
+from desim.checks import check_choice, check_float, items, python_scalar
 from desim.core import Decision, Phase, at, reschedule
 from desim.exceptions import InfeasibleAction, InvalidConfiguration, WorkloadError
 from desim.problem import Problem, Process
-from desim.problems.batch.cores import core_set, lowest_cores, to_core_ids
 from desim.problems.batch.cycles import Cycle, check_cycle, describe_cycle, next_multiple
 from desim.problems.batch.dependencies import Dependencies, Dependency, Followers
 from desim.problems.batch.executions import NO_PAST, PastExecutions
 from desim.problems.batch.job import Job, Start, WaitForCores, WaitUntil, check_job
 from desim.problems.batch.limits import Admission, Limit
 from desim.problems.batch.moldable import MoldableJob, StartWithSize
-from desim.problems.batch.nodes import Node, NodeTable
+from desim.problems.batch.nodes import CompiledRequest, Node, NodeAllocation, NodeJob, NodeTable, Request
 from desim.problems.batch.observation import BatchObservation, BatchState, Execution, Resumed, Suspended
 from desim.problems.batch.placement import PlacementPolicy
 from desim.problems.batch.preemption import QOSTable, QualityOfService, StartPreempting
-from desim.problems.batch.reservations import AdvanceReservation, reservations_of
+from desim.problems.batch.reservations import AdvanceReservation
+from desim.problems.batch.resources.cores import CoreResources
+from desim.problems.batch.resources.node_availability import StartOnNodes
+from desim.problems.batch.resources.nodes import NodeResources
+from desim.problems.batch.resources.protocols import Resources
 from desim.processes.arrivals import Arrivals
-from desim.processes.outages import FailingCluster, FailureCounts
+from desim.processes.outages import FailingCluster
 from desim.tables import Table
 
 __all__ = ["BatchCluster"]
 
 
 class BatchCluster(FailingCluster, Problem):
-    """Cluster of identical cores with an unbounded queue of rigid jobs.
+    """Cluster of identical cores, or of nodes with resources, with an unbounded queue of jobs.
 
     A scheduling cycle opens at every arrival, completion, outage and repair, when a reservation begins or ends, and
     when a running job reaches its expected end without ending (see `corrected_end`). `cycle` says which events of one
@@ -56,6 +58,11 @@ class BatchCluster(FailingCluster, Problem):
     * A list of such actions is carried out in order and ends the cycle. It saves an agent that has decided on several
       actions at once the decisions in between.
 
+    With `nodes`, cores are numbered consecutively node by node, and jobs of class :class:`NodeJob` have requests. A
+    plain :class:`Job` counts as one task per requested core, with one core each. An agent may name nodes with a
+    :class:`StartOnNodes`; otherwise the placement policy chooses. The run time of a job is that on the slowest of its
+    nodes, given their speeds and the job's run times by GPU model. Its requested time is a limit on all nodes.
+
     Events for listeners: ``arrival`` and ``rejection`` (the subject is the :class:`Job`);
     ``start``, ``completion`` and ``interruption`` (an :class:`Execution`); ``outage`` and
     ``repair`` (a tuple of core numbers, or of node names).
@@ -68,9 +75,9 @@ class BatchCluster(FailingCluster, Problem):
     num_cores : int, optional
         Number of cores, at least 1. Omit it with `nodes`, which determine the number of cores.
     nodes : iterable of Node, optional
-        Nodes with memory, GPUs and other resources; the cluster is then a :class:`NodeCluster`.
+        Nodes with memory, GPUs and other resources, at least one.
     placement : str or PlacementPolicy, optional
-        Policy that chooses nodes for a job if the agent names none, see :class:`NodeCluster`.
+        Policy that chooses among the nodes with room for a job (default: ``"first-fit"``, the first ones).
     enforce_time_limit : bool
         Whether the requested time is a time limit at which a job is killed, as on real systems.
     over_time_limit : float
@@ -82,11 +89,11 @@ class BatchCluster(FailingCluster, Problem):
         What an infeasible action does: raise :class:`~desim.exceptions.InfeasibleAction`, or end the cycle, as in the
         model of schedule cycling.
     too_wide : {"error", "reject"}
-        What happens to a job that requests more cores than the cluster has: raise
+        What happens to a job that requests more than the cluster has: raise
         :class:`~desim.exceptions.WorkloadError`, or record the job as rejected.
     on_outage : {"requeue", "lose"}
-        What happens to a running job when one of its cores fails: it returns to its position in the queue and starts
-        again later, or it is lost.
+        What happens to a running job when one of its cores or nodes fails: it returns to its position in the queue and
+        starts again later, or it is lost.
     ask_when_empty : bool
         Whether to request decisions even if no job is queued. The only feasible action is then to wait.
     cycle : {"instant", "arrival", "event"} or float
@@ -122,7 +129,19 @@ class BatchCluster(FailingCluster, Problem):
 
     name: ClassVar[str] = "batch"
     sources: ClassVar[tuple[str, ...]] = ("jobs",)
-    constants: ClassVar[tuple[type, ...]] = (Job, MoldableJob, Dependencies, Limit, AdvanceReservation, QOSTable)
+    constants: ClassVar[tuple[type, ...]] = (
+        Job,
+        MoldableJob,
+        NodeJob,
+        NodeTable,
+        Request,
+        CompiledRequest,
+        NodeAllocation,
+        Dependencies,
+        Limit,
+        AdvanceReservation,
+        QOSTable,
+    )
     work_tables: ClassVar[tuple[str, ...]] = ("jobs", "interruptions")
     events: ClassVar[tuple[str, ...]] = (
         "arrival",
@@ -133,10 +152,6 @@ class BatchCluster(FailingCluster, Problem):
         "outage",
         "repair",
     )
-
-    def __new__(cls, *arguments: Any, nodes: Any = None, **options: Any) -> Self:
-        """Return a cluster; with nodes, one whose class also derives from NodeCluster."""
-        return super().__new__(cls if nodes is None else _of_nodes(cls))  # type: ignore[arg-type]  # classes have hashes
 
     def __init__(
         self,
@@ -161,10 +176,6 @@ class BatchCluster(FailingCluster, Problem):
         processes: Iterable[Process] = (),
     ) -> None:
         super().__init__(processes=processes)
-        if nodes is not None:  # a subclass passes nodes that __new__ has not seen
-            raise InvalidConfiguration(
-                f"nodes: passed on by {type(self).__name__}.__init__; derive the class from NodeCluster instead"
-            )
         jobs = items("jobs", jobs, "jobs", "submission_time")
         self.jobs = list(jobs) if dependencies else jobs
         self.dependencies = Dependencies(self.jobs, dependencies) if dependencies else None  # type: ignore[arg-type]  # a list here
@@ -173,12 +184,20 @@ class BatchCluster(FailingCluster, Problem):
             raise InvalidConfiguration(f"limits: got {wrong[0]!r}, expected Limit objects")
         known = QOSTable(qos, qos_of or {})
         self.qos = known if known.by_name else None
-        if num_cores is None:
+        self.resources: Resources
+        if nodes is not None:
+            if num_cores is not None:
+                raise InvalidConfiguration("nodes: got num_cores as well, expected only one of them")
+            self.resources = NodeResources(nodes, placement, reservations)
+            self.placement = self.resources.policy  # an attribute of the configuration, which forks share
+        elif num_cores is None:
             raise InvalidConfiguration("num_cores: got None without nodes; give num_cores or nodes")
-        if placement is not None:
+        elif placement is not None:
             raise InvalidConfiguration("placement: needs nodes; a cluster given by num_cores has none")
-        self.num_cores = check_int("num_cores", num_cores, least=1)
-        self.reservations = reservations_of(reservations, self.num_cores)
+        else:
+            self.resources = CoreResources(num_cores, reservations)
+        self.num_cores = self.resources.num_cores
+        self.reservations = self.resources.reservations
         self.enforce_time_limit = enforce_time_limit
         self.over_time_limit = check_float("over_time_limit", over_time_limit, least=0)
         self.checkpoint_interval = (
@@ -213,18 +232,21 @@ class BatchCluster(FailingCluster, Problem):
             description["reservations"] = len(self.reservations)
         if self.qos is not None:
             description["qos"] = len(self.qos.by_name)
-        return description
+        return description | self.resources.describe()
 
     # -- dynamics of one simulation, on the bound copy ------------------------------------------
 
     def begin(self) -> None:
         """Set up the empty cluster, and start the scheduler and the arrivals."""
-        self._state = BatchState(self.env, self.num_cores)
-        self.failures = FailureCounts("core", self.num_cores)
+        tables = self.simulation.records.tables
+        self.resources = self.resources.begun(tables)
+        self.failures = self.resources.failures
+        self._state = BatchState(self.env, self.resources)
         self._inbox: deque[Job] = deque()  # jobs that arrived while a cycle was open, which does not show them
         self._numbers: dict[int, int] = {}  # arrival numbers of the jobs in the system, by id
         self._arrived = 0
         self._past: dict[int, PastExecutions] = {}  # of jobs in the system that were interrupted, by id
+        self._elsewhere: dict[int, Job] = {}  # running jobs as submitted, if their run time differs where they run
         self._period = 0.0 if isinstance(self.cycle, str) else self.cycle
         self._serializes = self.cycle in ("arrival", "event")
         self._cycling = False
@@ -235,8 +257,7 @@ class BatchCluster(FailingCluster, Problem):
         self._hears_arrivals = True  # whether an arrival lowers this threshold to the cores that it requests
         self._wakes: dict[float, simpy.Event] = {}  # times at which the agent has asked for a cycle
         self._on_completion = self._complete  # bound once instead of once per job
-        tables = self.simulation.records.tables
-        self._record_job: Callable[[Any], None] = tables["jobs"].append
+        self._record_job = self.resources.record_job
         self.observation = BatchObservation(self._state)
         self._decision = Decision(self.simulation, self.observation, immediate=self.cycle == "event")
         self._on_answer: list[Callable[[Any], None]] = [self._act]
@@ -253,15 +274,10 @@ class BatchCluster(FailingCluster, Problem):
             self._record_group = tables["limited_jobs"].append
             for number, limit in enumerate(self.limits):
                 tables["limits"].append((number, limit))
-        self._state.reservations = self.reservations
-        self._taken: dict[int, int] = {}  # cores of reservations in progress, by number of the reservation
-        for number, reservation in enumerate(
-            self.reservations
-        ):  # ends first, so that another can begin at the same instant
+        for number, reservation in enumerate(self.reservations):  # ends first: another may begin at the same instant
             at(self.env, reservation.end, Phase.CAPACITY, number).callbacks.append(self._close_reservation)
         for number, reservation in enumerate(self.reservations):
             at(self.env, reservation.start, Phase.CAPACITY, number).callbacks.append(self._open_reservation)
-            tables["reservations"].append((number, reservation.start, reservation.end, self._cores_of(reservation)))
         self._state.qos = self.qos
         if self.qos is not None:
             for row in self.qos.rows():
@@ -321,8 +337,8 @@ class BatchCluster(FailingCluster, Problem):
         self._arrived = number + 1
         if self.qos is not None and (job_qos := self.qos.of(job_id)) is not None:
             self.simulation.records.tables["job_qos"].append((job_id, job_qos.name, number))
-        if requested_cores > self.num_cores:
-            self._turn_away(job, f"requests {requested_cores} cores, the cluster has {self.num_cores}")
+        if requested_cores > self.resources.always_fits and (fault := self.resources.misfit(job)):
+            self._turn_away(job, fault)
             return
         if job_id in self._numbers:
             raise WorkloadError(f"{job!r} arrives while another job {job_id} is in the system; job ids must be unique")
@@ -414,7 +430,7 @@ class BatchCluster(FailingCluster, Problem):
         self._state.enqueue(job)
         if self._hears_arrivals and job.requested_cores < self._awaited_cores:
             self._awaited_cores = job.requested_cores
-        if self._state.num_free >= self._awaited_cores and not self._cycling:
+        if self.resources.num_free >= self._awaited_cores and not self._cycling:
             self._ask()
 
     def _ask(self) -> None:
@@ -466,15 +482,15 @@ class BatchCluster(FailingCluster, Problem):
 
     def _carry_out(self, action: Any) -> bool:
         """Start the job that an action names, or store the wait condition; return whether the action is feasible."""
-        state = self._state
         try:
-            job = state.queued.get(action)
+            job = self._state.queued.get(action)
         except TypeError:  # unhashable, so not a job id
             return self._refuse(action)
         if job is not None:
-            if job.requested_cores > state.num_free:
+            cores = self.resources.take(job)
+            if not cores:
                 return self._refuse(action)
-            self._start(job, lowest_cores(state.free, job.requested_cores))
+            self._start(job, cores)
             return True
         return (
             self._wait(action)
@@ -487,7 +503,7 @@ class BatchCluster(FailingCluster, Problem):
     def _wait(self, action: Any) -> bool:
         """Store the wait condition; return whether the action is a feasible wait."""
         if type(action) is WaitForCores and action.cores <= self.num_cores:
-            if action.cores > self._state.num_free:
+            if action.cores > self.resources.num_free:
                 self._awaited_cores, self._hears_arrivals = action.cores, action.arrivals
             return True
         if type(action) is not WaitUntil:
@@ -503,18 +519,19 @@ class BatchCluster(FailingCluster, Problem):
         return action.time > self.env.now
 
     def _place(self, action: Any) -> bool:
-        """Start a job on the cores that the action names; return whether it is a feasible :class:`Start`."""
-        if type(action) is not Start:
+        """Start a job on the cores or nodes that the action names; return whether that is feasible."""
+        if type(action) is not self.resources.start_action:
             return False
-        job, cores = self._state.queued.get(action.job_id), action.cores
-        if job is None or not _are_free(cores, job.requested_cores, self._state.free):
+        job_id, place = action
+        job = self._state.queued.get(job_id)
+        if job is None or self.resources.fault(job, place):
             return False
-        self._start(job, cores)
+        self._start(job, self.resources.take_at(job, place))
         return True
 
     def _mold(self, action: Any) -> bool:
         """Start a moldable job in the given size; return whether the action is a feasible :class:`StartWithSize`."""
-        if type(action) is not StartWithSize or (size := self._size(action)) is None or not self._has_room(size):
+        if type(action) is not StartWithSize or (size := self._size(action)) is None or not self.resources.fits(size):
             return False
         if self._admission is not None and self._admission.resize(size):
             return False
@@ -526,10 +543,6 @@ class BatchCluster(FailingCluster, Problem):
         sizes = getattr(self._state.queued.get(action.job_id), "sizes", ())
         return sizes[action.size] if action.size in range(len(sizes)) else None
 
-    def _has_room(self, job: Job) -> bool:
-        """Return whether a job could start now."""
-        return job.requested_cores <= self._state.num_free
-
     def _refuse(self, action: Any) -> bool:
         if self.infeasible == "forward":
             return False
@@ -537,28 +550,52 @@ class BatchCluster(FailingCluster, Problem):
 
     def _explain(self, action: Any) -> str:
         """Return why an action cannot be carried out."""
-        if isinstance(action, StartWithSize) and action.job_id in self._state.queued:
-            return self._explain_size(action)
-        if isinstance(action, StartPreempting) and action.job_id in self._state.queued:
-            return f"job {action.job_id} cannot start: {self._fault(action)[0]}"
-        return self._explain_hold(action) or _explain(self._state, action)
+        unit, start_action = self.resources.unit, self.resources.start_action
+        if isinstance(action, WaitUntil):
+            return f"{action!r} is not in the future"
+        if isinstance(action, WaitForCores):
+            return f"{action!r} awaits more cores than the {self.num_cores} of the cluster"
+        if isinstance(action, Start | StartOnNodes) and type(action) is not start_action:
+            wrong = "nodes" if isinstance(action, StartOnNodes) else "cores"
+            hint = f"try a {start_action.__name__}, or return the id of the job"
+            return f"{action!r} names {wrong}, but the cluster has {unit}s; {hint}"
+        job_id = action.job_id if isinstance(action, Start | StartOnNodes | StartWithSize | StartPreempting) else action
+        try:
+            if job_id in self._state.running:
+                return f"job {job_id} cannot start: it is already running"
+            job = self._state.queued.get(job_id)
+        except TypeError:
+            job = None
+        if job is not None:
+            return self._explain_start(job, action)
+        not_queued = f"{action!r} is not the id of a queued job; return the id of one, or None to wait"
+        return self._explain_hold(job_id) or not_queued
 
-    def _explain_hold(self, action: Any) -> str:
-        """Return why the job that an action names is held, or an empty string if it is not."""
-        job_id = python_scalar(getattr(action, "job_id", action))
+    def _explain_start(self, job: Job, action: Any) -> str:
+        """Return why an action cannot start a queued job."""
+        if isinstance(action, StartWithSize):
+            return self._explain_size(action)
+        if isinstance(action, StartPreempting):
+            return f"job {job.job_id} cannot start: {self._fault(action)[0]}"
+        place = action[1] if isinstance(action, self.resources.start_action) else None
+        return f"job {job.job_id} cannot start{self.resources.fault(job, place)}"
+
+    def _explain_hold(self, job_id: Any) -> str:
+        """Return why a job is held, or an empty string if it is not."""
+        job_id = python_scalar(job_id)
         if self._admission is None or not isinstance(job_id, int) or job_id not in self._admission.held:
             return ""
         return f"job {job_id} is held back: {self._admission.explain(job_id)}"
 
     def _explain_size(self, action: StartWithSize) -> str:
         size = self._size(action)
-        if size is not None and self._has_room(size) and self._admission is not None:
-            return f"job {action.job_id} cannot start in size {action.size}: {self._admission.refuses(size)}"
         if size is None:
             count = len(getattr(self._state.queued[action.job_id], "sizes", ())) or "no"
             return f"{action!r} names a size that does not exist: the job has {count} sizes"
-        why = f"it requests {size.requested_cores} cores and {self._state.num_free} are free"
-        return f"job {action.job_id} cannot start in size {action.size}: {why}"
+        fault = self.resources.fault(size)
+        if not fault and self._admission is not None:
+            fault = f": {self._admission.refuses(size)}"
+        return f"job {action.job_id} cannot start in size {action.size}{fault}"
 
     def _wake_up(self, event: simpy.Event) -> None:
         time: Any = event.value
@@ -568,6 +605,9 @@ class BatchCluster(FailingCluster, Problem):
     # jobs start and end
 
     def _start(self, job: Job, cores: int) -> None:
+        """Start a job on cores that it has taken."""
+        if self.resources.has_speeds:
+            job = self._moved(job)
         duration = job.run_time - self._saved(job) if self._past else job.run_time
         if duration > job.requested_time and self.enforce_time_limit:
             duration = min(duration, job.requested_time + self.over_time_limit)
@@ -577,6 +617,15 @@ class BatchCluster(FailingCluster, Problem):
         self._state.start(execution)
         if self.listening:
             self.emit("start", execution)
+
+    def _moved(self, job: Job) -> Job:
+        """Return a job that starts with its run time where it is."""
+        there = self.resources.moved(job)
+        if there is not job:
+            self._elsewhere[job.job_id] = job
+        if job.job_id in self._past:  # the same share of the work takes a different time here
+            self._past[job.job_id].move(there.run_time)
+        return there
 
     def _expire_later(self, execution: Execution) -> None:
         """Schedule the correction of an execution's expected end, unless it ends by then."""
@@ -594,14 +643,17 @@ class BatchCluster(FailingCluster, Problem):
             self._state.correct(running)
             self._expire_later(running)
             if self._state.suspended:
-                self._tell_lent()
-            if self._state.num_free >= self._awaited_cores:
+                self._state.tell_lent()
+            if self.resources.num_free >= self._awaited_cores:
                 self._open_cycle()
 
     def _complete(self, execution: Execution) -> None:
         job, duration, start = execution.job, execution.duration, execution.starting_time
-        job_id = job.job_id
+        job_id, number, end = job.job_id, self._numbers.pop(job.job_id), start + duration
+        self.resources.release(execution, number, end)
         self._state.leave(execution)
+        if self._elsewhere:
+            self._elsewhere.pop(job_id, None)
         whole = job.run_time - self._saved(job) if self._past else job.run_time
         if isinstance(execution, Resumed):
             whole = execution.work
@@ -609,11 +661,11 @@ class BatchCluster(FailingCluster, Problem):
         attempts, earlier, useful = 1, 0.0, duration
         if self._past and (past := self._past.pop(job_id, None)) is not None:
             attempts, earlier, useful = past.count + 1, past.length, past.useful() + duration
-        row = (job, self._numbers.pop(job_id), start, start + duration, duration, execution.cores)
+        row = (job, number, start, end, duration, execution.cores)
         self._record_job((*row, status, attempts, earlier, useful))
         if self.listening:
             self.emit("completion", execution)
-        if not self._cycling and self._state.num_free >= self._awaited_cores:
+        if not self._cycling and self.resources.num_free >= self._awaited_cores:
             self._open_cycle()
         if self._state.suspended:
             self._look_at_suspended()
@@ -622,12 +674,13 @@ class BatchCluster(FailingCluster, Problem):
 
     def close(self, time: float) -> None:
         """Record the jobs that are running or queued when the run ends."""
+        self.resources.close(self._state.running, self._numbers)
         for job_id, execution in self._state.running.items():
             past, times = self._past.get(job_id, NO_PAST), (execution.starting_time, None, None)
             running = (execution.job, self._numbers[job_id], *times, execution.cores, "running", past.count + 1)
             self._record_job((*running, past.length, None))
         held = self._admission.held if self._admission is not None else {}
-        suspended = [self._as_submitted(one.job) for one in self._state.suspended.values()]
+        suspended = [self._elsewhere.get(job_id, one.job) for job_id, one in self._state.suspended.items()]
         for job in (*self._state.queued.values(), *self._inbox, *held.values(), *suspended):
             past = self._past.get(job.job_id, NO_PAST)
             queued = (job, self._numbers[job.job_id], None, None, None, 0, "queued", past.count)
@@ -639,83 +692,74 @@ class BatchCluster(FailingCluster, Problem):
     # outages
 
     def on_failure(self, units: list[int]) -> None:
-        """Interrupt the jobs that run on cores that fail."""
-        self._take_down(core_set(units))
-        self.emit("outage", self.failures.ids(units))
+        """Interrupt the jobs that run on cores or nodes that fail."""
+        self._take_down(self.resources.fail(units))
 
     def on_repair(self, units: list[int]) -> None:
-        """Return repaired cores to service."""
-        self._bring_up(core_set(units))
-        self.emit("repair", self.failures.ids(units))
+        """Return repaired cores or nodes to service."""
+        self._bring_up(self.resources.repair(units))
 
-    def _take_down(self, cores: int) -> None:
-        """Interrupt the jobs that run on the given cores, and take these out of service."""
+    def _take_down(self, units: list[int]) -> None:
+        """Take units out of service, and interrupt the jobs that run on them."""
+        if units:
+            cores = self.resources.core_set_of(units)
+            self._clear(cores, down=self.resources.down | cores)
+            self._change("down", cores)
+            self.emit("outage", self.failures.ids(units))
+
+    def _clear(self, cores: int, down: int, users: Sequence[str | int] = ()) -> None:
+        """Set the cores that are down, and interrupt the jobs on the given cores, except those of some users."""
         state = self._state
-        hit = [execution for execution in state.running.values() if execution.cores & cores]
-        state.change_cores(state.down | cores)
+        hit = [one for one in state.running.values() if one.cores & cores and one.job.user_id not in users]
+        self.resources.set_down(down)
         for execution in reversed(hit):  # each is requeued before jobs submitted at the same time
             self._interrupt(execution)
         for one in reversed(list(state.suspended.values())):  # as if they resumed and were interrupted at once
-            if one.cores & cores:
+            if one.cores & cores and one.job.user_id not in users:
                 self._interrupt(self._resumed(one, 0.0))
-        self._change("down", cores)
 
-    def _bring_up(self, cores: int) -> None:
-        """Return the given cores to service."""
-        self._state.change_cores(self._state.down & ~cores)
-        self._change("up", cores)
+    def _bring_up(self, units: list[int]) -> None:
+        """Return units to service."""
+        if units:
+            cores = self.resources.core_set_of(units)
+            self.resources.set_down(self.resources.down & ~cores)
+            self._change("up", cores)
+            self.emit("repair", self.failures.ids(units))
 
     def _change(self, event: str, cores: int) -> None:
-        """Record that cores failed or were repaired, and open a cycle."""
-        if cores:
-            up = self.num_cores - self._state.down.bit_count()
-            self.simulation.records.tables["outages"].append((self.env.now, event, cores, up))
-            self._open_cycle()
+        """Record that cores went down or came up, and open a cycle."""
+        up = self.num_cores - self.resources.down.bit_count()
+        self.simulation.records.tables["outages"].append((self.env.now, event, cores, up))
+        self._open_cycle()
 
     def _saved(self, job: Job) -> float:
         """Return the seconds of work of a job that its checkpoints have saved."""
         past = self._past.get(job.job_id)
         return 0.0 if past is None else past.saved
 
-    def _cores_of(self, reservation: AdvanceReservation) -> int:
-        """Return the number of cores of a reservation."""
-        return reservation.cores
-
     def _open_reservation(self, event: simpy.Event) -> None:
-        """Take the cores of a reservation out of service: the highest free cores first, then busy ones.
-
-        Failed cores are chosen last. They stay out of service until the reservation ends, even if repaired earlier.
-        """
+        """Take the units of a reservation out of service, or interrupt the jobs of others than its users."""
         number: Any = event.value
-        reservation = self.reservations[number]
-        free, up = to_core_ids(self._state.free).tolist(), to_core_ids(self._up()).tolist()
-        busy = sorted(set(up).difference(free))
-        failed = to_core_ids(self._state.down & ~reduce(or_, self._taken.values(), 0)).tolist()
-        cores = core_set([*failed, *busy, *free][-reservation.cores :])
-        self._taken[number] = cores
-        self.fail(cores=to_core_ids(cores))
-        self._open_cycle()  # even if these cores had failed before
+        units, users = self.resources.reserve(number), self.reservations[number].users
+        if users:
+            self._clear(self.resources.core_set_of(units), self.resources.down, users)
+        else:
+            self._take_down(units)
+        self._open_cycle()  # even if these units had failed before
 
     def _close_reservation(self, event: simpy.Event) -> None:
-        """Return the cores of a reservation to service."""
+        """Return the units of a reservation to service, or open them to all users."""
         number: Any = event.value
-        reservation = self.reservations[number]
-        self._forget_reservation(reservation)
-        self.repair(cores=to_core_ids(self._taken.pop(number)))
+        reservation, state = self.reservations[number], self._state
+        state.reservations = tuple(other for other in state.reservations if other is not reservation)
+        self._bring_up(self.resources.end_reservation(number, self.env.now))
         self._open_cycle()
-
-    def _forget_reservation(self, reservation: AdvanceReservation) -> None:
-        """Hide a reservation that has ended from observations."""
-        self._state.reservations = tuple(other for other in self._state.reservations if other is not reservation)
-
-    def _up(self) -> int:
-        """Return the cores that are up, as a bit set."""
-        return ((1 << self.num_cores) - 1) & ~self._state.down
 
     def _interrupt(self, execution: Execution, outcome: str = "") -> None:
         """End an execution early, because of an outage or with the given outcome."""
         execution.callbacks.clear()
         job, start, now, cores = execution.job, execution.starting_time, self.env.now, execution.cores
+        self.resources.release(execution, self._numbers[job.job_id], now)
         if job.job_id in self._state.suspended:
             self._state.give_up(job.job_id)
         else:
@@ -725,11 +769,12 @@ class BatchCluster(FailingCluster, Problem):
         past = self._note_cut(execution, outcome)
         if outcome == "lost":
             del self._past[job.job_id]
+            self._elsewhere.pop(job.job_id, None)
             row = (job, self._numbers.pop(job.job_id), start, now, now - start, cores, "lost", past.count)
             self._record_job((*row, earlier, None))
             self._make_way(job.job_id)
         else:
-            left = self._as_submitted(job)  # restarts in the size in which it ran
+            left = self._elsewhere.pop(job.job_id, job)  # restarts in the size in which it ran
             self._state.requeue(left.sizes[0] if isinstance(left, MoldableJob) else left)
         if self._state.borrowed:
             self._look_at_suspended()
@@ -742,20 +787,13 @@ class BatchCluster(FailingCluster, Problem):
         past = self._past.get(job_id)
         if past is None:
             past = self._past[job_id] = PastExecutions()
-        speed = self._speed_of(execution)
+        submitted, there = self._elsewhere.get(job_id, execution.job).run_time, execution.job.run_time
+        speed = submitted / there if submitted and there else 1.0  # seconds of work per second
         before, after = past.cut(execution, now, outcome, speed, self.checkpoint_interval)
         self.simulation.records.tables["interruptions"].append(
             (job_id, self._numbers[job_id], start, now, execution.cores, outcome, speed, before, after)
         )
         return past
-
-    def _speed_of(self, execution: Execution) -> float:
-        """Return the seconds of work that a job does per second."""
-        return 1.0
-
-    def _as_submitted(self, job: Job) -> Job:
-        """Return the form in which an interrupted job returns to the queue."""
-        return job
 
     # preemption
 
@@ -769,9 +807,11 @@ class BatchCluster(FailingCluster, Problem):
         job = self._state.queued[action.job_id]
         for victim in sorted(action.victims, key=self._numbers.__getitem__, reverse=True):
             self._take_off(self._state.running[victim], job)
-        self._start_preempting(job, place)
+        assert self.qos is not None
+        _, borrowed = self.qos.open_to(self._state, job.job_id, ())
+        self._start(job, self.resources.take_at(job, place, borrowed))
         self._state.preemptions += 1
-        self._tell_lent()
+        self._state.tell_lent()
         return True
 
     def _fault(self, action: StartPreempting) -> tuple[str, Any]:
@@ -788,7 +828,7 @@ class BatchCluster(FailingCluster, Problem):
                 mine, other = self._qos_named(job_id), self._qos_named(victim)
                 return f"its QOS is {mine}, which does not preempt {other}, the QOS of job {victim}", None
         job = self._state.queued[job_id]
-        place = self._place_without(job, victims)
+        place = self.resources.place_without(self._state, job, victims)
         if place is None:
             return f"it requests {job.requested_cores} cores, which would not be free even without jobs {victims}", None
         return "", place
@@ -796,19 +836,6 @@ class BatchCluster(FailingCluster, Problem):
     def _qos_named(self, job_id: int) -> str:
         job_qos = self.observation.qos_of(job_id)
         return "none" if job_qos is None else repr(job_qos.name)
-
-    def _place_without(self, job: Job, victims: Sequence[int]) -> Any:
-        """Return where a queued job could start once others are preempted, or None if too few cores would be free."""
-        assert self.qos is not None
-        free, borrowed = self.qos.open_to(self._state, job.job_id, victims)
-        missing = job.requested_cores - free.bit_count()
-        if missing > borrowed.bit_count():
-            return None
-        return lowest_cores(free, job.requested_cores) if missing <= 0 else free | lowest_cores(borrowed, missing)
-
-    def _start_preempting(self, job: Job, place: Any) -> None:
-        """Start a job where :meth:`_place_without` has found free resources."""
-        self._start(job, place)
 
     def _take_off(self, execution: Execution, by: Job) -> None:
         """Preempt a job: suspend it, or return it to the queue."""
@@ -829,22 +856,19 @@ class BatchCluster(FailingCluster, Problem):
         """Suspend a job, which keeps its cores."""
         execution.callbacks.clear()
         self._note_cut(execution, "suspended")
+        self.resources.suspend(execution, self._numbers[execution.job.job_id], self.env.now)
         self._state.suspend(execution)
         self.emit("interruption", execution)
 
     def _look_at_suspended(self) -> None:
         """React to freed cores: resume suspended jobs at the end of this instant if their cores are free."""
-        self._tell_lent()
+        self._state.tell_lent()
         self._resume_soon()
 
     def _resume_soon(self) -> None:
         """Schedule the resumption of suspended jobs after all other events of this instant and any open cycle."""
         if self._state.suspended and not self._cycling:
             at(self.env, self.env.now, Phase.SLOT).callbacks.append(self._resume_at_last)
-
-    def _tell_lent(self) -> None:
-        """Update the expected release times of borrowed cores in the observation."""
-        self._state.tell_lent()
 
     def _resume_at_last(self, event: simpy.Event) -> None:
         if not self._cycling:  # else the end of the cycle schedules it again
@@ -853,7 +877,7 @@ class BatchCluster(FailingCluster, Problem):
     def _resume_all(self) -> None:
         """Resume suspended jobs whose cores are all free; jobs that borrowed their cores resume first."""
         state = self._state
-        taken = reduce(or_, (one.cores for one in state.running.values()), state.down)
+        taken = reduce(or_, (one.cores for one in state.running.values()), self.resources.down)
         back = []
         for one in reversed(state.suspended.values()):
             if not one.cores & taken:
@@ -867,7 +891,7 @@ class BatchCluster(FailingCluster, Problem):
             if self.listening:
                 self.emit("start", execution)
         if back:
-            self._tell_lent()
+            self._state.tell_lent()
             self._open_cycle()  # expected ends have changed
 
     def _resumed(self, one: Suspended, work: float) -> Resumed:
@@ -912,50 +936,6 @@ class BatchCluster(FailingCluster, Problem):
         reschedule(self.env, time_of)
 
 
-def _are_free(cores: Any, count: int, free: int) -> bool:
-    """Return whether a core set chosen by an agent has the given number of cores, all of them free."""
-    return isinstance(cores, int) and not cores & ~free and cores.bit_count() == count
-
-
-def _explain(state: BatchState, action: Any) -> str:
-    """Return why an action cannot be carried out, as a sentence that names the job."""
-    if isinstance(action, WaitUntil):
-        return f"{action!r} is not in the future"
-    if isinstance(action, WaitForCores):
-        return f"{action!r} awaits more cores than the {state.num_cores} of the cluster"
-    job_id = action.job_id if isinstance(action, Start | StartWithSize) else action
-    try:
-        job, running = state.queued.get(job_id), job_id in state.running
-    except TypeError:
-        job, running = None, False
-    if running:
-        return f"job {job_id} cannot start: it is already running"
-    if job is None:
-        return f"{action!r} is not the id of a queued job; return the id of one, or None to wait"
-    if job.requested_cores > state.num_free:
-        return f"job {job_id} cannot start: it requests {job.requested_cores} cores and {state.num_free} are free"
-    cores = action.cores
-    chosen = f"cores {to_core_ids(cores).tolist()}" if isinstance(cores, int) and cores >= 0 else f"{cores!r}"
-    return f"job {job_id} cannot start on {chosen}: expected a bit set of {job.requested_cores} free cores"
-
-
 _submission_time = attrgetter("submission_time")
 _WAITS = (WaitForCores, WaitUntil)
 _NUMBERS = struct.Struct("qdqddq")  # the field types of a Job: int64 and float64
-
-
-@cache
-def _of_nodes(cls: type[Any]) -> type[Any]:
-    """Return the node-cluster variant of a cluster class: it derives from both, unless it already has nodes."""
-    node_cluster: type[Any] = resolve_name("desim.problems.batch.node_cluster:NodeCluster")  # avoids a circular import
-    if issubclass(cls, node_cluster):
-        return cls
-    if cls is BatchCluster:
-        return node_cluster
-    names = {name: getattr(cls, name) for name in ("__module__", "__qualname__", "__doc__")}
-    return type(cls.__name__, (cls, node_cluster), names | {"__reduce__": lambda self: (_restored, (cls,), vars(self))})
-
-
-def _restored(cls: type[Any]) -> Any:
-    """Return an empty cluster of nodes, for unpickling: pickle cannot find a class that is derived at run time."""
-    return object.__new__(_of_nodes(cls))  # type: ignore[arg-type]  # classes have hashes

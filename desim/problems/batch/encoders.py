@@ -68,7 +68,7 @@ def allowed_beside_oldest(
 
 def _refuse_nodes(observation: BatchObservation) -> None:
     """Raise an error if the cluster has nodes, where enough free cores do not mean that a job fits."""
-    if observation.num_nodes:
+    if observation.nodes is not None:
         raise InvalidConfiguration("observation: the cluster has nodes, but this encoder shows counted cores only")
 
 

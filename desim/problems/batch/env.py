@@ -19,7 +19,7 @@ from desim.core import Decision, Simulation
 from desim.envs.base import Encoder, Episodes, Reward, SchedulingEnv
 from desim.exceptions import InvalidConfiguration
 from desim.problem import Problem
-from desim.problems.batch import BatchCluster, Job, Node, NodeCluster, NodeTable, PlacementPolicy, WaitForCores
+from desim.problems.batch import BatchCluster, Job, Node, NodeTable, PlacementPolicy, WaitForCores
 from desim.problems.batch.encoders import FeatureEncoder, FlatEncoder, SplitWindow, WindowEncoder
 from desim.problems.batch.node_encoder import NodeFeatureEncoder
 from desim.processes import stop_after
@@ -395,7 +395,7 @@ class BatchEnv(SchedulingEnv):
         Nodes of the cluster. If a function creates the problems, the nodes that are shown; its clusters may have
         fewer.
     placement : str or PlacementPolicy, optional
-        Policy that chooses nodes for the jobs of a trace, see :class:`~desim.problems.batch.NodeCluster`.
+        Policy that chooses nodes for the jobs of a trace, see :class:`~desim.problems.batch.BatchCluster`.
     action : {"job", "job-on-node"}
         What an action chooses in a cluster of nodes: a job, or a job and its node.
     window : tuple of two ints, or sequence of such tuples
@@ -522,7 +522,7 @@ class BatchEnv(SchedulingEnv):
         if len(self.windows) > 1:
             self.encoder.window = self.windows[int(rng.integers(len(self.windows)))]  # type: ignore[attr-defined]
         problem = self._workload(rng)
-        if isinstance(problem, NodeCluster) != self._sees_nodes and isinstance(self.encoder, WindowEncoder):
+        if ("num_nodes" in problem.describe()) != self._sees_nodes and isinstance(self.encoder, WindowEncoder):
             raise InvalidConfiguration(
                 "nodes: given to the environment, but the problem of this episode has none"
                 if self._sees_nodes

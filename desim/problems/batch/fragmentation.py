@@ -174,8 +174,6 @@ class FragmentationGradient(PlacementPolicy):
 
     def scores(self, room: NodeAvailability, shape: CompiledRequest, nodes: IntArray) -> IntArray:
         """Return the scores of nodes; cached scores are reused for nodes that have not changed."""
-        if self._table is not room.table:
-            self._begin(room.table)
         self._look(room)
         if shape not in self._known:
             num_nodes = len(room.table)
@@ -204,6 +202,8 @@ class FragmentationGradient(PlacementPolicy):
 
     def _look(self, room: NodeAvailability) -> None:
         """Update the states and the fragmentation of nodes that changed since the last call."""
+        if self._table is not room.table:
+            self._begin(room.table)
         free = room.free[:, self.fragmentation.column]
         of_gpus = (room.gpus != self._gpus).ravel().nonzero()[0] // room.gpus.shape[1]
         changed = np.union1d((free != self._free).nonzero()[0], of_gpus)

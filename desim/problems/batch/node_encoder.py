@@ -19,9 +19,9 @@ from desim.exceptions import InvalidConfiguration
 from desim.problems.batch import BatchObservation, Start, StartOnNodes, WaitForCores, WaitUntil
 from desim.problems.batch.encoders import SplitWindow, WindowEncoder
 from desim.problems.batch.moldable import StartWithSize
-from desim.problems.batch.node_availability import NodeObservation
 from desim.problems.batch.nodes import GPU, CompiledRequest, Node, NodeTable
 from desim.problems.batch.placement import NodeFirst
+from desim.problems.batch.resources.nodes import NodeView
 
 __all__ = ["NodeFeatureEncoder", "are_alike"]
 
@@ -182,7 +182,7 @@ class NodeFeatureEncoder(WindowEncoder):
 
         Parameters
         ----------
-        observation : NodeObservation
+        observation : BatchObservation
             Observation of a decision.
 
         Returns
@@ -195,9 +195,9 @@ class NodeFeatureEncoder(WindowEncoder):
         InvalidConfiguration
             If the cluster has no nodes, or nodes that the encoder cannot show.
         """
-        seen = self._seen(observation)
-        nodes, room = self._nodes_of(seen.table), seen.room
-        shown = _Shown(seen, self.window.positions(len(seen.queue)))
+        seen, view = observation, self._view(observation)
+        nodes, room = self._nodes_of(view.table), view.room
+        shown = _Shown(view, self.window.positions(len(seen.queue)))
         up, count = room.up, len(shown.shapes)
         jobs = np.zeros((self.slots, len(self.job_features)), np.float32)
         eligible = np.zeros((self.slots, self.num_rows), np.int8)
@@ -215,17 +215,17 @@ class NodeFeatureEncoder(WindowEncoder):
         cluster = [*log_scaled(amounts), up.mean(), *free, room.gpus[up].sum() / nodes.total_gpus]
         return {
             "jobs": jobs,
-            "nodes": nodes.describe(seen, up),
+            "nodes": nodes.describe(seen, view, up),
             "eligible": eligible,
             "room": of_rows,
             "cluster": np.array(cluster, np.float32),
             ACTION_MASK: self._mask_of(shown),
         }
 
-    def _seen(self, observation: BatchObservation) -> NodeObservation:
-        if not isinstance(observation, NodeObservation):
+    def _view(self, observation: BatchObservation) -> NodeView:
+        if observation.nodes is None:
             raise InvalidConfiguration("observation: the cluster has counted cores, but this encoder shows nodes")
-        return observation
+        return observation.nodes
 
     def _mask_of(self, shown: _Shown) -> NDArray[np.int8]:
         """Return the mask of feasible actions."""
@@ -238,9 +238,9 @@ class NodeFeatureEncoder(WindowEncoder):
         mask[-1] = 1
         return mask
 
-    def _describe_jobs(self, seen: NodeObservation, shown: _Shown, nodes: _Nodes, into: Floats) -> None:
+    def _describe_jobs(self, seen: BatchObservation, shown: _Shown, nodes: _Nodes, into: Floats) -> None:
         """Write the features of the jobs in the window."""
-        queue, num_nodes = seen.queue, len(seen.table)
+        queue, num_nodes = seen.queue, len(nodes.table)
         shapes, counts, tasks = shown.shapes, shown.counts, shown.tasks
         amounts = nodes.amounts_of(shapes)
         gpus = np.array([shape.gpus * GPU or shape.share for shape in shapes])[:, None]
@@ -270,11 +270,11 @@ class NodeFeatureEncoder(WindowEncoder):
 
         Parameters
         ----------
-        observation : NodeObservation
+        observation : BatchObservation
             Observation of a decision.
         """
         length = len(observation.queue)
-        return not length or not self._seen(observation).fitting(self.window.positions(length)).any()
+        return not length or not self._view(observation).fitting(self.window.positions(length)).any()
 
     def awaited_cores(self, observation: BatchObservation) -> int:
         """Return 0: on nodes, a number of cores does not determine when a job fits."""
@@ -285,7 +285,7 @@ class NodeFeatureEncoder(WindowEncoder):
 
         Parameters
         ----------
-        observation : NodeObservation
+        observation : BatchObservation
             Encoded observation.
         action : int
             Action, 0 to S, or 0 to S N.
@@ -300,22 +300,22 @@ class NodeFeatureEncoder(WindowEncoder):
         InvalidConfiguration
             If the action is out of range.
         """
-        seen = self._seen(observation)
+        queue, view = observation.queue, self._view(observation)
         last = self.slots * (self.num_rows if self.names_nodes else 1)
         number = check_action(action, last + 1)
         if number == last:
             return None, True
         slot, node = divmod(number, self.num_rows) if self.names_nodes else (number, 0)
-        position = self.window.position(slot, len(seen.queue)) if slot < self.window.size else None
+        position = self.window.position(slot, len(queue)) if slot < self.window.size else None
         if position is None:
             return None, False
-        job_id = seen.queue.job_at(position)[0]
+        job_id = queue.job_at(position)[0]
         if not self.names_nodes:
-            fits = bool(seen.fitting(np.array([position]))[0])
+            fits = bool(view.fitting(np.array([position]))[0])
             return (job_id, True) if fits else (None, False)
-        if node >= len(seen.table):
+        if node >= len(view):
             return None, False
-        held = seen.room.place(seen.compiled_request(job_id), NodeFirst(seen.policy, node))
+        held = view.room.place(view.compiled_request(job_id), NodeFirst(view.policy, node))
         if held is None or held[0].node != node:
             return None, False
         return StartOnNodes(job_id, held), True
@@ -325,7 +325,7 @@ class NodeFeatureEncoder(WindowEncoder):
 
         Parameters
         ----------
-        observation : NodeObservation
+        observation : BatchObservation
             Observation that the agent answered.
         answer : object
             Answer of the agent. Of a list, the first job shown in the window counts; of several nodes, the first one.
@@ -336,8 +336,8 @@ class NodeFeatureEncoder(WindowEncoder):
             The last action if the agent waits. None if it starts only jobs that the window does not show, or a job
             that cannot start.
         """
-        seen = self._seen(observation)
-        ids = seen.queue.job_id[self.window.index(len(seen.queue))].tolist()
+        queue, view = observation.queue, self._view(observation)
+        ids = queue.job_id[self.window.index(len(queue))].tolist()
         starts = [
             one
             for one in (answer if isinstance(answer, list) else [answer])
@@ -354,12 +354,12 @@ class NodeFeatureEncoder(WindowEncoder):
                 held = (
                     one.held
                     if isinstance(one, StartOnNodes)
-                    else seen.room.place(seen.compiled_request(job_id), seen.policy)
+                    else view.room.place(view.compiled_request(job_id), view.policy)
                 )
                 if not held:
                     return None
                 action = action * self.num_rows + held[0].node
-            return action if self.decode(seen, action)[1] else None
+            return action if self.decode(observation, action)[1] else None
         return None
 
 
@@ -368,30 +368,30 @@ class _Shown:
 
     Parameters
     ----------
-    seen : NodeObservation
-        Observation of a decision.
+    view : NodeView
+        Nodes at a decision.
     positions : array of int, shape (n,)
         Queue positions of the jobs.
     """
 
-    def __init__(self, seen: NodeObservation, positions: IntArray) -> None:
-        of_queue = seen.compiled_requests()
+    def __init__(self, view: NodeView, positions: IntArray) -> None:
+        of_queue = view.compiled_requests()
         self.positions = positions
         self.shapes = [of_queue[position] for position in positions.tolist()]
         self.tasks = np.array([shape.tasks for shape in self.shapes], np.int64)
-        self.fits = seen.fitting(positions)
-        found = {shape: np.minimum(seen.room.counts(shape), shape.tasks) for shape in dict.fromkeys(self.shapes)}
-        self.counts = np.array([found[shape] for shape in self.shapes], np.int64).reshape(-1, len(seen.table))
+        self.fits = view.fitting(positions)
+        found = {shape: np.minimum(view.room.counts(shape), shape.tasks) for shape in dict.fromkeys(self.shapes)}
+        self.counts = np.array([found[shape] for shape in self.shapes], np.int64).reshape(-1, len(view))
 
 
-def _ends(seen: NodeObservation) -> NDArray[np.float64]:
+def _ends(seen: BatchObservation, view: NodeView) -> NDArray[np.float64]:
     """Return the seconds to the first and the last expected end on each node, shape (2, N); 0 on idle nodes."""
-    ends = np.zeros((2, len(seen.table)))
+    ends = np.zeros((2, len(view)))
     first, last = ends[0].tolist(), ends[1].tolist()
     known: set[int] = set()
     for end, _, job_id in seen.running.releases():  # in order of expected end
         left = max(end - seen.time, 0.0)
-        for held in seen.allocation_of(job_id):
+        for held in view.allocation_of(job_id):
             node = held.node
             if node not in known:
                 known.add(node)
@@ -472,9 +472,9 @@ class _Nodes:
         """Return sums over the nodes of each row, shape (n, rows)."""
         return counts if self._members is None else (counts @ self._members).astype(np.int64)
 
-    def describe(self, seen: NodeObservation, up: NDArray[np.bool_]) -> Floats:
+    def describe(self, seen: BatchObservation, view: NodeView, up: NDArray[np.bool_]) -> Floats:
         """Return the features of all rows, shape (N, K)."""
-        room, ends = seen.room, _ends(seen)
+        room, ends = view.room, _ends(seen, view)
         rows = self._fixed.copy()
         rows[:, 2] = up
         rows[:, 4] = log_scaled(room.jobs)

@@ -23,8 +23,11 @@ from desim.problems.batch.limits import Admission
 from desim.problems.batch.preemption import QOSTable, QualityOfService
 from desim.problems.batch.reservations import AdvanceReservation
 from desim.problems.batch.resources.core_plan import CoreSetPlan, CountPlan, ReservationPlan
+from desim.problems.batch.resources.node_plan import NodePlan
+from desim.problems.batch.resources.node_profile import NodeProfile
+from desim.problems.batch.resources.nodes import NodeView
 from desim.problems.batch.resources.profile import AvailabilityProfile, CoreProfile
-from desim.problems.batch.resources.protocols import Plan, Profile
+from desim.problems.batch.resources.protocols import Plan, Profile, Resources
 from desim.problems.batch.usage import Usage
 
 __all__ = ["BatchObservation", "BatchState", "Execution", "Queue", "Resumed", "Running", "Suspended", "corrected_end"]
@@ -200,7 +203,11 @@ class Queue(_Rows):
         return self._block[1:, self._begin : self._end][:, index]
 
     def _add(self, job: Job, position: int | None = None) -> None:
-        place = self._open(self._end - self._begin if position is None else position)
+        if position is None and self._end < self._block.shape[1]:
+            place = self._end
+            self._end = place + 1
+        else:
+            place = self._open(self._end - self._begin if position is None else position)
         job_ids, requested_cores, user_ids = self._integer_items
         submitted, requested_times = self._float_items
         job_ids[place], submitted[place], requested_cores[place], requested_times[place], _, user_ids[place] = job
@@ -450,8 +457,8 @@ class BatchState:
     ----------
     env : simpy.Environment
         Environment, which provides the current time.
-    num_cores : int
-        Number of cores of the cluster.
+    resources : Resources
+        Cores or nodes of the cluster.
 
     Attributes
     ----------
@@ -459,10 +466,6 @@ class BatchState:
         Queued jobs by id, in order of arrival.
     running : dict of int to Execution
         Running jobs by id.
-    free, down : int
-        Cores that are up and idle, and cores that are down, as bit sets.
-    num_free : int
-        Number of cores that are up and idle.
     reservations : tuple of AdvanceReservation
         Reservations that have not ended, by start.
     qos : QOSTable or None
@@ -471,8 +474,6 @@ class BatchState:
         Admission to the queue by the limits of the site, if there are any.
     suspended : dict of int to Suspended
         Suspended jobs by id, in order of suspension.
-    closed : int
-        Cores that do not become free when a job releases them: those that are down or belong to suspended jobs.
     borrowed : dict of int to (int, float)
         For each suspended job and each job that runs on its cores: the cores that become free when it ends, and its
         expected end.
@@ -483,35 +484,28 @@ class BatchState:
     __slots__ = (
         "admission",
         "borrowed",
-        "closed",
-        "down",
         "env",
-        "free",
-        "num_cores",
-        "num_free",
         "preemptions",
         "qos",
         "queue_table",
         "queued",
         "reservations",
+        "resources",
         "running",
         "running_table",
         "suspended",
         "usages",
     )
 
-    def __init__(self, env: simpy.Environment, num_cores: int) -> None:
+    def __init__(self, env: simpy.Environment, resources: Resources) -> None:
         self.env = env
-        self.num_cores = num_cores
+        self.resources = resources
         self.queued: dict[int, Job] = {}
         self.running: dict[int, Execution] = {}
         self.queue_table: Queue | None = None  # tables are maintained only after their first use
         self.running_table: Running | None = None
         self.usages: dict[float, Usage] = {}  # by half-life
-        self.free = (1 << num_cores) - 1
-        self.num_free = num_cores
-        self.down = self.closed = 0
-        self.reservations: tuple[AdvanceReservation, ...] = ()
+        self.reservations = resources.reservations
         self.qos: QOSTable | None = None
         self.admission: Admission | None = None
         self.suspended: dict[int, Suspended] = {}
@@ -545,18 +539,12 @@ class BatchState:
             self.queue_table._add(job, place)
 
     def start(self, execution: Execution) -> None:
-        """Move a job from the queue to its cores."""
+        """Move a job from the queue to the running ones; its cores are taken already."""
         job = execution.job
         job_id = job.job_id
         del self.queued[job_id]
         if self.queue_table is not None:
             self.queue_table._remove(job_id)
-        if self.suspended:  # a preempting job may also have cores that were not free
-            self.free &= ~execution.cores
-            self.num_free = self.free.bit_count()
-        else:
-            self.free ^= execution.cores
-            self.num_free -= job.requested_cores
         self.running[job_id] = execution
         if self.running_table is not None:
             self.running_table._add(job_id, job.requested_cores, execution.expected_end, execution.starting_time)
@@ -564,13 +552,11 @@ class BatchState:
             usage.change(job.user_id, job.requested_cores, execution.starting_time)
 
     def leave(self, execution: Execution) -> None:
-        """Remove an execution from its cores."""
+        """Remove an execution from the running ones; its cores are released already."""
         job_id = execution.job.job_id
         del self.running[job_id]
         if self.running_table is not None:
             self.running_table._remove(job_id, execution.expected_end)
-        self.free |= execution.cores & ~self.closed if self.closed else execution.cores
-        self.num_free = self.free.bit_count()
         for usage in self.usages.values() if self.usages else ():
             usage.change(execution.job.user_id, -execution.job.requested_cores, self.env.now)
 
@@ -587,7 +573,6 @@ class BatchState:
         del self.running[job.job_id]
         done = execution.done + (now - execution.starting_time)
         self.suspended[job.job_id] = Suspended(job, execution.cores, done, execution.starting_time)
-        self.closed |= execution.cores
         for usage in self.usages.values() if self.usages else ():
             usage.change(job.user_id, -job.requested_cores, now)
 
@@ -602,12 +587,11 @@ class BatchState:
     def give_up(self, job_id: int) -> None:
         """Release a suspended job's cores, except those another job is using."""
         cores = self._end_suspension(job_id)
-        self.free |= cores & ~self.closed & ~reduce(or_, (one.cores for one in self.running.values()), 0)
-        self.num_free = self.free.bit_count()
+        self.resources.give_up(cores, reduce(or_, (one.cores for one in self.running.values()), 0))
 
     def _end_suspension(self, job_id: int) -> int:
         cores = self.suspended.pop(job_id).cores
-        self.closed = reduce(or_, (one.cores for one in self.suspended.values()), self.down)
+        self.resources.end_suspension(reduce(or_, (one.cores for one in self.suspended.values()), 0))
         return cores
 
     def tell_lent(self) -> None:
@@ -635,6 +619,7 @@ class BatchState:
             self.preemptions += 1
             if self.running_table is not None:
                 self.running_table._fill(self.rows())
+        self.resources.count_once(self)
 
     def rows(self) -> Iterator[tuple[int, int, float, float]]:
         """Yield id, cores, expected end and start of the running jobs, then of the suspended ones."""
@@ -644,14 +629,6 @@ class BatchState:
         for job_id, one in self.suspended.items():
             cores, end = self.borrowed[job_id]
             yield job_id, cores.bit_count(), end, one.starting_time
-
-    def change_cores(self, down: int) -> None:
-        """Set the cores that are down; all others are up."""
-        back = self.down & ~down
-        self.free = (self.free | back) & ~down
-        self.num_free = self.free.bit_count()
-        self.closed = self.closed & ~self.down | down
-        self.down = down
 
     def usage(self, half_life: float) -> Usage:
         """Return the usage of each user since the first call, including jobs that were running then."""
@@ -679,7 +656,7 @@ class BatchState:
 
 
 class BatchObservation:
-    """Observation at a decision: the queue, the running jobs and the free cores.
+    """Observation at a decision: the queue, the running jobs and the free cores or nodes.
 
     It contains neither actual run times nor future events.
 
@@ -689,14 +666,18 @@ class BatchObservation:
         State of the cluster to observe.
     """
 
-    __slots__ = ("_state", "num_cores")
+    __slots__ = ("_resources", "_state", "nodes", "num_cores")
 
     num_cores: int
     """Number of cores of the cluster, including those that are down."""
 
+    nodes: NodeView | None
+    """Nodes of the cluster; None if it only has cores."""
+
     def __init__(self, state: BatchState) -> None:
-        self._state = state
-        self.num_cores = state.num_cores
+        self._state, self._resources = state, state.resources
+        self.num_cores = state.resources.num_cores
+        self.nodes = state.resources.view(state)
 
     def __repr__(self) -> str:
         """Return a summary of the state."""
@@ -710,22 +691,17 @@ class BatchObservation:
     @property
     def free_cores(self) -> int:
         """Number of cores that are up and idle."""
-        return self._state.num_free
+        return self._resources.num_free
 
     @property
     def free_core_set(self) -> int:
         """Cores that are up and idle, as a bit set."""
-        return self._state.free
-
-    @property
-    def num_nodes(self) -> int:
-        """Number of nodes of the cluster; 0 if it only has cores."""
-        return 0
+        return self._resources.free
 
     @property
     def down_cores(self) -> int:
         """Number of cores that are down."""
-        return self._state.down.bit_count()
+        return self._resources.down.bit_count()
 
     @property
     def reservations(self) -> tuple[AdvanceReservation, ...]:
@@ -738,8 +714,9 @@ class BatchObservation:
         return self._state.table_of_queue()
 
     def request_at(self, position: int) -> Any:
-        """Return the request of the job at a position in the queue, for a profile: a number of cores."""
-        return self.queue.job_at(position)[1]
+        """Return the request of the job at a position in the queue, for a profile: a number of cores, or a request."""
+        job_id, cores, _ = self.queue.job_at(position)
+        return cores if self.nodes is None else self.nodes.compiled_request(job_id)
 
     def plan(self, *, specific_cores: bool = False, around_reservations: bool = True) -> Plan:
         """Return a new plan, in which an agent considers starts at this decision.
@@ -752,6 +729,8 @@ class BatchObservation:
         around_reservations : bool
             Whether jobs start only if they end before advance reservations need their resources.
         """
+        if self.nodes is not None:
+            return NodePlan(self, around_reservations=around_reservations)
         if specific_cores:
             return CoreSetPlan(self)
         if around_reservations and self._state.reservations:
@@ -767,6 +746,8 @@ class BatchObservation:
             Whether the profile contains particular cores instead of their number, without advance reservations; has no
             effect on nodes.
         """
+        if self.nodes is not None:
+            return NodeProfile.of_running(self)
         return (CoreProfile if specific_cores else AvailabilityProfile).of_running(self)
 
     def heads(self) -> Iterator[tuple[int, int]]:
@@ -784,26 +765,6 @@ class BatchObservation:
         borrows their cores is listed only with the cores that become free when it ends.
         """
         return self._state.table_of_running()
-
-    def expected_releases(self) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
-        """Return when the running jobs are expected to release their cores.
-
-        Returns
-        -------
-        ends : array of float, shape (R,)
-            Expected ends in seconds, ascending.
-        cores, job_id : array of int, shape (R,)
-            Number of cores that each job releases, and its job id.
-        """
-        running = self.running
-        return running.expected_end, running.requested_cores, running.job_id
-
-    def iter_releases(self) -> Iterator[tuple[float, int, int]]:
-        """Return an iterator of (expected end, cores, job id) by expected end; faster if only the first few are needed.
-
-        Its items are those of :meth:`expected_releases`.
-        """
-        return self.running.releases()
 
     def sizes_of(self, job_id: int) -> list[tuple[int, float]]:
         """Return (cores, requested time in seconds) of each size of a queued job; a rigid job has one size."""
@@ -895,11 +856,7 @@ class BatchObservation:
         victims : collection of int
             Ids of the running jobs to preempt.
         """
-        job, qos = self._state.queued[job_id], self._state.qos
-        if qos is None:
-            return job.requested_cores <= self._state.num_free
-        free, borrowed = qos.open_to(self._state, job_id, victims)
-        return job.requested_cores <= (free | borrowed).bit_count()
+        return self._resources.fits_without(self._state, self._state.queued[job_id], victims)
 
     def core_set_of(self, job_id: int) -> int:
         """Return the cores that become free when a running job ends, as a bit set."""
@@ -917,7 +874,7 @@ class BatchObservation:
         for job_id in self._state.suspended:
             cores, end = self._state.borrowed[job_id]
             remaining[to_core_ids(cores)] = max(end - self.time, 0.0)
-        remaining[to_core_ids(self._state.down)] = np.inf
+        remaining[to_core_ids(self._resources.down)] = np.inf
         return remaining
 
     def __getstate__(self) -> Any:

@@ -184,7 +184,8 @@ class QOSTable:
         closed = _union(running) | _union(one.cores for each, one in suspended.items() if not self.allows(job_id, each))
         borrowed = _union(one.cores for one in suspended.values())
         borrowed |= _union(state.running[each].cores for each in victims if self.suspends(each))
-        usable = ((1 << state.num_cores) - 1) & ~state.down & ~closed
+        resources = state.resources
+        usable = ((1 << resources.num_cores) - 1) & ~resources.down & ~closed
         return usable & ~borrowed, usable & borrowed
 
     def rows(self) -> Iterator[tuple[Any, ...]]:

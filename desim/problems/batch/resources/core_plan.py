@@ -210,7 +210,7 @@ class CountPlan:
     def _releases(self) -> Iterator[tuple[float, int, int]]:
         """Yield the expected end of each running or started job and the cores that it releases, by end."""
         self._note_head()
-        releases = self.observation.iter_releases()
+        releases = self.observation.running.releases()
         return merge(releases, sorted(self._starts)) if self._starts else releases
 
 
@@ -240,7 +240,8 @@ class CoreSetPlan(CountPlan):
     def reserve(self, position: int, size: int | None = None) -> None:
         """Reserve the lowest cores that are free at the shadow time."""
         width, available, shadow = self._job(position, size)[1], self.free_set, inf
-        releases = ((end, self.observation.core_set_of(job_id)) for end, _, job_id in self.observation.iter_releases())
+        seen = self.observation
+        releases = ((end, seen.core_set_of(job_id)) for end, _, job_id in seen.running.releases())
         if self.answer:
             ends = ((end, start.cores) for (end, _, _), start in zip(self._starts, self.answer, strict=True))
             releases = merge(releases, sorted(ends))
@@ -313,7 +314,7 @@ class ReservationPlan(CountPlan):
         """Return whether a job ends before advance reservations need its cores, those of its victims included."""
         _, width, length = self._job(position)
         profile = AvailabilityProfile.of_running(self.observation)
-        for end, released, job_id in self.observation.iter_releases():
+        for end, released, job_id in self.observation.running.releases():
             if job_id in victims:
                 profile.give(Reservation(self.now, end, released, 0))
         borrowed = max(width - profile.free[0], 0)  # borrowed from jobs that are suspended already

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desim.exceptions import InvalidConfiguration
+from desim.problems.batch.job import Job
 from desim.problems.batch.nodes import GPU, CompiledRequest, NodeAllocation, NodeTable
 from desim.problems.batch.placement import PlacementPolicy
 
@@ -233,6 +234,13 @@ class NodeAvailability:
                 return tuple(held)
         missing = f"{left:,} of {shape.tasks:,} tasks have no node: {shape.request}"
         raise InvalidConfiguration(f"placement {policy.name!r} names too few nodes, {missing}")
+
+    def place_job(self, job: Job, policy: PlacementPolicy) -> tuple[NodeAllocation, ...] | None:
+        """Do the same for a job, whose id then stands in errors."""
+        try:
+            return self.place(self.table.compiled_request(job), policy)
+        except InvalidConfiguration as error:
+            raise InvalidConfiguration(f"job {job.job_id}: {error}") from error
 
     def place_on(
         self, shape: CompiledRequest, where: Sequence[tuple[int, int]], policy: PlacementPolicy

@@ -16,7 +16,7 @@ from desim.problems.batch.nodes import CompiledRequest, NodeAllocation
 from desim.problems.batch.resources.node_availability import NodeAvailability, StartOnNodes
 
 if TYPE_CHECKING:
-    from desim.problems.batch.node_availability import NodeObservation
+    from desim.problems.batch.observation import BatchObservation
 
 __all__ = ["NodePlan"]
 
@@ -33,16 +33,17 @@ class NodePlan:
 
     Parameters
     ----------
-    observation : NodeObservation
+    observation : BatchObservation
         Observation of the decision.
     around_reservations : bool
         Whether a job fits only on nodes whose next advance reservation begins after the job's requested time. If not,
         only the reservations in force count.
     """
 
-    def __init__(self, observation: NodeObservation, *, around_reservations: bool) -> None:
-        self.observation = observation
-        self.room = observation.room.copy()
+    def __init__(self, observation: BatchObservation, *, around_reservations: bool) -> None:
+        assert observation.nodes is not None
+        self.observation, self.nodes = observation, observation.nodes
+        self.room = observation.nodes.room.copy()
         self.answer: list[Any] = []
         self._around = around_reservations and bool(observation.reservations)
         self._requests: list[CompiledRequest] | None = None  # of all queued jobs, once they are needed
@@ -61,7 +62,7 @@ class NodePlan:
         if among is not None and among is self._fitting:
             return among
         if self._requests is None:
-            self._requests = self.observation.compiled_requests()
+            self._requests = self.nodes.compiled_requests()
         requests, room = self._requests, self.room
         positions = range(len(requests)) if among is None else among.tolist()
         if self._started:
@@ -107,7 +108,7 @@ class NodePlan:
         if not nodes or any(name not in numbers for name, _ in nodes):
             return self.start(position)
         request = self._job(position)[0]
-        place = self.room.place_on(request, [(numbers[name], tasks) for name, tasks in nodes], self.observation.policy)
+        place = self.room.place_on(request, [(numbers[name], tasks) for name, tasks in nodes], self.nodes.policy)
         if place is None:
             return False
         self._take(position, place)
@@ -151,7 +152,7 @@ class NodePlan:
         job_id, _, length = self.observation.queue.job_at(position)
         if self._requests is not None:
             return self._requests[position], length
-        return self.observation.compiled_request(job_id), length
+        return self.nodes.compiled_request(job_id), length
 
     def _look(self, length: float) -> None:
         """Close the nodes with an advance reservation within the given time from now, in seconds."""
@@ -171,10 +172,12 @@ class NodePlan:
         if self._chosen[0] != position:
             request, length = self._job(position)
             self._look(length)
-            if self._reserved is not None and self._delays(length):
-                place = self._place_beside(request)
-            else:
-                place = self._place(request)
+            beside = self._reserved is not None and self._delays(length)
+            try:
+                place = self._place_beside(request) if beside else self._place(request)
+            except InvalidConfiguration as error:
+                job_id = self.observation.queue.job_at(position)[0]
+                raise InvalidConfiguration(f"job {job_id}: {error}") from error
             self._chosen = position, place
         return self._chosen[1]
 
@@ -183,7 +186,7 @@ class NodePlan:
         key = (request, self.room.closed) if self._around else request
         if key in self._failed:
             return None
-        place = self.room.place(request, self.observation.policy)
+        place = self.room.place(request, self.nodes.policy)
         if place is None:
             self._failed.add(key)
         return place
@@ -197,7 +200,7 @@ class NodePlan:
             assert self._beyond is not None
             self._beside = self.room.least_of(self._beyond)
         self._beside.closed = self.room.closed
-        place = self._beside.place(request, self.observation.policy)
+        place = self._beside.place(request, self.nodes.policy)
         if place is None:
             self._too_long.add(key)
         return place
@@ -209,16 +212,15 @@ class NodePlan:
             self._beyond = self.room.copy()
             self.shadow = self._release_until_fits(self._beyond, *self._reserved)
             if self.shadow < inf:  # otherwise nodes are down and the job may never start
-                place = self._beyond.place(self._reserved[0], self.observation.policy)
+                place = self._beyond.place(self._reserved[0], self.nodes.policy)
                 self._beyond.take(place or ())
         return self.observation.time + length > self.shadow
 
     def _release_until_fits(self, room: NodeAvailability, request: CompiledRequest, length: float) -> float:
         """Release the places of running and started jobs until a request fits; return when it does."""
-        seen = self.observation
-        ends, _, job_ids = (column.tolist() for column in seen.expected_releases())
-        releases: list[tuple[float, Place]] = list(zip(ends, map(seen.allocation_of, job_ids), strict=True))
-        more = [*self._started.values(), *((reservation.end, ()) for reservation in seen.reservations)]
+        running, allocation_of = self.observation.running, self.nodes.allocation_of
+        releases: list[tuple[float, Place]] = [(end, allocation_of(job_id)) for end, _, job_id in running.releases()]
+        more = [*self._started.values(), *((reservation.end, ()) for reservation in self.observation.reservations)]
         if more:
             releases = sorted([*releases, *more], key=itemgetter(0))
         return room.release_until_fits(request, releases, length)

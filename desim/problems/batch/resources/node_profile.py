@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +13,6 @@ from desim.problems.batch.nodes import GPU, CompiledRequest, NodeAllocation
 from desim.problems.batch.placement import PlacementPolicy
 from desim.problems.batch.resources.node_availability import NodeAvailability
 from desim.problems.batch.resources.profile import AvailabilityProfile
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["NodeProfile", "NodeSlot"]
 
@@ -85,16 +82,16 @@ class NodeProfile(AvailabilityProfile):
 
     @classmethod
     def _of_free(cls, observation: Any) -> Self:
-        return cls(observation.time, observation.room, observation.policy)
+        return cls(observation.time, observation.nodes.room, observation.nodes.policy)
 
     @classmethod
     def _slot_of(cls, observation: Any, job_id: int, cores: int, end: float) -> NodeSlot:
-        return NodeSlot(observation.time, end, observation.allocation_of(job_id), None)
+        return NodeSlot(observation.time, end, observation.nodes.allocation_of(job_id), None)
 
     @staticmethod
     def _state_of(observation: Any) -> tuple[Any, int]:
         """Return which nodes have failed, without those that are down for advance reservations; see the base class."""
-        return observation.room.down.tobytes(), observation.preemptions
+        return observation.nodes.room.down.tobytes(), observation.preemptions
 
     def _release_at(self, end: float, slot: Any) -> None:
         self._hold(end, np.inf, slot.held, taken=False)
@@ -327,12 +324,12 @@ class NodeProfile(AvailabilityProfile):
 
         Parameters
         ----------
-        observation : NodeObservation
+        observation : BatchObservation
             Observation at the beginning of the profile.
         taken : list of NodeSlot
             Slots that begin now and are occupied in the profile although their jobs have not started.
         """
-        room, row = observation.room, self._rows[0]
+        room, row = observation.nodes.room, self._rows[0]
         if taken:
             room = room.copy()
             for slot in taken:

@@ -83,8 +83,7 @@ class AvailabilityProfile:
         """Return the profile of running jobs, by their expected ends, and of advance reservations."""
         profile = cls._of_free(observation)
         profile._state = cls._state_of(observation)
-        columns = (column.tolist() for column in observation.expected_releases())
-        for end, cores, job_id in zip(*columns, strict=True):
+        for end, cores, job_id in observation.running.releases():
             slot = profile.running[job_id] = cls._slot_of(observation, job_id, cores, end)
             profile._release_at(end, slot)
         profile._add_reservations(observation)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.problems.batch.job import WaitForCores
+from desim.problems.batch.job import Job, WaitForCores
+from desim.problems.batch.reservations import AdvanceReservation
+from desim.processes.outages import FailureCounts
 
 if TYPE_CHECKING:
-    from desim.problems.batch.observation import BatchObservation
+    from desim.problems.batch.observation import BatchObservation, BatchState, Execution
+    from desim.problems.batch.resources.nodes import NodeView
 
-__all__ = ["Plan", "Profile", "Slot"]
+__all__ = ["Plan", "Profile", "Resources", "Slot"]
 
 
 class Plan(Protocol):
@@ -261,3 +264,151 @@ class Profile(Protocol):
 
     def give(self, slot: Any) -> None:
         """Free a slot that was occupied before."""
+
+
+class Resources(Protocol):
+    """What the jobs of a cluster hold: its cores, or its nodes, whose cores are numbered node by node.
+
+    The cluster keeps it as part of its configuration, and a live one, made by :meth:`begun`, for each run. Only the
+    cluster changes it. Units are what fails and is reserved: cores, or nodes.
+
+    Attributes
+    ----------
+    unit : {"core", "node"}
+        What a unit is.
+    start_action : type
+        Action that starts a job at a place chosen by an agent; its second field is the place.
+    has_speeds : bool
+        Whether run times may depend on the place, so that :meth:`moved` must be asked.
+    num_cores, always_fits : int
+        Number of cores, and number of cores that any job may request without a question to :meth:`misfit`.
+    reservations : tuple of AdvanceReservation
+        Advance reservations by start.
+    free, down : int
+        Cores that are up and idle, and cores that are down, as bit sets.
+    num_free : int
+        Number of cores that are up and idle.
+    failures : FailureCounts
+        Failures of the units.
+    record_job : callable
+        Records a row of the job table, and what a job has requested.
+    """
+
+    unit: str
+    start_action: type[Any]
+    has_speeds: bool
+    num_cores: int
+    always_fits: int
+    reservations: tuple[AdvanceReservation, ...]
+    free: int
+    down: int
+    num_free: int
+    failures: FailureCounts
+    record_job: Callable[[Any], None]
+
+    def describe(self) -> dict[str, Any]:
+        """Return what a description of the cluster contains besides its number of cores."""
+
+    def begun(self, tables: Mapping[str, Any]) -> Self:
+        """Return the resources of one run, all free, which record themselves in the given tables."""
+
+    def view(self, state: BatchState) -> NodeView | None:
+        """Return the nodes as observations show them; None if there are none."""
+
+    def misfit(self, job: Job) -> str:
+        """Return why a job cannot even start if everything is free, or an empty string if it can."""
+
+    def fits(self, job: Job) -> bool:
+        """Return whether a job could start now."""
+
+    def fault(self, job: Job, place: Any = None) -> str:
+        """Return why a job cannot start now, as the end of the sentence "job 1 cannot start".
+
+        Parameters
+        ----------
+        job : Job
+            Job to start.
+        place : object, optional
+            Place that an agent has chosen (default: any place).
+
+        Returns
+        -------
+        str
+            Reason; empty if it can start.
+        """
+
+    def take(self, job: Job) -> int:
+        """Take a place for a job, chosen by the cluster; return its cores as a bit set, or 0 if there is no room."""
+
+    def take_at(self, job: Job, place: Any, borrowed: int = 0) -> int:
+        """Take a place for a job.
+
+        Parameters
+        ----------
+        job : Job
+            Job that starts.
+        place : object
+            Place without a fault, or from :meth:`place_without`.
+        borrowed : int
+            Cores of suspended jobs that the job may use, as a bit set.
+
+        Returns
+        -------
+        int
+            Cores of the job as a bit set.
+        """
+
+    def release(self, execution: Execution, number: int, end: float) -> None:
+        """Release and record the place of an execution that has ended.
+
+        Parameters
+        ----------
+        execution : Execution
+            Execution, or that of a suspended job that is given up.
+        number : int
+            Arrival number of the job.
+        end : float
+            End of the execution in seconds.
+        """
+
+    def moved(self, job: Job) -> Job:
+        """Return a job that has taken its place, with its run time there; the same object if it is as submitted."""
+
+    def close(self, running: Mapping[int, Execution], numbers: Mapping[int, int]) -> None:
+        """Record the places of the jobs that run at the end, given the arrival numbers of all jobs by id."""
+
+    def fits_without(self, state: BatchState, job: Job, victims: Collection[int]) -> bool:
+        """Return whether a queued job could start if running jobs that it may preempt were preempted."""
+
+    def place_without(self, state: BatchState, job: Job, victims: Collection[int]) -> Any:
+        """Return where a queued job could start in that case; None if there is no room."""
+
+    def suspend(self, execution: Execution, number: int, now: float) -> None:
+        """Let others borrow the cores of an execution that is suspended, and record its place."""
+
+    def end_suspension(self, suspended: int) -> None:
+        """Note the cores that suspended jobs still own after one of them has resumed or been given up."""
+
+    def give_up(self, cores: int, busy: int) -> None:
+        """Free the cores of a job that was suspended, except those that running jobs use."""
+
+    def count_once(self, state: BatchState) -> None:
+        """Count what is borrowed only for the suspended job that owns it."""
+
+    def set_down(self, down: int) -> None:
+        """Set the cores that are down; all others are up."""
+
+    def core_set_of(self, units: Iterable[int]) -> int:
+        """Return the cores of units, as a bit set."""
+
+    def fail(self, units: list[int]) -> list[int]:
+        """Note units that fail; return those that were in service."""
+
+    def repair(self, units: list[int]) -> list[int]:
+        """Note units that are repaired; return those that are in service again."""
+
+    def reserve(self, number: int) -> list[int]:
+        """Begin a reservation; return the units to take out of service, or to clear of the jobs of other users."""
+
+    def end_reservation(self, number: int, now: float) -> list[int]:
+        """End a reservation; return the units that are in service again."""

@@ -1,0 +1,206 @@
+"""Cores of a cluster: which are free, down or owned by suspended jobs, and where a job may start."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, Any, Self
+
+from desim.checks import check_int
+from desim.problems.batch.cores import core_set, lowest_cores, to_core_ids
+from desim.problems.batch.job import Start
+from desim.problems.batch.reservations import AdvanceReservation, reservations_of
+from desim.processes.outages import FailureCounts
+
+if TYPE_CHECKING:
+    from desim.problems.batch.job import Job
+    from desim.problems.batch.observation import BatchState, Execution
+    from desim.problems.batch.resources.nodes import NodeView
+
+__all__ = ["CoreResources"]
+
+
+class CoreResources:
+    """Identical cores; see :class:`~desim.problems.batch.resources.protocols.Resources`.
+
+    Parameters
+    ----------
+    num_cores : int
+        Number of cores, at least 1.
+    reservations : iterable of AdvanceReservation
+        Advance reservations of numbers of cores.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If an argument is out of range.
+    """
+
+    unit = "core"
+    start_action: type[Any] = Start
+    has_speeds = False
+
+    def __init__(self, num_cores: int, reservations: Iterable[AdvanceReservation] = ()) -> None:
+        self.num_cores = self.always_fits = check_int("num_cores", num_cores, least=1)
+        self.reservations = reservations_of(reservations, self.num_cores)
+
+    def describe(self) -> dict[str, Any]:
+        """Return what a description of the cluster contains besides its number of cores."""
+        return {}
+
+    # one run
+
+    def begun(self, tables: Mapping[str, Any]) -> Self:
+        """Return the resources of one run, all free, which record themselves in the given tables."""
+        live = object.__new__(type(self))
+        vars(live).update(vars(self))
+        live._begin(tables)
+        return live
+
+    def _begin(self, tables: Mapping[str, Any]) -> None:
+        self.free = (1 << self.num_cores) - 1
+        self.num_free = self.num_cores
+        self.down = self._suspended = self._closed = 0
+        self.failures = FailureCounts(self.unit, self.num_cores)
+        self.record_job: Callable[[Any], None] = tables["jobs"].append
+        self._reserved: dict[int, int] = {}  # cores of reservations in progress, by number of the reservation
+        for number, reservation in enumerate(self.reservations):
+            tables["reservations"].append((number, reservation.start, reservation.end, self._cores_of(number)))
+
+    def _cores_of(self, number: int) -> int:
+        """Return the number of cores of a reservation."""
+        return self.reservations[number].cores
+
+    def misfit(self, job: Job) -> str:
+        """Return why a job cannot even start if everything is free, or an empty string if it can."""
+        fits = job.requested_cores <= self.num_cores
+        return "" if fits else f"requests {job.requested_cores} cores, the cluster has {self.num_cores}"
+
+    def view(self, state: BatchState) -> NodeView | None:
+        """Return the nodes as observations show them: None, because there are none."""
+        return None
+
+    # places
+
+    def fits(self, job: Job) -> bool:
+        """Return whether a job could start now."""
+        return job.requested_cores <= self.num_free
+
+    def fault(self, job: Job, place: Any = None) -> str:
+        """Return why a job cannot start, at a given place if any; an empty string if it can."""
+        if job.requested_cores > self.num_free:
+            return f": it requests {job.requested_cores} cores and {self.num_free} are free"
+        if place is None or (
+            isinstance(place, int) and not place & ~self.free and place.bit_count() == job.requested_cores
+        ):
+            return ""
+        chosen = f"cores {to_core_ids(place).tolist()}" if isinstance(place, int) and place >= 0 else repr(place)
+        return f" on {chosen}: expected a bit set of {job.requested_cores} free cores"
+
+    def take(self, job: Job) -> int:
+        """Take the lowest free cores for a job; return them, or 0 if too few are free."""
+        count = job.requested_cores
+        if count > self.num_free:
+            return 0
+        free = self.free
+        lowest = free & -free
+        cores = (lowest << int(count)) - lowest  # numpy's integers overflow at 64 bits
+        if cores & free != cores:
+            cores = lowest_cores(free, count)
+        self.free = free ^ cores
+        self.num_free -= count
+        return cores
+
+    def take_at(self, job: Job, place: Any, borrowed: int = 0) -> int:
+        """Take a place that has no fault for a job; return its cores."""
+        self.free &= ~place
+        self.num_free = self.free.bit_count()
+        return int(place)
+
+    def release(self, execution: Execution, number: int, end: float) -> None:
+        """Release the cores of an execution, except those that are down or owned by suspended jobs."""
+        self.free |= execution.cores & ~self._closed if self._closed else execution.cores
+        self.num_free = self.free.bit_count()
+
+    def moved(self, job: Job) -> Job:
+        """Return a job as it runs where it is; the same object if its run time is the submitted one."""
+        return job
+
+    def close(self, running: Mapping[int, Execution], numbers: Mapping[int, int]) -> None:
+        """Record the places of the jobs that are running at the end of a run."""
+
+    # preemption
+
+    def fits_without(self, state: BatchState, job: Job, victims: Collection[int]) -> bool:
+        """Return whether a queued job could start if running jobs that it may preempt were preempted."""
+        if state.qos is None:
+            return self.fits(job)
+        free, borrowed = state.qos.open_to(state, job.job_id, victims)
+        return job.requested_cores <= (free | borrowed).bit_count()
+
+    def place_without(self, state: BatchState, job: Job, victims: Collection[int]) -> Any:
+        """Return where a queued job could start in that case; None if there is no room."""
+        assert state.qos is not None
+        free, borrowed = state.qos.open_to(state, job.job_id, victims)
+        missing = job.requested_cores - free.bit_count()
+        if missing > borrowed.bit_count():
+            return None
+        return lowest_cores(free, job.requested_cores) if missing <= 0 else free | lowest_cores(borrowed, missing)
+
+    def suspend(self, execution: Execution, number: int, now: float) -> None:
+        """Let others borrow the cores of an execution that is suspended."""
+        self._suspended |= execution.cores
+        self._closed |= execution.cores
+
+    def end_suspension(self, suspended: int) -> None:
+        """Note the cores that suspended jobs still own after one of them has resumed or been given up."""
+        self._suspended = suspended
+        self._closed = suspended | self.down
+
+    def give_up(self, cores: int, busy: int) -> None:
+        """Free the cores of a job that was suspended, except those that running jobs use."""
+        self.free |= cores & ~self._closed & ~busy
+        self.num_free = self.free.bit_count()
+
+    def count_once(self, state: BatchState) -> None:
+        """Count what is shared only for the suspended job that owns it; the sets of cores count nothing twice."""
+
+    # outages and reservations
+
+    def set_down(self, down: int) -> None:
+        """Set the cores that are down; all others are up."""
+        back = self.down & ~down
+        self.free = (self.free | back) & ~down
+        self.num_free = self.free.bit_count()
+        self.down = down
+        self._closed = self._suspended | down
+
+    def core_set_of(self, units: Iterable[int]) -> int:
+        """Return the cores of units, as a bit set."""
+        return core_set(units)
+
+    def fail(self, units: list[int]) -> list[int]:
+        """Note units that fail; return those that were in service."""
+        return units
+
+    def repair(self, units: list[int]) -> list[int]:
+        """Note units that are repaired; return those that are in service again."""
+        return units
+
+    def reserve(self, number: int) -> list[int]:
+        """Begin a reservation; return the cores to take out of service.
+
+        The highest free cores are chosen first, then busy ones. Failed cores are chosen last; they stay out of service
+        until the reservation ends, even if repaired earlier.
+        """
+        up = ((1 << self.num_cores) - 1) & ~self.down
+        failed = self.down & ~reduce(or_, self._reserved.values(), 0)
+        ranked = [core for cores in (failed, up & ~self.free, self.free) for core in to_core_ids(cores).tolist()]
+        chosen = sorted(ranked[-self.reservations[number].cores :])
+        self._reserved[number] = core_set(chosen)
+        return self.failures.fail(chosen)
+
+    def end_reservation(self, number: int, now: float) -> list[int]:
+        """End a reservation; return the cores that are in service again."""
+        return self.failures.repair(to_core_ids(self._reserved.pop(number)).tolist(), now)

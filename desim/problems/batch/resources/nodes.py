@@ -1,0 +1,354 @@
+"""Nodes of a cluster, with memory, GPUs and other resources: what is free, what jobs hold, and what agents see."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from desim.exceptions import WorkloadError
+from desim.problems.batch.cores import core_set, lowest_cores
+from desim.problems.batch.nodes import CompiledRequest, Node, NodeAllocation, NodeTable, run_time_on
+from desim.problems.batch.placement import PlacementPolicy, placement_of
+from desim.problems.batch.reservations import AdvanceReservation
+from desim.problems.batch.resources.cores import CoreResources
+from desim.problems.batch.resources.node_availability import NodeAvailability, StartOnNodes
+from desim.processes.outages import FailureCounts
+
+if TYPE_CHECKING:
+    from desim.problems.batch.job import Job
+    from desim.problems.batch.observation import BatchState, Execution
+
+__all__ = ["NodeResources", "NodeView"]
+
+IntArray = NDArray[np.int64]
+Held = tuple[NodeAllocation, ...]
+
+
+class NodeResources(CoreResources):
+    """Nodes, whose cores are numbered node by node; see :class:`~desim.problems.batch.resources.protocols.Resources`.
+
+    Parameters
+    ----------
+    nodes : iterable of Node
+        Nodes, at least one.
+    placement : str or PlacementPolicy, optional
+        Policy that chooses among the nodes with room for a job (default: ``"first-fit"``, the first ones).
+    reservations : iterable of AdvanceReservation
+        Advance reservations of nodes.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If an argument is out of range.
+    """
+
+    unit = "node"
+    start_action = StartOnNodes
+    has_speeds = True
+
+    def __init__(
+        self,
+        nodes: Iterable[Node] | NodeTable,
+        placement: str | PlacementPolicy | None = None,
+        reservations: Iterable[AdvanceReservation] = (),
+    ) -> None:
+        self.table = nodes if isinstance(nodes, NodeTable) else NodeTable(nodes)
+        if reservations := tuple(reservations):
+            self.table = NodeTable(self.table.nodes, reservations)
+        self.policy = placement_of(placement or "first-fit")
+        self.num_cores, self.reservations = self.table.num_cores, self.table.reservations
+        self.always_fits = 0
+
+    def describe(self) -> dict[str, Any]:
+        """Return what a description of the cluster contains besides its number of cores."""
+        description: dict[str, Any] = {"num_nodes": len(self.table), "placement": self.policy.name}
+        if self.reservations:
+            description["node_reservations"] = len(self.reservations)
+        if user_reservations := sum(bool(reservation.users) for reservation in self.reservations):
+            description["user_reservations"] = user_reservations
+        return description
+
+    # one run
+
+    def _begin(self, tables: Mapping[str, Any]) -> None:
+        super()._begin(tables)
+        self.room = NodeAvailability(self.table)
+        self.held: dict[int, Held] = {}  # allocations of running and suspended jobs, by id
+        self._empty = NodeAvailability(self.table)
+        self._is_possible: dict[CompiledRequest, bool] = {}  # whether a request fits on the empty cluster
+        self._whole: dict[int, Held] = {}  # full allocations of suspended jobs and of borrowing jobs
+        self._maintained: set[int] = set()  # nodes that are down for reservations, whether or not they have failed
+        self.failures = FailureCounts(self.unit, len(self.table), [node.name for node in self.table.nodes])
+        self._record_last, self.record_job = self.record_job, self._record_with_request
+        self._record_request = tables["requests"].append
+        self._record_placement = tables["placements"].append
+        for number, node in enumerate(self.table.nodes):
+            tables["nodes"].append((number, node, self.table.first_core[number]))
+        for number, reservation in enumerate(self.reservations):
+            for of_reservation in self.table.nodes_of(number):
+                tables["reservation_nodes"].append((number, of_reservation))
+            for user in reservation.users:
+                tables["reservation_users"].append((number, user))
+
+    def _cores_of(self, number: int) -> int:
+        """Return the number of cores of the nodes of a reservation."""
+        return sum(self.table.nodes[node].cores for node in self.table.nodes_of(number))
+
+    def _record_with_request(self, row: tuple[Any, ...]) -> None:
+        """Record a job and its request once nothing of it, including its size, can change any more."""
+        job, number = row[:2]
+        self._record_request((number, job.job_id, self.table.compiled_request(job).request))
+        self._record_last(row)
+
+    def misfit(self, job: Job) -> str:
+        """Return why a job cannot even start if everything is free, or an empty string if it can."""
+        try:
+            shape = self.table.compiled_request(job)
+        except WorkloadError as error:
+            raise WorkloadError(f"job {job.job_id}: {error}") from error
+        if shape not in self._is_possible:
+            self._is_possible[shape] = self._empty.fits(shape)
+        if self._is_possible[shape]:
+            return ""
+        return f"does not fit on the nodes, even if all are free: {self._empty.misfit(shape)}"
+
+    def view(self, state: BatchState) -> NodeView | None:
+        """Return the nodes as observations show them."""
+        return NodeView(state, self)
+
+    # places
+
+    def fits(self, job: Job) -> bool:
+        """Return whether a job could start now."""
+        return self.room.fits(self.table.compiled_request(job))
+
+    def fault(self, job: Job, place: Any = None) -> str:
+        """Return why a job cannot start, at a given place if any; an empty string if it can."""
+        shape = self.table.compiled_request(job)
+        if place is not None:
+            fault = self.room.fault(shape, place)
+        else:
+            fault = "" if self.room.fits(shape) else f"{shape.request} does not fit on the nodes now"
+        return f": {fault}" if fault else ""
+
+    def take(self, job: Job) -> int:
+        """Take the nodes that the placement policy chooses for a job; return its cores, or 0 if it does not fit."""
+        held = self.room.place_job(job, self.policy)
+        return 0 if held is None else self.take_at(job, held)
+
+    def take_at(self, job: Job, place: Any, borrowed: int = 0) -> int:
+        """Take a place that has no fault for a job; return its cores: the lowest free ones, then borrowed ones."""
+        cores, each = 0, self.table.compiled_request(job).amounts[0]
+        for node, tasks, *_ in place:
+            first, mask = self.table.first_core[node], (1 << self.table.nodes[node].cores) - 1
+            of_node = (self.free >> first) & mask
+            missing = tasks * each - of_node.bit_count()
+            if missing > 0:
+                of_node |= lowest_cores((borrowed >> first) & mask, missing)
+            cores |= lowest_cores(of_node, tasks * each) << first
+        self.room.take(place)
+        self.held[job.job_id] = tuple(place)
+        return super().take_at(job, cores)
+
+    def release(self, execution: Execution, number: int, end: float) -> None:
+        """Release the nodes of an execution, and record its place."""
+        job_id = execution.job.job_id
+        held = self.held.pop(job_id)
+        self.room.release(held)
+        self._record_placement((number, job_id, held, execution.starting_time, end))
+        super().release(execution, number, end)
+
+    def moved(self, job: Job) -> Job:
+        """Return a job as it runs where it is; the same object if its run time is the submitted one."""
+        if not (self.table.has_speeds or getattr(job, "run_times", None)):
+            return job
+        time = run_time_on(job, (self.table.nodes[node] for node, *_ in self.held[job.job_id]))
+        return job if time == job.run_time else job._replace(run_time=time)
+
+    def close(self, running: Mapping[int, Execution], numbers: Mapping[int, int]) -> None:
+        """Record the places of the jobs that are running at the end of a run."""
+        for job_id, execution in running.items():
+            self._record_placement((numbers[job_id], job_id, self.held[job_id], execution.starting_time, None))
+
+    # preemption
+
+    def room_without(self, state: BatchState, job_id: int, victims: Collection[int]) -> NodeAvailability:
+        """Return what would be free for a queued job, see :meth:`NodeView.room_without`."""
+        room, qos = self.room.copy(), state.qos
+        if qos is None:
+            return room
+        kept = [each for each in (*state.running, *state.suspended) if each not in victims or qos.suspends(each)]
+        for victim in victims:
+            if not qos.suspends(victim):
+                room.release(self.held[victim])
+        free, borrowed = qos.open_to(state, job_id, victims)
+        for node in range(len(self.table)):
+            room.free[node, 0] = self._count_on(node, free | borrowed)
+        for each in kept:
+            job = (state.suspended.get(each) or state.running[each]).job
+            if self.table.compiled_request(job).exclusive:
+                for held in self.held[each]:
+                    room.free[held.node, 0] = 0
+        return room
+
+    def fits_without(self, state: BatchState, job: Job, victims: Collection[int]) -> bool:
+        """Return whether a queued job could start if running jobs that it may preempt were preempted."""
+        return self.room_without(state, job.job_id, victims).fits(self.table.compiled_request(job))
+
+    def place_without(self, state: BatchState, job: Job, victims: Collection[int]) -> Any:
+        """Return where a queued job could start in that case; None if there is no room."""
+        return self.room_without(state, job.job_id, victims).place_job(job, self.policy)
+
+    def suspend(self, execution: Execution, number: int, now: float) -> None:
+        """Let others borrow the cores of an execution that is suspended, and record its place."""
+        job_id = execution.job.job_id
+        self._record_placement((number, job_id, self.held[job_id], execution.starting_time, now))
+        super().suspend(execution, number, now)
+
+    def count_once(self, state: BatchState) -> None:
+        """Count each core of a node once: for the suspended job that owns it, not for the job that borrows it."""
+        for job_id in dict.fromkeys((*self._whole, *state.borrowed)):
+            shown = self.held.get(job_id)
+            if shown is None:
+                del self._whole[job_id]
+                continue
+            held = whole = self._whole.setdefault(job_id, shown)
+            if job_id in state.borrowed:
+                cores = (state.suspended.get(job_id) or state.running[job_id]).cores & ~state.borrowed[job_id][0]
+                held = tuple(
+                    one._replace(amounts=(one.amounts[0] - self._count_on(one.node, cores), *one.amounts[1:]))
+                    for one in whole
+                )
+            else:
+                del self._whole[job_id]
+            if held != shown:
+                self.room.release(shown)
+                self.room.take(held)
+                self.held[job_id] = held
+
+    def _count_on(self, node: int, cores: int) -> int:
+        """Return how many of the given cores belong to a node."""
+        return ((cores >> self.table.first_core[node]) & ((1 << self.table.nodes[node].cores) - 1)).bit_count()
+
+    # outages and reservations
+
+    def core_set_of(self, units: Iterable[int]) -> int:
+        """Return the cores of units, as a bit set."""
+        return core_set(self.table.core_ids(list(units)))
+
+    def fail(self, units: list[int]) -> list[int]:
+        """Note units that fail; return those that were in service."""
+        self.room.down[units] = True
+        return [node for node in units if node not in self._maintained]
+
+    def repair(self, units: list[int]) -> list[int]:
+        """Note units that are repaired; return those that are in service again."""
+        self.room.down[units] = False
+        return [node for node in units if node not in self._maintained]
+
+    def reserve(self, number: int) -> list[int]:
+        """Begin a reservation; return the nodes to take out of service, or to clear of the jobs of other users."""
+        self.room.closed += (number,)
+        nodes = self.table.nodes_of(number)
+        if self.reservations[number].users:
+            return nodes
+        self._maintained.update(nodes)
+        return [node for node in nodes if not self.room.down[node]]
+
+    def end_reservation(self, number: int, now: float) -> list[int]:
+        """End a reservation; return the nodes that are in service again."""
+        self.room.closed = tuple(other for other in self.room.closed if other != number)
+        if self.reservations[number].users:
+            return []
+        nodes = self.table.nodes_of(number)
+        self._maintained.difference_update(nodes)
+        return [node for node in nodes if not self.room.down[node]]
+
+
+class NodeView:
+    """Nodes as an observation shows them: their free resources, the requests of the queue, and what jobs hold.
+
+    Parameters
+    ----------
+    state : BatchState
+        State of the cluster to observe.
+    resources : NodeResources
+        Nodes of the cluster.
+
+    Attributes
+    ----------
+    table : NodeTable
+        Nodes of the cluster.
+    room : NodeAvailability
+        Free resources now; copy it to explore hypothetical allocations.
+    policy : PlacementPolicy
+        Policy that chooses nodes for a job if an answer names none.
+    """
+
+    __slots__ = ("_resources", "_shapes", "_state", "policy", "room", "table")
+
+    def __init__(self, state: BatchState, resources: NodeResources) -> None:
+        self._state, self._resources = state, resources
+        self.table, self.room, self.policy = resources.table, resources.room, resources.policy
+        self._shapes: dict[int, tuple[Job, CompiledRequest]] = {}  # cache for queued jobs, and some that have started
+
+    def __len__(self) -> int:
+        """Return the number of nodes."""
+        return len(self.table)
+
+    def compiled_requests(self) -> list[CompiledRequest]:
+        """Return the compiled requests of the queued jobs, in order of arrival."""
+        queued, known = self._state.queued, self._shapes
+        if len(known) > 2 * len(queued) + 100:
+            known.clear()
+        found = []
+        for job_id, job in queued.items():
+            entry = known.get(job_id)
+            if entry is None or entry[0] is not job:
+                entry = known[job_id] = job, self.table.compiled_request(job)
+            found.append(entry[1])
+        return found
+
+    def compiled_request(self, job_id: int) -> CompiledRequest:
+        """Return the compiled request of a queued job."""
+        return self.table.compiled_request(self._state.queued[job_id])
+
+    def allocation_of(self, job_id: int) -> Held:
+        """Return the allocation of a running job."""
+        return self._resources.held[job_id]
+
+    def room_without(self, job_id: int, victims: Collection[int]) -> NodeAvailability:
+        """Return what would be free for a queued job if running jobs that it may preempt were preempted.
+
+        Suspended jobs lend only their cores; a job with exclusive nodes does not even lend these.
+
+        Parameters
+        ----------
+        job_id : int
+            Id of the queued job.
+        victims : collection of int
+            Ids of the running jobs to preempt.
+        """
+        return self._resources.room_without(self._state, job_id, victims)
+
+    def fitting(self, positions: IntArray | None = None) -> NDArray[np.bool_]:
+        """Return whether queued jobs fit now.
+
+        Parameters
+        ----------
+        positions : array of int, shape (n,), optional
+            Positions in the queue (default: all).
+
+        Returns
+        -------
+        array of bool, shape (n,)
+            Whether each job fits, in the order of the positions.
+        """
+        shapes = self.compiled_requests()
+        if positions is not None:
+            shapes = [shapes[position] for position in positions.tolist()]
+        fits = {shape: self.room.fits(shape) for shape in dict.fromkeys(shapes)}
+        return np.array([fits[shape] for shape in shapes], np.bool_)
