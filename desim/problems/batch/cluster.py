@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import struct
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cache, reduce
 from operator import attrgetter, or_
@@ -23,11 +23,18 @@ from desim.exceptions import InfeasibleAction, InvalidConfiguration, WorkloadErr
 from desim.problem import Problem, Process
 from desim.problems.batch.cores import core_set, lowest_cores, to_core_ids
 from desim.problems.batch.cycles import Cycle, check_cycle, describe_cycle, next_multiple
-from desim.problems.batch.dependencies import Dependencies, Dependency, Followers
+from desim.problems.batch.dependencies import Dependencies, Followers
 from desim.problems.batch.executions import NO_PAST, PastExecutions
-from desim.problems.batch.job import Job, Start, WaitForCores, WaitUntil, check_job
+from desim.problems.batch.job import (
+    Job,
+    Start,
+    StartWithSize,
+    WaitForCores,
+    WaitUntil,
+    check_job,
+    types_of_attributes,
+)
 from desim.problems.batch.limits import Admission, Limit
-from desim.problems.batch.moldable import MoldableJob, StartWithSize
 from desim.problems.batch.nodes import Node, NodeTable
 from desim.problems.batch.observation import BatchObservation, BatchState, Execution, Resumed, Suspended
 from desim.problems.batch.placement import PlacementPolicy
@@ -50,8 +57,7 @@ class BatchCluster(FailingCluster, Problem):
     Within a cycle the agent is asked repeatedly:
 
     * A job id or a :class:`Start` starts that job, and the cycle continues. So do :class:`StartWithSize`, which starts
-      a
-      :class:`MoldableJob` in one of its sizes, and :class:`StartPreempting`, which starts a job by preempting others.
+      a moldable job in one of its sizes, and :class:`StartPreempting`, which starts a job by preempting others.
     * None, a :class:`WaitUntil` or a :class:`WaitForCores` ends the cycle.
     * A list of such actions is carried out in order and ends the cycle. It saves an agent that has decided on several
       actions at once the decisions in between.
@@ -64,7 +70,9 @@ class BatchCluster(FailingCluster, Problem):
     ----------
     jobs : iterable of Job
         Jobs in order of submission. An iterator is read once, one job ahead of the clock, so that memory use grows
-        only with the jobs in the system. A list can be simulated repeatedly.
+        only with the jobs in the system. A list can be simulated repeatedly; only in a list may jobs depend on others,
+        and only their attributes are recorded. A job with dependencies is submitted once its predecessors have ended
+        and its think time has passed, but not before its submission time in the workload.
     num_cores : int, optional
         Number of cores, at least 1. Omit it with `nodes`, which determine the number of cores.
     nodes : iterable of Node, optional
@@ -94,10 +102,6 @@ class BatchCluster(FailingCluster, Problem):
         which is then the last job of the queue; the other events of the instant share the first of these cycles, as
         in the model of the DBF paper. ``"event"``: after each single event. A number: at its multiples, in seconds,
         if an event has happened since the last cycle.
-    dependencies : mapping of int to Dependency, optional
-        Job dependencies, by job id. A job with dependencies is submitted once its predecessors have ended and its
-        think time has passed, but not before its submission time in the workload. With dependencies, the workload is
-        read at once, and job ids must be unique.
     limits : iterable of Limit
         Limits on what a job may request, and on what a user, partition or queue may use at once. A job that requests
         more than a limit allows is treated like one that is too wide. Other jobs are held outside the queue until
@@ -105,9 +109,7 @@ class BatchCluster(FailingCluster, Problem):
     reservations : iterable of AdvanceReservation
         Advance reservations of cores or nodes that jobs cannot use, such as maintenance reservations.
     qos : iterable of QualityOfService
-        QOS levels, which define whose jobs may preempt which others.
-    qos_of : mapping of int to str, optional
-        QOS name of each job, by job id. Other jobs have no QOS.
+        QOS levels, which define whose jobs may preempt which others. Jobs name theirs.
     processes : iterable of callables
         Extra SimPy processes, such as those of :mod:`desim.processes.outages`. Each is called with
         the bound cluster, whose ``observation`` (a :class:`BatchObservation`) shows its state.
@@ -117,12 +119,13 @@ class BatchCluster(FailingCluster, Problem):
     InvalidConfiguration
         If an argument is out of range.
     WorkloadError
-        If a dependency names a job that does not exist, or dependencies form a cycle.
+        If a dependency names a job that does not exist or an id that two jobs have, dependencies form a cycle, or an
+        attribute has a name that is taken.
     """
 
     name: ClassVar[str] = "batch"
     sources: ClassVar[tuple[str, ...]] = ("jobs",)
-    constants: ClassVar[tuple[type, ...]] = (Job, MoldableJob, Dependencies, Limit, AdvanceReservation, QOSTable)
+    constants: ClassVar[tuple[type, ...]] = (Job, Dependencies, Limit, AdvanceReservation, QOSTable)
     work_tables: ClassVar[tuple[str, ...]] = ("jobs", "interruptions")
     events: ClassVar[tuple[str, ...]] = (
         "arrival",
@@ -153,11 +156,9 @@ class BatchCluster(FailingCluster, Problem):
         on_outage: Literal["requeue", "lose"] = "requeue",
         ask_when_empty: bool = False,
         cycle: Cycle = "arrival",
-        dependencies: Mapping[int, Dependency] | None = None,
         limits: Iterable[Limit] = (),
         reservations: Iterable[AdvanceReservation] = (),
         qos: Iterable[QualityOfService] = (),
-        qos_of: Mapping[int, str] | None = None,
         processes: Iterable[Process] = (),
     ) -> None:
         super().__init__(processes=processes)
@@ -165,13 +166,15 @@ class BatchCluster(FailingCluster, Problem):
             raise InvalidConfiguration(
                 f"nodes: passed on by {type(self).__name__}.__init__; derive the class from NodeCluster instead"
             )
-        jobs = items("jobs", jobs, "jobs", "submission_time")
-        self.jobs = list(jobs) if dependencies else jobs
-        self.dependencies = Dependencies(self.jobs, dependencies) if dependencies else None  # type: ignore[arg-type]  # a list here
+        self.jobs = items("jobs", jobs, "jobs", "submission_time")
+        in_advance = jobs if isinstance(jobs, Sequence) else ()
+        self.attributes = types_of_attributes(in_advance)
+        known_after = Dependencies(in_advance) if any(job.after is not None for job in in_advance) else None
+        self.dependencies = known_after if known_after is not None and known_after.of_job else None
         self.limits = tuple(limits)
         if wrong := [limit for limit in self.limits if not isinstance(limit, Limit)]:
             raise InvalidConfiguration(f"limits: got {wrong[0]!r}, expected Limit objects")
-        known = QOSTable(qos, qos_of or {})
+        known = QOSTable(qos)
         self.qos = known if known.by_name else None
         if num_cores is None:
             raise InvalidConfiguration("num_cores: got None without nodes; give num_cores or nodes")
@@ -205,6 +208,8 @@ class BatchCluster(FailingCluster, Problem):
             description["over_time_limit"] = self.over_time_limit
         if self.checkpoint_interval is not None:
             description["checkpoint_interval"] = self.checkpoint_interval
+        if self.attributes:
+            description["attributes"] = self.attributes
         if self.dependencies is not None:
             description["dependencies"] = len(self.dependencies.of_job)
         if self.limits:
@@ -253,6 +258,7 @@ class BatchCluster(FailingCluster, Problem):
             self._record_group = tables["limited_jobs"].append
             for number, limit in enumerate(self.limits):
                 tables["limits"].append((number, limit))
+        self._state.attributes = self.attributes
         self._state.reservations = self.reservations
         self._taken: dict[int, int] = {}  # cores of reservations in progress, by number of the reservation
         for number, reservation in enumerate(
@@ -308,19 +314,25 @@ class BatchCluster(FailingCluster, Problem):
 
     def _take(self, job: Job) -> None:
         """Put a job that has arrived into the queue, or into the inbox while a cycle is open."""
-        job_id, _, requested_cores, requested_time, run_time, _ = job
+        numbers = job[:6]
+        job_id, _, requested_cores, requested_time, run_time, _ = numbers
         try:
             plausible = requested_cores > 0 <= requested_time < math.inf > run_time >= 0
-            _NUMBERS.pack(*job)
+            _NUMBERS.pack(*numbers)
         except (TypeError, struct.error) as error:
             check_job(job)
             raise WorkloadError(f"{job!r} holds a value of the wrong type: {error}") from error
-        if not plausible:
+        if not plausible or job.sizes or (job.request is not None and job.request.num_cores != requested_cores):
             check_job(job)
+        if job.after is not None and self._followers is None and job.after.jobs:
+            raise WorkloadError(
+                f"job {job_id} depends on other jobs, but the cluster does not know all jobs in advance; pass a list"
+            )
         number = self._arrived
         self._arrived = number + 1
-        if self.qos is not None and (job_qos := self.qos.of(job_id)) is not None:
-            self.simulation.records.tables["job_qos"].append((job_id, job_qos.name, number))
+        if self.qos is not None and job.qos:
+            self.qos.check(job)
+            self.simulation.records.tables["job_qos"].append((job_id, job.qos, number))
         if requested_cores > self.num_cores:
             self._turn_away(job, f"requests {requested_cores} cores, the cluster has {self.num_cores}")
             return
@@ -523,8 +535,9 @@ class BatchCluster(FailingCluster, Problem):
 
     def _size(self, action: StartWithSize) -> Job | None:
         """Return the job in the size that an action names, or None if it has no such size."""
-        sizes = getattr(self._state.queued.get(action.job_id), "sizes", ())
-        return sizes[action.size] if action.size in range(len(sizes)) else None
+        job = self._state.queued.get(action.job_id)
+        is_there = job is not None and job.sizes and action.size in range(1 + len(job.sizes))
+        return job.in_size(action.size) if job is not None and is_there else None
 
     def _has_room(self, job: Job) -> bool:
         """Return whether a job could start now."""
@@ -555,8 +568,8 @@ class BatchCluster(FailingCluster, Problem):
         if size is not None and self._has_room(size) and self._admission is not None:
             return f"job {action.job_id} cannot start in size {action.size}: {self._admission.refuses(size)}"
         if size is None:
-            count = len(getattr(self._state.queued[action.job_id], "sizes", ())) or "no"
-            return f"{action!r} names a size that does not exist: the job has {count} sizes"
+            count = len(self._state.queued[action.job_id].sizes)
+            return f"{action!r} names a size that does not exist: the job has {1 + count if count else 'no'} sizes"
         why = f"it requests {size.requested_cores} cores and {self._state.num_free} are free"
         return f"job {action.job_id} cannot start in size {action.size}: {why}"
 
@@ -730,7 +743,7 @@ class BatchCluster(FailingCluster, Problem):
             self._make_way(job.job_id)
         else:
             left = self._as_submitted(job)  # restarts in the size in which it ran
-            self._state.requeue(left.sizes[0] if isinstance(left, MoldableJob) else left)
+            self._state.requeue(left.in_size(0) if left.sizes else left)
         if self._state.borrowed:
             self._look_at_suspended()
         self.emit("interruption", execution)
@@ -784,7 +797,7 @@ class BatchCluster(FailingCluster, Problem):
         for victim in victims:
             if victim not in self._state.running:
                 return f"job {victim}, which it would preempt, is not running", None
-            if not self.qos.allows(job_id, victim):
+            if not self.qos.allows(self._state.queued[job_id], self._state.running[victim].job):
                 mine, other = self._qos_named(job_id), self._qos_named(victim)
                 return f"its QOS is {mine}, which does not preempt {other}, the QOS of job {victim}", None
         job = self._state.queued[job_id]
@@ -800,7 +813,7 @@ class BatchCluster(FailingCluster, Problem):
     def _place_without(self, job: Job, victims: Sequence[int]) -> Any:
         """Return where a queued job could start once others are preempted, or None if too few cores would be free."""
         assert self.qos is not None
-        free, borrowed = self.qos.open_to(self._state, job.job_id, victims)
+        free, borrowed = self.qos.open_to(self._state, job, victims)
         missing = job.requested_cores - free.bit_count()
         if missing > borrowed.bit_count():
             return None
@@ -814,7 +827,7 @@ class BatchCluster(FailingCluster, Problem):
         """Preempt a job: suspend it, or return it to the queue."""
         assert self.qos is not None
         job_id = execution.job.job_id
-        suspends = self.qos.suspends(job_id)
+        suspends = self.qos.suspends(execution.job)
         numbers = self._numbers[job_id], self._numbers[by.job_id]
         mode = "suspend" if suspends else "requeue"
         self.simulation.records.tables["preemptions"].append(

@@ -111,11 +111,11 @@ class NodeObservation(BatchObservation):
         state, room, qos = self._state, self.room.copy(), self._state.qos
         if qos is None:
             return room
-        kept = [each for each in (*state.running, *state.suspended) if each not in victims or qos.suspends(each)]
+        kept = [each for each in (*state.running, *state.suspended) if each not in victims or qos.suspends(self._job(each))]
         for victim in victims:
-            if not qos.suspends(victim):
+            if not qos.suspends(self._job(victim)):
                 room.release(self._held[victim])
-        free, borrowed = qos.open_to(state, job_id, victims)
+        free, borrowed = qos.open_to(state, state.queued[job_id], victims)
         usable = free | borrowed
         for node, first in enumerate(self.table.first_core):
             room.free[node, 0] = ((usable >> first) & ((1 << self.table.nodes[node].cores) - 1)).bit_count()

@@ -10,13 +10,13 @@ import simpy
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch.cluster import BatchCluster
 from desim.problems.batch.cores import core_set, lowest_cores
-from desim.problems.batch.job import Job, Start
-from desim.problems.batch.moldable import StartWithSize
+from desim.problems.batch.job import Job, Start, StartWithSize
 from desim.problems.batch.node_availability import NodeAvailability, NodeObservation, StartOnNodes
-from desim.problems.batch.nodes import CompiledRequest, Node, NodeAllocation, NodeJob, NodeTable, Request, run_time_on
+from desim.problems.batch.nodes import CompiledRequest, Node, NodeAllocation, NodeTable, run_time_on
 from desim.problems.batch.observation import Execution
 from desim.problems.batch.placement import PlacementPolicy, placement_of
 from desim.problems.batch.preemption import StartPreempting
+from desim.problems.batch.request import Request
 from desim.problems.batch.reservations import AdvanceReservation
 from desim.processes.outages import FailureCounts
 
@@ -27,16 +27,15 @@ class NodeCluster(BatchCluster):
     """Batch cluster of nodes with resources: a :class:`BatchCluster` with ``nodes`` instead of ``num_cores``.
 
     An agent answers with the id of a queued job, for which the cluster's placement policy chooses nodes, or with a
-    :class:`StartOnNodes`, which names the nodes. Otherwise decisions are those of a :class:`BatchCluster`. A plain
-    :class:`Job` counts as one task per requested core, with one core each. Cores are numbered consecutively node by
-    node. The run time of a job is that on the slowest of its nodes, given their speeds and the job's run times by GPU
+    :class:`StartOnNodes`, which names the nodes. Otherwise decisions are those of a :class:`BatchCluster`. A job
+    without a request counts as one task per requested core, with one core each. Cores are numbered node by node. The run time of a job is that on the slowest of its nodes, given their speeds and the job's run times by GPU
     model. Its requested time is a limit on all nodes. The processes of :mod:`desim.processes.outages` let nodes fail
     and repair them.
 
     Parameters
     ----------
     jobs : iterable of Job
-        Jobs in order of submission; those of class :class:`NodeJob` have requests.
+        Jobs in order of submission, with requests for nodes.
     num_cores : None
         Not allowed: the nodes determine the number of cores.
     nodes : iterable of Node
@@ -54,7 +53,6 @@ class NodeCluster(BatchCluster):
 
     constants: ClassVar[tuple[type, ...]] = (
         *BatchCluster.constants,
-        NodeJob,
         NodeTable,
         Request,
         CompiledRequest,
@@ -222,7 +220,7 @@ class NodeCluster(BatchCluster):
         """Start a job on the given nodes and cores."""
         self._room.take(held)
         self._held[job.job_id] = held
-        if self.table.has_speeds or getattr(job, "run_times", None):
+        if self.table.has_speeds or job.run_times:
             time = run_time_on(job, (self.table.nodes[node] for node, *_ in held))
             if time != job.run_time:
                 self._elsewhere[job.job_id] = job
@@ -266,7 +264,7 @@ class NodeCluster(BatchCluster):
         held = self._placed(job, room)
         if held is None:
             return None
-        return held, self._cores_on(job, held, *self.qos.open_to(self._state, job.job_id, victims))
+        return held, self._cores_on(job, held, *self.qos.open_to(self._state, job, victims))
 
     def _start_preempting(self, job: Job, place: Any) -> None:
         self._start_there(job, *place)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from desim.problems.batch.cores import lowest_cores
 from desim.problems.batch.job import Start, WaitForCores
-from desim.problems.batch.moldable import StartWithSize
+from desim.problems.batch.job import StartWithSize
 from desim.problems.batch.resources.profile import AvailabilityProfile, Reservation
 
 if TYPE_CHECKING:
