@@ -268,4 +268,4 @@ def test_the_column_of_a_job_table_tells_qualities(desim: Desim, tmp_path: Path)
         assert f"complete at {makespan:g} s" in outcome.out
     outcome = desim(*arguments, "--qos", "urgent:priority=1")
     assert outcome.status == 2
-    assert "qos_of[1]: got 'standby', expected one of: urgent" in outcome.err
+    assert "job 1: qos: got 'standby', expected one of: urgent" in outcome.err

@@ -118,6 +118,7 @@ class Site:
 
     dependencies: dict[int, Dependency] = field(default_factory=dict)
     limits: Sequence[Limit] = ()
+    queues: dict[int, str] = field(default_factory=dict)
     reservations: Sequence[AdvanceReservation] = ()
     outages: Sequence[Outage] = ()
     interval: float | None = None
@@ -323,7 +324,7 @@ class PlainCluster:
             elif limit.scope == "partition":
                 name = job.request.partition or None
             else:
-                name = limit.scope.get(job.job_id)  # type: ignore[union-attr]
+                name = self.site.queues.get(job.job_id)
             if name is not None and (limit.members is None or name in limit.members):
                 found.append((number, name))
         return found

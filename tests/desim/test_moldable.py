@@ -14,15 +14,16 @@ from hypothesis import strategies as st
 
 from desim import InfeasibleAction, InvalidConfiguration, Simulation, WorkloadError, simulate
 from desim.agents.batch import create
-from desim.problems.batch import BatchCluster, BatchObservation, Job, MoldableJob, Node, NodeJob, Request, StartWithSize
+from desim.problems.batch import BatchCluster, BatchObservation, Job, Node, Request, StartWithSize
 from desim.processes.outages import Outage, planned_outages
 from desim.validation import validate
 from desim.workloads.batch.moldable import downey_speedup, moldable
+from tests.jobs import of_sizes
 
 
-def sized(job_id: int, submission: float, *sizes: tuple[int, float] | tuple[int, float, float]) -> MoldableJob:
+def sized(job_id: int, submission: float, *sizes: tuple[int, float] | tuple[int, float, float]) -> Job:
     """Return a job with sizes (cores, requested time, run time if it is another)."""
-    return MoldableJob.of(Job(job_id, submission, size[0], size[1], size[-1]) for size in sizes)
+    return of_sizes(Job(job_id, submission, size[0], size[1], size[-1]) for size in sizes)
 
 
 def run(jobs: list[Any], num_cores: int, agent: Any, **options: Any) -> list[tuple[float, float, int]]:
@@ -124,7 +125,7 @@ class TestJobs:
     )
     def test_what_are_no_sizes_of_a_job(self, sizes: list[Any], what: str) -> None:
         with pytest.raises(WorkloadError, match=what):
-            MoldableJob.of(sizes)
+            of_sizes(sizes)
 
     def test_copies_are_equal(self) -> None:
         job = TestStarts.JOB
@@ -136,10 +137,10 @@ class TestJobs:
 
 class TestOnNodes:
     NODES = (Node("a", 4, memory=10), Node("b", 4, memory=10))
-    JOB = MoldableJob.of(
+    JOB = of_sizes(
         [
-            NodeJob.of(1, 0.0, Request(tasks=4, cores=2), 8.0, 8.0),
-            NodeJob.of(1, 0.0, Request(tasks=2, cores=2, memory=9), 15.0, 15.0),
+            Job.of_tasks(1, 0.0, Request(tasks=4, cores=2), 8.0, 8.0),
+            Job.of_tasks(1, 0.0, Request(tasks=2, cores=2, memory=9), 15.0, 15.0),
         ]
     )
 
@@ -206,7 +207,7 @@ class TestMolding:
         assert run(jobs, 8, f"easy-moldable-{order}") == run(jobs, 8, Slow(order))
 
 
-def random_jobs(seed: int) -> list[MoldableJob]:
+def random_jobs(seed: int) -> list[Job]:
     """Return jobs of one to three sizes that arrive faster than eight cores serve them."""
     rng = np.random.default_rng(seed)
     times = rng.exponential(4.0, 40).cumsum().round(1).tolist()

@@ -23,7 +23,6 @@ from desim.problems.batch import (
     Node,
     NodeAllocation,
     NodeCluster,
-    NodeJob,
     PlacementPolicy,
     Request,
     StartOnNodes,
@@ -56,13 +55,13 @@ def random_request(rng: np.random.Generator) -> Request:
     )
 
 
-def random_jobs(seed: int, count: int = 40) -> list[NodeJob]:
+def random_jobs(seed: int, count: int = 40) -> list[Job]:
     """Return jobs that arrive faster than the nodes can serve them."""
     rng = np.random.default_rng(seed)
     times = rng.exponential(8.0, count).cumsum().round(1).tolist()
     runs = rng.integers(0, 100, count).tolist()
     return [
-        NodeJob.of(number, time, random_request(rng), run * float(rng.integers(1, 4)), float(run), number % 3)
+        Job.of_tasks(number, time, random_request(rng), run * float(rng.integers(1, 4)), float(run), number % 3)
         for number, (time, run) in enumerate(zip(times, runs, strict=True))
     ]
 
@@ -197,7 +196,7 @@ class Answers:
         return self.answer
 
 
-ONE = NodeJob.of(7, 0.0, Request(cores=4, memory=50, gpus=0.5), 10.0, 5.0)
+ONE = Job.of_tasks(7, 0.0, Request(cores=4, memory=50, gpus=0.5), 10.0, 5.0)
 
 
 @pytest.mark.parametrize(
@@ -235,7 +234,7 @@ def test_a_place_that_a_job_can_have_is_taken() -> None:
 )
 def test_requests_that_make_no_sense(values: dict[str, Any], message: str) -> None:
     with pytest.raises(WorkloadError, match=message):
-        NodeJob.of(1, 0.0, Request(**values), 10.0, 5.0)
+        Job.of_tasks(1, 0.0, Request(**values), 10.0, 5.0)
 
 
 @pytest.mark.parametrize(
@@ -255,7 +254,7 @@ def test_requests_that_make_no_sense(values: dict[str, Any], message: str) -> No
     ],
 )
 def test_jobs_that_can_never_start(request_: Request, message: str) -> None:
-    jobs = [NodeJob.of(1, 0.0, request_, 10.0, 5.0)]
+    jobs = [Job.of_tasks(1, 0.0, request_, 10.0, 5.0)]
     with pytest.raises(WorkloadError, match=message):
         simulate(BatchCluster(jobs, nodes=NODES), create("fcfs"))
 
@@ -319,7 +318,7 @@ class Chosen(PlacementPolicy):
 )
 def test_placements_that_name_nodes_as_they_should_not(policy: PlacementPolicy, message: str) -> None:
     nodes = [Node("a", 4), Node("b", 4), Node("c", 1)]
-    jobs = [NodeJob.of(3, 0.0, Request(1, 1), 5.0, 5.0), NodeJob.of(7, 1.0, Request(6, 1), 9.0, 9.0)]
+    jobs = [Job.of_tasks(3, 0.0, Request(1, 1), 5.0, 5.0), Job.of_tasks(7, 1.0, Request(6, 1), 9.0, 9.0)]
     first = [StartOnNodes(3, (NodeAllocation(2, 1, (1, 0), ()),))]
     with pytest.raises(InvalidConfiguration, match=f"time 1.0: job 7: placement 'chosen' {message}"):
         simulate(BatchCluster(jobs, nodes=nodes, placement=policy), Oldest(first))
@@ -327,7 +326,7 @@ def test_placements_that_name_nodes_as_they_should_not(policy: PlacementPolicy, 
 
 def test_placements_that_name_a_gpu_without_room() -> None:
     nodes = [Node("a", 4, gpus=2)]
-    job = NodeJob.of(7, 0.0, Request(2, 1, gpus=0.6), 9.0, 9.0)
+    job = Job.of_tasks(7, 0.0, Request(2, 1, gpus=0.6), 9.0, 9.0)
     for gpu in (0, 2, -1):
         with pytest.raises(InvalidConfiguration, match=rf"job 7: placement 'chosen' names GPU {gpu} of node 0, which"):
             simulate(BatchCluster([job], nodes=nodes, placement=Chosen([0], gpu)), Oldest())
@@ -358,7 +357,7 @@ class DerivedWithNodes(BatchCluster):
 
 
 def test_derived_classes_are_of_nodes_as_well() -> None:
-    jobs = [NodeJob.of(1, 0.0, Request(2, 2, 3), 5.0, 5.0), NodeJob.of(2, 0.0, Request(1, 1, 3), 5.0, 5.0)]
+    jobs = [Job.of_tasks(1, 0.0, Request(2, 2, 3), 5.0, 5.0), Job.of_tasks(2, 0.0, Request(1, 1, 3), 5.0, 5.0)]
     nodes = [Node("a", 4, 3), Node("b", 4, 3)]  # memory for one task each
     cluster = Derived(jobs, nodes=nodes)
     assert isinstance(cluster, Derived)
@@ -381,8 +380,8 @@ def test_derived_classes_are_of_nodes_as_well() -> None:
 
 
 def test_a_job_made_without_its_request_is_one_of_single_cores() -> None:
-    made = [NodeJob(1, 0.0, 2, 5.0, 5.0), NodeJob(2, 1.0, 3, 5.0, 5.0)]
-    stated = [NodeJob.of(job.job_id, job.submission_time, Request(job.requested_cores), 5.0, 5.0) for job in made]
+    made = [Job(1, 0.0, 2, 5.0, 5.0), Job(2, 1.0, 3, 5.0, 5.0)]
+    stated = [Job.of_tasks(job.job_id, job.submission_time, Request(job.requested_cores), 5.0, 5.0) for job in made]
     assert made == stated
     results = []
     for jobs in (made, stated):

@@ -108,10 +108,7 @@ def cluster(scenario: Mapping[str, Any]) -> BatchCluster:
         too_wide="reject",
         on_outage="lose" if rules["loses"] else "requeue",
         ask_when_empty=rules["asks_when_empty"],
-        limits=[
-            Limit(per, members, **_renamed(most, LIMIT))
-            for per, members, most in scenario.get("limits", ())
-        ],
+        limits=[Limit(per, members, **_renamed(most, LIMIT)) for per, members, most in scenario.get("limits", ())],
         reservations=[_window(*row) for row in scenario.get("windows", ())],
         qos=[QualityOfService(**dict(zip(QUALITY, row, strict=True))) for row in scenario.get("qualities", ())],
         processes=[*_processes(scenario), *([submitting([made[place] for place in own])] if own else [])],

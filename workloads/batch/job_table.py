@@ -168,7 +168,9 @@ def jobs_from(
     2 rows: 2 jobs, 0 dropped; columns not read: colour
     """
     header = TraceHeader() if num_cores is None else TraceHeader(fields={"nb_res": str(num_cores)})
-    return _trace(_Table("table", _columns_of(table), header=header), names, options, requests=requests, attributes=attributes)
+    return _trace(
+        _Table("table", _columns_of(table), header=header), names, options, requests=requests, attributes=attributes
+    )
 
 
 def read(
@@ -334,7 +336,9 @@ def _trace(
     for name in attributes:
         if name not in table.columns or name in TAKEN | _OUTCOMES | {*Job._fields}:
             why = "a field of jobs or known only after a job has run" if name in table.columns else "no column"
-            raise InvalidConfiguration(f"attributes: got {name!r}, which is {why}; expected further columns of the table")
+            raise InvalidConfiguration(
+                f"attributes: got {name!r}, which is {why}; expected further columns of the table"
+            )
     used = {*found.values(), *own.values(), *attributes}
     unread = tuple(name for name in table.columns if name not in used and name not in _OUTCOMES)
     report = TableReport(unit=table.unit, unread=unread)
@@ -380,9 +384,7 @@ def _trace(
     row_of = dict(zip(rows.place.tolist(), range(count), strict=True))
     places = [row_of[place] for place in trace.place.tolist()]
     asked_for = asked if of_nodes is not None else None
-    return of_site.applied(
-        table.source, trace, places, ids, table.where, requests=asked_for, attributes=further
-    )
+    return of_site.applied(table.source, trace, places, ids, table.where, requests=asked_for, attributes=further)
 
 
 def _found(table: _Table, names: Mapping[str, str]) -> dict[str, str]:

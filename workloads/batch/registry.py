@@ -239,7 +239,9 @@ def _with_dependencies(workload: Workload, dependencies: Dependencies) -> Worklo
     """Return a workload with the dependencies that the caller asked for."""
     if dependencies == "drop":
         jobs = workload.jobs
-        return replace(workload, jobs=[job._replace(after=None) for job in jobs]) if isinstance(jobs, list) else workload
+        return (
+            replace(workload, jobs=[job._replace(after=None) for job in jobs]) if isinstance(jobs, list) else workload
+        )
     if not isinstance(workload.trace, Trace):
         what = "a generated workload has none" if workload.trace is None else "a stream reads none"
         raise InvalidConfiguration(f"dependencies: got {dependencies!r}, but {what}; try 'drop'")

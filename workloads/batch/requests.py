@@ -20,7 +20,7 @@ result. A cell without a value requests nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -37,7 +37,9 @@ __all__ = ["RequestColumns"]
 _WHOLE = ("tasks", "tasks_per_node")
 _SEVERAL = ("gpu_models", "features", "excluded_features")
 _NAMES: Mapping[str, tuple[str, ...]] = {
-    **{name: (name,) for name in (*_WHOLE, "memory", "gpus", "exclusive", "partition", "features", "excluded_features")},
+    **{
+        name: (name,) for name in (*_WHOLE, "memory", "gpus", "exclusive", "partition", "features", "excluded_features")
+    },
     "gpu_models": ("gpu_models", "gpu_model", "model"),
 }
 _RESOURCE = "resource:"

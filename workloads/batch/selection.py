@@ -202,6 +202,7 @@ def make_jobs(
         queue,
         partition,
         *map(repeat, _PLAIN[-2:]),
+        strict=False,  # what is repeated has no end
     )
     return map(partial(tuple.__new__, Job), rows)
 

@@ -176,6 +176,8 @@ class BatchCluster(FailingCluster, Problem):
             raise InvalidConfiguration(f"limits: got {wrong[0]!r}, expected Limit objects")
         known = QOSTable(qos)
         self.qos = known if known.by_name else None
+        for job in in_advance if self.qos is not None else ():
+            known.check(job)
         if num_cores is None:
             raise InvalidConfiguration("num_cores: got None without nodes; give num_cores or nodes")
         if placement is not None:

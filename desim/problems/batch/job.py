@@ -28,7 +28,7 @@ class _Empty(dict[str, Any]):
     def _refuse(self, *arguments: Any, **values: Any) -> NoReturn:
         raise TypeError("a job cannot be changed; use job._replace(attributes={...})")
 
-    __setitem__ = setdefault = update = __ior__ = _refuse  # type: ignore[assignment]
+    __setitem__ = setdefault = update = __ior__ = _refuse
 
     def __reduce__(self) -> str:
         return "EMPTY"  # copies, also those of other processes, share it as well
@@ -141,27 +141,25 @@ class Job(NamedTuple):
         check_job(job)
         return job
 
-    def requesting(self, request: Request) -> Self:
+    def requesting(self, request: Request) -> Job:
         """Return a copy with another request and its cores, without checks."""
         return self._replace(request=request, requested_cores=request.num_cores)
 
-    def in_size(self, size: int) -> Self:
+    def in_size(self, size: int) -> Job:
         """Return the job in one of its sizes, which it keeps; size 0 is that of its own fields."""
         if size == 0:
             return self._replace(sizes=())
         cores, requested_time, run_time, request, run_times = self.sizes[size - 1]
-        return self._make(
-            (*self[:2], cores, requested_time, run_time, self.user_id, request, (), run_times, *self[9:])
-        )
+        return Job._make((*self[:2], cores, requested_time, run_time, self.user_id, request, (), run_times, *self[9:]))
 
-    def in_all_sizes(self) -> list[Self]:
+    def in_all_sizes(self) -> list[Job]:
         """Return the job in each of its sizes; a rigid job has one."""
         return [self.in_size(size) for size in range(1 + len(self.sizes))] if self.sizes else [self]
 
-    def known(self) -> Self:
+    def known(self) -> Job:
         """Return the job as agents know it, with its requested time as run time, in each size and on all nodes."""
         sizes = tuple(size._replace(run_time=size.requested_time, run_times=EMPTY) for size in self.sizes)
-        return self._make((*self[:4], self.requested_time, *self[5:7], sizes, EMPTY, *self[9:]))
+        return Job._make((*self[:4], self.requested_time, *self[5:7], sizes, EMPTY, *self[9:]))
 
     def group(self, by: str) -> Any:
         """Return the user, queue, partition or QOS of the job, or an attribute, for limits.
@@ -278,7 +276,8 @@ def check_job(job: Job) -> None:
     WorkloadError
         If a field is not finite or out of range; the message names the job and the field.
     """
-    for size in (job, *job.sizes):
+    _check_size(job.job_id, job)
+    for size in job.sizes:
         _check_size(job.job_id, size)
     _check_time(job.job_id, "submission_time", job.submission_time)
     check_attributes(job)
@@ -351,8 +350,8 @@ def column_of(name: str, jobs: Sequence[Job], types: Mapping[str, str]) -> NDArr
     types = types or types_of_attributes(jobs)
     if name not in types and (types or jobs):
         raise InvalidConfiguration(
-            f"queue[{name!r}]: no job has this attribute{did_you_mean(name, types)}; expected one of: queue, partition, "
-            f"qos{''.join(f', {other}' for other in types)}"
+            f"queue[{name!r}]: no job has this attribute{did_you_mean(name, types)}; expected one of: "
+            f"{', '.join(('queue', 'partition', 'qos', *types))}"
         )
     values = [job.attributes.get(name) for job in jobs]
     if types.get(name) == "text":
@@ -364,11 +363,8 @@ def column_of(name: str, jobs: Sequence[Job], types: Mapping[str, str]) -> NDArr
 
 def _type_of(kinds: set[type]) -> str:
     """Return the type of a column that holds values of several kinds."""
-    if all(issubclass(kind, bool | np.bool_) for kind in kinds):
-        return "boolean"
-    if all(issubclass(kind, int | np.integer) for kind in kinds):
-        return "integer"
-    return "float" if all(issubclass(kind, Real) for kind in kinds) else "text"
+    types: dict[str, tuple[type, ...]] = {"boolean": (bool, np.bool_), "integer": (int, np.integer), "float": (Real,)}
+    return next((name for name, of in types.items() if all(issubclass(kind, of) for kind in kinds)), "text")
 
 
 def _check_size(job_id: int, size: Job | Size) -> None:

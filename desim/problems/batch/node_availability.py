@@ -111,7 +111,9 @@ class NodeObservation(BatchObservation):
         state, room, qos = self._state, self.room.copy(), self._state.qos
         if qos is None:
             return room
-        kept = [each for each in (*state.running, *state.suspended) if each not in victims or qos.suspends(self._job(each))]
+        kept = [
+            each for each in (*state.running, *state.suspended) if each not in victims or qos.suspends(self._job(each))
+        ]
         for victim in victims:
             if not qos.suspends(self._job(victim)):
                 room.release(self._held[victim])

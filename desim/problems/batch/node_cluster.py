@@ -28,9 +28,10 @@ class NodeCluster(BatchCluster):
 
     An agent answers with the id of a queued job, for which the cluster's placement policy chooses nodes, or with a
     :class:`StartOnNodes`, which names the nodes. Otherwise decisions are those of a :class:`BatchCluster`. A job
-    without a request counts as one task per requested core, with one core each. Cores are numbered node by node. The run time of a job is that on the slowest of its nodes, given their speeds and the job's run times by GPU
-    model. Its requested time is a limit on all nodes. The processes of :mod:`desim.processes.outages` let nodes fail
-    and repair them.
+    without a request counts as one task per requested core, with one core each. Cores are numbered consecutively node
+    by node. The run time of a job is that on the slowest of its nodes, given their speeds and the job's run times by
+    GPU model. Its requested time is a limit on all nodes. The processes of :mod:`desim.processes.outages` let nodes
+    fail and repair them.
 
     Parameters
     ----------

@@ -852,7 +852,7 @@ class BatchObservation:
     def sizes_of(self, job_id: int) -> list[tuple[int, float]]:
         """Return (cores, requested time in seconds) of each size of a queued job; a rigid job has one size."""
         job = self._state.queued[job_id]
-        return [(size.requested_cores, size.requested_time) for size in (job, *job.sizes)]
+        return [(size.requested_cores, size.requested_time) for size in job.in_all_sizes()]
 
     def allows_size(self, job_id: int, size: int) -> bool:
         """Return whether the limits of the site allow a queued job to start in a given size now.

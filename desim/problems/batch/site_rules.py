@@ -7,9 +7,10 @@ Advance reservations are ``START:END:CORES``, with times in seconds; several are
 names.
 
 Limits are ``GROUPS:WHAT=NUMBER``, joined by ``+``: ``user:running_jobs=4:running_cores=64`` or
-``queue=debug|short:job_time=600+partition=gpu:running_cores=128``. Groups are those of ``user``, ``partition`` or
-``queue``, or of an attribute of jobs: all of them, or those that are named. Limited quantities are those of :class:`Limit`: ``job_cores``,
-``job_time``, ``running_jobs`` and ``running_cores``. A file has ``scope``, ``members`` and these.
+``queue=debug|short:job_time=600+partition=gpu:running_cores=128``. Groups are those of ``user``, ``partition``,
+``queue``, ``qos`` or an attribute of jobs: all of them, or those that are named. Limited quantities are those of
+:class:`Limit`: ``job_cores``, ``job_time``, ``running_jobs`` and ``running_cores``. A file has ``scope``, ``members``
+and these.
 
 QOS levels are ``NAME:WHAT=VALUE``, joined by ``+``, with ``priority``, ``preempts`` and ``mode`` of
 :class:`QualityOfService`. If the workload does not state the QOS of jobs, ``scope`` and ``members`` name the groups
@@ -326,7 +327,7 @@ def _limit(where: str, entry: Mapping[str, Any], jobs: Iterable[Job]) -> Limit:
     }
     whole = {name: value if name == "job_time" else _whole(value) for name, value in values.items()}
     try:
-        return Limit(scope=by, members=tuple(of) or None, **whole)  # type: ignore[arg-type]
+        return Limit(scope=by, members=tuple(of) or None, **whole)
     except InvalidConfiguration as error:
         raise WorkloadError(f"{where}: {error}") from error
 
