@@ -50,7 +50,7 @@ def slow_fcfs(jobs: list[Job], dependencies: dict[int, Dependency]) -> dict[int,
     """
     submitted: dict[int, float] = {}
     spans: dict[int, tuple[float, float, int]] = {}
-    rank = {job_id: place for place, job_id in enumerate(dependencies)}  # of those that the end of one job lets come
+    rank = {job_id: place for place, job_id in enumerate(job.job_id for job in jobs)}  # of those that one end lets come
     last = 0.0
     while len(spans) < len(jobs):
         for job in jobs:

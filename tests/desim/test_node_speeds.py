@@ -14,6 +14,7 @@ from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch import BatchCluster, Job, Node, NodeTable, QualityOfService, Request, StartPreempting
 from desim.processes import Outage, planned_outages
 from desim.validation import validate
+from tests.jobs import with_fields
 
 FAST, SLOW = Node("fast", 4, speed=2.0), Node("slow", 4, speed=0.5)
 
@@ -72,7 +73,8 @@ def test_who_is_cut_at_once_and_takes_no_time_elsewhere_ran_where_it_was_last() 
         Job.of_tasks(2, 0.0, Request(gpus=1), 10.0, 1.0),
     ]
     service = [QualityOfService("low"), QualityOfService("high", 1.0, ("low",))]
-    cluster = BatchCluster(jobs, nodes=nodes, qos=service, qos_of={1: "low", 2: "high"})
+    jobs = with_fields(jobs, qos={1: "low", 2: "high"})
+    cluster = BatchCluster(jobs, nodes=nodes, qos=service)
     result = simulate(cluster, Answers(None, 1, StartPreempting(2, (1,)), 1))
     columns = ["starting_time", "finish_time", "run_time", "allocated_resources"]
     assert result.jobs.sort("job_id").select(columns).rows() == [(0.0, 0.0, 0.0, "1"), (0.0, 1.0, 1.0, "0")]
@@ -86,7 +88,8 @@ def test_who_is_suspended_twice_at_one_moment_holds_what_it_holds_once() -> None
         Job.of_tasks(3, 0.0, Request(), 10.0, 4.0),
     ]
     service = [QualityOfService("low", mode="suspend"), QualityOfService("high", 1.0, ("low",))]
-    cluster = BatchCluster(jobs, nodes=[Node("a", 1, gpus=1)], qos=service, qos_of={1: "low", 2: "high", 3: "high"})
+    jobs = with_fields(jobs, qos={1: "low", 2: "high", 3: "high"})
+    cluster = BatchCluster(jobs, nodes=[Node("a", 1, gpus=1)], qos=service)
     result = simulate(cluster, Answers(None, None, 1, StartPreempting(2, (1,)), None, StartPreempting(3, (1,))))
     cuts = result.table("interruptions").select("job_id", "starting_time", "finish_time", "outcome").rows()
     assert cuts == [(1, 0.0, 0.0, "suspended")] * 2
@@ -111,7 +114,7 @@ def test_equal_to_a_plain_loop_and_unlike_what_was_changed() -> None:
     nodes = [Node(f"n{i}", 4, gpus=2, gpu_model=("A", "B")[i % 2], speed=float(rng.uniform(0.5, 2))) for i in range(5)]
     jobs: list[Job] = []
     for number, time in enumerate(sorted(rng.uniform(0, 500, 60))):
-        times = {"A": float(rng.uniform(1, 50))} if rng.random() < 0.5 else None
+        times = {"A": float(rng.uniform(1, 50))} if rng.random() < 0.5 else {}
         request = Request(int(rng.integers(1, 4)), int(rng.integers(1, 5)))
         jobs.append(Job.of_tasks(number, float(time), request, 200.0, float(rng.uniform(1, 50)), run_times=times))
     cluster = BatchCluster(jobs, nodes=nodes)
@@ -120,7 +123,6 @@ def test_equal_to_a_plain_loop_and_unlike_what_was_changed() -> None:
     there = result.table("placements").group_by("job_id").agg("node")
     for job_id, numbers in there.iter_rows():
         job = jobs[job_id]
-        assert isinstance(job, Job)
         longest = max(job.run_times.get(nodes[n].gpu_model, job.run_time) / nodes[n].speed for n in numbers)
         assert result.jobs.filter(pl.col("job_id") == job_id)["execution_time"].item() == longest
     other = [job._replace(run_time=job.run_time * 3) for job in jobs]

@@ -382,7 +382,7 @@ def test_derived_classes_are_of_nodes_as_well() -> None:
 def test_a_job_made_without_its_request_is_one_of_single_cores() -> None:
     made = [Job(1, 0.0, 2, 5.0, 5.0), Job(2, 1.0, 3, 5.0, 5.0)]
     stated = [Job.of_tasks(job.job_id, job.submission_time, Request(job.requested_cores), 5.0, 5.0) for job in made]
-    assert made == stated
+    assert [job[:6] for job in made] == [job[:6] for job in stated]
     results = []
     for jobs in (made, stated):
         simulation = Simulation(BatchCluster(jobs, nodes=Node.several(2, 2)))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from desim import InfeasibleAction, InvalidConfiguration, simulate
+from desim import InfeasibleAction, InvalidConfiguration, WorkloadError, simulate
 from desim.agents.batch import FCFS, Multifactor, PreemptiveAgent, create
 from desim.core import Simulation
 from desim.problems.batch import (
@@ -394,7 +394,7 @@ def test_multifactor_knows_the_priority_of_qualities() -> None:
         (1, 27.0),
         (4, 36.0),
     ]
-    simulation = Simulation(BatchCluster(jobs, 4, **site))
+    simulation = Simulation(BatchCluster(jobs, 4, qos=some))
     while (decision := simulation.advance()) is not None and simulation.env.now < 9.0:
         decision.answer(FCFS().act(decision.observation))
     assert decision is not None

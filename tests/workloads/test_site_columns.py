@@ -42,7 +42,8 @@ def test_all_columns_of_a_file(tmp_path: Path) -> None:
     assert [job.user_id for job in trace.jobs] == [0, 1, 0, -1]
     assert field_of(trace, "queue") == {1: "long", 2: "short", 4: "short"}
     assert field_of(trace, "partition") == {1: "big", 3: "big", 4: "small"}
-    assert field_of(trace, "attributes") == {1: {"user": "ann"}, 2: {"user": "bob"}, 3: {"user": "ann"}}
+    assert [job.attributes.get("user") for job in trace.jobs] == ["ann", "bob", "ann", None]
+    assert [job.attributes["id"] for job in trace.jobs] == ["a1", "a2", "a3", "a4"]
     assert field_of(trace, "after") == {2: Dependency((1,), 30.0), 3: Dependency((1, 2))}
     first = trace.jobs[0]
     assert [job[2:5] for job in first.in_all_sizes()] == [(4, 120, 100), (2, 240, 180), (8, 80, 60)]

@@ -84,7 +84,7 @@ def test_fields_and_header(log: Callable[..., Path]) -> None:
     )
     trace = swf.read(path)
     assert trace.jobs == [Job(7, 3.5, 4, 60.0, 10.25, 5), Job(8, 3.5, 3, 1.0, 1.0, -1)]
-    assert [type(value) for value in trace.jobs[0]] == [int, float, int, float, float, int]
+    assert [type(value) for value in trace.jobs[0][:6]] == [int, float, int, float, float, int]
     assert trace.header.lines == tuple(HEADER.splitlines())
     assert trace.header.fields == {
         "Version": "2.2",

@@ -538,8 +538,7 @@ class BatchCluster(FailingCluster, Problem):
     def _size(self, action: StartWithSize) -> Job | None:
         """Return the job in the size that an action names, or None if it has no such size."""
         job = self._state.queued.get(action.job_id)
-        is_there = job is not None and job.sizes and action.size in range(1 + len(job.sizes))
-        return job.in_size(action.size) if job is not None and is_there else None
+        return None if job is None or action.size not in range(1 + len(job.sizes)) else job.in_size(action.size)
 
     def _has_room(self, job: Job) -> bool:
         """Return whether a job could start now."""
@@ -570,8 +569,9 @@ class BatchCluster(FailingCluster, Problem):
         if size is not None and self._has_room(size) and self._admission is not None:
             return f"job {action.job_id} cannot start in size {action.size}: {self._admission.refuses(size)}"
         if size is None:
-            count = len(self._state.queued[action.job_id].sizes)
-            return f"{action!r} names a size that does not exist: the job has {1 + count if count else 'no'} sizes"
+            count = 1 + len(self._state.queued[action.job_id].sizes)
+            sizes = f"{count} sizes" if count > 1 else "only size 0"
+            return f"{action!r} names a size that does not exist: the job has {sizes}"
         why = f"it requests {size.requested_cores} cores and {self._state.num_free} are free"
         return f"job {action.job_id} cannot start in size {action.size}: {why}"
 

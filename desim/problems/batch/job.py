@@ -148,7 +148,7 @@ class Job(NamedTuple):
     def in_size(self, size: int) -> Job:
         """Return the job in one of its sizes, which it keeps; size 0 is that of its own fields."""
         if size == 0:
-            return self._replace(sizes=())
+            return self._replace(sizes=()) if self.sizes else self
         cores, requested_time, run_time, request, run_times = self.sizes[size - 1]
         return Job._make((*self[:2], cores, requested_time, run_time, self.user_id, request, (), run_times, *self[9:]))
 
@@ -370,20 +370,19 @@ def _type_of(kinds: set[type]) -> str:
 def _check_size(job_id: int, size: Job | Size) -> None:
     """Raise an error if a job's cores, times or request in one of its sizes are invalid."""
     cores, request = size.requested_cores, size.request
+    if request is not None and (fault := request.fault()):
+        raise WorkloadError(f"job {job_id}: {fault}")
     if not isinstance(cores, Real) or not 1 <= cores < math.inf or cores != int(cores):
         raise WorkloadError(f"job {job_id}: requested_cores: got {cores!r}, expected an integer >= 1")
     _check_time(job_id, "requested_time", size.requested_time)
     _check_time(job_id, "run_time", size.run_time)
     for model, time in size.run_times.items():
         _check_time(job_id, f"run_times[{model!r}]", time)
-    if request is not None:
-        if fault := request.fault():
-            raise WorkloadError(f"job {job_id}: {fault}")
-        if request.num_cores != cores:
-            raise WorkloadError(
-                f"job {job_id}: requested_cores: got {cores}, but {request.tasks} tasks of {request.cores} cores "
-                f"request {request.num_cores}; try Job.of_tasks or job.requesting(request)"
-            )
+    if request is not None and request.num_cores != cores:
+        raise WorkloadError(
+            f"job {job_id}: requested_cores: got {cores}, but {request.tasks} tasks of {request.cores} cores request "
+            f"{request.num_cores}; try Job.of_tasks or job.requesting(request)"
+        )
 
 
 def _check_time(job_id: int, name: str, value: object) -> None:
