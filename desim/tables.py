@@ -54,7 +54,8 @@ class Column:
         SQL expression of preceding columns that gives the column. Such a column is not recorded but computed when
         records become a table.
     each : str
-        Entry of the run's description that lists the names with a column each, such as ``"resources"``.
+        Entry of the run's description that lists the names with a column each, such as ``"resources"``; a mapping
+        also tells the type of each.
     optional : bool
         Whether an entry of a description may be missing, because only some runs have it.
     """
@@ -341,7 +342,7 @@ def fault_of(column: Column, info: Mapping[str, Any]) -> str:
     """
     kinds: dict[str, tuple[type, ...]] = {"integer": (int,), "float": (int, float), "boolean": (bool,), "text": (str,)}
     value: Any = info.get(column.name)
-    allowed = kinds.get(column.dtype, (list,))
+    allowed = kinds.get(column.dtype, (list, dict))
     wanted = [kind.__name__ for kind in allowed] + ["NoneType"] * column.nullable
     if value is None and (column.nullable if column.name in info else column.optional):
         return ""
@@ -358,9 +359,11 @@ def fault_of(column: Column, info: Mapping[str, Any]) -> str:
 def _bound(column: Column, info: Mapping[str, Any]) -> Iterable[Column]:
     if not column.each:
         return (column,)
+    names = info.get(column.each, ())
+    kinds = names if isinstance(names, Mapping) else dict.fromkeys(names, column.dtype)
     return (
-        replace(column, name=column.name.format(name), formula=column.formula.format(name), each="")
-        for name in info[column.each]
+        replace(column, name=column.name.format(name), dtype=kind, formula=column.formula.format(name), each="")
+        for name, kind in kinds.items()
     )
 
 

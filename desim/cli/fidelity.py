@@ -229,10 +229,8 @@ def _log_of(workload: Any, options: BatchOptions, queue_field: int | None) -> Re
     if queue_field is not None:
         texts = plugins.workload_provider("batch", options.workload.trace).texts(options.workload.trace, queue_field)
         queues = [texts[line] for line in trace.place.tolist()]
-    elif getattr(trace, "queue_name", None) is not None:
-        queues = list(trace.queue_name)
-    elif len(np.unique(trace.queue)) > 1:
-        queues = ["" if number < 0 else str(number) for number in trace.queue.tolist()]
+    elif len({job.queue for job in trace.jobs}) > 1:
+        queues = [job.queue for job in trace.jobs]
     start = trace.header.number("UnixStartTime") or 0
     zone = _zone(trace.header.fields.get("TimeZoneString", ""))
     return wait_log(trace.jobs, trace.waiting_time, queues=queues, clock_start=start, zone=zone)

@@ -21,9 +21,9 @@ from desim.problems.batch import (
     BatchCluster,
     BatchObservation,
     Fragmentation,
+    Job,
     Node,
     NodeAvailability,
-    NodeJob,
     NodeTable,
     Request,
     typical_requests,
@@ -214,7 +214,7 @@ def perform(run: Run) -> dict[str, Any]:
     requests = ordered(pods, total, orders)
     nodes = [nodes[number] for number in ranks.permutation(len(nodes)).tolist()]  # ties go to the first node
     table = NodeTable(nodes)
-    jobs = [NodeJob.of(n, float(n), request, FOREVER, FOREVER) for n, request in enumerate(requests)]
+    jobs = [Job.of_tasks(n, float(n), request, FOREVER, FOREVER) for n, request in enumerate(requests)]
     agent = Newest(requests, Fragmentation(typical, table, CPU), total)
     policy = POLICIES[choice.policy](typical, draws)
     cluster = BatchCluster(jobs, nodes=table, placement=policy, infeasible="forward", too_wide="reject")

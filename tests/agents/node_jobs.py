@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from desim.problems.batch import Node, NodeJob, Request
+from desim.problems.batch import Job, Node, Request
 
 NODES = [
     *Node.several(3, 8, memory=100, gpus=2, gpu_model="A", partition="fast"),
@@ -31,11 +31,11 @@ def random_request(rng: np.random.Generator) -> Request:
     )
 
 
-def random_jobs(rng: np.random.Generator, count: int) -> list[NodeJob]:
+def random_jobs(rng: np.random.Generator, count: int) -> list[Job]:
     """Return jobs that arrive faster than the nodes serve them; several arrive and end at the same time."""
     times = (5 * rng.integers(0, 3, count)).cumsum().tolist()
     runs = (10 * rng.integers(1, 10, count)).tolist()
     return [
-        NodeJob.of(number, float(time), random_request(rng), run * float(rng.integers(1, 4)), float(run), number % 3)
+        Job.of_tasks(number, float(time), random_request(rng), run * float(rng.integers(1, 4)), float(run), number % 3)
         for number, (time, run) in enumerate(zip(times, runs, strict=True))
     ]

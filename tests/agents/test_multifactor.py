@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from desim import InvalidConfiguration, Simulation, simulate
 from desim.agents.batch import EASYBackfilling, Multifactor
-from desim.problems.batch import BatchCluster, BatchObservation, Job, Node, NodeJob, Request, Usage
+from desim.problems.batch import BatchCluster, BatchObservation, Job, Node, Request, Usage
 from desim.processes.outages import Outage, planned_outages
 
 
@@ -101,7 +101,7 @@ def test_age_alone_is_the_order_of_arrival() -> None:
 
 def test_partitions_have_factors() -> None:
     requests = (Request(), Request(), Request(partition="fast"))
-    jobs = [NodeJob.of(number, min(number, 1.0), request, 9.0, 9.0) for number, request in enumerate(requests)]
+    jobs = [Job.of_tasks(number, min(number, 1.0), request, 9.0, 9.0) for number, request in enumerate(requests)]
     for weight, starts in ((1.0, [0, 18, 9]), (0.0, [0, 9, 18])):
         agent = EASYBackfilling(Multifactor(fair_share=0.0, partition=weight, partitions={"fast": 1.0}))
         result = simulate(BatchCluster(jobs, nodes=[Node("a", 1, partition="fast")]), agent)

@@ -16,6 +16,7 @@ from desim.agents.batch import PreemptiveAgent, create
 from desim.problems.batch import PLACEMENTS, AdvanceReservation, BatchCluster, Job, Node, QualityOfService, StartOnNodes
 from desim.processes.outages import Outage, planned_outages
 from desim.validation import validate
+from tests.jobs import with_fields
 
 PLAIN = {"": plain_strict, "backfilling": plain_simple, "easy": plain_easy, "conservative": PlainConservative}
 
@@ -55,14 +56,14 @@ class Compared:
         return answer
 
 
-def random_qualities(rng: np.random.Generator, count: int) -> dict[str, Any]:
+def random_qualities(rng: np.random.Generator, count: int) -> tuple[dict[str, Any], dict[int, str]]:
     """Return qualities of service, of which each preempts those before it, in any mode."""
     names = ["low", "middle", "high"]
     qos = [
         QualityOfService(name, float(place), tuple(names[:place]), str(rng.choice(["requeue", "suspend"])))  # type: ignore[arg-type]
         for place, name in enumerate(names)
     ]
-    return {"qos": qos, "qos_of": {number: str(rng.choice(names)) for number in range(count)}}
+    return {"qos": qos}, {number: str(rng.choice(names)) for number in range(count)}
 
 
 def compare(seed: int, kind: str, placement: str, count: int, preempts: bool = False) -> int:
@@ -74,7 +75,8 @@ def compare(seed: int, kind: str, placement: str, count: int, preempts: bool = F
     jobs = random_jobs(rng, count)
     nodes = NODES if rng.random() < 0.5 else NODES[2:]
     reservations = random_reservations(rng, len(nodes)) if rng.random() < 0.6 else []
-    service = random_qualities(rng, count) if preempts else {}
+    service, qos_of = random_qualities(rng, count) if preempts else ({}, {})
+    jobs = with_fields(jobs, qos=qos_of)
     options = {"placement": placement, "too_wide": "reject", "processes": outages}
     problem = BatchCluster(jobs, nodes=nodes, reservations=reservations, **options, **service)
     agent = Compared(kind, str(rng.choice(["fcfs", "sjf", "f1"])))

@@ -36,7 +36,7 @@ def test_all_that_is_in_force_is_told_and_valid(desim: Desim, log: Path, tmp_pat
     outcome = desim("run", "batch", "--trace", log, *site, "--dependencies", "keep", "--out", out)
     assert outcome.status == 0, outcome.err
     for sentence in (
-        "Limits: each user: at most 2 jobs at once, 20 cores at once; 3, 4: at most 90,000 s per job.",
+        "Limits: each user: at most 2 jobs at once, 20 cores at once; queue 3, 4: at most 90,000 s per job.",
         "Reservations: 8 cores from 0 to 3,600 s; 32 cores from 86,400 to 90,000 s.",
         "Jobs may exceed their requested time by 60 s.",
         "Jobs have a checkpoint every 600 s of work.",
@@ -237,7 +237,7 @@ def test_qualities_are_told_valid_and_the_same_in_files(desim: Desim, log: Path,
     for sentence in (
         "Quality of service (QOS): urgent with priority 10, preempts standby, requeued when preempted; standby with "
         "priority 0, suspended when preempted.",
-        "Limits: standby: at most 2 jobs at once.",
+        "Limits: qos standby: at most 2 jobs at once.",
     ):
         assert sentence in " ".join(outcome.out.split())
     result = Result.load(out)
@@ -268,4 +268,4 @@ def test_the_column_of_a_job_table_tells_qualities(desim: Desim, tmp_path: Path)
         assert f"complete at {makespan:g} s" in outcome.out
     outcome = desim(*arguments, "--qos", "urgent:priority=1")
     assert outcome.status == 2
-    assert "qos_of[1]: got 'standby', expected one of: urgent" in outcome.err
+    assert "job 1: qos: got 'standby', expected one of: urgent" in outcome.err

@@ -118,6 +118,7 @@ class Site:
 
     dependencies: dict[int, Dependency] = field(default_factory=dict)
     limits: Sequence[Limit] = ()
+    queues: dict[int, str] = field(default_factory=dict)
     reservations: Sequence[AdvanceReservation] = ()
     outages: Sequence[Outage] = ()
     interval: float | None = None
@@ -324,7 +325,7 @@ class PlainCluster:
             elif limit.scope == "partition":
                 name = job.request.partition or None
             else:
-                name = limit.scope.get(job.job_id)  # type: ignore[union-attr]
+                name = self.site.queues.get(job.job_id)
             if name is not None and (limit.members is None or name in limit.members):
                 found.append((number, name))
         return found
@@ -767,7 +768,7 @@ def widest_first(cluster: PlainCluster) -> Starts:
     free = cluster.space.count - len(cluster.down()) - sum(len(one.held) for one in cluster.running)
     starts: Starts = []
     for job in cluster.queue:
-        sizes = getattr(job, "sizes", (job,))
+        sizes = job.in_all_sizes()
         size = next((number for number, one in enumerate(sizes) if one.requested_cores <= free), None)
         if size is not None:
             free -= sizes[size].requested_cores

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from desim import InvalidConfiguration, simulate
 from desim.agents.batch import create
 from desim.core import Simulation
-from desim.problems.batch import AdvanceReservation, BatchCluster, Job, Node, NodeJob, Request
+from desim.problems.batch import AdvanceReservation, BatchCluster, Job, Node, Request
 from desim.processes.outages import Outage, planned_outages
 from desim.validation import validate
 
@@ -209,10 +209,10 @@ def test_cores_that_are_repaired_during_a_reservation_stay_away() -> None:
 def test_a_reservation_is_for_its_users() -> None:
     """A job of somebody else that overruns is cut; one of a user goes on, and another need not end before the end."""
     jobs = [
-        NodeJob.of(1, 0.0, Request(cores=4), 30.0, 90.0, user_id=1),
-        NodeJob.of(2, 0.0, Request(cores=4), 80.0, 80.0, user_id=7),
-        NodeJob.of(3, 1.0, Request(cores=4), 60.0, 60.0, user_id=7),
-        NodeJob.of(4, 2.0, Request(cores=4), 10.0, 10.0, user_id=1),
+        Job.of_tasks(1, 0.0, Request(cores=4), 30.0, 90.0, user_id=1),
+        Job.of_tasks(2, 0.0, Request(cores=4), 80.0, 80.0, user_id=7),
+        Job.of_tasks(3, 1.0, Request(cores=4), 60.0, 60.0, user_id=7),
+        Job.of_tasks(4, 2.0, Request(cores=4), 10.0, 10.0, user_id=1),
     ]
     reservations = [AdvanceReservation(40.0, 100.0, nodes="all", users=[7])]
     cluster = BatchCluster(jobs, nodes=Node.several(2, 4), reservations=reservations, enforce_time_limit=False)

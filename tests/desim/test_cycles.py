@@ -21,6 +21,7 @@ from desim.problems.batch import (
 )
 from desim.problems.batch.cycles import next_multiple, parse_cycle
 from desim.processes import Outage, planned_outages, stop_after
+from tests.jobs import with_fields
 
 CYCLES = ["arrival", "instant", "event", 3.0]
 
@@ -183,7 +184,8 @@ class TestExpectedEnds:
                 for job in random_jobs(40, 4, seed)
             ]
             levels = [QualityOfService("high", 1.0, preempts=("low",)), QualityOfService("low", mode="suspend")]
-            qos = {"qos": levels, "qos_of": {job.job_id: rng.choice(("high", "low")) for job in jobs}}
+            jobs = with_fields(jobs, qos={job.job_id: rng.choice(("high", "low")) for job in jobs})
+            qos = {"qos": levels}
             cluster = BatchCluster(jobs, 4, cycle=cycle, enforce_time_limit=False, **(qos if preempts else {}))
             simulate(cluster, Checks())
 

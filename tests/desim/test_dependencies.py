@@ -17,6 +17,7 @@ from desim.exceptions import StalledWarning
 from desim.problems.batch import BatchCluster, Dependency, Job, Node
 from desim.processes.outages import Outage, planned_outages
 from desim.validation import validate
+from tests.jobs import with_fields
 
 NUM_CORES = 8
 
@@ -49,7 +50,7 @@ def slow_fcfs(jobs: list[Job], dependencies: dict[int, Dependency]) -> dict[int,
     """
     submitted: dict[int, float] = {}
     spans: dict[int, tuple[float, float, int]] = {}
-    rank = {job_id: place for place, job_id in enumerate(dependencies)}  # of those that the end of one job lets come
+    rank = {job_id: place for place, job_id in enumerate(job.job_id for job in jobs)}  # of those that one end lets come
     last = 0.0
     while len(spans) < len(jobs):
         for job in jobs:
@@ -79,7 +80,7 @@ def times_of(result: Any) -> dict[int, tuple[float, float]]:
 
 def compare_with_loops(seed: int) -> None:
     jobs, dependencies = random_case(seed)
-    result = simulate(BatchCluster(jobs, NUM_CORES, dependencies=dependencies), create("fcfs"))
+    result = simulate(BatchCluster(with_fields(jobs, after=dependencies), NUM_CORES), create("fcfs"))
     assert times_of(result) == slow_fcfs(jobs, dependencies)
     assert validate(result, jobs).ok
 
@@ -111,9 +112,8 @@ def test_whatever_happens_jobs_come_after_others(seed: int, agent: str, on_outag
     options = {"nodes": Node.several(2, 4)} if nodes and agent != "conservative-fcfs" else {"num_cores": NUM_CORES}
     kind = "nodes" if "nodes" in options else "cores"
     outages = [planned_outages([Outage(50.0, 100.0, **{kind: [0]}), Outage(120.0, 160.0, **{kind: [0, 1]})])]
-    cluster = BatchCluster(
-        jobs, **options, dependencies=dependencies, on_outage=on_outage, too_wide="reject", processes=outages
-    )
+    jobs = with_fields(jobs, after=dependencies)
+    cluster = BatchCluster(jobs, **options, on_outage=on_outage, too_wide="reject", processes=outages)
     result = simulate(cluster, create(agent), until=until)
     assert validate(result, jobs).ok
     rows = {row["job_id"]: row for row in result.jobs.iter_rows(named=True)}
@@ -129,7 +129,7 @@ def test_whatever_happens_jobs_come_after_others(seed: int, agent: str, on_outag
 @pytest.mark.parametrize("foresight", [True, False])
 def test_forks_go_on_alike(foresight: bool) -> None:
     jobs, dependencies = random_case(4)
-    simulation, agent = Simulation(BatchCluster(jobs, NUM_CORES, dependencies=dependencies)), create("fcfs")
+    simulation, agent = Simulation(BatchCluster(with_fields(jobs, after=dependencies), NUM_CORES)), create("fcfs")
     for _ in range(10):
         decision = simulation.advance()
         assert decision is not None
@@ -151,15 +151,15 @@ def test_forks_go_on_alike(foresight: bool) -> None:
 
 
 def test_records_of_runs_without_dependencies_have_no_table_of_them() -> None:
-    result = simulate(BatchCluster([Job(1, 0.0, 1, 5.0, 5.0)], 2, dependencies={}), create("fcfs"))
+    result = simulate(BatchCluster([Job(1, 0.0, 1, 5.0, 5.0, after=Dependency(()))], 2), create("fcfs"))
     assert "dependencies" not in result.table_names
     assert "dependencies" not in result.info
 
 
 def test_who_comes_after_a_job_that_never_starts_never_comes() -> None:
-    jobs = [Job(1, 0.0, 2, 5.0, 5.0), Job(2, 1.0, 1, 5.0, 5.0)]
+    jobs = [Job(1, 0.0, 2, 5.0, 5.0), Job(2, 1.0, 1, 5.0, 5.0, after=Dependency((1,), 3.0))]
     for_ever = planned_outages([Outage(0.0, inf, cores=[0])])
-    cluster = BatchCluster(jobs, 2, dependencies={2: Dependency((1,), 3.0)}, processes=[for_ever])
+    cluster = BatchCluster(jobs, 2, processes=[for_ever])
     with pytest.warns(StalledWarning):
         result = simulate(cluster, create("fcfs"))
     assert result.info["status"] == "stalled"
@@ -172,24 +172,34 @@ def test_who_comes_after_a_job_that_never_starts_never_comes() -> None:
     ("dependencies", "message"),
     [
         ({1: Dependency((7,))}, "job 1 depends on job 7, which is not in the workload"),
-        ({7: Dependency((1,))}, "after[7]: there is no job 7 in the workload"),
         (
             {1: Dependency((2,)), 2: Dependency((3,)), 3: Dependency((2,))},
             "dependencies form a cycle: 2 after 3 after 2",
         ),
         ({1: Dependency((1,))}, "dependencies form a cycle: 1 after 1"),
         ({1: Dependency((2,), -1.0)}, "job 1: think_time: got -1.0, expected a finite time >= 0 s"),
-        ({1: (2,)}, "after[1]: got (2,), expected a Dependency"),
+        ({1: (2,)}, "job 1: after: got (2,), expected a Dependency"),
     ],
 )
 def test_dependencies_that_make_no_sense(dependencies: Any, message: str) -> None:
     jobs = [Job(number, 0.0, 1, 5.0, 5.0) for number in (1, 2, 3)]
     with pytest.raises(WorkloadError) as error:
-        BatchCluster(jobs, 2, dependencies=dependencies)
+        BatchCluster(with_fields(jobs, after=dependencies), 2)
     assert str(error.value) == message
 
 
-def test_ids_that_come_back_cannot_be_told_apart() -> None:
-    jobs = [Job(1, 0.0, 1, 5.0, 5.0), Job(1, 50.0, 1, 5.0, 5.0)]
-    with pytest.raises(WorkloadError, match="job_id 1 occurs twice; jobs with dependencies need unique ids"):
-        BatchCluster(jobs, 2, dependencies={1: Dependency(())})
+def test_an_id_that_two_jobs_have_is_an_error_only_if_a_job_depends_on_it() -> None:
+    jobs = [Job(1, 0.0, 1, 5.0, 5.0), Job(2, 1.0, 1, 5.0, 5.0), Job(1, 50.0, 1, 5.0, 5.0)]
+    result = simulate(BatchCluster([*jobs, Job(3, 60.0, 1, 5.0, 5.0, after=Dependency((2,)))], 2), create("fcfs"))
+    assert result.jobs["starting_time"].to_list() == [0.0, 1.0, 50.0, 60.0]
+    message = "job 3 depends on job 1, but two jobs have this id, submitted at 0 s and 50 s"
+    with pytest.raises(WorkloadError, match=message):
+        BatchCluster([*jobs, Job(3, 60.0, 1, 5.0, 5.0, after=Dependency((2, 1)))], 2)
+    with pytest.raises(WorkloadError, match="job 1 has dependencies, but two jobs have this id"):
+        BatchCluster([jobs[0], jobs[1], jobs[2]._replace(after=Dependency((2,)))], 2)
+
+
+def test_a_stream_has_no_dependencies() -> None:
+    jobs = [Job(1, 0.0, 1, 5.0, 5.0), Job(2, 1.0, 1, 5.0, 5.0, after=Dependency((1,)))]
+    with pytest.raises(WorkloadError, match="job 2 depends on other jobs, but the cluster does not know all jobs in"):
+        simulate(BatchCluster(iter(jobs), 2), create("fcfs"))

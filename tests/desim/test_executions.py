@@ -17,10 +17,10 @@ from desim.processes.outages import Outage, planned_outages
 from desim.validation import validate
 from desim.workloads.batch import lublin
 
-JOB = Job(1, 0.0, 4, 2000.0, 1000.0)
-OTHER = Job(2, 300.0, 4, 200.0, 200.0)
+JOB = Job(1, 0.0, 4, 2000.0, 1000.0, qos="other")
+OTHER = Job(2, 300.0, 4, 200.0, 200.0, qos="urgent")
 QOS = [QualityOfService("urgent", 1.0, ("other",)), QualityOfService("other", mode="suspend")]
-PREEMPTED: dict[str, Any] = {"qos": QOS, "qos_of": {1: "other", 2: "urgent"}}
+PREEMPTED: dict[str, Any] = {"qos": QOS}
 
 
 def run(*outages: tuple[float, float], jobs: tuple[Job, ...] = (JOB,), **options: Any) -> Result:

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from desim import InfeasibleAction, InvalidConfiguration, WorkloadError, simulate
 from desim.agents.batch import create
 from desim.core import Simulation
-from desim.problems.batch import BatchCluster, Job, Limit, MoldableJob, Node, NodeJob, Request, StartWithSize
+from desim.problems.batch import BatchCluster, Job, Limit, Node, Request, StartWithSize
 from desim.processes.outages import Outage, planned_outages
 from desim.validation import validate
+from tests.jobs import of_sizes, with_fields
 
 NUM_CORES = 12
 QUEUES = ("short", "long")
@@ -36,23 +37,22 @@ def random_case(seed: int, count: int = 40) -> tuple[list[Job], list[Limit]]:
         for number, time in enumerate(times)
     ]
     queues = {number: str(rng.choice(QUEUES)) for number in range(count) if rng.random() < 0.8}
+    jobs = with_fields(jobs, queue=queues)
     limits = [
         Limit(running_jobs=int(rng.integers(1, 4)), running_cores=int(rng.integers(6, 12))),
         Limit(scope="user", members=("1",), running_cores=6),
-        Limit(scope=queues, running_cores=int(rng.integers(6, 10))),
-        Limit(scope=queues, members=("short",), job_time=50.0, job_cores=5),
+        Limit(scope="queue", running_cores=int(rng.integers(6, 10))),
+        Limit(scope="queue", members=("short",), job_time=50.0, job_cores=5),
     ]
     return jobs, limits[: int(rng.integers(1, 5))]
 
 
 def groups(job: Job, limits: list[Limit]) -> list[tuple[Limit, str]]:
-    found = [
-        (limit, limit.scope.get(job.job_id) if isinstance(limit.scope, dict) else str(job.user_id)) for limit in limits
-    ]
+    found = [(limit, job.queue if limit.scope == "queue" else str(job.user_id)) for limit in limits]
     return [
         (limit, name)
         for limit, name in found
-        if name is not None and name != "-1" and (limit.members is None or name in limit.members)
+        if name not in ("", "-1") and (limit.members is None or name in limit.members)
     ]
 
 
@@ -196,10 +196,10 @@ def test_forks_go_on_alike(foresight: bool) -> None:
 def test_partitions_of_nodes_have_limits() -> None:
     nodes = [*Node.several(2, 4, partition="debug"), *Node.several(2, 4, name="m", partition="main")]
     jobs = [
-        NodeJob.of(1, 0.0, Request(tasks=2, cores=1, partition="debug"), 60.0, 50.0),
-        NodeJob.of(2, 1.0, Request(tasks=2, cores=1, partition="debug"), 60.0, 50.0),
-        NodeJob.of(3, 2.0, Request(tasks=2, cores=1, partition="debug"), 90.0, 50.0),
-        NodeJob.of(4, 3.0, Request(tasks=2, cores=1, partition="main"), 90.0, 50.0),
+        Job.of_tasks(1, 0.0, Request(tasks=2, cores=1, partition="debug"), 60.0, 50.0),
+        Job.of_tasks(2, 1.0, Request(tasks=2, cores=1, partition="debug"), 60.0, 50.0),
+        Job.of_tasks(3, 2.0, Request(tasks=2, cores=1, partition="debug"), 90.0, 50.0),
+        Job.of_tasks(4, 3.0, Request(tasks=2, cores=1, partition="main"), 90.0, 50.0),
     ]
     limit = Limit(scope="partition", members=("debug",), job_time=60.0, running_jobs=1)
     result = simulate(BatchCluster(jobs, nodes=nodes, limits=[limit], too_wide="reject"), create("easy-fcfs"))
@@ -211,11 +211,12 @@ def test_partitions_of_nodes_have_limits() -> None:
 
 @pytest.mark.parametrize("members", [(7,), np.array([7]), {np.int64(7)}, ("7",)])
 def test_users_may_be_named_by_number(members: Any) -> None:
-    jobs = [Job(1, 0.0, 2, 5.0, 5.0, 7), Job(2, 0.0, 2, 5.0, 5.0, 7), Job(3, 0.0, 2, 5.0, 5.0, 8)]
-    for scope in ("user", {1: 7, 2: np.int64(7), 3: 8}):
+    groups = {1: 7, 2: np.int64(7), 3: 8}
+    jobs = [Job(n, 0.0, 2, 5.0, 5.0, int(group), attributes={"group": group}) for n, group in groups.items()]
+    for scope in ("user", "group"):
         result = simulate(
             BatchCluster(jobs, 9, limits=[Limit(scope=scope, members=members, running_jobs=1)]), create("fcfs")
-        )  # type: ignore[arg-type]
+        )
         assert result.jobs.sort("job_id")["starting_time"].to_list() == [0.0, 5.0, 0.0]
 
 
@@ -242,8 +243,8 @@ def test_a_job_that_is_held_back_cannot_start() -> None:
 
 
 def test_who_molds_takes_no_size_that_limits_forbid() -> None:
-    jobs = [MoldableJob.of([Job(number, 0.0, 1, 9.0, 9.0, 7), Job(number, 0.0, 3, 3.0, 3.0, 7)]) for number in (1, 2)]
-    jobs.append(MoldableJob.of([Job(3, 0.0, 1, 9.0, 9.0, 8), Job(3, 0.0, 4, 2.0, 2.0, 8)]))
+    jobs = [of_sizes([Job(number, 0.0, 1, 9.0, 9.0, 7), Job(number, 0.0, 3, 3.0, 3.0, 7)]) for number in (1, 2)]
+    jobs.append(of_sizes([Job(3, 0.0, 1, 9.0, 9.0, 8), Job(3, 0.0, 4, 2.0, 2.0, 8)]))
     limits = [Limit(running_cores=4), Limit(members=("8",), job_cores=3)]
     result = simulate(BatchCluster(jobs, 12, limits=limits), create("easy-moldable-fcfs"))
     columns = ["job_id", "starting_time", "finish_time", "requested_number_of_resources"]
@@ -256,7 +257,7 @@ def test_who_molds_takes_no_size_that_limits_forbid() -> None:
 
 
 def test_sizes_of_moldable_jobs_count() -> None:
-    job = MoldableJob.of([Job(1, 0.0, 2, 9.0, 9.0, 7), Job(1, 0.0, 4, 5.0, 5.0, 7), Job(1, 0.0, 5, 4.0, 4.0, 7)])
+    job = of_sizes([Job(1, 0.0, 2, 9.0, 9.0, 7), Job(1, 0.0, 4, 5.0, 5.0, 7), Job(1, 0.0, 5, 4.0, 4.0, 7)])
     limits = [Limit(running_cores=4)]
     result = simulate(BatchCluster([job], 9, limits=limits), Answers([StartWithSize(1, 1)]))
     assert result.jobs["finish_time"].to_list() == [5.0]
@@ -270,12 +271,12 @@ def test_sizes_of_moldable_jobs_count() -> None:
     ("make", "message"),
     [
         (Limit, "Limit: got no maximum; give job_cores, job_time, running_jobs or running_cores"),
-        (lambda: Limit(scope="queue", job_cores=1), "scope"),  # type: ignore[arg-type]
+        (lambda: Limit(scope={1: "a"}, job_cores=1), "scope: got {1: 'a'}, expected a name; give jobs a queue"),  # type: ignore[arg-type]
         (lambda: Limit(running_jobs=0), "running_jobs"),
         (lambda: Limit(job_time=-1.0), "job_time"),
         (
             lambda: Limit(members="debug", job_cores=1),
-            r"of: got 'debug', expected a collection of names; try \('debug',\)",
+            r"members: got 'debug', expected a collection of names; try \('debug',\)",
         ),
         (lambda: BatchCluster([], 4, limits=[3]), "limits: got 3, expected Limit objects"),  # type: ignore[list-item]
     ],

@@ -14,15 +14,16 @@ from hypothesis import strategies as st
 
 from desim import InfeasibleAction, InvalidConfiguration, Simulation, WorkloadError, simulate
 from desim.agents.batch import create
-from desim.problems.batch import BatchCluster, BatchObservation, Job, MoldableJob, Node, NodeJob, Request, StartWithSize
+from desim.problems.batch import BatchCluster, BatchObservation, Job, Node, Request, Size, StartWithSize
 from desim.processes.outages import Outage, planned_outages
 from desim.validation import validate
 from desim.workloads.batch.moldable import downey_speedup, moldable
+from tests.jobs import of_sizes
 
 
-def sized(job_id: int, submission: float, *sizes: tuple[int, float] | tuple[int, float, float]) -> MoldableJob:
+def sized(job_id: int, submission: float, *sizes: tuple[int, float] | tuple[int, float, float]) -> Job:
     """Return a job with sizes (cores, requested time, run time if it is another)."""
-    return MoldableJob.of(Job(job_id, submission, size[0], size[1], size[-1]) for size in sizes)
+    return of_sizes(Job(job_id, submission, size[0], size[1], size[-1]) for size in sizes)
 
 
 def run(jobs: list[Any], num_cores: int, agent: Any, **options: Any) -> list[tuple[float, float, int]]:
@@ -77,7 +78,7 @@ class TestStarts:
         [
             (StartWithSize(1, 3), "names a size that does not exist: the job has 3 sizes"),
             (StartWithSize(1, -1), "names a size that does not exist: the job has 3 sizes"),
-            (StartWithSize(2, 0), "names a size that does not exist: the job has no sizes"),
+            (StartWithSize(2, 1), "names a size that does not exist: the job has only size 0"),
             (StartWithSize(3, 0), "is not the id of a queued job"),
             (StartWithSize(1, 2), "job 1 cannot start in size 2: it requests 4 cores and 3 are free"),
         ],
@@ -104,39 +105,34 @@ class TestStarts:
 
 class TestJobs:
     @pytest.mark.parametrize(
-        ("sizes", "what"),
+        ("size", "what"),
         [
-            ([], "sizes: got none"),
+            (Size(0, 1.0, 1.0), "job 1: requested_cores: got 0"),
+            (Size(2, 1.0, -1.0), "job 1: run_time: got -1.0"),
             (
-                [Job(1, 0.0, 1, 1.0, 1.0), Job(2, 0.0, 2, 1.0, 1.0)],
-                "expected the same id, submission time and user",
+                Size(2, 1.0, 1.0, Request(3)),
+                "requested_cores: got 2, but 3 tasks of 1 cores request 3; try Job.of_tasks",
             ),
-            (
-                [Job(1, 0.0, 1, 1.0, 1.0), Job(1, 1.0, 2, 1.0, 1.0)],
-                "expected the same id, submission time and user",
-            ),
-            ([Job(1, 0.0, 0, 1.0, 1.0)], "job 1: requested_cores: got 0"),
-            ([Job(1, 0.0, 1, 1.0, 1.0), (1, 0.0, 1, 1.0, 1.0)], "expected a rigid Job"),
+            (Size(2, 1.0, 1.0, run_times={"A": inf}), "got inf, expected a finite time"),
         ],
     )
-    def test_what_are_no_sizes_of_a_job(self, sizes: list[Any], what: str) -> None:
+    def test_what_are_no_sizes_of_a_job(self, size: Size, what: str) -> None:
         with pytest.raises(WorkloadError, match=what):
-            MoldableJob.of(sizes)
+            run([Job(1, 0.0, 1, 1.0, 1.0, sizes=(size,))], 4, "fcfs")
 
     def test_copies_are_equal(self) -> None:
         job = TestStarts.JOB
         assert pickle.loads(pickle.dumps(job)) == job == copy.deepcopy(job)
-        assert job != Job(*job)
-        later = job._replace(submission_time=3.0)
-        assert [size.submission_time for size in later.sizes] == [3.0] * 3
+        assert job != job.in_size(0) == Job(*job[:6])
+        assert [size.submission_time for size in job._replace(submission_time=3.0).in_all_sizes()] == [3.0] * 3
 
 
 class TestOnNodes:
     NODES = (Node("a", 4, memory=10), Node("b", 4, memory=10))
-    JOB = MoldableJob.of(
+    JOB = of_sizes(
         [
-            NodeJob.of(1, 0.0, Request(tasks=4, cores=2), 8.0, 8.0),
-            NodeJob.of(1, 0.0, Request(tasks=2, cores=2, memory=9), 15.0, 15.0),
+            Job.of_tasks(1, 0.0, Request(tasks=4, cores=2), 8.0, 8.0),
+            Job.of_tasks(1, 0.0, Request(tasks=2, cores=2, memory=9), 15.0, 15.0),
         ]
     )
 
@@ -183,7 +179,7 @@ class TestMolding:
     @given(st.integers(0, 10**6), st.sampled_from(["fcfs", "sjf", "f1", "lcfs"]))
     @settings(max_examples=40, deadline=None)
     def test_rigid_jobs_are_those_of_easy(self, seed: int, order: str) -> None:
-        jobs = [size for job in random_jobs(seed) for size in job.sizes[:1]]
+        jobs = [job.in_size(0) for job in random_jobs(seed)]
         assert run(jobs, 8, f"easy-moldable-{order}") == run(jobs, 8, f"easy-{order}")
         overrun = [job._replace(run_time=job.requested_time + job.run_time) for job in jobs]
         starts = [run(overrun, 8, f"{kind}-{order}", enforce_time_limit=False) for kind in ("easy-moldable", "easy")]
@@ -203,7 +199,7 @@ class TestMolding:
         assert run(jobs, 8, f"easy-moldable-{order}") == run(jobs, 8, Slow(order))
 
 
-def random_jobs(seed: int) -> list[MoldableJob]:
+def random_jobs(seed: int) -> list[Job]:
     """Return jobs of one to three sizes that arrive faster than eight cores serve them."""
     rng = np.random.default_rng(seed)
     times = rng.exponential(4.0, 40).cumsum().round(1).tolist()
@@ -281,7 +277,12 @@ class TestSpeedup:
 
     def test_sizes_follow_the_speedup(self) -> None:
         (job,) = moldable([Job(1, 0.0, 4, 100.0, 50.0)], 12, factors=(1, 0.1, 2, 4), sigma=0.0)
-        assert [size[2:5] for size in job.sizes] == [(4, 100, 50), (1, 400, 200), (8, 50, 25), (12, 100 / 3, 50 / 3)]
+        assert [size[2:5] for size in job.in_all_sizes()] == [
+            (4, 100, 50),
+            (1, 400, 200),
+            (8, 50, 25),
+            (12, 100 / 3, 50 / 3),
+        ]
 
     @pytest.mark.parametrize(
         ("options", "what"),

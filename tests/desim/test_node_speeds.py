@@ -11,9 +11,10 @@ import pytest
 from desim import simulate
 from desim.agents.batch import create
 from desim.exceptions import InvalidConfiguration, WorkloadError
-from desim.problems.batch import BatchCluster, Job, Node, NodeJob, NodeTable, QualityOfService, Request, StartPreempting
+from desim.problems.batch import BatchCluster, Job, Node, NodeTable, QualityOfService, Request, StartPreempting
 from desim.processes import Outage, planned_outages
 from desim.validation import validate
+from tests.jobs import with_fields
 
 FAST, SLOW = Node("fast", 4, speed=2.0), Node("slow", 4, speed=0.5)
 
@@ -26,9 +27,9 @@ def run(jobs: list[Job], nodes: list[Node], agent: str = "fcfs", **options: Any)
 
 def test_the_slowest_node_counts() -> None:
     jobs: list[Job] = [
-        NodeJob.of(1, 0.0, Request(1, 4), 100.0, 10.0),  # on the fast node
+        Job.of_tasks(1, 0.0, Request(1, 4), 100.0, 10.0),  # on the fast node
         Job(2, 0.0, 4, 100.0, 10.0),  # on the slow one
-        NodeJob.of(3, 50.0, Request(2, 4), 100.0, 10.0),  # on both
+        Job.of_tasks(3, 50.0, Request(2, 4), 100.0, 10.0),  # on both
     ]
     table = run(jobs, [FAST, SLOW])
     assert table["execution_time"].to_list() == [5.0, 20.0, 20.0]
@@ -40,7 +41,7 @@ def test_run_times_by_models_and_limits() -> None:
     nodes = [Node("a", 1, gpus=1, gpu_model="V100"), Node("b", 1, gpus=1, gpu_model="K80"), Node("c", 1)]
     times = {"V100": 10.0, "K80": 80.0}
     jobs: list[Job] = [
-        NodeJob.of(number, 0.0, Request(gpus=int(number < 3)), 50.0, 20.0, run_times=times) for number in (1, 2, 3)
+        Job.of_tasks(number, 0.0, Request(gpus=int(number < 3)), 50.0, 20.0, run_times=times) for number in (1, 2, 3)
     ]
     table = run(jobs, nodes)
     assert table["execution_time"].to_list() == [10.0, 50.0, 20.0]  # the second one is killed at what it requests
@@ -68,11 +69,12 @@ class Answers:
 def test_who_is_cut_at_once_and_takes_no_time_elsewhere_ran_where_it_was_last() -> None:
     nodes = [Node("a", 1, gpus=1, gpu_model="A"), Node("b", 1)]
     jobs: list[Job] = [
-        NodeJob.of(1, 0.0, Request(), 10.0, 0.0, run_times={"A": 5.0}),  # on b it takes no time
-        NodeJob.of(2, 0.0, Request(gpus=1), 10.0, 1.0),
+        Job.of_tasks(1, 0.0, Request(), 10.0, 0.0, run_times={"A": 5.0}),  # on b it takes no time
+        Job.of_tasks(2, 0.0, Request(gpus=1), 10.0, 1.0),
     ]
     service = [QualityOfService("low"), QualityOfService("high", 1.0, ("low",))]
-    cluster = BatchCluster(jobs, nodes=nodes, qos=service, qos_of={1: "low", 2: "high"})
+    jobs = with_fields(jobs, qos={1: "low", 2: "high"})
+    cluster = BatchCluster(jobs, nodes=nodes, qos=service)
     result = simulate(cluster, Answers(1, StartPreempting(2, (1,)), 1))
     columns = ["starting_time", "finish_time", "run_time", "allocated_resources"]
     assert result.jobs.sort("job_id").select(columns).rows() == [(0.0, 0.0, 0.0, "1"), (0.0, 1.0, 1.0, "0")]
@@ -81,12 +83,13 @@ def test_who_is_cut_at_once_and_takes_no_time_elsewhere_ran_where_it_was_last() 
 
 def test_who_is_suspended_twice_at_one_moment_holds_what_it_holds_once() -> None:
     jobs: list[Job] = [
-        NodeJob.of(1, 0.0, Request(gpus=1), 10.0, 5.0),
-        NodeJob.of(2, 0.0, Request(), 10.0, 0.0),
-        NodeJob.of(3, 0.0, Request(), 10.0, 4.0),
+        Job.of_tasks(1, 0.0, Request(gpus=1), 10.0, 5.0),
+        Job.of_tasks(2, 0.0, Request(), 10.0, 0.0),
+        Job.of_tasks(3, 0.0, Request(), 10.0, 4.0),
     ]
     service = [QualityOfService("low", mode="suspend"), QualityOfService("high", 1.0, ("low",))]
-    cluster = BatchCluster(jobs, nodes=[Node("a", 1, gpus=1)], qos=service, qos_of={1: "low", 2: "high", 3: "high"})
+    jobs = with_fields(jobs, qos={1: "low", 2: "high", 3: "high"})
+    cluster = BatchCluster(jobs, nodes=[Node("a", 1, gpus=1)], qos=service)
     result = simulate(cluster, Answers(1, StartPreempting(2, (1,)), None, StartPreempting(3, (1,))))
     cuts = result.table("interruptions").select("job_id", "starting_time", "finish_time", "outcome").rows()
     assert cuts == [(1, 0.0, 0.0, "suspended")] * 2
@@ -111,16 +114,15 @@ def test_equal_to_a_plain_loop_and_unlike_what_was_changed() -> None:
     nodes = [Node(f"n{i}", 4, gpus=2, gpu_model=("A", "B")[i % 2], speed=float(rng.uniform(0.5, 2))) for i in range(5)]
     jobs: list[Job] = []
     for number, time in enumerate(sorted(rng.uniform(0, 500, 60))):
-        times = {"A": float(rng.uniform(1, 50))} if rng.random() < 0.5 else None
+        times = {"A": float(rng.uniform(1, 50))} if rng.random() < 0.5 else {}
         request = Request(int(rng.integers(1, 4)), int(rng.integers(1, 5)))
-        jobs.append(NodeJob.of(number, float(time), request, 200.0, float(rng.uniform(1, 50)), run_times=times))
+        jobs.append(Job.of_tasks(number, float(time), request, 200.0, float(rng.uniform(1, 50)), run_times=times))
     cluster = BatchCluster(jobs, nodes=nodes)
     result = simulate(cluster, create("easy"))
     assert validate(result, jobs).ok
     there = result.table("placements").group_by("job_id").agg("node")
     for job_id, numbers in there.iter_rows():
         job = jobs[job_id]
-        assert isinstance(job, NodeJob)
         longest = max(job.run_times.get(nodes[n].gpu_model, job.run_time) / nodes[n].speed for n in numbers)
         assert result.jobs.filter(pl.col("job_id") == job_id)["execution_time"].item() == longest
     other = [job._replace(run_time=job.run_time * 3) for job in jobs]
@@ -128,14 +130,14 @@ def test_equal_to_a_plain_loop_and_unlike_what_was_changed() -> None:
 
 
 def test_agents_know_nothing_of_it() -> None:
-    job = NodeJob.of(1, 0.0, Request(), 50.0, 20.0, run_times={"A": 1.0})
+    job = Job.of_tasks(1, 0.0, Request(), 50.0, 20.0, run_times={"A": 1.0})
     assert job.known().run_times == {}
     assert job._replace(submission_time=3.0).run_times == {"A": 1.0}
-    assert job != NodeJob.of(1, 0.0, Request(), 50.0, 20.0)
+    assert job != Job.of_tasks(1, 0.0, Request(), 50.0, 20.0)
 
 
 def test_what_makes_no_sense() -> None:
     with pytest.raises(InvalidConfiguration, match="speed of node 'a'"):
         NodeTable([Node("a", 1, speed=0.0)])
     with pytest.raises(WorkloadError, match=r"job 1: run_times\['A'\]: got -1\.0"):
-        NodeJob.of(1, 0.0, Request(), 50.0, 20.0, run_times={"A": -1.0})
+        Job.of_tasks(1, 0.0, Request(), 50.0, 20.0, run_times={"A": -1.0})

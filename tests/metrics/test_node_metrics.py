@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from desim import InvalidConfiguration, simulate
 from desim.agents.batch import create
-from desim.problems.batch import BatchCluster, Job, Node, NodeJob, Request
+from desim.problems.batch import BatchCluster, Job, Node, Request
 from desim.problems.batch.fragmentation import Fragmentation, typical_requests
 from desim.problems.batch.node_metrics import waits_by
 from desim.problems.batch.nodes import NodeTable
@@ -25,7 +25,7 @@ NODES = [
 ]
 
 
-def random_jobs(rng: np.random.Generator, count: int = 30) -> list[NodeJob]:
+def random_jobs(rng: np.random.Generator, count: int = 30) -> list[Job]:
     times = rng.integers(0, 12, count).cumsum().tolist()
     jobs = []
     for number, time in enumerate(times):
@@ -37,14 +37,14 @@ def random_jobs(rng: np.random.Generator, count: int = 30) -> list[NodeJob]:
             resources=(("licenses", 1),) if rng.random() < 0.2 else (),
             exclusive=bool(rng.random() < 0.2),
         )
-        jobs.append(NodeJob.of(number, float(time), request, 99.0, float(rng.integers(0, 60)), number % 3))
+        jobs.append(Job.of_tasks(number, float(time), request, 99.0, float(rng.integers(0, 60)), number % 3))
     return jobs
 
 
 class Holding:
     """Follows a run, and adds up what is held from one moment to the next."""
 
-    def __init__(self, problem: Any, table: NodeTable, jobs: list[NodeJob]) -> None:
+    def __init__(self, problem: Any, table: NodeTable, jobs: list[Job]) -> None:
         self.room, self.table, self.time, self.held = NodeAvailability(table), table, 0.0, {}
         self.measure = Fragmentation(typical_requests(job.request for job in jobs), table)
         self.used = dict.fromkeys(["cores", "memory", "gpus", "gpus_A", "gpus_B", "licenses", "lost"], 0.0)
@@ -111,8 +111,8 @@ def test_by_hand() -> None:
     """Half a GPU of four for half of the time, and all memory of one of two nodes."""
     nodes = Node.several(2, 4, memory=100, gpus=2, gpu_model="A")
     jobs = [
-        NodeJob.of(1, 0.0, Request(cores=2, memory=100, gpus=0.5), 10.0, 10.0),
-        NodeJob.of(2, 0.0, Request(cores=1), 20.0, 20.0),
+        Job.of_tasks(1, 0.0, Request(cores=2, memory=100, gpus=0.5), 10.0, 10.0),
+        Job.of_tasks(2, 0.0, Request(cores=1), 20.0, 20.0),
     ]
     values = simulate(BatchCluster(jobs, nodes=nodes), create("fcfs")).metrics()
     assert values["utilization_memory"] == 0.25
@@ -137,7 +137,7 @@ def test_waits_by_group() -> None:
     nodes = [Node("a", 1, partition="p"), Node("b", 1, partition="q")]
     rows = [(0, "p", 7), (0, "p", 7), (0, "q", 8), (5, "q", 9)]
     jobs = [
-        NodeJob.of(number, float(time), Request(partition=partition), 10.0, 10.0, user)
+        Job.of_tasks(number, float(time), Request(partition=partition), 10.0, 10.0, user)
         for number, (time, partition, user) in enumerate(rows)
     ]
     result = simulate(BatchCluster(jobs, nodes=nodes), create("backfilling"))

@@ -24,11 +24,10 @@ from desim.problems.batch import (
     FragmentationGradient,
     Job,
     Limit,
-    MoldableJob,
     Node,
-    NodeJob,
     QualityOfService,
     Request,
+    Size,
     typical_requests,
 )
 from desim.processes import Outage, planned_outages, random_outages, stop_after
@@ -75,24 +74,32 @@ def _rows(scenario: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _job(row: Mapping[str, Any], requests: Sequence[Request]) -> Job:
-    made: list[Job] = []
+    made: list[Size] = []
     for what, requested, run, *by_model in row["sizes"]:
-        when, times = (row["id"], float(row["submission"])), (float(requested), float(run), row["user"])
-        if isinstance(what, list):
-            made.append(NodeJob.of(*when, requests[what[0]], *times, run_times=by_model[0] if by_model else {}))
-        else:
-            made.append(Job(*when, what, *times))
-    return made[0] if len(made) == 1 else MoldableJob.of(made)
+        request = requests[what[0]] if isinstance(what, list) else None
+        cores = what if request is None else request.num_cores
+        made.append(Size(cores, float(requested), float(run), request, by_model[0] if by_model else {}))
+    return Job(
+        row["id"],
+        float(row["submission"]),
+        *made[0][:3],
+        row["user"],
+        *made[0][3:4],
+        sizes=tuple(made[1:]),
+        run_times=made[0].run_times,
+        after=Dependency(tuple(row["after"]), float(row["think"])) if row["after"] else None,
+        queue=row["queue"],
+        qos=row["quality"],
+    )
 
 
 def cluster(scenario: Mapping[str, Any]) -> BatchCluster:
     """Return the cluster, with a fresh workload and fresh processes."""
-    rows, made = _rows(scenario), jobs(scenario)
+    made = jobs(scenario)
     rules, own = RULES | scenario["rules"], scenario.get("own", [])
-    queues = {row["id"]: row["queue"] for row in rows if row["queue"]}
     stream = [job for place, job in enumerate(made) if place not in own]
     return BatchCluster(
-        iter(stream) if scenario.get("read_once") else stream,
+        iter(stream) if scenario.get("read_once") and not any(job.after for job in stream) else stream,
         **_machine(scenario["machine"], made),
         enforce_time_limit=rules["kills"],
         over_time_limit=rules["grace"],
@@ -102,14 +109,9 @@ def cluster(scenario: Mapping[str, Any]) -> BatchCluster:
         on_outage="lose" if rules["loses"] else "requeue",
         ask_when_empty=rules["asks_when_empty"],
         cycle="arrival",  # the only one there was when the scenarios were recorded
-        dependencies={row["id"]: Dependency(tuple(row["after"]), float(row["think"])) for row in rows if row["after"]},
-        limits=[
-            Limit(queues if per == "queue" else per, members, **_renamed(most, LIMIT))
-            for per, members, most in scenario.get("limits", ())
-        ],
+        limits=[Limit(per, members, **_renamed(most, LIMIT)) for per, members, most in scenario.get("limits", ())],
         reservations=[_window(*row) for row in scenario.get("windows", ())],
         qos=[QualityOfService(**dict(zip(QUALITY, row, strict=True))) for row in scenario.get("qualities", ())],
-        qos_of={row["id"]: row["quality"] for row in rows if row["quality"]},
         processes=[*_processes(scenario), *([submitting([made[place] for place in own])] if own else [])],
     )
 
@@ -129,7 +131,7 @@ def _machine(machine: Mapping[str, Any], made: Sequence[Job]) -> dict[str, Any]:
     nodes = [dict(zip(NODE, row, strict=True)) for row in machine["nodes"]]
     placement = machine["placement"]
     if placement == "fgd":
-        requests = [getattr(job, "request", None) or Request(tasks=job.requested_cores) for job in made]
+        requests = [job.request or Request(tasks=job.requested_cores) for job in made]
         placement = FragmentationGradient(typical_requests(requests or [Request()]))
     return {
         "nodes": [Node(**node | {"features": frozenset(node["features"])}) for node in nodes],

@@ -12,7 +12,7 @@ from batch_pictures import area, boxes
 from desim import InvalidConfiguration, Result, simulate
 from desim.agents.batch import create
 from desim.problem import kind_of
-from desim.problems.batch import AdvanceReservation, BatchCluster, Job, Node, NodeJob, Request
+from desim.problems.batch import AdvanceReservation, BatchCluster, Job, Node, Request
 from desim.problems.batch.node_figures import node_gantt, node_map
 from desim.processes.outages import Outage, planned_outages
 
@@ -27,7 +27,7 @@ def random_run(seed: int = 1, **options: Any) -> Result:
     rng = np.random.default_rng(seed)
     times = rng.exponential(6.0, 40).cumsum().tolist()
     jobs = [
-        NodeJob.of(
+        Job.of_tasks(
             number,
             time,
             Request(
@@ -107,7 +107,7 @@ def test_nodes_that_are_down_are_grey() -> None:
 
 
 def test_reservations_are_marked() -> None:
-    jobs = [NodeJob.of(n, 0.0, Request(cores=4), 100.0, 100.0, user_id=n) for n in range(2)]
+    jobs = [Job.of_tasks(n, 0.0, Request(cores=4), 100.0, 100.0, user_id=n) for n in range(2)]
     reservations = [AdvanceReservation(20.0, 400.0, nodes=[1], users=[1]), AdvanceReservation(30.0, 50.0, nodes=[2])]
     result = simulate(BatchCluster(jobs, nodes=Node.several(3, 4), reservations=reservations), create("fcfs"))
     axes = node_gantt(result)

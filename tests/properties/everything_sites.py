@@ -27,13 +27,12 @@ from desim.problems.batch import (
     FragmentationGradient,
     Job,
     Limit,
-    MoldableJob,
     Node,
-    NodeJob,
     QualityOfService,
     Request,
     typical_requests,
 )
+from tests.jobs import of_sizes, with_fields
 
 __all__ = ["Site", "families", "refuses_nodes", "site"]
 
@@ -164,7 +163,7 @@ def draw(draws: Draws, agent: str) -> Drawn:
     if ids and draws.chance(0.6 * much):
         system["dependencies"] = draw_after(draws, ids, scale)
     if draws.chance(0.6 * much):
-        system["limits"] = draw_limits(draws, system, ids)
+        system["limits"], system["queues"] = draw_limits(draws, system, ids)
     if draws.chance(0.6 * much):
         system["reservations"] = draw_reservations(draws, system, scale, span)
     if draws.chance(0.9 if agent.startswith("preemptive-") or agent == ANY else 0.3 * much):
@@ -279,18 +278,18 @@ def draw_after(draws: Draws, ids: list[int], scale: float | None) -> dict[int, A
     }
 
 
-def draw_limits(draws: Draws, system: dict[str, Any], ids: list[int]) -> list[dict[str, Any]]:
-    """Draw limits of users, partitions and queues; some turn jobs away."""
+def draw_limits(draws: Draws, system: dict[str, Any], ids: list[int]) -> tuple[list[dict[str, Any]], dict[int, str]]:
+    """Draw limits of users, partitions and queues, of which some turn jobs away, and the queues of jobs."""
     most = draws.whole(2, 8)
     queues = {job_id: draws.pick(("short", "long")) for job_id in ids if draws.chance(0.8)}
     limits: list[dict[str, Any]] = [
         {"running_jobs": draws.whole(1, 4), "running_cores": most},
         {"scope": "user", "members": ["1"], "running_cores": most},
-        {"scope": queues, "running_cores": 2 * most},
-        {"scope": queues, "members": ["short"], "job_time": 10.0, "job_cores": most},
+        {"scope": "queue", "running_cores": 2 * most},
+        {"scope": "queue", "members": ["short"], "job_time": 10.0, "job_cores": most},
         {"scope": "partition", "members": ["p"], "running_jobs": 1} if "nodes" in system else {"running_jobs": 2},
     ]
-    return draws.some(limits, 3) or limits[:1]
+    return draws.some(limits, 3) or limits[:1], queues
 
 
 def draw_reservations(draws: Draws, system: dict[str, Any], scale: float | None, span: float) -> list[dict[str, Any]]:
@@ -353,12 +352,12 @@ def jobs_of(drawn: Drawn) -> list[Job]:
 def job_of(job_id: int, submission: float, sizes: list[Any], user: int) -> Job:
     """Return a job: rigid if it has one size."""
     made = [
-        NodeJob.of(job_id, submission, Request(**cores), requested, run, user, run_times=by_model)
+        Job.of_tasks(job_id, submission, Request(**cores), requested, run, user, run_times=by_model)
         if isinstance(cores, dict)
         else Job(job_id, submission, cores, requested, run, user)
         for cores, requested, run, by_model in sizes
     ]
-    return made[0] if len(made) == 1 else MoldableJob.of(made)
+    return made[0] if len(made) == 1 else of_sizes(made)
 
 
 def build(drawn: Drawn) -> BatchCluster:
@@ -369,12 +368,12 @@ def build(drawn: Drawn) -> BatchCluster:
         nodes = [Node(**node | {"features": frozenset(node["features"])}) for node in system["nodes"]]
         system["nodes"] = nodes
         if system["placement"] == "fgd":
-            requests = [getattr(job, "request", None) or Request(tasks=job.requested_cores) for job in jobs]
+            requests = [job.request or Request(tasks=job.requested_cores) for job in jobs]
             system["placement"] = FragmentationGradient(typical_requests(requests or [Request()]))
-    if "dependencies" in system:
-        system["dependencies"] = {
-            job_id: Dependency(tuple(others), think) for job_id, (others, think) in system["dependencies"].items()
-        }
+    after = {
+        job_id: Dependency(tuple(others), think) for job_id, (others, think) in system.pop("dependencies", {}).items()
+    }
+    jobs = with_fields(jobs, after=after, qos=system.pop("qos_of", {}), queue=system.pop("queues", {}))
     for name, kind in (("limits", Limit), ("reservations", AdvanceReservation), ("qos", QualityOfService)):
         if name in system:
             system[name] = [kind(**given) for given in system[name]]

@@ -13,6 +13,7 @@ from editable_runs import EditableRun
 from desim import Phase, at, simulate
 from desim.agents.batch import create
 from desim.problems.batch import AdvanceReservation, BatchCluster, Dependency, Job, Limit, QualityOfService
+from tests.jobs import with_fields
 
 NUM_CORES = 12
 
@@ -62,10 +63,12 @@ def _random_run(
     outages: bool = True,
     until: float = float("inf"),
     agent: Any = None,
+    fields: dict[str, Any] | None = None,
     **options: Any,
 ) -> Run:
     rng = np.random.default_rng(seed)
     jobs = _random_jobs(rng, count, NUM_CORES + (options.get("too_wide") == "reject"))
+    jobs = with_fields(jobs, **(fields or {}))
 
     def failures(problem: BatchCluster) -> Any:
         for _ in range(8):
@@ -113,7 +116,7 @@ def stopped() -> Run:
 def dependent() -> Run:
     """Return a run that stops while jobs wait for others to end."""
     after = {number: Dependency((number - 3, number - 5), 10.0) for number in range(15, 60, 4)}
-    return _random_run(5, outages=False, until=220.0, dependencies=after)
+    return _random_run(5, outages=False, until=220.0, fields={"after": after})
 
 
 @pytest.fixture(scope="session")
@@ -145,4 +148,4 @@ def preempted() -> Run:
     ]
     qos_of = {number: ("urgent", "spare", "standby", "standby")[number % 4] for number in range(7, 64)}
     agent = create("preemptive-backfilling-fcfs")
-    return _random_run(9, agent=agent, qos=qos, qos_of=qos_of, checkpoint_interval=2.0)
+    return _random_run(9, agent=agent, qos=qos, fields={"qos": qos_of}, checkpoint_interval=2.0)

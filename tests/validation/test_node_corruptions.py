@@ -10,10 +10,11 @@ from editable_runs import EditableRun
 
 from desim import simulate
 from desim.agents.batch import create
-from desim.problems.batch import AdvanceReservation, BatchCluster, Node, NodeJob, QualityOfService, Request
+from desim.problems.batch import AdvanceReservation, BatchCluster, Job, Node, QualityOfService, Request
 from desim.problems.batch.node_rules import NODE_RULES
 from desim.processes.outages import Outage, planned_outages
 from desim.validation import validate
+from tests.jobs import with_fields
 
 NODES = [
     *Node.several(2, 4, memory=100, gpus=2, gpu_model="A", partition="fast", resources={"licenses": 2}),
@@ -27,7 +28,7 @@ REQUESTS = [
     Request(tasks=2, cores=2, exclusive=True, excluded_features=("disk",), tasks_per_node=1),  # 4: waits for both nodes
     Request(cores=1, gpus=0.25),  # 5: on the third one, after it
 ]
-JOBS = [NodeJob.of(10 + number, float(number), request, 20.0, 10.0) for number, request in enumerate(REQUESTS)]
+JOBS = [Job.of_tasks(10 + number, float(number), request, 20.0, 10.0) for number, request in enumerate(REQUESTS)]
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +106,9 @@ def test_the_run_is_valid_before(run: EditableRun) -> None:
     assert run.result.table("interruptions")["job_id"].to_list() == [14]
 
 
-RESERVED = [NodeJob.of(number, float(number), Request(cores=4), 30.0, 20.0, user_id=number % 2) for number in range(6)]
+RESERVED = [
+    Job.of_tasks(number, float(number), Request(cores=4), 30.0, 20.0, user_id=number % 2) for number in range(6)
+]
 RESERVATIONS = [
     AdvanceReservation(10.0, 50.0, nodes="n0"),
     AdvanceReservation(10.0, 40.0, nodes=["n1"], users=(0,)),
@@ -171,7 +174,7 @@ def test_on_nodes_of_several_speeds_work_that_is_left_has_a_bound() -> None:
     """A checkpoint tells seconds where the job was cut; elsewhere nobody knows exactly what they are worth."""
     nodes = [Node("slow", 1, speed=0.5), Node("fast", 1, speed=2.0)]
     outages = planned_outages([Outage(50.0, 900.0, nodes=[0])])
-    jobs = [NodeJob.of(1, 0.0, Request(), 90.0, 40.0)]
+    jobs = [Job.of_tasks(1, 0.0, Request(), 90.0, 40.0)]
     cluster = BatchCluster(jobs, nodes=nodes, checkpoint_interval=20.0, processes=[outages])
     run = EditableRun(simulate(cluster, create("fcfs")))  # 20 s of work are done, the others take 10 s
     assert run.result.jobs.select("finish_time", "run_time").rows() == [(60.0, 20.0)]
@@ -184,11 +187,11 @@ def test_on_nodes_of_several_speeds_work_that_is_left_has_a_bound() -> None:
 def test_suspended_jobs_hold_their_memory() -> None:
     qos = [QualityOfService("urgent", preempts=("standby",)), QualityOfService("standby", mode="suspend")]
     jobs = [
-        NodeJob.of(1, 0.0, Request(cores=4, memory=60), 90.0, 90.0),
-        NodeJob.of(2, 10.0, Request(cores=2, memory=40), 9.0, 9.0),
+        Job.of_tasks(1, 0.0, Request(cores=4, memory=60), 90.0, 90.0),
+        Job.of_tasks(2, 10.0, Request(cores=2, memory=40), 9.0, 9.0),
     ]
-    service: Any = {"qos": qos, "qos_of": {1: "standby", 2: "urgent"}}
-    cluster = BatchCluster(jobs, nodes=[Node("n", 4, memory=100)], **service)
+    jobs = with_fields(jobs, qos={1: "standby", 2: "urgent"})
+    cluster = BatchCluster(jobs, nodes=[Node("n", 4, memory=100)], qos=qos)
     run = EditableRun(simulate(cluster, create("preemptive-fcfs")))
     assert run.result.jobs["starting_time"].to_list() == [19.0, 10.0]
     assert validate(run.result, jobs).ok

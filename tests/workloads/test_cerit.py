@@ -10,7 +10,7 @@ from workload_files import data, refusal
 from desim import simulate
 from desim.agents.batch import TraceReplay, create
 from desim.exceptions import InvalidConfiguration
-from desim.problems.batch import BatchCluster, NodeJob, Request
+from desim.problems.batch import BatchCluster, Job, Request
 from desim.validation import validate
 from desim.workloads.batch import cerit, registry
 from desim.workloads.batch.trace import TraceReason
@@ -52,8 +52,8 @@ def write(folder: Path, rows: list[tuple[object, ...]]) -> Path:
 def test_requests_nodes_queues(log: Path) -> None:
     assert cerit.is_such(log)
     trace = cerit.read(log)
-    assert [job.request for job in trace.jobs if isinstance(job, NodeJob)] == REQUESTS
-    assert trace.queue_name == ["q_1d", "q_2h", "q_2h", "q_1d", "q_1d"]
+    assert [job.request for job in trace.jobs if isinstance(job, Job)] == REQUESTS
+    assert [job.queue for job in trace.jobs] == ["q_1d", "q_2h", "q_2h", "q_1d", "q_1d"]
     assert [(node.name, node.cores, node.partition) for node in trace.nodes] == [
         ("3", 4, "small"),
         ("7", 8, "big"),

@@ -31,8 +31,8 @@ def random_jobs(seed: int, count: int = 60) -> list[Job]:
 def test_where_jobs_wait_as_in_the_log_they_are_submitted_as_in_the_log(seed: int, gap: float) -> None:
     jobs = random_jobs(seed)
     log = simulate(BatchCluster(jobs, 6), create("easy")).jobs.sort("job_id")
-    again, after = closed_loop(jobs, log["waiting_time"].to_numpy(), session_gap=gap)
-    result = simulate(BatchCluster(again, 6, dependencies=after), create("easy"))
+    again = closed_loop(jobs, log["waiting_time"].to_numpy(), session_gap=gap)
+    result = simulate(BatchCluster(again, 6), create("easy"))
     for column in ("submission_time", "starting_time", "finish_time"):
         assert result.jobs.sort("job_id")[column].to_list() == log[column].to_list()
     validate(result, again).raise_if_invalid()
@@ -47,10 +47,15 @@ def in_the_system(result: Result, user: int) -> int:
 @settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_sequential_users_have_one_job_at_a_time(seed: int) -> None:
-    jobs, after = closed_loop(random_jobs(seed), session_gap=math.inf, sequential=True)
-    result = simulate(BatchCluster(jobs, 4, dependencies=after), create("sjf"))
+    jobs = closed_loop(random_jobs(seed), session_gap=math.inf, sequential=True)
+    result = simulate(BatchCluster(jobs, 4), create("sjf"))
     assert len(result.jobs) == len(jobs)
     assert all(in_the_system(result, user) == 1 for user in {job.user_id for job in jobs} - {-1})
+
+
+def after_of(jobs: list[Job]) -> dict[int, Dependency]:
+    """Return the dependencies by job id."""
+    return {job.job_id: job.after for job in jobs if job.after is not None}
 
 
 def test_batches_think_times_and_sessions() -> None:
@@ -58,12 +63,14 @@ def test_batches_think_times_and_sessions() -> None:
         return Job(number, time, 1, run, run, 3)
 
     jobs = [job(1, 0, 100), job(2, 50, 100), job(3, 160, 10), job(4, 165, 10), job(5, 200, 10), job(6, 400, 10)]
-    made, after = closed_loop(jobs, session_gap=100)
-    assert after == {3: Dependency((1, 2), 10.0), 4: Dependency((1, 2), 15.0), 5: Dependency((3, 4), 25.0)}
+    made = closed_loop(jobs, session_gap=100)
+    assert after_of(made) == {3: Dependency((1, 2), 10.0), 4: Dependency((1, 2), 15.0), 5: Dependency((3, 4), 25.0)}
     assert [(one.job_id, one.submission_time) for one in made] == [(1, 0), (3, 0), (4, 0), (5, 0), (2, 50), (6, 400)]
-    _, waited = closed_loop(jobs, [0, 12, math.nan, 0, 0, 0], session_gap=100)  # job 3 came before job 2 had ended
+    waited = after_of(
+        closed_loop(jobs, [0, 12, math.nan, 0, 0, 0], session_gap=100)
+    )  # job 3 came before job 2 had ended
     assert waited == {5: Dependency((1, 2, 3, 4), 25.0)}
-    _, one_by_one = closed_loop(jobs, session_gap=100, sequential=True)
+    one_by_one = after_of(closed_loop(jobs, session_gap=100, sequential=True))
     assert one_by_one[2] == Dependency((1,), 0.0) and one_by_one[3] == Dependency((2,), 10.0) and 6 not in one_by_one
 
 
@@ -93,8 +100,8 @@ def test_throughput_is_that_of_the_closed_queue(users: int, cores: int) -> None:
     """Longer waits lower the throughput, and a response takes N / X - Z, the law of interactive systems."""
     service, think, count = 60.0, 300.0, 8_000 // users
     jobs = closed_users(users, service, think, np.random.default_rng(users), count)
-    jobs, after = closed_loop(jobs, session_gap=math.inf, sequential=True)
-    result = simulate(BatchCluster(jobs, cores, dependencies=after), create("fcfs"))
+    jobs = closed_loop(jobs, session_gap=math.inf, sequential=True)
+    result = simulate(BatchCluster(jobs, cores), create("fcfs"))
     last = result.jobs.group_by("user_id").max()["finish_time"].min()  # from then on somebody is done
     assert isinstance(last, float)
     counted = result.jobs.filter(result.jobs["finish_time"] <= last)

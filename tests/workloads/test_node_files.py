@@ -13,7 +13,7 @@ from workload_files import refusal
 from desim import simulate
 from desim.agents.batch import create
 from desim.exceptions import InvalidConfiguration
-from desim.problems.batch import BatchCluster, Node, NodeJob, Request
+from desim.problems.batch import BatchCluster, Job, Node, Request
 from desim.validation import validate
 from desim.workloads.batch import job_table, node_file, registry
 
@@ -96,22 +96,21 @@ def test_counts_that_make_no_sense() -> None:
 def test_columns_become_requests(put: Put) -> None:
     path = put(JOBS, "jobs.csv")
     trace = job_table.read(path, requests=True)
-    jobs = [job for job in trace.jobs if isinstance(job, NodeJob)]
-    assert [job.request for job in jobs] == REQUESTS
-    assert [tuple(job) for job in jobs] == [(1, 0, 6, 100, 100, 3), (2, 5, 16, 60, 60, 4), (3, 6, 1, 50, 50, 3)]
-    assert trace.queue_name == ["long", "short", ""]
+    assert [job.request for job in trace.jobs] == REQUESTS
+    assert [job[:6] for job in trace.jobs] == [(1, 0, 6, 100, 100, 3), (2, 5, 16, 60, 60, 4), (3, 6, 1, 50, 50, 3)]
+    assert [job.queue for job in trace.jobs] == ["long", "short", ""]
     assert trace.report.headline() == "3 rows: 3 jobs, 0 dropped"
     assert "columns not read: tasks, memory" in job_table.read(path).report.headline()
     for frame in (pl.read_csv(path), pd.read_csv(path)):
         again = job_table.jobs_from(frame, requests=True)
-        assert (again.jobs, again.queue_name) == (trace.jobs, trace.queue_name)
+        assert again.jobs == trace.jobs
 
 
 def test_cores_of_all_tasks_and_names_of_ones_own() -> None:
     table = {"t": [0, 1], "n": [6, 8], "r": [10, 10], "k": [2, 1], "m": ["1K", 7]}
     names = {"submission_time": "t", "requested_cores": "n", "run_time": "r", "tasks": "k", "memory": "m"}
     jobs = job_table.jobs_from(table, names=names, requests=True).jobs
-    assert [job.request for job in jobs if isinstance(job, NodeJob)] == [Request(2, 3, 1024), Request(1, 8, 7)]
+    assert [job.request for job in jobs if isinstance(job, Job)] == [Request(2, 3, 1024), Request(1, 8, 7)]
     odd = table | {"k": [4, 1]}
     told = refusal(lambda: job_table.jobs_from(odd, names=names, requests=True))
     assert told == "table: row 0: cores: got 6 for all tasks, expected a multiple of the 4 tasks"
@@ -120,7 +119,7 @@ def test_cores_of_all_tasks_and_names_of_ones_own() -> None:
 def test_dropped_rows_and_order_keep_requests_with_their_jobs() -> None:
     table = {"submission_time": [9, 5, -1, 7], "cores": [1, 2, 3, 4], "run_time": [1, 1, 1, 1], "memory": [1, 2, 3, 4]}
     jobs = job_table.jobs_from(table, requests=True).jobs
-    found = [(job.requested_cores, job.request.memory) for job in jobs if isinstance(job, NodeJob)]
+    found = [(job.requested_cores, job.request.memory) for job in jobs if isinstance(job, Job)]
     assert found == [(2, 2), (4, 4), (1, 1)]
 
 
@@ -181,7 +180,7 @@ def test_a_run_of_files_is_valid(put: Put) -> None:
     assert validate(result, workload.jobs).ok
     assert result.table("requests")["memory"].to_list() == [16 << 10, 100 << 30, 1024]
     stretched = registry.load(str(put(JOBS, "jobs.csv")), nodes=NODES, load=0.5)
-    assert [job.request for job in stretched.jobs if isinstance(job, NodeJob)] == REQUESTS
+    assert [job.request for job in stretched.jobs if isinstance(job, Job)] == REQUESTS
 
 
 def test_generated_jobs_on_nodes() -> None:

@@ -10,7 +10,7 @@ from workload_files import data, refusal
 
 from desim import simulate
 from desim.agents.batch import create
-from desim.problems.batch import BatchCluster, Job, Node, NodeJob, Request
+from desim.problems.batch import BatchCluster, Job, Node, Request
 from desim.validation import validate
 from desim.workloads.batch import philly, registry
 
@@ -24,7 +24,7 @@ TEXT = """timestamp,duration,num_gpus,gpu_time,cluster
 
 
 def requests_of(jobs: list[Job]) -> list[Request]:
-    return [job.request for job in jobs if isinstance(job, NodeJob)]
+    return [job.request for job in jobs if isinstance(job, Job)]
 
 
 def test_jobs_machines_clusters(put: Put) -> None:
@@ -37,7 +37,7 @@ def test_jobs_machines_clusters(put: Put) -> None:
         (2, 60.0, 30.0),
     ]
     assert requests_of(trace.jobs) == [Request(3, 4, gpus=4), Request(1, 1, gpus=1), Request(2, 8, gpus=8)]
-    assert trace.queue_name == ["6214e9", "11cb48", "6214e9"]
+    assert [job.queue for job in trace.jobs] == ["6214e9", "11cb48", "6214e9"]
     assert len(trace.nodes) == 552
     assert sum(node.gpus for node in trace.nodes) == trace.num_cores == 2_490
     assert philly.read(path, shift=False).jobs[0].submission_time == 1_507_532_465

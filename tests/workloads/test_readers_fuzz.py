@@ -90,7 +90,7 @@ def check(trace: Trace) -> None:
     assert trace.jobs
     for job in trace.jobs:
         check_job(job)
-        assert [type(value) for value in job] == [int, float, int, float, float, int]
+        assert [type(value) for value in job[:6]] == [int, float, int, float, float, int]
     assert len({job.job_id for job in trace.jobs}) == len(trace.jobs) == trace.report.jobs
     assert trace.report.rows == trace.report.jobs + trace.report.dropped
     assert all(a.submission_time <= b.submission_time for a, b in itertools.pairwise(trace.jobs))

@@ -12,7 +12,7 @@ import pytest
 
 from desim import WorkloadError, simulate
 from desim.agents.batch import create
-from desim.problems.batch import BatchCluster, Dependency, Limit, MoldableJob, Node
+from desim.problems.batch import BatchCluster, Dependency, Limit, Node
 from desim.validation import validate
 from desim.workloads.batch import job_table
 
@@ -29,23 +29,26 @@ def columns(**more: Any) -> dict[str, Any]:
     return {"id": [3, 1, 2], "subtime": [2, 0, 1], "cores": [1, 2, 3], "run_time": [10, 20, 30]} | more
 
 
+def field_of(trace: Any, name: str) -> dict[int, Any]:
+    """Return a field of the jobs that have it, by job id."""
+    return {job.job_id: getattr(job, name) for job in trace.jobs if getattr(job, name)}
+
+
 def test_all_columns_of_a_file(tmp_path: Path) -> None:
     path = tmp_path / "jobs.csv"
     path.write_text(TEXT)
     trace = job_table.read(path)
     assert trace.report.unread == ()
     assert [job.user_id for job in trace.jobs] == [0, 1, 0, -1]
-    assert trace.groups() == {
-        "queue": {1: "long", 2: "short", 4: "short"},
-        "partition": {1: "big", 3: "big", 4: "small"},
-        "user": {1: "ann", 2: "bob", 3: "ann"},
-    }
-    assert trace.dependencies == {2: Dependency((1,), 30.0), 3: Dependency((1, 2))}
+    assert field_of(trace, "queue") == {1: "long", 2: "short", 4: "short"}
+    assert field_of(trace, "partition") == {1: "big", 3: "big", 4: "small"}
+    assert [job.attributes.get("user") for job in trace.jobs] == ["ann", "bob", "ann", None]
+    assert [job.attributes["id"] for job in trace.jobs] == ["a1", "a2", "a3", "a4"]
+    assert field_of(trace, "after") == {2: Dependency((1,), 30.0), 3: Dependency((1, 2))}
     first = trace.jobs[0]
-    assert isinstance(first, MoldableJob)
-    assert [(job[2], job[3], job[4]) for job in first.sizes] == [(4, 120, 100), (2, 240, 180), (8, 80, 60)]
-    limits = [Limit(scope=trace.groups()["queue"], members=("short",), running_jobs=1)]
-    cluster = BatchCluster(trace.jobs, 8, dependencies=trace.dependencies, limits=limits)
+    assert [job[2:5] for job in first.in_all_sizes()] == [(4, 120, 100), (2, 240, 180), (8, 80, 60)]
+    limits = [Limit(scope="queue", members=("short",), running_jobs=1)]
+    cluster = BatchCluster(trace.jobs, 8, limits=limits)
     result = simulate(cluster, create("easy-moldable"))
     starts = dict(result.jobs.select("job_id", "submission_time").iter_rows())
     ends = dict(result.jobs.select("job_id", "finish_time").iter_rows())
@@ -58,20 +61,21 @@ def test_tables_in_memory(make: Any) -> None:
     """Ids are numbers here, of a list or of one job; rows need not be in the order of submission."""
     table = make(columns(after=["1|2", None, "1"], think_time=[1.5, None, None], queue=["x", None, "y"]))
     trace = job_table.jobs_from(table)
-    assert trace.dependencies == {3: Dependency((1, 2), 1.5), 2: Dependency((1,))}
-    assert trace.groups()["queue"] == {3: "x", 2: "y"}
-    assert job_table.jobs_from(pl.DataFrame(columns(after=[[1, 2], [], None]))).dependencies == {3: Dependency((1, 2))}
-    assert job_table.jobs_from(pd.DataFrame(columns(after=[1.0, np.nan, 1.0]))).dependencies == {
+    assert field_of(trace, "after") == {3: Dependency((1, 2), 1.5), 2: Dependency((1,))}
+    assert field_of(trace, "queue") == {3: "x", 2: "y"}
+    lists = job_table.jobs_from(pl.DataFrame(columns(after=[[1, 2], [], None])))
+    assert field_of(lists, "after") == {3: Dependency((1, 2))}
+    assert field_of(job_table.jobs_from(pd.DataFrame(columns(after=[1.0, np.nan, 1.0]))), "after") == {
         3: Dependency((1,)),
         2: Dependency((1,)),
     }
     named = job_table.jobs_from(columns(needs=["1", "", ""]), names={"after": "needs"})
-    assert named.dependencies == {3: Dependency((1,))}
+    assert field_of(named, "after") == {3: Dependency((1,))}
 
 
 def test_a_job_does_not_wait_for_one_that_is_dropped() -> None:
     trace = job_table.jobs_from(columns(after=["1 2", "", ""], run_time=[10, 20, -1]))
-    assert trace.dependencies == {3: Dependency((1,))}
+    assert field_of(trace, "after") == {3: Dependency((1,))}
 
 
 def test_run_times_by_model_and_sizes_on_nodes(tmp_path: Path) -> None:
@@ -82,9 +86,10 @@ def test_run_times_by_model_and_sizes_on_nodes(tmp_path: Path) -> None:
     )
     trace = job_table.read(path, requests=True)
     first, second, third = trace.jobs
-    assert first.sizes[0].run_times == {"A100": 40.0, "T4": 200.0}  # type: ignore[attr-defined]
-    assert [(size.request.tasks, size[2:5]) for size in first.sizes] == [(2, (4, 400, 100)), (4, (8, 300, 60))]  # type: ignore[attr-defined]
-    assert second.run_times == {} and third.run_times == {"A100": 25.0}  # type: ignore[attr-defined]
+    assert first.run_times == {"A100": 40.0, "T4": 200.0}
+    sizes = [(size.request and size.request.tasks, size[2:5]) for size in first.in_all_sizes()]
+    assert sizes == [(2, (4, 400, 100)), (4, (8, 300, 60))]
+    assert second.run_times == {} and third.run_times == {"A100": 25.0}
     nodes = Node.several(2, 8, gpus=4, gpu_model="A100")
     result = simulate(BatchCluster(trace.jobs, nodes=nodes), create("fcfs"))
     assert result.jobs.sort("job_id")["execution_time"].to_list() == [40.0, 100.0, 25.0]
@@ -126,5 +131,4 @@ def test_what_is_wrong_on_nodes() -> None:
 
 def test_qualities_of_service() -> None:
     trace = job_table.jobs_from(columns(qos=["urgent", None, "standby"]))
-    assert trace.groups()["qos"] == {3: "urgent", 2: "standby"}
-    assert trace.qos_name == ["", "standby", "urgent"]  # in order of submission
+    assert [job.qos for job in trace.jobs] == ["", "standby", "urgent"]  # in order of submission

@@ -84,7 +84,7 @@ def test_fields_and_header(log: Callable[..., Path]) -> None:
     )
     trace = swf.read(path)
     assert trace.jobs == [Job(7, 3.5, 4, 60.0, 10.25, 5), Job(8, 3.5, 3, 1.0, 1.0, -1)]
-    assert [type(value) for value in trace.jobs[0]] == [int, float, int, float, float, int]
+    assert [type(value) for value in trace.jobs[0][:6]] == [int, float, int, float, float, int]
     assert trace.header.lines == tuple(HEADER.splitlines())
     assert trace.header.fields == {
         "Version": "2.2",
@@ -503,6 +503,11 @@ def test_table() -> None:
     ]
 
 
+def after_of(trace: Any) -> dict[int, Dependency]:
+    """Return the dependencies by job id."""
+    return {job.job_id: job.after for job in trace.jobs if job.after is not None}
+
+
 def test_preceding_jobs_and_think_times(tmp_path: Path) -> None:
     path = tmp_path / "log.swf"
     lines = [
@@ -516,10 +521,12 @@ def test_preceding_jobs_and_think_times(tmp_path: Path) -> None:
     path.write_text("; head\n" + "\n".join(lines) + "\n")
     trace = swf.read(path)
     assert trace.report.count(Reason.DEPENDENCY) == 5
-    assert "depends on another job: read only by swf.dependencies" in str(trace.report)
-    after = swf.dependencies(path, trace.jobs)
-    assert after == {2: Dependency((1,), 30.0), 3: Dependency((2,), 0.0)}
-    jobs = simulate(BatchCluster(trace.jobs, 8, dependencies=after), create("fcfs")).jobs
+    assert "depends on another job: read only with dependencies=True" in str(trace.report)
+    assert after_of(trace) == {}
+    trace = swf.read(path, dependencies=True)
+    assert "depends on another job" not in str(trace.report)
+    assert after_of(trace) == {2: Dependency((1,), 30.0), 3: Dependency((2,), 0.0)}
+    jobs = simulate(BatchCluster(trace.jobs, 8), create("fcfs")).jobs
     assert jobs["submission_time"].to_list() == [0.0, 7.0, 9.0, 40.0, 50.0]
 
 
@@ -535,20 +542,17 @@ def test_numbers_of_preceding_jobs_are_those_of_the_file(tmp_path: Path) -> None
         row(9, 8, f17=5, f18=1),
     ]
     path.write_text("\n".join(lines) + "\n")
-    trace = swf.read(path)
+    trace = swf.read(path, dependencies=True)
     assert [job.job_id for job in trace.jobs] == [1, 2, 3, 5, 6, 9]
     expected = {3: Dependency((1,), 100.0), 6: Dependency((3,), 7.0), 9: Dependency((5,), 1.0)}
-    assert swf.dependencies(path, trace) == expected
-    assert swf.dependencies(path, trace.jobs) == expected
-    window = swf.read(path, window=(3, 9), shift=True)  # without the job that the number 1 means
+    assert after_of(trace) == expected
+    window = swf.read(path, window=(3, 9), shift=True, dependencies=True)  # without the job that the number 1 means
     assert [job.job_id for job in window.jobs] == [1, 2, 5, 3, 9]
-    assert swf.dependencies(path, window) == {3: Dependency((2,), 7.0), 9: Dependency((5,), 1.0)}
-    assert load(path, num_cores=8, dependencies="keep").dependencies == expected
-    message = "uses job numbers twice, and the jobs are not those of swf.read"
-    with pytest.raises(WorkloadError, match=message):
-        swf.dependencies(path, window.jobs)
-    shifted = swf.read(path, shift=True).jobs[2:]
-    assert swf.dependencies(path, shifted) == {6: Dependency((3,), 7.0), 9: Dependency((5,), 1.0)}
+    assert after_of(window) == {3: Dependency((2,), 7.0), 9: Dependency((5,), 1.0)}
+    assert load(path, num_cores=8, dependencies="keep").jobs == trace.jobs
+    copy = tmp_path / "copy.swf"
+    swf.write(copy, trace.jobs)
+    assert swf.read(copy, dependencies=True).jobs == trace.jobs
 
 
 def test_texts_are_told_apart_by_their_lines(tmp_path: Path) -> None:

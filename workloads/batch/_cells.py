@@ -9,7 +9,7 @@ import numpy as np
 
 from desim.exceptions import InvalidConfiguration
 
-__all__ = ["cells_of", "is_missing", "number", "several"]
+__all__ = ["cells_of", "is_missing", "number", "several", "values_of"]
 
 _MISSING = ("", "NA", "NaN", "nan", "null", "None", "<NA>")
 
@@ -27,6 +27,19 @@ def is_missing(cell: Any) -> bool:
     if isinstance(cell, list | tuple | np.ndarray):
         return False
     return cell is None or (isinstance(cell, float) and math.isnan(cell)) or str(cell).strip() in _MISSING
+
+
+def values_of(column: Any) -> list[Any]:
+    """Return the cells of a column, None where missing; text becomes integers or numbers if all of it can."""
+    cells = [None if is_missing(cell) else cell for cell in cells_of(column)]
+    if not any(isinstance(cell, str) for cell in cells):
+        return cells
+    for kind in (int, float, str.strip):
+        try:
+            return [None if cell is None else kind(cell) for cell in cells]
+        except ValueError:
+            continue
+    raise AssertionError("any cell can be text")
 
 
 def number(name: str, cell: Any) -> float:

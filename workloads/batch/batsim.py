@@ -7,7 +7,7 @@ known only for delays (``delay``, in Batsim 5 ``DelayProfile``) and for sequence
 replaces it. An optional ``user_id`` of a job is kept.
 
 Integer ids are kept. For ids such as ``"w0!12"``, the trailing number is kept if all ids then
-remain distinct; otherwise, all jobs are numbered from 0 in the order of the file.
+remain distinct; otherwise, all jobs are numbered from 0 in the order of the file. The attribute ``id`` holds the text.
 
 Reference: P.-F. Dutot et al., "Batsim: a realistic language-independent resources and jobs
 management systems simulator", JSSPP 2016.
@@ -73,7 +73,12 @@ def read(path: Pathish, *, unknown_profile: UnknownProfile = "error", **options:
         report.add(TraceReason.UNREADABLE_ID, range(len(jobs)))
     columns = Columns.of_list(job_id, list(np.array(rows, dtype=np.float64).reshape(-1, 5).T))
     fields = {key: str(value) for key, value in document.items() if isinstance(value, str | int | float)}
-    return select(str(path), columns, TraceHeader(fields=fields), report, **options)
+    trace = select(str(path), columns, TraceHeader(fields=fields), report, **options)
+    if any(isinstance(job["id"], str) for job in jobs):
+        assert trace.place is not None
+        ids = [str(jobs[place]["id"]) for place in trace.place.tolist()]
+        trace.jobs[:] = [job._replace(attributes={"id": own}) for job, own in zip(trace.jobs, ids, strict=True)]
+    return trace
 
 
 def _numbers(where: str, job: Entries, profiles: Entries, drop_unknown: bool) -> tuple[float, ...]:

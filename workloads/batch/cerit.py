@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Unpack
 
 from desim.exceptions import WorkloadError
-from desim.problems.batch import Node, NodeJob, Request
+from desim.problems.batch import Node, Request
 from desim.problems.batch.job import Job
 from desim.workloads.batch import swf
 from desim.workloads.batch.selection import TraceOptions
@@ -100,23 +100,20 @@ def read(path: Pathish, *, machines: Pathish | None = None, **options: Unpack[Tr
     assert trace.waiting_time is not None
     kept = [rows[place] for place in trace.place.tolist()]
     nodes = _nodes(source, trace, kept, clusters)
-    jobs: list[NodeJob] = []
+    jobs: list[Job] = []
+    where: dict[int, list[tuple[str, int]]] = {}
     ignored, unequal = [], []
     for job, row, place in zip(trace.jobs, kept, trace.place.tolist(), strict=True):
         request, is_ignored, is_unequal = _request(row.request, row.memory, frozenset(clusters))
         if request is None or request.tasks * request.cores != job.requested_cores:
             raise WorkloadError(f"{source}: line {place}: field 21: got {row.request!r}, expected the CPUs of field 5")
-        jobs.append(NodeJob.requesting(job, request))
+        jobs.append(job._replace(request=request, queue=row.queue))
+        where[job.job_id] = [(str(node), cpus // request.cores) for node, cpus in sorted(row.cpus.items())]
         ignored += [place] * is_ignored
         unequal += [place] * is_unequal
     trace.report.add(TraceReason.IGNORED_PROPERTIES, ignored)
     trace.report.add(TraceReason.UNEQUAL_PARTS, unequal)
-    where = {
-        job.job_id: tuple((str(node), cpus // job.request.cores) for node, cpus in sorted(row.cpus.items()))
-        for job, row in zip(jobs, kept, strict=True)
-    }
-    queues = [row.queue for row in kept]
-    return replace(trace, jobs=list[Job](jobs), nodes=tuple(nodes), queue_name=queues, recorded_nodes=where)
+    return replace(trace, jobs=jobs, nodes=tuple(nodes), recorded_nodes=where)
 
 
 def _rows(source: str) -> Iterator[tuple[int, _Row]]:

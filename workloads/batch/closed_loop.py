@@ -25,7 +25,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from operator import itemgetter
+from operator import attrgetter
 
 from numpy.random import Generator
 
@@ -57,7 +57,7 @@ def closed_loop(
     *,
     session_gap: float = SESSION_GAP,
     sequential: bool = False,
-) -> tuple[list[Job], dict[int, Dependency]]:
+) -> list[Job]:
     """Return jobs that are submitted after the earlier jobs of their user have ended.
 
     Parameters
@@ -74,9 +74,9 @@ def closed_loop(
 
     Returns
     -------
-    list of Job and dict of int to Dependency
-        Jobs and dependencies for ``BatchCluster(jobs, dependencies=...)``. The submission time of a job with
-        dependencies is the start of its session, so that it can be submitted earlier than in the log.
+    list of Job
+        Jobs with dependencies. The submission time of a job with dependencies is the start of its session, so that it
+        can be submitted earlier than in the log.
 
     Raises
     ------
@@ -88,8 +88,8 @@ def closed_loop(
     Examples
     --------
     >>> jobs = [Job(1, 0.0, 1, 50.0, 50.0, 7), Job(2, 80.0, 1, 50.0, 50.0, 7)]
-    >>> closed_loop(jobs, [10.0, 0.0])[1]
-    {2: Dependency(jobs=(1,), think_time=20.0)}
+    >>> closed_loop(jobs, [10.0, 0.0])[1].after
+    Dependency(jobs=(1,), think_time=20.0)
     """
     if session_gap != math.inf:
         check_float("session_gap", session_gap, least=0)
@@ -102,20 +102,17 @@ def closed_loop(
     if all(job.user_id < 0 for job in jobs):
         raise WorkloadError("jobs: got no known user, expected at least one user_id >= 0; no user waits for any job")
     users: dict[int, _User] = {}
-    dependencies: dict[int, Dependency] = {}
-    begins: list[tuple[float, Job]] = []
+    made: list[Job] = []
     for job, wait in zip(jobs, waits, strict=True):
-        begin = job.submission_time
+        begin, after = job.submission_time, None
         if job.user_id >= 0:
             user = users.setdefault(job.user_id, _User())
             begin = _submitted(user, job, session_gap, sequential=sequential)
             if user.before:
-                dependencies[job.job_id] = Dependency(user.before, user.think_time + job.submission_time - user.began)
+                after = Dependency(user.before, user.think_time + job.submission_time - user.began)
             user.ended = max(user.ended, job.submission_time + (0.0 if math.isnan(wait) else wait) + job.run_time)
-        begins.append((begin, job))
-    begins.sort(key=itemgetter(0))  # stable: ties keep their order
-    made = [job if begin == job.submission_time else job._replace(submission_time=begin) for begin, job in begins]
-    return made, dependencies
+        made.append(job._replace(submission_time=begin, after=after))
+    return sorted(made, key=attrgetter("submission_time"))  # ties keep their order
 
 
 def _submitted(user: _User, job: Job, session_gap: float, *, sequential: bool) -> float:

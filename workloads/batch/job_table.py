@@ -27,7 +27,7 @@ from __future__ import annotations
 import csv
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from io import BytesIO, StringIO
@@ -37,9 +37,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desim.exceptions import InvalidConfiguration, WorkloadError
-from desim.problems.batch.job import Job
+from desim.problems.batch.job import TAKEN, Job
 from desim.problems.batch.tables import JOBS
-from desim.workloads.batch._cells import cells_of
+from desim.workloads.batch._cells import cells_of, values_of
 from desim.workloads.batch.requests import RequestColumns
 from desim.workloads.batch.selection import Columns, Floats, TraceOptions, check_writable, identified, select
 from desim.workloads.batch.site_columns import SiteColumns, named_users
@@ -123,6 +123,7 @@ def jobs_from(
     names: Mapping[str, str] | None = None,
     num_cores: int | None = None,
     requests: bool = False,
+    attributes: Collection[str] = (),
     **options: Unpack[TraceOptions],
 ) -> Trace:
     """Return the jobs of a table in memory.
@@ -138,6 +139,9 @@ def jobs_from(
         Number of cores of the machine, if known.
     requests : bool
         Whether jobs request tasks on nodes, see :mod:`desim.workloads.batch.requests`.
+    attributes : collection of str
+        Further columns to keep as attributes of jobs, which agents see. Columns with outcomes, such as recorded waits,
+        cannot be kept.
     **options : TraceOptions
         Filters and repairs, see `TraceOptions`. Status, queue and partition numbers are unknown, that is, -1.
 
@@ -164,7 +168,9 @@ def jobs_from(
     2 rows: 2 jobs, 0 dropped; columns not read: colour
     """
     header = TraceHeader() if num_cores is None else TraceHeader(fields={"nb_res": str(num_cores)})
-    return _trace(_Table("table", _columns_of(table), header=header), names, options, requests=requests)
+    return _trace(
+        _Table("table", _columns_of(table), header=header), names, options, requests=requests, attributes=attributes
+    )
 
 
 def read(
@@ -172,6 +178,7 @@ def read(
     *,
     names: Mapping[str, str] | None = None,
     requests: bool = False,
+    attributes: Collection[str] = (),
     **options: Unpack[TraceOptions],
 ) -> Trace:
     """Read the jobs of a table in a file.
@@ -185,6 +192,9 @@ def read(
         Names of the columns in this file, see `jobs_from`.
     requests : bool
         Whether jobs request tasks on nodes, see :mod:`desim.workloads.batch.requests`.
+    attributes : collection of str
+        Further columns to keep as attributes of jobs, which agents see. Columns with outcomes, such as recorded waits,
+        cannot be kept.
     **options : TraceOptions
         Filters and repairs, see `TraceOptions`. Status, queue and partition numbers are unknown, that is, -1.
 
@@ -204,7 +214,7 @@ def read(
     """
     source = os.fspath(path)
     table = _read_text(source) if _is_text(source) else _read_parquet(source)
-    return _trace(table, names, options, requests=requests)
+    return _trace(table, names, options, requests=requests, attributes=attributes)
 
 
 def write(path: Pathish, jobs: Iterable[Job], num_cores: int | None = None) -> None:
@@ -236,7 +246,7 @@ def write(path: Pathish, jobs: Iterable[Job], num_cores: int | None = None) -> N
         check_writable(job)
     whole = {_NAMES[what][0] for what in _WHOLE}
     kinds = {name: pl.Int64 if name in whole else pl.Float64 for name in _WRITTEN}
-    table = pl.DataFrame(rows, schema=kinds, orient="row", strict=False)
+    table = pl.DataFrame([job[:6] for job in rows], schema=kinds, orient="row", strict=False)
     with writing(path) as file:
         table.write_parquet(file, metadata={} if num_cores is None else {"num_cores": str(num_cores)})
 
@@ -245,7 +255,7 @@ def _lines(jobs: Iterable[Job]) -> Iterator[str]:
     yield ",".join(_WRITTEN)
     for job in jobs:
         check_writable(job)
-        yield ",".join(map(plain_number, job))
+        yield ",".join(map(plain_number, job[:6]))
 
 
 def _is_text(source: str) -> bool:
@@ -310,13 +320,26 @@ def _read_text(source: str) -> _Table:
     return _Table(source, dict(zip(names, cells, strict=True)), "line", np.array(places, dtype=np.int64))
 
 
-def _trace(table: _Table, names: Mapping[str, str] | None, options: TraceOptions, *, requests: bool) -> Trace:
+def _trace(
+    table: _Table,
+    names: Mapping[str, str] | None,
+    options: TraceOptions,
+    *,
+    requests: bool,
+    attributes: Collection[str],
+) -> Trace:
     """Make a trace from the columns that have a meaning."""
     of_nodes = RequestColumns.of(table.columns, names or {}) if requests else None
     of_site = SiteColumns.of(table.columns, names or {}, on_nodes=requests)
     own = dict(of_site.found) | ({} if of_nodes is None else dict(of_nodes.found))
     found = _found(table, {what: name for what, name in (names or {}).items() if what not in own})
-    used = {*found.values(), *own.values()}
+    for name in attributes:
+        if name not in table.columns or name in TAKEN | _OUTCOMES | {*Job._fields}:
+            why = "a field of jobs or known only after a job has run" if name in table.columns else "no column"
+            raise InvalidConfiguration(
+                f"attributes: got {name!r}, which is {why}; expected further columns of the table"
+            )
+    used = {*found.values(), *own.values(), *attributes}
     unread = tuple(name for name in table.columns if name not in used and name not in _OUTCOMES)
     report = TableReport(unit=table.unit, unread=unread)
     count = len(table.columns[found["run_time"]])
@@ -349,14 +372,19 @@ def _trace(table: _Table, names: Mapping[str, str] | None, options: TraceOptions
     if table.places is not None:
         rows = replace(rows, place=table.places)
     trace = select(table.source, rows, table.header, report, **options)
-    if of_nodes is not None:
-        trace = of_nodes.applied(trace, asked, rows.place)
-    if users is not None:
-        assert trace.place is not None
-        by_place = dict(zip(rows.place.tolist(), users[1], strict=True))
-        trace = replace(trace, user_name=[by_place[place] for place in trace.place.tolist()])
     ids = cells_of(table.columns[found["job_id"]]) if "job_id" in found else range(count)
-    return of_site.applied(table.source, trace, rows.place, ids, table.where)
+    further = {name: values_of(table.columns[name]) for name in attributes}
+    if users is not None:
+        further["user"] = [name or None for name in users[1]]
+    if ids != job_id.tolist() and any(isinstance(identity, str) and not _is_number(identity) for identity in ids):
+        further["id"] = list(ids)
+    if not (further or of_site.found or requests):
+        return trace
+    assert trace.place is not None
+    row_of = dict(zip(rows.place.tolist(), range(count), strict=True))
+    places = [row_of[place] for place in trace.place.tolist()]
+    asked_for = asked if of_nodes is not None else None
+    return of_site.applied(table.source, trace, places, ids, table.where, requests=asked_for, attributes=further)
 
 
 def _found(table: _Table, names: Mapping[str, str]) -> dict[str, str]:

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Sequence
 
 from desim.checks import check_float, check_int
 from desim.exceptions import InvalidConfiguration
-from desim.problems.batch import Job, MoldableJob
+from desim.problems.batch import Job, Size
 
 __all__ = ["downey_speedup", "moldable"]
 
@@ -65,7 +65,7 @@ def moldable(
     factors: Sequence[float] = (1.0, 0.25, 0.5, 2.0, 4.0),
     sigma: float = 1.0,
     parallelism: float = 4.0,
-) -> list[MoldableJob]:
+) -> list[Job]:
     """Return moldable jobs made from rigid ones.
 
     Parameters
@@ -84,8 +84,8 @@ def moldable(
 
     Returns
     -------
-    list of MoldableJob
-        Moldable jobs; the speedup gives their run and requested times, relative to the requested cores.
+    list of Job
+        Jobs with sizes; the speedup gives their run and requested times, relative to the requested cores.
 
     Raises
     ------
@@ -101,15 +101,12 @@ def moldable(
     return [_molded(job, num_cores, factors, sigma, parallelism) for job in jobs]
 
 
-def _molded(job: Job, num_cores: int, factors: Sequence[float], sigma: float, parallelism: float) -> MoldableJob:
+def _molded(job: Job, num_cores: int, factors: Sequence[float], sigma: float, parallelism: float) -> Job:
     own = job.requested_cores
     widths = dict.fromkeys(min(max(1, round(factor * own)), max(num_cores, own)) for factor in factors)
     speed = {width: downey_speedup(width, parallelism * own, sigma) for width in (*widths, own)}
-    return MoldableJob.of(
-        job._replace(
-            requested_cores=width,
-            requested_time=job.requested_time * speed[own] / speed[width],
-            run_time=job.run_time * speed[own] / speed[width],
-        )
+    first, *further = (
+        Size(width, job.requested_time * speed[own] / speed[width], job.run_time * speed[own] / speed[width])
         for width in widths
     )
+    return job._replace(**first._asdict(), sizes=tuple(further))

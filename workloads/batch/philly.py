@@ -21,7 +21,7 @@ from functools import lru_cache
 from math import gcd
 from typing import Unpack
 
-from desim.problems.batch import Job, Node, NodeJob, Request
+from desim.problems.batch import Node, Request
 from desim.workloads.batch import job_table
 from desim.workloads.batch.selection import TraceOptions
 from desim.workloads.batch.trace import Trace
@@ -82,7 +82,7 @@ def read(path: Pathish, **options: Unpack[TraceOptions]) -> Trace:
         If an option is out of range.
     """
     trace = job_table.read(path, names=_NAMES, requests=True, **({"shift": True} | options))
-    jobs: list[Job] = [NodeJob.requesting(job, _request(job.requested_cores)) for job in trace.jobs]
+    jobs = [job.requesting(_request(job.requested_cores)) for job in trace.jobs]
     return replace(trace, jobs=jobs, nodes=tuple(machines()))
 
 

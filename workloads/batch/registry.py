@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,7 +13,7 @@ from numpy.random import Generator
 
 from desim.checks import check_int, did_you_mean
 from desim.exceptions import InvalidConfiguration, WorkloadError
-from desim.problems.batch import Dependency, Job, Node
+from desim.problems.batch import Job, Node
 from desim.problems.batch.nodes import NodeTable
 from desim.workloads.batch import batsim, cerit, closed_loop, job_table, lublin, node_file, philly, swf
 from desim.workloads.batch import moldable as molding
@@ -107,8 +107,6 @@ class Workload:
         Trace that was read; None for a generated workload.
     nodes : sequence of Node
         Nodes of the machine; empty if it is modelled as a number of cores.
-    dependencies : mapping of int to Dependency
-        Job dependencies by job id.
     """
 
     name: str
@@ -117,12 +115,6 @@ class Workload:
     num_jobs: int | None
     trace: Trace | SWFStream | None = None
     nodes: Sequence[Node] = ()
-    dependencies: Mapping[int, Dependency] = field(default_factory=dict)
-
-    @property
-    def groups(self) -> dict[str, dict[int, str]]:
-        """The ``queue``, ``partition``, ``user`` and ``quality`` of jobs, by job id, where the file states them."""
-        return self.trace.groups() if isinstance(self.trace, Trace) else {}
 
     @property
     def report(self) -> TraceReport | None:
@@ -223,7 +215,8 @@ def load(
     else:
         if overestimate != 1:
             raise InvalidConfiguration(f"overestimate: got {overestimate!r}, but {source} has its own requested times")
-        workload = _read(source, num_jobs, num_cores, load, stream=stream, table=table, reader=reader)
+        links = dependencies == "keep" and _READERS.get(_suffix(source), swf.read) is swf.read
+        workload = _read(source, num_jobs, num_cores, load, stream=stream, table=table, reader=reader, links=links)
     if table is not None:
         workload = replace(workload, num_cores=table.num_cores, nodes=table.nodes)
     if users is not None:
@@ -238,19 +231,20 @@ def load(
             f"session_gap: got {session_gap!r}, but it applies only with dependencies 'users' or 'sequential'"
         )
     elif dependencies is not None:
-        workload = _with_dependencies(workload, source, dependencies)
+        workload = _with_dependencies(workload, dependencies)
     return workload if moldable is None else _molded(workload, moldable)
 
 
-def _with_dependencies(workload: Workload, source: Pathish, dependencies: Dependencies) -> Workload:
+def _with_dependencies(workload: Workload, dependencies: Dependencies) -> Workload:
     """Return a workload with the dependencies that the caller asked for."""
     if dependencies == "drop":
-        return replace(workload, dependencies={})
+        jobs = workload.jobs
+        return (
+            replace(workload, jobs=[job._replace(after=None) for job in jobs]) if isinstance(jobs, list) else workload
+        )
     if not isinstance(workload.trace, Trace):
         what = "a generated workload has none" if workload.trace is None else "a stream reads none"
         raise InvalidConfiguration(f"dependencies: got {dependencies!r}, but {what}; try 'drop'")
-    if _READERS.get(_suffix(source), swf.read) is swf.read:
-        return replace(workload, dependencies=swf.dependencies(source, workload.trace))
     return workload
 
 
@@ -265,8 +259,8 @@ def _closed(workload: Workload, session_gap: float, *, load: float | None, strea
             f"load: got {load!r}, but users who wait for their jobs determine the load; try without load"
         )
     known = None if waits is None else waits.tolist()
-    jobs, after = closed_loop.closed_loop(workload.jobs, known, session_gap=session_gap, sequential=sequential)
-    return replace(workload, jobs=jobs, dependencies=after)
+    jobs = closed_loop.closed_loop(workload.jobs, known, session_gap=session_gap, sequential=sequential)
+    return replace(workload, jobs=jobs)
 
 
 def _molded(workload: Workload, sigma: float) -> Workload:
@@ -298,6 +292,7 @@ def _read(
     stream: bool,
     table: NodeTable | None,
     reader: Callable[..., Trace] | None,
+    links: bool,
 ) -> Workload:
     """Return the jobs of a file; if nodes are given, check every request against them."""
     if num_cores is not None:
@@ -316,6 +311,8 @@ def _read(
     elif table is not None and _READERS.get(_suffix(source)) is job_table.read:
         trace = job_table.read(source, requests=True, max_jobs=num_jobs)
         _check_requests(os.fspath(source), trace, table)
+    elif links:
+        trace = swf.read(source, max_jobs=num_jobs, dependencies=True)
     else:
         trace = read(source, max_jobs=num_jobs)
     cores = table.num_cores if table else trace.num_cores if num_cores is None else num_cores
@@ -326,7 +323,7 @@ def _read(
                 f"load: {source} does not state the cores of the machine, which define a load; try num_cores"
             )
         jobs = rescale_load(jobs, cores, load)
-    return Workload(Path(source).name, jobs, cores, len(jobs), trace, trace.nodes, trace.dependencies)
+    return Workload(Path(source).name, jobs, cores, len(jobs), trace, trace.nodes)
 
 
 def _check_requests(source: str, trace: Trace, table: NodeTable) -> None:
@@ -334,7 +331,7 @@ def _check_requests(source: str, trace: Trace, table: NodeTable) -> None:
     assert trace.place is not None
     for job, place in zip(trace.jobs, trace.place.tolist(), strict=True):
         try:
-            for size in getattr(job, "sizes", (job,)):
+            for size in job.in_all_sizes():
                 table.compiled_request(size)
         except WorkloadError as error:
             raise WorkloadError(f"{source}: {trace.report.locate(place)}: job {job.job_id}: {error}") from error

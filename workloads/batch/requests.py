@@ -12,7 +12,6 @@ GPU models          ``gpu_models``, ``gpu_model``, ``model``: acceptable models
 ``exclusive``       whether other jobs are excluded from the nodes of the job
 ``tasks_per_node``  largest number of tasks per node
 ``resource:NAME``   amount of a custom resource per task
-``queue``           name of the queue; it groups jobs and does not restrict nodes
 ==================  =============================================================================================
 
 In text, several models or features are separated by blanks or ``|``. The names are those of the table ``requests`` of a
@@ -21,25 +20,26 @@ result. A cell without a value requests nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from desim.exceptions import InvalidConfiguration, WorkloadError
-from desim.problems.batch import Job, NodeJob, Request
+from desim.problems.batch import Request
 from desim.workloads.batch._cells import cells_of, is_missing, number, several
 from desim.workloads.batch.node_file import amount_of_memory
-from desim.workloads.batch.trace import Trace
 
 __all__ = ["RequestColumns"]
 
-_WHOLE, _WORDS = ("tasks", "tasks_per_node"), ("partition", "queue")
+_WHOLE = ("tasks", "tasks_per_node")
 _SEVERAL = ("gpu_models", "features", "excluded_features")
 _NAMES: Mapping[str, tuple[str, ...]] = {
-    **{name: (name,) for name in (*_WHOLE, "memory", "gpus", "exclusive", *_WORDS, "features", "excluded_features")},
+    **{
+        name: (name,) for name in (*_WHOLE, "memory", "gpus", "exclusive", "partition", "features", "excluded_features")
+    },
     "gpu_models": ("gpu_models", "gpu_model", "model"),
 }
 _RESOURCE = "resource:"
@@ -95,7 +95,7 @@ class RequestColumns:
         WorkloadError
             If a cell has an invalid value, or a request is invalid; the message names row and column.
         """
-        names = [what for what in self.found if what != "queue"]
+        names = list(self.found)
         cells = [cells_of(self.columns[self.found[what]]) for what in names]
         known: dict[tuple[Any, ...], Request] = {}
         asked: list[Request | None] = []
@@ -138,22 +138,6 @@ class RequestColumns:
         if fault := request.fault():
             raise InvalidConfiguration(fault)
         return request
-
-    def applied(self, trace: Trace, asked: Sequence[Request | None], places: NDArray[np.int64]) -> Trace:
-        """Return a trace whose jobs have their requests, and whose queues have names."""
-        assert trace.place is not None
-        row_of = dict(zip(places.tolist(), range(len(places)), strict=True))
-        rows = [row_of[place] for place in trace.place.tolist()]
-        jobs: list[Job] = []
-        for job, row in zip(trace.jobs, rows, strict=True):
-            request = asked[row]
-            assert request is not None  # rows without cores are not jobs
-            jobs.append(NodeJob.requesting(job, request))
-        queues = None
-        if "queue" in self.found:
-            cells = cells_of(self.columns[self.found["queue"]])
-            queues = ["" if is_missing(cells[row]) else str(cells[row]).strip() for row in rows]
-        return replace(trace, jobs=jobs, queue_name=queues)
 
 
 def _whole(name: str, cell: Any) -> int:

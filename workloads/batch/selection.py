@@ -8,6 +8,7 @@ from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
+from itertools import repeat
 from typing import Any, Literal, TypedDict, Unpack, get_args
 
 import numpy as np
@@ -160,8 +161,22 @@ class Columns:
     def jobs(self) -> Iterator[Job]:
         """Return the rows as jobs."""
         return make_jobs(
-            self.job_id, self.submission_time, self.cores, self.requested_time, self.run_time, user_id=self.user
+            self.job_id,
+            self.submission_time,
+            self.cores,
+            self.requested_time,
+            self.run_time,
+            user_id=self.user,
+            queue=_names(self.queue),
+            partition=_names(self.partition),
         )
+
+
+def _names(numbers: Floats) -> Iterable[str]:
+    """Return numbers as text, empty where unknown."""
+    different, places = np.unique(numbers.astype(np.int64), return_inverse=True)
+    texts = ["" if number < 0 else str(number) for number in different.tolist()]
+    return repeat(texts[0]) if len(texts) == 1 else map(texts.__getitem__, places.tolist())
 
 
 def make_jobs(
@@ -172,6 +187,8 @@ def make_jobs(
     run_time: Floats,
     *,
     user_id: NDArray[Any],
+    queue: Iterable[str] = repeat(""),
+    partition: Iterable[str] = repeat(""),
 ) -> Iterator[Job]:
     """Return jobs of plain Python numbers from arrays of equal length; much faster than calling ``Job`` per row."""
     rows = zip(
@@ -181,7 +198,11 @@ def make_jobs(
         requested_time.tolist(),
         run_time.tolist(),
         user_id.astype(np.int64).tolist(),
-        strict=True,
+        *map(repeat, _PLAIN[6:-4]),
+        queue,
+        partition,
+        *map(repeat, _PLAIN[-2:]),
+        strict=False,  # what is repeated has no end
     )
     return map(partial(tuple.__new__, Job), rows)
 
@@ -205,8 +226,12 @@ def check_writable(job: Job) -> None:
         raise WorkloadError(
             f"job {job.job_id}: requested_time: got 0, expected a number > 0; workload files read 0 as unknown"
         )
-    if max(abs(value) for value in job) > LARGEST:
-        raise WorkloadError(f"job {job.job_id}: got {tuple(job)}, expected numbers from -1e15 to 1e15")
+    if max(map(abs, job[:6])) > LARGEST:
+        raise WorkloadError(f"job {job.job_id}: got {job[:6]}, expected numbers from -1e15 to 1e15")
+
+
+_PLAIN = Job(0, 0.0, 1, 0.0, 0.0)
+"""Job whose other fields have their default values."""
 
 
 class _SeenNumbers:
@@ -424,8 +449,7 @@ def gathered(blocks: Iterable[Columns], header: TraceHeader, report: TraceReport
     rows = Columns.concatenate(list(blocks))
     [rows] = shifted([rows.take(np.argsort(rows.submission_time, kind="stable"))], shift)
     waits = np.where(rows.wait < 0, np.nan, rows.wait)
-    queue, partition = rows.queue.astype(np.int64), rows.partition.astype(np.int64)
-    return Trace(list(rows.jobs()), header, report, waits, queue, rows.place, partition=partition)
+    return Trace(list(rows.jobs()), header, report, waits, rows.place)
 
 
 def identified(ids: Sequence[int | str]) -> tuple[NDArray[np.int64], bool]:

@@ -5,7 +5,7 @@
 ``think_time``      seconds from the last of these ends to the submission; 0 if missing
 ``queue``           name of the queue
 ``partition``       name of the partition
-``quality``         name of the quality of service (QOS)
+``qos``             name of the quality of service (QOS)
 ``sizes``           other sizes of a moldable job: ``CORES:RUN_TIME`` or ``CORES:RUN_TIME:REQUESTED_TIME``
 ``run_time:MODEL``  run time on nodes with GPUs of a model, in seconds
 ==================  =============================================================================================
@@ -17,15 +17,14 @@ run time. A cell without a value is ignored, and so is a dependency on a job tha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from desim.exceptions import InvalidConfiguration, WorkloadError
-from desim.problems.batch import Dependency, Job, MoldableJob, NodeJob
+from desim.problems.batch import Dependency, Job, Request, Size
 from desim.problems.batch.dependencies import Dependencies
 from desim.workloads.batch._cells import cells_of, is_missing, number, several
 from desim.workloads.batch.trace import Trace
@@ -62,7 +61,15 @@ class SiteColumns:
         return cls(columns, found | {name: name for name in models})
 
     def applied(
-        self, source: str, trace: Trace, places: NDArray[np.int64], ids: Sequence[Any], where: Callable[[int], str]
+        self,
+        source: str,
+        trace: Trace,
+        rows: Sequence[int],
+        ids: Sequence[Any],
+        where: Callable[[int], str],
+        *,
+        requests: Sequence[Request | None] | None = None,
+        attributes: Mapping[str, Sequence[Any]],
     ) -> Trace:
         """Return a trace whose jobs have the data of these columns.
 
@@ -72,73 +79,57 @@ class SiteColumns:
             Name of the table, for messages.
         trace : Trace
             Trace made from the other columns.
-        places : array of int
-            Place of each row of the table.
+        rows : sequence of int
+            Row of the table of each job.
         ids : sequence
             Id of each row, as written in the table.
         where : callable
             Function that returns the place of a row as text, for messages.
+        requests : sequence of Request, optional
+            Request of each row.
+        attributes : mapping of str to sequence
+            Attributes of each row by name; None where a row has none.
 
         Returns
         -------
         Trace
-            New trace, or the same one if the table has none of these columns.
+            The trace with new jobs.
 
         Raises
         ------
         WorkloadError
             If a cell has an invalid value; the message names row and column.
         """
-        if not self.found:
-            return trace
-        assert trace.place is not None
-        row_of = dict(zip(places.tolist(), range(len(places)), strict=True))
-        rows = [row_of[place] for place in trace.place.tolist()]
         cells = {what: cells_of(self.columns[name]) for what, name in self.found.items()}
-        jobs = [self._with_times_and_sizes(job, row, cells, where) for job, row in zip(trace.jobs, rows, strict=True)]
-        groups = {
-            what: ["" if is_missing(cells[what][row]) else _text(cells[what][row]) for row in rows]
-            for what in _GROUPS
-            if what in cells
-        }
-        after = dict(self._after(trace, rows, cells, ids, where))
+        after = self._after(trace, rows, cells, ids, where)
+        for at, row in enumerate(rows):
+            given = {what: cells[what][row] for what in cells if not is_missing(cells[what][row])}
+            others: dict[str, Any] = {what: _text(given[what]) for what in _GROUPS if what in given}
+            if row in after:
+                others["after"] = after[row]
+            facts = {name: values[row] for name, values in attributes.items() if values[row] is not None}
+            if facts:
+                others["attributes"] = facts
+            if requests is not None:
+                others["request"] = requests[row]
+            try:
+                times = {what.removeprefix(_RUN_TIME): _time(what, given[what]) for what in given if _RUN_TIME in what}
+                if times:
+                    others["run_times"] = times
+                job = trace.jobs[at] = trace.jobs[at]._replace(**others) if others else trace.jobs[at]
+                if "sizes" in given:
+                    sizes = tuple(self._size(job, text) for text in several(given["sizes"]))
+                    trace.jobs[at] = job._replace(sizes=sizes)
+            except (InvalidConfiguration, WorkloadError) as error:
+                raise WorkloadError(f"{where(row)}: {error}") from error
         if after:
             try:
-                Dependencies(jobs, after)  # raises for a circular dependency
+                Dependencies(trace.jobs)  # raises for a circular dependency
             except WorkloadError as error:
                 raise WorkloadError(f"{source}: {self.found['after']}: {error}") from error
-        return replace(
-            trace,
-            jobs=jobs,
-            dependencies=after,
-            queue_name=groups.get("queue", trace.queue_name),
-            partition_name=groups.get("partition"),
-            qos_name=groups.get("qos"),
-        )
+        return trace
 
-    def _with_times_and_sizes(
-        self, job: Job, row: int, cells: Mapping[str, Sequence[Any]], where: Callable[[int], str]
-    ) -> Job:
-        """Return a job with its run times by model and its sizes."""
-        try:
-            times = {
-                what.removeprefix(_RUN_TIME): _time(what, cells[what][row])
-                for what in cells
-                if what.startswith(_RUN_TIME) and not is_missing(cells[what][row])
-            }
-            if times:
-                assert isinstance(job, NodeJob)
-                made = NodeJob.requesting(job, job.request)
-                made.run_times = times
-                job = made
-            if "sizes" in cells and not is_missing(cells["sizes"][row]):
-                texts = several(cells["sizes"][row])
-                return MoldableJob.of([job, *(self._size(job, text) for text in texts)])
-        except (InvalidConfiguration, WorkloadError) as error:
-            raise WorkloadError(f"{where(row)}: {error}") from error
-        return job
-
-    def _size(self, job: Job, text: str) -> Job:
+    def _size(self, job: Job, text: str) -> Size:
         """Return another size of a job."""
         name, parts = self.found["sizes"], text.split(":")
         if len(parts) not in (2, 3):
@@ -147,13 +138,12 @@ class SiteColumns:
         requested = others[0] if others else run_time
         if cores % 1 or cores < 1:
             raise InvalidConfiguration(f"{name}: got {text!r}, {_WANT_SIZE}, with an integer >= 1 as cores")
-        request = getattr(job, "request", None)
-        if request is None:
-            return job._replace(requested_cores=int(cores), run_time=run_time, requested_time=requested)
-        if cores % request.cores:
+        request = job.request
+        if request is not None and cores % request.cores:
             raise InvalidConfiguration(f"{name}: got {text!r}, expected a multiple of {request.cores} cores per task")
-        request = replace(request, tasks=int(cores) // request.cores)
-        return NodeJob.of(job.job_id, job.submission_time, request, requested, run_time, job.user_id)
+        if request is not None:
+            request = replace(request, tasks=int(cores) // request.cores)
+        return Size(int(cores), requested, run_time, request)
 
     def _after(
         self,
@@ -162,15 +152,18 @@ class SiteColumns:
         cells: Mapping[str, Sequence[Any]],
         ids: Sequence[Any],
         where: Callable[[int], str],
-    ) -> Iterator[tuple[int, Dependency]]:
-        """Yield the dependencies by job id."""
+    ) -> dict[int, Dependency]:
+        """Return the dependencies by row."""
+        found: dict[int, Dependency] = {}
         if "after" not in cells:
-            return
+            return found
         row_of_id: dict[str, int] = {}
+        again: dict[str, int] = {}  # second rows with the same id
         for row, identity in enumerate(ids):
-            row_of_id.setdefault(_text(identity), row)
+            if row_of_id.setdefault(_text(identity), row) != row:
+                again.setdefault(_text(identity), row)
         number_of = dict(zip(rows, (job.job_id for job in trace.jobs), strict=True))
-        for job, row in zip(trace.jobs, rows, strict=True):
+        for row in rows:
             cell = cells["after"][row]
             if is_missing(cell):
                 continue
@@ -178,16 +171,17 @@ class SiteColumns:
             others = [_text(word) for word in words]
             if unknown := [other for other in others if other not in row_of_id]:
                 raise WorkloadError(f"{where(row)}: {self.found['after']}: got {unknown[0]}, but no job has this id")
+            if twice := [other for other in others if other in again]:
+                both = f"{where(row_of_id[twice[0]])} and {where(again[twice[0]])}"
+                raise WorkloadError(f"{where(row)}: {self.found['after']}: got {twice[0]}, the id of two jobs: {both}")
             kept = [number_of[row_of_id[other]] for other in others if row_of_id[other] in number_of]
             if kept:
                 think_time = cells["think_time"][row] if "think_time" in cells else None
                 try:
-                    yield (
-                        job.job_id,
-                        Dependency(tuple(kept), 0.0 if is_missing(think_time) else self._think(think_time)),
-                    )
+                    found[row] = Dependency(tuple(kept), 0.0 if is_missing(think_time) else self._think(think_time))
                 except InvalidConfiguration as error:
                     raise WorkloadError(f"{where(row)}: {error}") from error
+        return found
 
     def _think(self, cell: Any) -> float:
         return _time(self.found["think_time"], cell)

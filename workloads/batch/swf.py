@@ -9,8 +9,9 @@ The cores of a job are field 8, or field 5 if field 8 is unknown; its requested 
 field 4 if field 9 is unknown. In fields 8 and 9, 0 also counts as unknown. Rows that cannot be a job are dropped and
 counted in a `RepairReport`. A file that breaks the format itself (wrong number of fields, text in place of a number,
 nan, a fraction of a core, damaged gzip data) raises a `WorkloadError`. Job numbers are
-kept; a number used before is replaced by the largest number so far + 1. Only `dependencies` reads fields 17 and 18;
-there, a number that occurs in several rows means the first of them, not counting partial executions.
+kept; a number used before is replaced by the largest number so far + 1. Fields 17 and 18 are read on demand: there, a
+number that occurs in several rows means the first of them, not counting partial executions. Queues and partitions are
+named by their numbers.
 
 Reference: S. Chapin et al., "Benchmarks and standards for the evaluation of parallel job
 schedulers", JSSPP 1999.
@@ -20,14 +21,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NoReturn, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.checks import check_int
+from desim.checks import check_choice, check_int
 from desim.exceptions import WorkloadError
 from desim.problems.batch.dependencies import Dependency
 from desim.problems.batch.job import Job
@@ -46,7 +47,7 @@ from desim.workloads.batch.trace import Trace, TraceHeader, TraceReason, TraceRe
 from desim.workloads.files import Pathish, chunks, line_blocks, plain_number, write_lines
 from desim.workloads.json_fields import LARGEST, short_repr
 
-__all__ = ["SWFReport", "SWFStream", "dependencies", "read", "stream", "texts", "write"]
+__all__ = ["SWFReport", "SWFStream", "read", "stream", "texts", "write"]
 
 #: Names of the 18 fields of a row, as the format's definition gives them.
 # fmt: off
@@ -61,6 +62,8 @@ _WHOLE = (0, 4, 7, 10, 11, 12, 13, 14, 15, 16)
 _STATUS, _PRECEDING, _THINK_TIME = 10, 16, 17
 #: Positions of unused fields: average CPU time, used and requested memory, group, executable.
 _UNREAD = (5, 6, 9, 12, 13)
+#: Numbers of the unused fields that are known when a job is submitted.
+_ATTRIBUTES = {"requested_memory": 10, "group": 13, "executable": 14}
 _MOST_HEADER_LINES = 100_000
 
 # If a block has only these bytes, float() accepts exactly what _NUMBER matches: no nan, no 1_000
@@ -153,6 +156,12 @@ def stream(path: Pathish, **options: Unpack[TraceOptions]) -> SWFStream:
     ----------
     path : str or path-like
         SWF file, plain or gzip.
+    dependencies : bool
+        Whether to read fields 17 and 18, the preceding job and the think time. Dependencies on dropped jobs are
+        omitted, and an unknown think time counts as 0.
+    attributes : collection of str
+        Further fields to keep as attributes of jobs, of ``"requested_memory"``, ``"group"`` and ``"executable"``; -1 is
+        unknown. Fields that are known only after a job has run, such as its used memory, cannot be read.
     **options : TraceOptions
         Filters and repairs, see `TraceOptions`.
 
@@ -164,7 +173,13 @@ def stream(path: Pathish, **options: Unpack[TraceOptions]) -> SWFStream:
     return SWFStream(path, **options)
 
 
-def read(path: Pathish, **options: Unpack[TraceOptions]) -> Trace:
+def read(
+    path: Pathish,
+    *,
+    dependencies: bool = False,
+    attributes: Collection[str] = (),
+    **options: Unpack[TraceOptions],
+) -> Trace:
     """Read a whole SWF file.
 
     Parameters
@@ -188,7 +203,21 @@ def read(path: Pathish, **options: Unpack[TraceOptions]) -> Trace:
     InvalidConfiguration
         If an option is out of range.
     """
-    return SWFStream(path, **options).read()
+    trace = stream(path, **options).read()
+    for name in attributes:
+        check_choice("attributes", name, tuple(_ATTRIBUTES))
+        found = texts(path, _ATTRIBUTES[name])
+        assert trace.place is not None
+        for at, place in enumerate(trace.place.tolist()):
+            if (value := float(found[place])) >= 0:
+                job = trace.jobs[at]
+                value = int(value) if name != "requested_memory" else value
+                trace.jobs[at] = job._replace(attributes={**job.attributes, name: value})
+    if dependencies:
+        trace.report.counts.pop(TraceReason.DEPENDENCY, None)
+        after = _dependencies(path, trace)
+        trace.jobs[:] = [job._replace(after=after[job.job_id]) if job.job_id in after else job for job in trace.jobs]
+    return trace
 
 
 def texts(path: Pathish, field: int) -> dict[int, str]:
@@ -224,27 +253,8 @@ def texts(path: Pathish, field: int) -> dict[int, str]:
     return found
 
 
-def dependencies(path: Pathish, jobs: Trace | Iterable[Job]) -> dict[int, Dependency]:
-    """Return the job dependencies of fields 17 and 18: the preceding job and the think time.
-
-    Parameters
-    ----------
-    path : str or path-like
-        SWF file that the jobs come from, plain or gzip.
-    jobs : Trace or iterable of Job
-        Jobs kept from the file; dependencies on and of dropped jobs are omitted. If the file
-        uses a job number twice, pass a trace, which knows the row of each job, or jobs exactly as `read` returns them.
-
-    Returns
-    -------
-    dict of int to Dependency
-        Dependencies by job id, for ``BatchCluster(jobs, dependencies=...)``; an unknown think time counts as 0.
-
-    Raises
-    ------
-    WorkloadError
-        If the file cannot be read or breaks the format, or the rows of the jobs cannot be determined.
-    """
+def _dependencies(path: Pathish, trace: Trace) -> dict[int, Dependency]:
+    """Return the dependencies of fields 17 and 18 by job id; a row of the trace is known by its line."""
     number_of: dict[int, int] = {}  # by line
     parts: set[int] = set()  # lines of partial executions
     links: list[tuple[int, int, float]] = []
@@ -254,7 +264,8 @@ def dependencies(path: Pathish, jobs: Trace | Iterable[Job]) -> dict[int, Depend
         there = values[_PRECEDING] > 0
         preceding = values[_PRECEDING][there].astype(np.int64).tolist()
         links += zip(lines[there].tolist(), preceding, values[_THINK_TIME][there].tolist(), strict=True)
-    id_of = _ids_by_line(path, jobs, number_of)
+    assert trace.place is not None
+    id_of = {line: job.job_id for job, line in zip(trace.jobs, trace.place.tolist(), strict=True)}
     first: dict[int, int] = {}  # lines by number
     for line, number in number_of.items():
         if line in id_of or line not in parts:
@@ -266,31 +277,13 @@ def dependencies(path: Pathish, jobs: Trace | Iterable[Job]) -> dict[int, Depend
     }
 
 
-def _ids_by_line(path: Pathish, jobs: Trace | Iterable[Job], number_of: Mapping[int, int]) -> dict[int, int]:
-    """Return the ids of the kept jobs by line number, given the job numbers of all lines."""
-    if isinstance(jobs, Trace):
-        assert jobs.place is not None
-        return {line: job.job_id for job, line in zip(jobs.jobs, jobs.place.tolist(), strict=True)}
-    kept = {job.job_id: job for job in jobs}
-    if len(set(number_of.values())) == len(number_of):
-        return {line: number for line, number in number_of.items() if number in kept}
-    trace = read(path)
-    known = {job.job_id: job for job in trace.jobs}
-    same = [(job, known[job_id]) for job_id, job in kept.items() if job_id in known and job[2:] == known[job_id][2:]]
-    moved = [job.submission_time - other.submission_time for job, other in same]
-    if len(same) < len(kept) or (moved and max(moved) - min(moved) > 1e-6):
-        raise WorkloadError(
-            f"{os.fspath(path)}: uses job numbers twice, and the jobs are not those of swf.read(path): "
-            "pass the trace instead of its jobs"
-        )
-    return {line: id_ for line, id_ in _ids_by_line(path, trace, number_of).items() if id_ in kept}
-
-
 def write(path: Pathish, jobs: Iterable[Job], *, header: TraceHeader | Mapping[str, object] | None = None) -> None:
     """Write jobs so that `read` returns them exactly; the file is written completely or not at all.
 
     Fields 5 and 8 hold the cores, field 4 the run time, field 9 the requested time, field 12 the user, and
-    field 11 the status 1; all others are unknown (-1). Integral times are written without a decimal point.
+    field 11 the status 1. Fields 15 and 16 hold queue and partition if their names are numbers, 17 and 18 the
+    predecessor of a job that has one. All others are unknown (-1), and the format has no place for further fields of
+    jobs. Integral times are written without a decimal point.
 
     Parameters
     ----------
@@ -317,7 +310,11 @@ def _lines(jobs: Iterable[Job], header: TraceHeader | Mapping[str, object] | Non
         submitted, requested, ran = map(plain_number, (job.submission_time, job.requested_time, job.run_time))
         cores = int(job.requested_cores)
         known = f"{job.job_id:d} {submitted} -1 {ran} {cores} -1 -1 {cores} {requested} -1 1 {job.user_id:d}"
-        yield f"{known} -1 -1 -1 -1 -1 -1"
+        after, think_time = -1, "-1"
+        if job.after is not None and len(job.after.jobs) == 1:
+            after, think_time = job.after.jobs[0], plain_number(job.after.think_time)
+        queue, partition = (name if name.isdecimal() else "-1" for name in (job.queue, job.partition))
+        yield f"{known} -1 -1 {queue} {partition} {after} {think_time}"
 
 
 def _header_lines(header: TraceHeader | Mapping[str, object] | None) -> Iterator[str]:

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.problems.batch.dependencies import Dependency
 from desim.problems.batch.job import Job
 from desim.problems.batch.nodes import Node
 from desim.reprs import Summarized
@@ -124,7 +123,7 @@ class TraceReason(ListedReason):
     ZERO_RUN_TIME = ("noted", "run time 0, kept")
     OVERRUN = ("noted", "ran longer than requested, kept")
     UNEQUAL_PARTS = ("changed", "nodes with different numbers of CPUs requested: replaced by tasks of one CPU")
-    DEPENDENCY = ("ignored", "depends on another job: read only by swf.dependencies and --dependencies keep")
+    DEPENDENCY = ("ignored", "depends on another job: read only with dependencies=True, or --dependencies keep")
     EXTRA_FIELDS = ("ignored", "more fields than the format's 18: further fields not read")
     IGNORED_PROPERTIES = (
         "ignored",
@@ -171,18 +170,8 @@ class Trace(Summarized):
     waiting_time : array of float, optional
         Recorded wait of each job on the real machine, in seconds, nan where unknown; in the order of `jobs`.
         Jobs do not store it, so no agent can see it.
-    queue : array of int, optional
-        Queue number of each job, -1 where unknown.
     place : array of int, optional
         Place of each job in the file, see `TraceReport.locate`.
-    partition : array of int, optional
-        Partition number of each job, -1 where unknown.
-    queue_name, partition_name, user_name : list of str, optional
-        Names of the queue, partition and user of each job, if the file has names instead of numbers.
-    qos_name : list of str, optional
-        Name of the quality of service (QOS) of each job, empty if it has none; only if the file states them.
-    dependencies : mapping of int to Dependency
-        Job dependencies by job id, if the reader knows them, for ``BatchCluster(jobs, dependencies=...)``.
     nodes : tuple of Node
         Nodes of the machine, if the file describes them.
     recorded_nodes : mapping of int to sequence of (str, int), optional
@@ -193,14 +182,7 @@ class Trace(Summarized):
     header: TraceHeader
     report: TraceReport
     waiting_time: NDArray[np.float64] | None = field(default=None, compare=False, repr=False)
-    queue: NDArray[np.int64] | None = field(default=None, compare=False, repr=False)
     place: NDArray[np.int64] | None = field(default=None, compare=False, repr=False)
-    queue_name: list[str] | None = field(default=None, compare=False, repr=False)
-    partition: NDArray[np.int64] | None = field(default=None, compare=False, repr=False)
-    partition_name: list[str] | None = field(default=None, compare=False, repr=False)
-    user_name: list[str] | None = field(default=None, compare=False, repr=False)
-    qos_name: list[str] | None = field(default=None, compare=False, repr=False)
-    dependencies: Mapping[int, Dependency] = field(default_factory=dict, compare=False, repr=False)
     nodes: tuple[Node, ...] = field(default=(), compare=False, repr=False)
     recorded_nodes: Mapping[int, Sequence[tuple[str, int]]] | None = field(default=None, compare=False, repr=False)
 
@@ -215,21 +197,6 @@ class Trace(Summarized):
             return {}
         waits = zip(self.jobs, self.waiting_time.tolist(), strict=True)
         return {job.job_id: job.submission_time + wait for job, wait in waits if wait >= 0}
-
-    def groups(self) -> dict[str, dict[int, str]]:
-        """Return ``queue``, ``partition``, ``user`` and ``quality`` of jobs, by job id, where the file states them.
-
-        Queues and partitions without names are given by their numbers; numbers of users are fields of the jobs.
-        """
-        named = {"queue": (self.queue_name, self.queue), "partition": (self.partition_name, self.partition)}
-        groups: dict[str, dict[int, str]] = {}
-        alone = {"user": (self.user_name, None), "qos": (self.qos_name, None)}
-        for by, (names, numbers) in (named | alone).items():
-            if names is None and numbers is not None:
-                names = ["" if number < 0 else str(number) for number in numbers.tolist()]  # noqa: PLW2901
-            found = {job.job_id: name for job, name in zip(self.jobs, names or (), strict=bool(names)) if name}
-            groups |= {by: found} if found else {}
-        return groups
 
     def summary(self) -> dict[str, Any]:
         """Return a summary of the jobs, for ``repr`` and notebooks."""

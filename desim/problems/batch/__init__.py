@@ -1,16 +1,18 @@
 """The batch cluster: rigid jobs, a queue, identical cores or nodes with resources, schedule cycling."""
 
+from typing import Any
+
 from desim.problems.batch.cluster import BatchCluster
 from desim.problems.batch.cores import core_set, lowest_cores, parse_core_sets, to_core_ids
 from desim.problems.batch.dependencies import Dependency
 from desim.problems.batch.fragmentation import Fragmentation, FragmentationGradient, typical_requests
-from desim.problems.batch.job import Job, Start, WaitForCores, WaitUntil, check_job
+from desim.problems.batch.job import Job, Size, Start, StartWithSize, WaitForCores, WaitUntil, check_job
 from desim.problems.batch.limits import Limit
-from desim.problems.batch.moldable import MoldableJob, StartWithSize
-from desim.problems.batch.nodes import GPU, CompiledRequest, Node, NodeAllocation, NodeJob, NodeTable, Request
+from desim.problems.batch.nodes import CompiledRequest, Node, NodeAllocation, NodeTable
 from desim.problems.batch.observation import BatchObservation, Execution, Queue, Running
 from desim.problems.batch.placement import PLACEMENTS, PlacementPolicy
 from desim.problems.batch.preemption import QualityOfService, StartPreempting
+from desim.problems.batch.request import GPU, Request
 from desim.problems.batch.reservations import AdvanceReservation
 from desim.problems.batch.resources.node_availability import NodeAvailability, StartOnNodes
 from desim.problems.batch.resources.nodes import NodeView
@@ -33,11 +35,9 @@ __all__ = [
     "FragmentationGradient",
     "Job",
     "Limit",
-    "MoldableJob",
     "Node",
     "NodeAllocation",
     "NodeAvailability",
-    "NodeJob",
     "NodeTable",
     "NodeView",
     "PlacementPolicy",
@@ -48,6 +48,7 @@ __all__ = [
     "Request",
     "Reservation",
     "Running",
+    "Size",
     "Slot",
     "Start",
     "StartOnNodes",
@@ -63,3 +64,13 @@ __all__ = [
     "to_core_ids",
     "typical_requests",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Raise AttributeError, for the classes of jobs that are now one with a sentence that says what to write."""
+    told = {
+        "NodeJob": "Job.of_tasks(job_id, submission_time, request, ...), or job.requesting(request)",
+        "MoldableJob": "Job(..., sizes=(Size(cores, requested_time, run_time), ...)), with its further sizes",
+    }
+    what = f"; write {told[name]}" if name in told else ""
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{what}")

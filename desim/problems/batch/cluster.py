@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import struct
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import reduce
 from operator import attrgetter, or_
@@ -21,15 +21,23 @@ from desim.core import Decision, Phase, at, reschedule
 from desim.exceptions import InfeasibleAction, InvalidConfiguration, WorkloadError
 from desim.problem import Problem, Process
 from desim.problems.batch.cycles import Cycle, check_cycle, describe_cycle, next_multiple
-from desim.problems.batch.dependencies import Dependencies, Dependency, Followers
+from desim.problems.batch.dependencies import Dependencies, Followers
 from desim.problems.batch.executions import NO_PAST, PastExecutions
-from desim.problems.batch.job import Job, Start, WaitForCores, WaitUntil, check_job
+from desim.problems.batch.job import (
+    Job,
+    Start,
+    StartWithSize,
+    WaitForCores,
+    WaitUntil,
+    check_job,
+    types_of_attributes,
+)
 from desim.problems.batch.limits import Admission, Limit
-from desim.problems.batch.moldable import MoldableJob, StartWithSize
-from desim.problems.batch.nodes import CompiledRequest, Node, NodeAllocation, NodeJob, NodeTable, Request
+from desim.problems.batch.nodes import CompiledRequest, Node, NodeAllocation, NodeTable
 from desim.problems.batch.observation import BatchObservation, BatchState, Execution, Resumed, Suspended
 from desim.problems.batch.placement import PlacementPolicy
 from desim.problems.batch.preemption import QOSTable, QualityOfService, StartPreempting
+from desim.problems.batch.request import Request
 from desim.problems.batch.reservations import AdvanceReservation
 from desim.problems.batch.resources.cores import CoreResources
 from desim.problems.batch.resources.node_availability import StartOnNodes
@@ -52,13 +60,12 @@ class BatchCluster(FailingCluster, Problem):
     Within a cycle the agent is asked repeatedly:
 
     * A job id or a :class:`Start` starts that job, and the cycle continues. So do :class:`StartWithSize`, which starts
-      a
-      :class:`MoldableJob` in one of its sizes, and :class:`StartPreempting`, which starts a job by preempting others.
+      a moldable job in one of its sizes, and :class:`StartPreempting`, which starts a job by preempting others.
     * None, a :class:`WaitUntil` or a :class:`WaitForCores` ends the cycle.
     * A list of such actions is carried out in order and ends the cycle. It saves an agent that has decided on several
       actions at once the decisions in between.
 
-    With `nodes`, cores are numbered consecutively node by node, and jobs of class :class:`NodeJob` have requests. A
+    With `nodes`, cores are numbered consecutively node by node, and jobs may have requests. A
     plain :class:`Job` counts as one task per requested core, with one core each. An agent may name nodes with a
     :class:`StartOnNodes`; otherwise the placement policy chooses. The run time of a job is that on the slowest of its
     nodes, given their speeds and the job's run times by GPU model. Its requested time is a limit on all nodes.
@@ -71,7 +78,9 @@ class BatchCluster(FailingCluster, Problem):
     ----------
     jobs : iterable of Job
         Jobs in order of submission. An iterator is read once, one job ahead of the clock, so that memory use grows
-        only with the jobs in the system. A list can be simulated repeatedly.
+        only with the jobs in the system. A list can be simulated repeatedly; only in a list may jobs depend on others,
+        and only their attributes are recorded. A job with dependencies is submitted once its predecessors have ended
+        and its think time has passed, but not before its submission time in the workload.
     num_cores : int, optional
         Number of cores, at least 1. Omit it with `nodes`, which determine the number of cores.
     nodes : iterable of Node, optional
@@ -101,10 +110,6 @@ class BatchCluster(FailingCluster, Problem):
         which is then the last job of the queue; the other events of the instant share the first of these cycles, as
         in the model of the DBF paper. ``"event"``: after each single event. A number: at its multiples, in seconds,
         if an event has happened since the last cycle.
-    dependencies : mapping of int to Dependency, optional
-        Job dependencies, by job id. A job with dependencies is submitted once its predecessors have ended and its
-        think time has passed, but not before its submission time in the workload. With dependencies, the workload is
-        read at once, and job ids must be unique.
     limits : iterable of Limit
         Limits on what a job may request, and on what a user, partition or queue may use at once. A job that requests
         more than a limit allows is treated like one that is too wide. Other jobs are held outside the queue until
@@ -112,9 +117,7 @@ class BatchCluster(FailingCluster, Problem):
     reservations : iterable of AdvanceReservation
         Advance reservations of cores or nodes that jobs cannot use, such as maintenance reservations.
     qos : iterable of QualityOfService
-        QOS levels, which define whose jobs may preempt which others.
-    qos_of : mapping of int to str, optional
-        QOS name of each job, by job id. Other jobs have no QOS.
+        QOS levels, which define whose jobs may preempt which others. Jobs name theirs.
     processes : iterable of callables
         Extra SimPy processes, such as those of :mod:`desim.processes.outages`. Each is called with
         the bound cluster, whose ``observation`` (a :class:`BatchObservation`) shows its state.
@@ -124,15 +127,14 @@ class BatchCluster(FailingCluster, Problem):
     InvalidConfiguration
         If an argument is out of range.
     WorkloadError
-        If a dependency names a job that does not exist, or dependencies form a cycle.
+        If a dependency names a job that does not exist or an id that two jobs have, dependencies form a cycle, or an
+        attribute has a name that is taken.
     """
 
     name: ClassVar[str] = "batch"
     sources: ClassVar[tuple[str, ...]] = ("jobs",)
     constants: ClassVar[tuple[type, ...]] = (
         Job,
-        MoldableJob,
-        NodeJob,
         NodeTable,
         Request,
         CompiledRequest,
@@ -168,22 +170,24 @@ class BatchCluster(FailingCluster, Problem):
         on_outage: Literal["requeue", "lose"] = "requeue",
         ask_when_empty: bool = False,
         cycle: Cycle = "instant",
-        dependencies: Mapping[int, Dependency] | None = None,
         limits: Iterable[Limit] = (),
         reservations: Iterable[AdvanceReservation] = (),
         qos: Iterable[QualityOfService] = (),
-        qos_of: Mapping[int, str] | None = None,
         processes: Iterable[Process] = (),
     ) -> None:
         super().__init__(processes=processes)
-        jobs = items("jobs", jobs, "jobs", "submission_time")
-        self.jobs = list(jobs) if dependencies else jobs
-        self.dependencies = Dependencies(self.jobs, dependencies) if dependencies else None  # type: ignore[arg-type]  # a list here
+        self.jobs = items("jobs", jobs, "jobs", "submission_time")
+        in_advance = jobs if isinstance(jobs, Sequence) else ()
+        self.attributes = types_of_attributes(in_advance)
+        known_after = Dependencies(in_advance) if any(job.after is not None for job in in_advance) else None
+        self.dependencies = known_after if known_after is not None and known_after.of_job else None
         self.limits = tuple(limits)
         if wrong := [limit for limit in self.limits if not isinstance(limit, Limit)]:
             raise InvalidConfiguration(f"limits: got {wrong[0]!r}, expected Limit objects")
-        known = QOSTable(qos, qos_of or {})
+        known = QOSTable(qos)
         self.qos = known if known.by_name else None
+        for job in in_advance if self.qos is not None else ():
+            known.check(job)
         self.resources: Resources
         if nodes is not None:
             if num_cores is not None:
@@ -224,6 +228,8 @@ class BatchCluster(FailingCluster, Problem):
             description["over_time_limit"] = self.over_time_limit
         if self.checkpoint_interval is not None:
             description["checkpoint_interval"] = self.checkpoint_interval
+        if self.attributes:
+            description["attributes"] = self.attributes
         if self.dependencies is not None:
             description["dependencies"] = len(self.dependencies.of_job)
         if self.limits:
@@ -274,6 +280,7 @@ class BatchCluster(FailingCluster, Problem):
             self._record_group = tables["limited_jobs"].append
             for number, limit in enumerate(self.limits):
                 tables["limits"].append((number, limit))
+        self._state.attributes = self.attributes
         for number, reservation in enumerate(self.reservations):  # ends first: another may begin at the same instant
             at(self.env, reservation.end, Phase.CAPACITY, number).callbacks.append(self._close_reservation)
         for number, reservation in enumerate(self.reservations):
@@ -324,19 +331,25 @@ class BatchCluster(FailingCluster, Problem):
 
     def _take(self, job: Job) -> None:
         """Put a job that has arrived into the queue, or into the inbox while a cycle is open."""
-        job_id, _, requested_cores, requested_time, run_time, _ = job
+        numbers = job[:6]
+        job_id, _, requested_cores, requested_time, run_time, _ = numbers
         try:
             plausible = requested_cores > 0 <= requested_time < math.inf > run_time >= 0
-            _NUMBERS.pack(*job)
+            _NUMBERS.pack(*numbers)
         except (TypeError, struct.error) as error:
             check_job(job)
             raise WorkloadError(f"{job!r} holds a value of the wrong type: {error}") from error
-        if not plausible:
+        if not plausible or job.sizes or (job.request is not None and job.request.num_cores != requested_cores):
             check_job(job)
+        if job.after is not None and self._followers is None and job.after.jobs:
+            raise WorkloadError(
+                f"job {job_id} depends on other jobs, but the cluster does not know all jobs in advance; pass a list"
+            )
         number = self._arrived
         self._arrived = number + 1
-        if self.qos is not None and (job_qos := self.qos.of(job_id)) is not None:
-            self.simulation.records.tables["job_qos"].append((job_id, job_qos.name, number))
+        if self.qos is not None and job.qos:
+            self.qos.check(job)
+            self.simulation.records.tables["job_qos"].append((job_id, job.qos, number))
         if requested_cores > self.resources.always_fits and (fault := self.resources.misfit(job)):
             self._turn_away(job, fault)
             return
@@ -540,8 +553,8 @@ class BatchCluster(FailingCluster, Problem):
 
     def _size(self, action: StartWithSize) -> Job | None:
         """Return the job in the size that an action names, or None if it has no such size."""
-        sizes = getattr(self._state.queued.get(action.job_id), "sizes", ())
-        return sizes[action.size] if action.size in range(len(sizes)) else None
+        job = self._state.queued.get(action.job_id)
+        return None if job is None or action.size not in range(1 + len(job.sizes)) else job.in_size(action.size)
 
     def _refuse(self, action: Any) -> bool:
         if self.infeasible == "forward":
@@ -590,8 +603,9 @@ class BatchCluster(FailingCluster, Problem):
     def _explain_size(self, action: StartWithSize) -> str:
         size = self._size(action)
         if size is None:
-            count = len(getattr(self._state.queued[action.job_id], "sizes", ())) or "no"
-            return f"{action!r} names a size that does not exist: the job has {count} sizes"
+            count = 1 + len(self._state.queued[action.job_id].sizes)
+            sizes = f"{count} sizes" if count > 1 else "only size 0"
+            return f"{action!r} names a size that does not exist: the job has {sizes}"
         fault = self.resources.fault(size)
         if not fault and self._admission is not None:
             fault = f": {self._admission.refuses(size)}"
@@ -775,7 +789,7 @@ class BatchCluster(FailingCluster, Problem):
             self._make_way(job.job_id)
         else:
             left = self._elsewhere.pop(job.job_id, job)  # restarts in the size in which it ran
-            self._state.requeue(left.sizes[0] if isinstance(left, MoldableJob) else left)
+            self._state.requeue(left.in_size(0) if left.sizes else left)
         if self._state.borrowed:
             self._look_at_suspended()
         self.emit("interruption", execution)
@@ -808,7 +822,7 @@ class BatchCluster(FailingCluster, Problem):
         for victim in sorted(action.victims, key=self._numbers.__getitem__, reverse=True):
             self._take_off(self._state.running[victim], job)
         assert self.qos is not None
-        _, borrowed = self.qos.open_to(self._state, job.job_id, ())
+        _, borrowed = self.qos.open_to(self._state, job, ())
         self._start(job, self.resources.take_at(job, place, borrowed))
         self._state.preemptions += 1
         self._state.tell_lent()
@@ -824,7 +838,7 @@ class BatchCluster(FailingCluster, Problem):
         for victim in victims:
             if victim not in self._state.running:
                 return f"job {victim}, which it would preempt, is not running", None
-            if not self.qos.allows(job_id, victim):
+            if not self.qos.allows(self._state.queued[job_id], self._state.running[victim].job):
                 mine, other = self._qos_named(job_id), self._qos_named(victim)
                 return f"its QOS is {mine}, which does not preempt {other}, the QOS of job {victim}", None
         job = self._state.queued[job_id]
@@ -841,7 +855,7 @@ class BatchCluster(FailingCluster, Problem):
         """Preempt a job: suspend it, or return it to the queue."""
         assert self.qos is not None
         job_id = execution.job.job_id
-        suspends = self.qos.suspends(job_id)
+        suspends = self.qos.suspends(execution.job)
         numbers = self._numbers[job_id], self._numbers[by.job_id]
         mode = "suspend" if suspends else "requeue"
         self.simulation.records.tables["preemptions"].append(

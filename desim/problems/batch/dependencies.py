@@ -9,12 +9,15 @@ Cambridge University Press 2015, chapter 8.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Real
+from typing import TYPE_CHECKING
 
 from desim.exceptions import WorkloadError
-from desim.problems.batch.job import Job
+
+if TYPE_CHECKING:
+    from desim.problems.batch.job import Job
 
 __all__ = ["Dependencies", "Dependency", "Followers"]
 
@@ -41,13 +44,11 @@ class Dependencies:
     Parameters
     ----------
     jobs : sequence of Job
-        Workload, with unique job ids.
-    dependencies : mapping of int to Dependency
-        Dependency of each job that has one, by job id.
+        Workload; the ids of jobs with dependencies, and of their predecessors, occur once.
 
     Attributes
     ----------
-    dependencies : dict of int to Dependency
+    of_job : dict of int to Dependency
         Dependency of each job with at least one predecessor, by job id.
     followers : dict of int to list of int
         Ids of the jobs that depend on a job, by its id.
@@ -55,30 +56,38 @@ class Dependencies:
     Raises
     ------
     WorkloadError
-        If a job or a predecessor does not exist, dependencies form a cycle, or a think time is out of range.
+        If a predecessor does not exist, its id belongs to several jobs, dependencies form a cycle, or a think time is
+        out of range.
     """
 
-    def __init__(self, jobs: Sequence[Job], dependencies: Mapping[int, Dependency]) -> None:
-        ids: set[int] = set()
-        for job in jobs:
-            if job.job_id in ids:
-                raise WorkloadError(f"job_id {job.job_id} occurs twice; jobs with dependencies need unique ids")
-            ids.add(job.job_id)
+    def __init__(self, jobs: Sequence[Job]) -> None:
         self.of_job: dict[int, Dependency] = {}
         self.followers: dict[int, list[int]] = {}
-        for job_id, one in dependencies.items():
+        by_id: dict[int, Job] = {}
+        again: dict[int, Job] = {}  # second jobs with the same id
+        for job in jobs:
+            if by_id.setdefault(job.job_id, job) is not job:
+                again.setdefault(job.job_id, job)
+        for job in jobs:
+            job_id, one = job.job_id, job.after
+            if one is None:
+                continue
             if not isinstance(one, Dependency):
-                raise WorkloadError(f"after[{job_id}]: got {one!r}, expected a Dependency")
-            if job_id not in ids:
-                raise WorkloadError(f"after[{job_id}]: there is no job {job_id} in the workload")
+                raise WorkloadError(f"job {job_id}: after: got {one!r}, expected a Dependency")
             if not _is_time(one.think_time):
                 raise WorkloadError(f"job {job_id}: think_time: got {one.think_time!r}, expected a finite time >= 0 s")
-            for other in dict.fromkeys(one.jobs):
-                if other not in ids:
+            others = tuple(dict.fromkeys(one.jobs))
+            for other in (*others, job_id) if again else others:
+                if other not in by_id:
                     raise WorkloadError(f"job {job_id} depends on job {other}, which is not in the workload")
+                if other in again:
+                    times = f"{by_id[other].submission_time:.10g} s and {again[other].submission_time:.10g} s"
+                    what = f"depends on job {other}, but" if other != job_id else "has dependencies, but"
+                    raise WorkloadError(f"job {job_id} {what} two jobs have this id, submitted at {times}")
+            for other in others:
                 self.followers.setdefault(other, []).append(job_id)
-            if one.jobs:
-                self.of_job[job_id] = Dependency(tuple(dict.fromkeys(one.jobs)), one.think_time)
+            if others:
+                self.of_job[job_id] = Dependency(others, one.think_time)
         if circle := self._circle():
             raise WorkloadError(f"dependencies form a cycle: {' after '.join(map(str, circle))}")
 
@@ -175,7 +184,7 @@ class Followers:
     def forget(self) -> None:
         """Drop all jobs that are not submitted yet."""
         self.jobs = {}
-        self._dependencies = Dependencies((), {})
+        self._dependencies = Dependencies(())
 
 
 def _is_time(value: object) -> bool:

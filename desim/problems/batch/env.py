@@ -173,11 +173,7 @@ class _Shifted:
         origin = self._trace[self._start].submission_time
         for position in range(self._start, self._end):
             job = self._trace[position]
-            job_id, submission, cores, requested_time, run_time, user_id = job
-            if isinstance(job, Job) and type(job) is not Job:  # a subclass has more fields, such as a node request
-                yield job._replace(submission_time=submission - origin)
-            else:
-                yield Job(job_id, submission - origin, cores, requested_time, run_time, user_id)
+            yield job._replace(submission_time=job.submission_time - origin, after=None)
 
 
 class PaperReward:

@@ -3,17 +3,61 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Self
 
-from desim.exceptions import WorkloadError
+import numpy as np
+from numpy.typing import NDArray
 
-__all__ = ["Job", "Start", "WaitForCores", "WaitUntil", "check_job"]
+from desim.checks import did_you_mean
+from desim.exceptions import InvalidConfiguration, WorkloadError
+from desim.problems.batch.tables import JOBS
+
+if TYPE_CHECKING:
+    from desim.problems.batch.dependencies import Dependency
+    from desim.problems.batch.request import Request
+
+__all__ = ["Job", "Size", "Start", "StartWithSize", "WaitForCores", "WaitUntil", "check_job"]
+
+
+class _Empty(dict[str, Any]):
+    """Empty mapping that stays empty, because all jobs without attributes share it."""
+
+    def _refuse(self, *arguments: Any, **values: Any) -> NoReturn:
+        raise TypeError("a job cannot be changed; use job._replace(attributes={...})")
+
+    __setitem__ = setdefault = update = __ior__ = _refuse
+
+    def __reduce__(self) -> str:
+        return "EMPTY"  # copies, also those of other processes, share it as well
+
+
+EMPTY: Mapping[str, Any] = _Empty()
+
+TAKEN = {*JOBS.names, "run_times", "recorded_nodes", "nodes"}
+"""Names that attributes cannot have: columns of the job table, and what is known only after a job has run."""
+
+
+class Size(NamedTuple):
+    """Further size of a moldable job.
+
+    Attributes
+    ----------
+    requested_cores, requested_time, run_time, request, run_times
+        What the job requests and how long it runs in this size, as for :class:`Job`.
+    """
+
+    requested_cores: int
+    requested_time: float
+    run_time: float
+    request: Request | None = None
+    run_times: Mapping[str, float] = EMPTY
 
 
 class Job(NamedTuple):
-    """Rigid parallel job.
+    """Parallel job, which does not change.
 
     Attributes
     ----------
@@ -22,13 +66,29 @@ class Job(NamedTuple):
     submission_time : float
         Time at which the job enters the queue, in seconds, at least 0.
     requested_cores : int
-        Number of cores that the job holds from its start to its end, at least 1.
+        Number of cores that the job holds from its start to its end, at least 1; with a request, those of all tasks.
     requested_time : float
         The user's estimate of the run time, in seconds; the only duration visible to agents.
     run_time : float
         Actual run time in seconds, at least 0. By default, the cluster kills a job that reaches its requested time.
     user_id : int
         Number of the user who submitted the job; -1 if unknown.
+    request : Request or None
+        Requested tasks on nodes; None for one task of one core per requested core. Equal jobs share one object. See
+        :meth:`of_tasks`.
+    sizes : tuple of Size
+        Further sizes of a moldable job; its own fields are size 0. :class:`StartWithSize` starts it in a chosen size.
+        It keeps that size, even if an outage returns it to the queue, and records contain that size only.
+    run_times : mapping of str to float
+        Run time in seconds by GPU model; on nodes without these models, ``run_time`` applies. Agents do not see it.
+    after : Dependency or None
+        Jobs that must have ended before this one is submitted.
+    queue, partition, qos : str
+        Names of its queue, partition and quality of service (QOS); empty for none. The partition of a request
+        restricts the nodes, and this one groups jobs.
+    attributes : mapping of str to object
+        Further facts about the job under any names, such as ``{"energy": 3.5}``. Agents see them in the queue, and the
+        job table has a column for each. Facts that are known only after the job has run do not belong here.
     """
 
     job_id: int
@@ -37,10 +97,101 @@ class Job(NamedTuple):
     requested_time: float
     run_time: float
     user_id: int = -1
+    request: Request | None = None
+    sizes: tuple[Size, ...] = ()
+    run_times: Mapping[str, float] = EMPTY
+    after: Dependency | None = None
+    queue: str = ""
+    partition: str = ""
+    qos: str = ""
+    attributes: Mapping[str, Any] = EMPTY
 
-    def known(self) -> Self:
-        """Return the job as agents know it, with its requested time as run time."""
-        return self._replace(run_time=self.requested_time)
+    @classmethod
+    def of_tasks(  # noqa: PLR0917  # in the order of a job's fields
+        cls,
+        job_id: int,
+        submission_time: float,
+        request: Request,
+        requested_time: float,
+        run_time: float,
+        user_id: int = -1,
+        **others: Any,
+    ) -> Self:
+        """Return a job with a request, whose requested cores are those of all tasks.
+
+        Parameters
+        ----------
+        job_id, submission_time, request, requested_time, run_time, user_id
+            Fields of the job.
+        **others : object
+            Its other fields by name.
+
+        Returns
+        -------
+        Job
+            New job.
+
+        Raises
+        ------
+        WorkloadError
+            If a field is invalid.
+        """
+        cores = request.num_cores
+        job = cls(job_id, submission_time, cores, requested_time, run_time, user_id, request, **others)
+        check_job(job)
+        return job
+
+    def requesting(self, request: Request) -> Job:
+        """Return a copy with another request and its cores, without checks."""
+        return self._replace(request=request, requested_cores=request.num_cores)
+
+    def in_size(self, size: int) -> Job:
+        """Return the job in one of its sizes, which it keeps; size 0 is that of its own fields."""
+        if size == 0:
+            return self._replace(sizes=()) if self.sizes else self
+        cores, requested_time, run_time, request, run_times = self.sizes[size - 1]
+        return Job._make((*self[:2], cores, requested_time, run_time, self.user_id, request, (), run_times, *self[9:]))
+
+    def in_all_sizes(self) -> list[Job]:
+        """Return the job in each of its sizes; a rigid job has one."""
+        return [self.in_size(size) for size in range(1 + len(self.sizes))] if self.sizes else [self]
+
+    def known(self) -> Job:
+        """Return the job as agents know it, with its requested time as run time, in each size and on all nodes."""
+        sizes = tuple(size._replace(run_time=size.requested_time, run_times=EMPTY) for size in self.sizes)
+        return Job._make((*self[:4], self.requested_time, *self[5:7], sizes, EMPTY, *self[9:]))
+
+    def group(self, by: str) -> Any:
+        """Return the user, queue, partition or QOS of the job, or an attribute, for limits.
+
+        Parameters
+        ----------
+        by : str
+            ``"user"``, ``"queue"``, ``"partition"``, ``"qos"``, or the name of an attribute. If an attribute ``user``
+            names the user, it counts instead of the number.
+
+        Returns
+        -------
+        object
+            Name or value; None if unknown.
+        """
+        if by == "partition":
+            return self.partition or (self.request.partition if self.request is not None else "") or None
+        if by in ("queue", "qos"):
+            return getattr(self, by) or None
+        found = self.attributes.get(by)
+        return self.user_id if found is None and by == "user" and self.user_id >= 0 else found
+
+    def __repr__(self) -> str:
+        """Return the job with its first six fields, and those of the others that are given."""
+        more = zip(self._fields[6:], self[6:], strict=True)
+        given = [(name, value) for name, value in more if value != self._field_defaults[name]]
+        shown = [*zip(self._fields, self[:6], strict=False), *given]
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in shown)})"
+
+    def __hash__(self) -> int:
+        """Return a hash of the first six fields: the others may hold lists or dictionaries."""
+        return hash(self[:6])
 
 
 class Start(NamedTuple):
@@ -58,6 +209,21 @@ class Start(NamedTuple):
 
     job_id: int
     cores: int
+
+
+class StartWithSize(NamedTuple):
+    """Action that starts a queued moldable job in a chosen size, on cores or nodes that the cluster chooses.
+
+    Attributes
+    ----------
+    job_id : int
+        Id of the queued job.
+    size : int
+        Index of the size, from 0.
+    """
+
+    job_id: int
+    size: int
 
 
 @dataclass(frozen=True, slots=True)  # not a tuple, which numpy would treat as numbers when comparing job ids
@@ -110,18 +276,115 @@ def check_job(job: Job) -> None:
     WorkloadError
         If a field is not finite or out of range; the message names the job and the field.
     """
-    job_id = job.job_id
-    cores = job.requested_cores
-    if not _is_number(cores) or not 1 <= cores < math.inf or cores != int(cores):
+    _check_size(job.job_id, job)
+    for size in job.sizes:
+        _check_size(job.job_id, size)
+    _check_time(job.job_id, "submission_time", job.submission_time)
+    check_attributes(job)
+
+
+def check_attributes(job: Job) -> None:
+    """Raise WorkloadError if an attribute of a job has a name that is taken."""
+    for name in job.attributes:
+        if not isinstance(name, str) or name in Job._fields or name in TAKEN:
+            raise WorkloadError(
+                f"job {job.job_id}: attributes: got {name!r}, expected names other than those of fields and of columns "
+                "of the job table"
+            )
+
+
+def types_of_attributes(jobs: Iterable[Job]) -> dict[str, str]:
+    """Return the types of the attributes of jobs: ``boolean``, ``integer``, ``float`` or ``text``, sorted by name.
+
+    Parameters
+    ----------
+    jobs : iterable of Job
+        Jobs of the workload.
+
+    Returns
+    -------
+    dict of str to str
+        Types by name; values that are neither numbers nor truth values count as text.
+
+    Raises
+    ------
+    WorkloadError
+        If a name is taken.
+    """
+    found: dict[str, set[type]] = {}
+    names: tuple[str, ...] = ()
+    for job in jobs:
+        if job.attributes:
+            if (*job.attributes,) != names:
+                check_attributes(job)
+                names = (*job.attributes,)
+            for name, value in job.attributes.items():
+                found.setdefault(name, set()).add(type(value))
+    return {name: _type_of(found[name]) for name in sorted(found)}
+
+
+def column_of(name: str, jobs: Sequence[Job], types: Mapping[str, str]) -> NDArray[Any]:
+    """Return a column of jobs: their queue, partition or QOS, or an attribute.
+
+    Parameters
+    ----------
+    name : str
+        Name of the column.
+    jobs : sequence of Job
+        Jobs.
+    types : mapping of str to str
+        Types of all attributes of the workload, if they are known.
+
+    Returns
+    -------
+    array, shape (L,)
+        Values; nan or, in text, an empty string where a job does not have the attribute.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If no job has the attribute.
+    """
+    if name in ("queue", "partition", "qos"):
+        return np.array([job.group(name) or "" for job in jobs], object)
+    types = types or types_of_attributes(jobs)
+    if name not in types and (types or jobs):
+        raise InvalidConfiguration(
+            f"queue[{name!r}]: no job has this attribute{did_you_mean(name, types)}; expected one of: "
+            f"{', '.join(('queue', 'partition', 'qos', *types))}"
+        )
+    values = [job.attributes.get(name) for job in jobs]
+    if types.get(name) == "text":
+        column = np.empty(len(values), object)
+        column[:] = ["" if value is None else value for value in values]
+        return column
+    return np.array([math.nan if value is None else value for value in values])
+
+
+def _type_of(kinds: set[type]) -> str:
+    """Return the type of a column that holds values of several kinds."""
+    types: dict[str, tuple[type, ...]] = {"boolean": (bool, np.bool_), "integer": (int, np.integer), "float": (Real,)}
+    return next((name for name, of in types.items() if all(issubclass(kind, of) for kind in kinds)), "text")
+
+
+def _check_size(job_id: int, size: Job | Size) -> None:
+    """Raise an error if a job's cores, times or request in one of its sizes are invalid."""
+    cores, request = size.requested_cores, size.request
+    if request is not None and (fault := request.fault()):
+        raise WorkloadError(f"job {job_id}: {fault}")
+    if not isinstance(cores, Real) or not 1 <= cores < math.inf or cores != int(cores):
         raise WorkloadError(f"job {job_id}: requested_cores: got {cores!r}, expected an integer >= 1")
-    for field, value in (
-        ("submission_time", job.submission_time),
-        ("requested_time", job.requested_time),
-        ("run_time", job.run_time),
-    ):
-        if not _is_number(value) or not 0 <= value < math.inf:
-            raise WorkloadError(f"job {job_id}: {field}: got {value!r}, expected a finite time >= 0 s")
+    _check_time(job_id, "requested_time", size.requested_time)
+    _check_time(job_id, "run_time", size.run_time)
+    for model, time in size.run_times.items():
+        _check_time(job_id, f"run_times[{model!r}]", time)
+    if request is not None and request.num_cores != cores:
+        raise WorkloadError(
+            f"job {job_id}: requested_cores: got {cores}, but {request.tasks} tasks of {request.cores} cores request "
+            f"{request.num_cores}; try Job.of_tasks or job.requesting(request)"
+        )
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, Real)
+def _check_time(job_id: int, name: str, value: object) -> None:
+    if not isinstance(value, Real) or not 0 <= float(value) < math.inf:
+        raise WorkloadError(f"job {job_id}: {name}: got {value!r}, expected a finite time >= 0 s")

@@ -8,11 +8,10 @@ behind it, while jobs of other groups overtake it. Held jobs are checked again w
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from typing import Literal
 
-from desim.checks import check_choice, check_float, check_int
+from desim.checks import check_float, check_int
 from desim.exceptions import InvalidConfiguration
 from desim.problems.batch.job import Job
 
@@ -28,9 +27,9 @@ class Limit:
 
     Attributes
     ----------
-    scope : {"user", "partition"} or mapping of int to str
-        Scope of the limit: each user or each requested partition is a group. Or a mapping from job id to group name,
-        such as a queue. Jobs without user, partition or name are not limited.
+    scope : str
+        Scope of the limit, what defines the groups: ``"user"``, ``"queue"``, ``"partition"``, ``"qos"``, or the name
+        of an attribute of jobs. Jobs without it are not limited.
     members : collection of str, optional
         Names of the limited groups, or user numbers, converted to text (default: all groups).
     job_cores : int, optional
@@ -46,7 +45,7 @@ class Limit:
         If a value is out of range, or no maximum is given.
     """
 
-    scope: Literal["user", "partition"] | Mapping[int, str] = "user"
+    scope: str = "user"
     members: Collection[str] | None = None
     job_cores: int | None = None
     job_time: float | None = None
@@ -55,11 +54,13 @@ class Limit:
 
     def __post_init__(self) -> None:
         """Check the values."""
-        if not isinstance(self.scope, Mapping):
-            check_choice("scope", self.scope, ("user", "partition"))
+        if not isinstance(self.scope, str):
+            raise InvalidConfiguration(
+                f"scope: got {self.scope!r}, expected a name; give jobs a queue or an attribute, and name it here"
+            )
         if isinstance(self.members, str):
             raise InvalidConfiguration(
-                f"of: got {self.members!r}, expected a collection of names; try ({self.members!r},)"
+                f"members: got {self.members!r}, expected a collection of names; try ({self.members!r},)"
             )
         if self.members is not None:
             object.__setattr__(self, "members", tuple(map(str, self.members)))  # user numbers are compared as text
@@ -73,18 +74,13 @@ class Limit:
 
     def group_of(self, job: Job) -> str | None:
         """Return the group of a job, or None if the job is not limited."""
-        if isinstance(self.scope, Mapping):
-            found = self.scope.get(job.job_id)
-            group = None if found is None else str(found)
-        elif self.scope == "user":
-            group = str(job.user_id) if job.user_id >= 0 else None
-        else:
-            group = getattr(getattr(job, "request", None), "partition", "") or None
+        found = job.group(self.scope)
+        group = None if found is None else str(found)
         return group if self.members is None or group in self.members else None
 
     def named(self, group: str) -> str:
         """Return the description of a group in error messages."""
-        return f"group {group!r}" if isinstance(self.scope, Mapping) else f"{self.scope} {group}"
+        return f"{self.scope} {group}"
 
     def fault(self, job: Job, group: str) -> str:
         """Return why a job of a group can never run, or an empty string if it can."""

@@ -18,7 +18,7 @@ from desim.envs.base import ACTION_MASK, LARGEST, Arrays, bounded, log_scaled
 from desim.exceptions import InvalidConfiguration
 from desim.problems.batch import BatchObservation, Start, StartOnNodes, WaitForCores, WaitUntil
 from desim.problems.batch.encoders import SplitWindow, WindowEncoder
-from desim.problems.batch.moldable import StartWithSize
+from desim.problems.batch.job import StartWithSize
 from desim.problems.batch.nodes import GPU, CompiledRequest, Node, NodeTable
 from desim.problems.batch.placement import NodeFirst
 from desim.problems.batch.resources.nodes import NodeView

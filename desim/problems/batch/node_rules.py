@@ -15,7 +15,7 @@ import polars as pl
 
 from desim.problems.batch.allocations import amount_of, devices, further_resources, is_readable, placed
 from desim.problems.batch.job import Job
-from desim.problems.batch.nodes import CORES, GPU, MEMORY, NodeJob, Request
+from desim.problems.batch.nodes import CORES, GPU, MEMORY, Request
 from desim.problems.batch.occupancy import read_core_ranges
 from desim.validation import Check, Recorded, Rule, single_row
 
@@ -57,14 +57,14 @@ def run_where_they_were(run: Recorded) -> Iterator[tuple[Any, ...]]:
     is_even = all(speed == 1 for _, speed in nodes.values())
     where: dict[int, Iterator[set[tuple[str, float]]]] | None = None
     for job in in_their_sizes(run):
-        if is_even and not getattr(job, "run_times", None):
-            yield tuple(job)
+        if is_even and not job.run_times:
+            yield job[:6]
             continue
         if where is None:
             where = _where_they_were(run, nodes)
-        times = getattr(job, "run_times", {})
         there = next(where.get(job.job_id, iter(())), None) or {("", 1.0)}  # never started: run time as submitted
-        yield (*job[:4], max(times.get(model, job[4]) / speed for model, speed in there), *job[5:])
+        run_time = max(job.run_times.get(model, job.run_time) / speed for model, speed in there)
+        yield (*job[:4], run_time, job.user_id)
 
 
 def in_their_sizes(run: Recorded) -> Iterator[Job]:
@@ -82,10 +82,10 @@ def in_their_sizes(run: Recorded) -> Iterator[Job]:
     """
     recorded: dict[int, set[tuple[Any, ...]]] | None = None
     for job in run.workload or ():
-        sizes: tuple[Any, ...] = getattr(job, "sizes", ())
-        if len(sizes) < 2:
+        if not job.sizes:
             yield job
             continue
+        sizes = job.in_all_sizes()
         if recorded is None:
             recorded = {}
             columns = run["jobs"].select("job_id", "requested_number_of_resources", "requested_time", "run_time")
@@ -204,7 +204,7 @@ def _changed_requests(run: Recorded) -> pl.DataFrame:
     if not isinstance(run.workload, Sequence):
         return pl.DataFrame()
     names = [name for name in run["requests"].columns if name not in KEY]
-    given = [(job.job_id, *_values(job)) for job in run.workload if isinstance(job, NodeJob)]
+    given = [(job.job_id, *_values(job.request)) for job in run.workload if job.request is not None and not job.sizes]
     schema = {name: run["requests"].schema[name] for name in ("job_id", *names)}
     workload = pl.DataFrame(given, schema, orient="row").unique("job_id", keep="none")  # ids that recur are skipped
     both = run["requests"].join(workload, on="job_id", suffix="_given", maintain_order="left")
@@ -213,9 +213,8 @@ def _changed_requests(run: Recorded) -> pl.DataFrame:
     return both.with_columns(what=what.str.strip_chars_end()).filter(pl.any_horizontal(other for _, other in wrong))
 
 
-def _values(job: NodeJob) -> tuple[Any, ...]:
-    """Return the request of a job in the column order of the table."""
-    one: Request = job.request
+def _values(one: Request) -> tuple[Any, ...]:
+    """Return a request in the column order of the table."""
     further = " ".join(f"{name}={amount}" for name, amount in one.resources)
     amounts = one.tasks, one.cores, one.memory, float(one.gpus), list(one.gpu_models), further
     return (*amounts, one.partition, list(one.features), list(one.excluded_features), one.exclusive, one.tasks_per_node)

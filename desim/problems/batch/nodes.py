@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -19,12 +18,10 @@ from numpy.typing import NDArray
 from desim.checks import check_float
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch.job import Job
+from desim.problems.batch.request import GPU, Request, fault_of_amounts
 from desim.problems.batch.reservations import AdvanceReservation, reservations_on_nodes
 
-__all__ = ["GPU", "CompiledRequest", "Node", "NodeAllocation", "NodeJob", "NodeTable", "Request", "run_time_on"]
-
-GPU = 1000
-"""Number of parts per GPU: shares are counted in thousandths."""
+__all__ = ["GPU", "CompiledRequest", "Node", "NodeAllocation", "NodeTable", "Request", "run_time_on"]
 
 CORES, MEMORY = "cores", "memory"
 """Resources that every node has, in column order; resources named by users follow."""
@@ -78,7 +75,7 @@ class Node:
         """Check the amounts."""
         least = {"cores": (self.cores, 1), "memory": (self.memory, 0), "gpus": (self.gpus, 0)}
         least |= {name: (amount, 0) for name, amount in self.resources.items()}
-        if fault := _fault(least):
+        if fault := fault_of_amounts(least):
             raise InvalidConfiguration(f"node {self.name!r}: {fault}")
         check_float(f"speed of node {self.name!r}", self.speed, above=0)
 
@@ -105,170 +102,13 @@ class Node:
         return [cls(f"{name}{number}", cores, **options) for number in range(count)]
 
 
-@dataclass(frozen=True)
-class Request:
-    """Resource request of a job: a number of equal tasks, each of which runs on one node.
-
-    Attributes
-    ----------
-    tasks : int
-        Number of tasks, at least 1.
-    cores : int
-        Number of cores per task, at least 1.
-    memory : int
-        Memory per task in bytes.
-    gpus : float
-        GPUs per task: an integer, or a multiple of 0.001 below 1, which is a share of a single GPU.
-    gpu_models : tuple of str
-        Acceptable GPU models; empty for any.
-    resources : tuple of (str, int)
-        Names and amounts of other resources per task.
-    partition : str
-        Required partition; empty for any.
-    features, without : tuple of str
-        Features that nodes must have, and features that they must not have.
-    exclusive : bool
-        Whether the job needs its nodes for itself.
-    tasks_per_node : int or None
-        Maximum number of tasks per node; None for no limit.
-    """
-
-    tasks: int = 1
-    cores: int = 1
-    memory: int = 0
-    gpus: float = 0
-    gpu_models: tuple[str, ...] = ()
-    resources: tuple[tuple[str, int], ...] = ()
-    partition: str = ""
-    features: tuple[str, ...] = ()
-    excluded_features: tuple[str, ...] = ()
-    exclusive: bool = False
-    tasks_per_node: int | None = None
-
-    def fault(self) -> str:
-        """Return the first fault of the request, or an empty string if it is valid."""
-        least: dict[str, tuple[Any, int]] = {"tasks": (self.tasks, 1), "cores": (self.cores, 1)}
-        least |= {"memory": (self.memory, 0)} | {name: (amount, 0) for name, amount in self.resources}
-        if self.tasks_per_node is not None:
-            least["tasks_per_node"] = self.tasks_per_node, 1
-        if fault := _fault(least):
-            return fault
-        share = self.gpus * GPU
-        if not 0 <= share < float("inf") or abs(share - round(share)) > 1e-6:
-            return f"gpus: got {self.gpus!r}, expected an integer >= 0, or a multiple of 0.001 below 1"
-        if self.gpus > 1 and self.gpus != int(self.gpus):
-            return f"gpus: got {self.gpus!r}, expected an integer or less than 1, because a share is of a single GPU"
-        return ""
-
-
-class NodeJob(Job):
-    """Job that requests tasks on nodes; in all other respects a :class:`Job`.
-
-    Attributes
-    ----------
-    request : Request
-        Resource request; equal jobs share one object.
-    run_times : mapping of str to float
-        Run time in seconds by GPU model; on nodes without these models, ``run_time`` applies. Agents do not see it.
-    """
-
-    run_times: Mapping[str, float] = MappingProxyType({})
-
-    @cached_property
-    def request(self) -> Request:
-        """Resource request; of a job made without one, a task of one core per requested core, as of a plain job."""
-        return Request(tasks=self.requested_cores)
-
-    @classmethod
-    def of(  # noqa: PLR0917  # in the order of a job's fields
-        cls,
-        job_id: int,
-        submission_time: float,
-        request: Request,
-        requested_time: float,
-        run_time: float,
-        user_id: int = -1,
-        *,
-        run_times: Mapping[str, float] | None = None,
-    ) -> Self:
-        """Return a job with a request.
-
-        Parameters
-        ----------
-        job_id : int
-            Identifier.
-        submission_time : float
-            Submission time in seconds.
-        request : Request
-            Resource request; the requested cores are the sum over all tasks.
-        requested_time, run_time : float
-            Times in seconds, as for :class:`Job`.
-        user_id : int
-            Number of the user who submitted the job; -1 if unknown.
-        run_times : mapping of str to float, optional
-            Run times in seconds by GPU model.
-
-        Returns
-        -------
-        NodeJob
-            New job.
-
-        Raises
-        ------
-        WorkloadError
-            If the request or a run time is invalid.
-        """
-        if fault := request.fault():
-            raise WorkloadError(f"job {job_id}: {fault}")
-        for model, time in (run_times or {}).items():
-            if not 0 <= time < float("inf"):
-                raise WorkloadError(f"job {job_id}: run_times[{model!r}]: got {time!r}, expected a finite time >= 0 s")
-        job = cls(job_id, submission_time, request.tasks * request.cores, requested_time, run_time, user_id)
-        job.request = request
-        if run_times:
-            job.run_times = dict(run_times)
-        return job
-
-    @classmethod
-    def requesting(cls, job: Job, request: Request) -> Self:
-        """Return a job with the given request and the fields of a valid job, without checks."""
-        made = cls(*job)
-        made.request = request
-        return made
-
-    def _replace(self, **values: Any) -> Self:
-        """Return a copy with the given values."""
-        job = super()._replace(**values)
-        job.request = self.request
-        if "run_times" in vars(self):
-            job.run_times = self.run_times
-        return job
-
-    def known(self) -> Self:
-        """Return the job as agents know it, with its requested time as run time on all nodes."""
-        job = super().known()
-        vars(job).pop("run_times", None)
-        return job
-
-    def __eq__(self, other: object) -> bool:
-        """Return whether two jobs are equal and have the same requests and run times."""
-        mine = self.request, self.run_times
-        return tuple.__eq__(self, other) and mine == (getattr(other, "request", None), getattr(other, "run_times", {}))
-
-    def __ne__(self, other: object) -> bool:
-        """Return whether two jobs differ; defined because tuples have their own comparison."""
-        return not self == other
-
-    __hash__ = Job.__hash__
-
-
 def run_time_on(job: Job, nodes: Iterable[Node]) -> float:
     """Return the run time of a job on given nodes: that on the slowest of them.
 
     Parameters
     ----------
     job : Job
-        Job, which has run times by GPU model if it is a :class:`NodeJob` with ``run_times``.
+        Job, which may have run times by GPU model.
     nodes : iterable of Node
         Nodes of the job, at least one.
 
@@ -277,8 +117,7 @@ def run_time_on(job: Job, nodes: Iterable[Node]) -> float:
     float
         Run time in seconds.
     """
-    times: Mapping[str, float] = getattr(job, "run_times", {})
-    return max(times.get(node.gpu_model if node.gpus else "", job.run_time) / node.speed for node in nodes)
+    return max(job.run_times.get(node.gpu_model if node.gpus else "", job.run_time) / node.speed for node in nodes)
 
 
 class CompiledRequest:
@@ -529,17 +368,9 @@ class NodeTable:
         WorkloadError
             If the request names a resource, partition or GPU model that no node has.
         """
-        request = getattr(job, "request", None) or Request(tasks=job.requested_cores)
+        request = job.request or Request(tasks=job.requested_cores)
         return self.compile(request, self._passes.get(job.user_id, ()) if self._passes else ())
 
     def core_ids(self, nodes: Sequence[int]) -> list[int]:
         """Return the core ids of the given nodes, ascending within each node."""
         return [self.first_core[node] + core for node in nodes for core in range(self.nodes[node].cores)]
-
-
-def _fault(least: Mapping[str, tuple[Any, int]]) -> str:
-    """Return why a value is not an integer of at least its minimum, or an empty string if all are."""
-    for name, (value, smallest) in least.items():
-        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < smallest:
-            return f"{name}: got {value!r}, expected an integer >= {smallest}"
-    return ""

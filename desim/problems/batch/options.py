@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -13,7 +14,7 @@ from tyro.conf import arg
 from desim import plugins
 from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
-from desim.problems.batch import BatchCluster
+from desim.problems.batch import BatchCluster, Job
 from desim.problems.batch.cycles import parse_cycle
 from desim.problems.batch.kind import KIND
 from desim.problems.batch.site_rules import limits_of_text, qos_of_text, reservations_of_text
@@ -285,22 +286,17 @@ def cluster(workload: plugins.Workload, options: SystemOptions, site: SiteOption
     nodes = getattr(workload, "nodes", ())
     if not nodes and options.placement != SystemOptions.placement:
         raise InvalidConfiguration(f"placement: got {options.placement!r} without nodes; give --nodes as well")
-    groups: dict[str, dict[int, str]] = dict(getattr(workload, "groups", {}))
-    service: dict[str, Any] = {}
-    if site.qos is not None:
-        qos, groups["qos"] = qos_of_text(site.qos, groups, workload.jobs)
-        service = {"qos": qos, "qos_of": groups["qos"]}
+    qos, jobs = ([], workload.jobs) if site.qos is None else qos_of_text(site.qos, workload.jobs)
     return BatchCluster(
-        workload.jobs,
+        jobs,
         None if nodes else workload.num_cores,
         **({"nodes": nodes, "placement": options.placement} if nodes else {}),
         enforce_time_limit=options.enforce_time_limit,
         over_time_limit=site.over_time_limit,
         checkpoint_interval=site.checkpoint_interval,
-        dependencies=getattr(workload, "dependencies", None),
-        limits=() if site.limits is None else limits_of_text(site.limits, groups),
+        limits=() if site.limits is None else limits_of_text(site.limits, jobs),
         reservations=() if site.reservations is None else reservations_of_text(site.reservations, _user_ids(workload)),
-        **service,
+        qos=qos,
         too_wide=options.too_wide,
         on_outage=options.on_outage,
         cycle=parse_cycle(options.cycle),
@@ -310,8 +306,12 @@ def cluster(workload: plugins.Workload, options: SystemOptions, site: SiteOption
 
 def _user_ids(workload: plugins.Workload) -> dict[str, int]:
     """Return the ids of users by name, if they have names."""
-    names = getattr(workload, "groups", {}).get("user") or {}
-    return {names[job.job_id]: job.user_id for job in workload.jobs if job.job_id in names} if names else {}
+    return {job.attributes["user"]: job.user_id for job in _in_advance(workload) if "user" in job.attributes}
+
+
+def _in_advance(workload: plugins.Workload) -> Sequence[Job]:
+    """Return the jobs if they are known in advance."""
+    return workload.jobs if isinstance(workload.jobs, Sequence) else ()
 
 
 def _made(workload: plugins.Workload, options: SystemOptions, site: SiteOptions, agent: Agent) -> BatchCluster:
@@ -320,6 +320,6 @@ def _made(workload: plugins.Workload, options: SystemOptions, site: SiteOptions,
 
 def _decided(workload: plugins.Workload, site: SiteOptions) -> tuple[str, ...]:
     """Return the job columns that depend on the agent: submission times with dependencies, sizes of moldable jobs."""
-    times = ("submission_time",) if getattr(workload, "dependencies", None) else ()
+    times = ("submission_time",) if any(job.after is not None for job in _in_advance(workload)) else ()
     sizes = ("requested_number_of_resources", "requested_time", "run_time") if site.moldable is not None else ()
     return times + sizes

@@ -12,16 +12,17 @@ preempted. See Yoo, Jette and Grondona, "SLURM: Simple Linux Utility for Resourc
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from desim.checks import check_choice, check_float, did_you_mean
-from desim.exceptions import InvalidConfiguration
+from desim.exceptions import InvalidConfiguration, WorkloadError
 
 if TYPE_CHECKING:
+    from desim.problems.batch.job import Job
     from desim.problems.batch.observation import BatchState
 
 __all__ = ["QOSTable", "QualityOfService", "StartPreempting"]
@@ -84,14 +85,12 @@ class StartPreempting(NamedTuple):
 
 
 class QOSTable:
-    """QOS levels of a site and the QOS of each job; runs do not change them.
+    """QOS levels of a site; runs do not change them.
 
     Parameters
     ----------
     qos : iterable of QualityOfService
         QOS levels with unique names.
-    qos_of : mapping of int to str
-        QOS name of each job, by id. Jobs without a QOS neither preempt nor are preempted.
 
     Attributes
     ----------
@@ -104,7 +103,7 @@ class QOSTable:
         If a level has the wrong type, occurs twice or is unknown; or if levels preempt each other in a cycle.
     """
 
-    def __init__(self, qos: Iterable[QualityOfService], qos_of: Mapping[int, str]) -> None:
+    def __init__(self, qos: Iterable[QualityOfService]) -> None:
         self.by_name: dict[str, QualityOfService] = {}
         for one in qos:
             if not isinstance(one, QualityOfService):
@@ -118,10 +117,6 @@ class QOSTable:
                     raise InvalidConfiguration(f"QOS {one.name!r}: preempts: got {self._unknown(other)}")
         if circle := self._circle():
             raise InvalidConfiguration(f"QOS levels preempt each other: {' preempts '.join(circle)}")
-        for job_id, name in qos_of.items():
-            if name not in self.by_name:
-                raise InvalidConfiguration(f"qos_of[{job_id}]: got {self._unknown(name)}")
-        self._of = {job_id: self.by_name[name] for job_id, name in qos_of.items()}
         self._most = max((one.priority for one in self.by_name.values()), default=0.0)
 
     def _unknown(self, name: str) -> str:
@@ -143,34 +138,39 @@ class QOSTable:
                         paths.append([*path, other])
         return []
 
-    def of(self, job_id: int) -> QualityOfService | None:
-        """Return the QOS of a job, or None if it has none."""
-        return self._of.get(job_id)
+    def check(self, job: Job) -> None:
+        """Raise WorkloadError if a job has an unknown QOS."""
+        if job.qos and job.qos not in self.by_name:
+            raise WorkloadError(f"job {job.job_id}: qos: got {self._unknown(job.qos)}")
 
-    def factor(self, job_id: int) -> float:
+    def of(self, job: Job) -> QualityOfService | None:
+        """Return the QOS of a job; None if it has none, so that it neither preempts nor is preempted."""
+        return self.by_name.get(job.qos)
+
+    def factor(self, job: Job) -> float:
         """Return the priority of a job's QOS relative to the highest one, from 0 to 1."""
-        job_qos = self._of.get(job_id)
+        job_qos = self.of(job)
         return job_qos.priority / self._most if job_qos is not None and self._most else 0.0
 
-    def allows(self, job_id: int, victim: int) -> bool:
+    def allows(self, job: Job, victim: Job) -> bool:
         """Return whether a job may preempt another."""
-        one, other = self._of.get(job_id), self._of.get(victim)
-        return one is not None and other is not None and other.name in one.preempts
+        one = self.of(job)
+        return one is not None and victim.qos in one.preempts
 
-    def suspends(self, job_id: int) -> bool:
+    def suspends(self, job: Job) -> bool:
         """Return whether a job is suspended when it is preempted."""
-        job_qos = self._of.get(job_id)
+        job_qos = self.of(job)
         return job_qos is not None and job_qos.mode == "suspend"
 
-    def open_to(self, state: BatchState, job_id: int, victims: Collection[int]) -> tuple[int, int]:
+    def open_to(self, state: BatchState, job: Job, victims: Collection[int]) -> tuple[int, int]:
         """Return the cores that a queued job could use if running jobs were preempted.
 
         Parameters
         ----------
         state : BatchState
             Current state of the cluster.
-        job_id : int
-            Id of the queued job.
+        job : Job
+            Queued job.
         victims : collection of int
             Ids of the running jobs to preempt; the queued job must be allowed to preempt them.
 
@@ -181,9 +181,9 @@ class QOSTable:
         """
         suspended = state.suspended
         running = (one.cores for each, one in state.running.items() if each not in victims)
-        closed = _union(running) | _union(one.cores for each, one in suspended.items() if not self.allows(job_id, each))
+        closed = _union(running) | _union(one.cores for one in suspended.values() if not self.allows(job, one.job))
         borrowed = _union(one.cores for one in suspended.values())
-        borrowed |= _union(state.running[each].cores for each in victims if self.suspends(each))
+        borrowed |= _union(state.running[each].cores for each in victims if self.suspends(state.running[each].job))
         resources = state.resources
         usable = ((1 << resources.num_cores) - 1) & ~resources.down & ~closed
         return usable & ~borrowed, usable & borrowed

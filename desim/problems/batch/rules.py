@@ -533,7 +533,7 @@ def _wrong_dependencies(run: Recorded) -> pl.DataFrame:
 
 def _given(run: Recorded) -> Iterable[tuple[Any, ...]]:
     """Return the jobs of the workload in their recorded sizes, with their run times on their nodes."""
-    return run_where_they_were(run) if "num_nodes" in run.info else map(tuple, in_their_sizes(run))
+    return run_where_they_were(run) if "num_nodes" in run.info else (job[:6] for job in in_their_sizes(run))
 
 
 def _submitted(run: Recorded) -> Iterable[tuple[Any, ...]]:

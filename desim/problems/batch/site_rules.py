@@ -7,9 +7,10 @@ Advance reservations are ``START:END:CORES``, with times in seconds; several are
 names.
 
 Limits are ``GROUPS:WHAT=NUMBER``, joined by ``+``: ``user:running_jobs=4:running_cores=64`` or
-``queue=debug|short:job_time=600+partition=gpu:running_cores=128``. Groups are those of ``user``, ``partition`` or
-``queue``: all of them, or those that are named. Limited quantities are those of :class:`Limit`: ``job_cores``,
-``job_time``, ``running_jobs`` and ``running_cores``. A file has ``scope``, ``members`` and these.
+``queue=debug|short:job_time=600+partition=gpu:running_cores=128``. Groups are those of ``user``, ``partition``,
+``queue``, ``qos`` or an attribute of jobs: all of them, or those that are named. Limited quantities are those of
+:class:`Limit`: ``job_cores``, ``job_time``, ``running_jobs`` and ``running_cores``. A file has ``scope``, ``members``
+and these.
 
 QOS levels are ``NAME:WHAT=VALUE``, joined by ``+``, with ``priority``, ``preempts`` and ``mode`` of
 :class:`QualityOfService`. If the workload does not state the QOS of jobs, ``scope`` and ``members`` name the groups
@@ -27,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 from desim.checks import did_you_mean
 from desim.exceptions import InvalidConfiguration, WorkloadError
-from desim.problems.batch.job import Job
+from desim.problems.batch.job import Job, types_of_attributes
 from desim.problems.batch.limits import Limit
 from desim.problems.batch.preemption import QualityOfService
 from desim.problems.batch.reservations import AdvanceReservation
@@ -107,16 +108,15 @@ def reservations_of_text(text: str, users: Mapping[str, int] | None = None) -> l
     return reservations
 
 
-def limits_of_text(text: str, groups: Mapping[str, Mapping[int, str]]) -> list[Limit]:
+def limits_of_text(text: str, jobs: Iterable[Job]) -> list[Limit]:
     """Return the limits in a file or in the short notation.
 
     Parameters
     ----------
     text : str
         Name of a CSV or YAML file, or the short notation.
-    groups : mapping of str to mapping of int to str
-        ``queue`` and ``job_qos`` of each job by its id, and also ``partition`` and ``user`` if their names are stored
-        separately from the jobs.
+    jobs : iterable of Job
+        Workload.
 
     Returns
     -------
@@ -132,11 +132,11 @@ def limits_of_text(text: str, groups: Mapping[str, Mapping[int, str]]) -> list[L
 
     Examples
     --------
-    >>> limits_of_text("user:running_jobs=4", {})[0].running_jobs
+    >>> limits_of_text("user:running_jobs=4", [])[0].running_jobs
     4
     """
     if _is_file(text):
-        return [_limit(where, entry, groups) for where, entry in _entries(text, "limits", _OF_LIMITS)]
+        return [_limit(where, entry, jobs) for where, entry in _entries(text, "limits", _OF_LIMITS)]
     limits = []
     for part in text.split("+"):
         whose, *values = (word.strip() for word in part.split(":"))
@@ -149,23 +149,19 @@ def limits_of_text(text: str, groups: Mapping[str, Mapping[int, str]]) -> list[L
             if unknown := set(entry).difference(_OF_LIMITS):
                 name = min(unknown)
                 raise WorkloadError(f"unknown {name!r}{did_you_mean(name, _UNITS)}: {', '.join(_UNITS)}")
-            limits.append(_limit("limits", entry, groups))
+            limits.append(_limit("limits", entry, jobs))
         except (WorkloadError, InvalidConfiguration) as error:
             raise InvalidConfiguration(f"limits: got {text!r}; {error}") from error
     return limits
 
 
-def qos_of_text(
-    text: str, groups: Mapping[str, Mapping[int, str]], jobs: Iterable[Job]
-) -> tuple[list[QualityOfService], dict[int, str]]:
-    """Return the QOS levels in a file or in the short notation, and the QOS of each job.
+def qos_of_text(text: str, jobs: Iterable[Job]) -> tuple[list[QualityOfService], Iterable[Job]]:
+    """Return the QOS levels in a file or in the short notation, and the jobs with their QOS.
 
     Parameters
     ----------
     text : str
         Name of a CSV or YAML file, or the short notation.
-    groups : mapping of str to mapping of int to str
-        Names of groups by job id, as for limits.
     jobs : iterable of Job
         Workload.
 
@@ -173,8 +169,8 @@ def qos_of_text(
     -------
     list of QualityOfService
         QOS levels, at least one.
-    dict of int to str
-        QOS name of each job that has one, by job id.
+    iterable of Job
+        Workload; the levels' own groups count more than the QOS that a job had.
 
     Raises
     ------
@@ -186,9 +182,9 @@ def qos_of_text(
     Examples
     --------
     >>> jobs = [Job(1, 0.0, 1, 9.0, 9.0, user_id=8)]
-    >>> qos, qos_of = qos_of_text("urgent:preempts=standby+standby:scope=user:members=8", {}, jobs)
-    >>> qos[0].preempts, qos_of
-    (('standby',), {1: 'standby'})
+    >>> qos, jobs = qos_of_text("urgent:preempts=standby+standby:scope=user:members=8", jobs)
+    >>> qos[0].preempts, jobs[0].qos
+    (('standby',), 'standby')
     """
     if _is_file(text):
         entries = list(_entries(text, "qos", _OF_QOS))
@@ -206,16 +202,15 @@ def qos_of_text(
             entries.append(("qos", entry))
     qos = [_quality(where, entry) for where, entry in entries]
     names = {job_qos.name for job_qos in qos}
-    qos_of = {job_id: name for job_id, name in groups.get("qos", {}).items() if name}
     for where, entry in entries:
         if entry.get("scope"):
-            qos_of |= dict.fromkeys(_members(where, entry, groups, jobs), str(entry["name"]).strip())
-    if not qos_of:
+            jobs = _with_qos(where, entry, jobs, str(entry["name"]).strip())
+    if isinstance(jobs, Sequence) and not any(job.qos for job in jobs):
         raise InvalidConfiguration(
             f"qos: got {', '.join(sorted(names))}, but no job has a QOS; add scope and members to name the jobs, e.g. "
             "scope=user:members=3"
         )
-    return qos, qos_of
+    return qos, jobs
 
 
 def in_force(result: Result) -> list[str]:
@@ -280,12 +275,7 @@ def _words(limit: Mapping[str, Any], result: Result) -> str:
     """Return a description of a limit, given its table row."""
     most = [f"{limit[name]:,g} {unit}" for name, unit in _UNITS.items() if limit[name] is not None]
     groups = limit["members"]
-    if limit["scope"] == "jobs" and not groups:  # a mapping by job id, such as queues: list the groups that occur
-        of = result.table("limited_jobs")
-        groups = sorted(set(of["group"].filter(of["limit"] == limit["limit"]).to_list()))
-    whose = f"each {limit['scope']}" if not groups else ", ".join(groups)
-    if groups and limit["scope"] != "jobs":
-        whose = f"{limit['scope']} {whose}"
+    whose = f"{limit['scope']} {', '.join(groups)}" if groups else f"each {limit['scope']}"
     return f"{whose}: at most {', '.join(most)}"
 
 
@@ -325,15 +315,11 @@ def _names(words: Any) -> list[str]:
     return [] if words is None else str(words).replace("|", " ").split()
 
 
-def _limit(where: str, entry: Mapping[str, Any], groups: Mapping[str, Mapping[int, str]]) -> Limit:
+def _limit(where: str, entry: Mapping[str, Any], jobs: Iterable[Job]) -> Limit:
     """Return the limit of an entry."""
     by = str(entry.get("scope", "")).strip()
-    if by not in _GROUPS:
-        raise WorkloadError(
-            f"{where}: scope: got {by!r}{did_you_mean(by, _GROUPS)}, expected one of {', '.join(_GROUPS)}"
-        )
-    known = groups.get(by) or None
-    if by in ("queue", "qos") and known is None:
+    _check_scope(where, by, jobs)
+    if by not in ("user", "partition") and isinstance(jobs, Sequence) and all(job.group(by) is None for job in jobs):
         raise InvalidConfiguration(f"{where}: got scope {by!r}, but the jobs have no {by}; expected user or partition")
     of = _names(entry.get("members"))
     values: dict[str, Any] = {
@@ -341,7 +327,7 @@ def _limit(where: str, entry: Mapping[str, Any], groups: Mapping[str, Mapping[in
     }
     whole = {name: value if name == "job_time" else _whole(value) for name, value in values.items()}
     try:
-        return Limit(scope=by if known is None else known, members=tuple(of) or None, **whole)  # type: ignore[arg-type]
+        return Limit(scope=by, members=tuple(of) or None, **whole)
     except InvalidConfiguration as error:
         raise WorkloadError(f"{where}: {error}") from error
 
@@ -360,24 +346,26 @@ def _quality(where: str, entry: Mapping[str, Any]) -> QualityOfService:
         raise WorkloadError(f"{where}: {error}") from error
 
 
-def _members(
-    where: str, entry: Mapping[str, Any], groups: Mapping[str, Mapping[int, str]], jobs: Iterable[Job]
-) -> list[int]:
-    """Return the ids of the jobs in the groups of an entry."""
-    by, of = str(entry["scope"]).strip(), _names(entry.get("members", ""))
-    kinds = _GROUPS[:-1]
+def _check_scope(where: str, by: str, jobs: Iterable[Job]) -> None:
+    """Raise WorkloadError if a scope is neither a known kind of groups nor an attribute of jobs."""
+    kinds = (*_GROUPS, *(types_of_attributes(jobs) if isinstance(jobs, Sequence) else ()))
     if by not in kinds:
         raise WorkloadError(f"{where}: scope: got {by!r}{did_you_mean(by, kinds)}, expected one of {', '.join(kinds)}")
-    group_of = groups.get(by)
-    if group_of is None:
-        if not isinstance(jobs, Sequence):
-            raise InvalidConfiguration(f"{where}: scope={by} needs all jobs in advance; not possible with a stream")
-        limit = Limit(scope="user" if by == "user" else "partition", job_cores=1)
-        named = {job.job_id: limit.group_of(job) for job in jobs} if by != "queue" else {}
-        group_of = {job_id: name for job_id, name in named.items() if name is not None}
-    if not group_of:
+
+
+def _with_qos(where: str, entry: Mapping[str, Any], jobs: Iterable[Job], name: str) -> list[Job]:
+    """Return the jobs, those in the groups of an entry with its QOS."""
+    by, of = str(entry["scope"]).strip(), _names(entry.get("members", ""))
+    _check_scope(where, by, jobs)
+    if not isinstance(jobs, Sequence):
+        raise InvalidConfiguration(f"{where}: scope={by} needs all jobs in advance; not possible with a stream")
+    groups = [job.group(by) for job in jobs]
+    if all(group is None for group in groups):
         raise InvalidConfiguration(f"{where}: scope={by}, but the {by} of jobs is unknown")
-    return [job_id for job_id, name in group_of.items() if not of or name in of]
+    return [
+        job._replace(qos=name) if group is not None and (not of or str(group) in of) else job
+        for job, group in zip(jobs, groups, strict=True)
+    ]
 
 
 def _number(where: str, name: str, value: Any) -> float:

@@ -49,6 +49,7 @@ INFO = (
         optional=True,
     ),
     Column("cycle_period", "float", "time between scheduling cycles, if they are periodic", unit="s", optional=True),
+    Column("attributes", "texts", "types of the attributes of jobs by name, if any", optional=True),
     Column("dependencies", "integer", "number of jobs with dependencies, if any", least=0, optional=True),
     Column("limits", "integer", "number of limits on jobs, users or queues, if any", least=1, optional=True),
     Column("reservations", "integer", "number of advance reservations, if any", least=1, optional=True),
@@ -67,8 +68,12 @@ def _pack_jobs(rows: list[tuple[Any, ...]], info: Mapping[str, Any]) -> dict[str
     seconds of earlier executions and of work that was kept.
     """
     jobs, numbers, starts, ends, durations, core_sets, statuses, attempts, earlier, useful = columns_of(rows, 10)
-    ids, submissions, cores, requested, run_times, users = columns_of(jobs, 6)
-    return {
+    ids, submissions, cores, requested, run_times, users = columns_of([job[:6] for job in jobs], 6)
+    attributes = {name: [job.attributes.get(name) for job in jobs] for name in info.get("attributes", ())}
+    for name, values in attributes.items():
+        if info["attributes"][name] == "text":
+            attributes[name] = [None if value is None else str(value) for value in values]
+    return attributes | {
         "job_id": ids,
         "submission_time": submissions,
         "requested_number_of_resources": cores,
@@ -164,6 +169,7 @@ JOBS = Table(
         ),
         Column("user_id", "integer", "user who submitted the job, -1 if unknown", least=-1),
         arrival_number(),
+        Column("{}", "text", "attribute of the job", null="unless the job has it", each="attributes"),
     ),
     sort_by=("submission_time", "job_id"),
     pack=_pack_jobs,
@@ -327,7 +333,7 @@ def _pack_limits(rows: list[tuple[Any, ...]], info: Mapping[str, Any]) -> dict[s
     """Return the columns of rows (number, limit)."""
     numbers, limits = columns_of(rows, 2)
     columns: dict[str, Any] = {"limit": numbers}
-    columns["scope"] = ["jobs" if isinstance(limit.scope, Mapping) else limit.scope for limit in limits]
+    columns["scope"] = [limit.scope for limit in limits]
     columns["members"] = [sorted(limit.members or ()) for limit in limits]
     return columns | {name: [getattr(limit, name) for limit in limits] for name in _LIMITED}
 
@@ -339,7 +345,7 @@ LIMITS = Table(
     "a limit of the site",
     (
         Column("limit", "integer", "number of the limit", least=0),
-        Column("scope", "text", "scope: what defines the groups of jobs", values=("user", "partition", "jobs")),
+        Column("scope", "text", "what defines the groups of jobs, such as user or queue"),
         Column("members", "texts", "limited groups; none if all are"),
         Column("job_cores", "integer", "maximum cores of a job", unit="cores", null="without a limit", least=1),
         Column("job_time", "float", "maximum requested time of a job", unit="s", null="without a limit", least=0),

@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desim.problems.batch.cores import lowest_cores
-from desim.problems.batch.job import Start, WaitForCores
-from desim.problems.batch.moldable import StartWithSize
+from desim.problems.batch.job import Start, StartWithSize, WaitForCores
 from desim.problems.batch.resources.profile import AvailabilityProfile, Reservation
 
 if TYPE_CHECKING:

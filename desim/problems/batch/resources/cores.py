@@ -136,13 +136,13 @@ class CoreResources:
         """Return whether a queued job could start if running jobs that it may preempt were preempted."""
         if state.qos is None:
             return self.fits(job)
-        free, borrowed = state.qos.open_to(state, job.job_id, victims)
+        free, borrowed = state.qos.open_to(state, job, victims)
         return job.requested_cores <= (free | borrowed).bit_count()
 
     def place_without(self, state: BatchState, job: Job, victims: Collection[int]) -> Any:
         """Return where a queued job could start in that case; None if there is no room."""
         assert state.qos is not None
-        free, borrowed = state.qos.open_to(state, job.job_id, victims)
+        free, borrowed = state.qos.open_to(state, job, victims)
         missing = job.requested_cores - free.bit_count()
         if missing > borrowed.bit_count():
             return None

@@ -163,7 +163,7 @@ class NodeResources(CoreResources):
 
     def moved(self, job: Job) -> Job:
         """Return a job as it runs where it is; the same object if its run time is the submitted one."""
-        if not (self.table.has_speeds or getattr(job, "run_times", None)):
+        if not (self.table.has_speeds or job.run_times):
             return job
         time = run_time_on(job, (self.table.nodes[node] for node, *_ in self.held[job.job_id]))
         return job if time == job.run_time else job._replace(run_time=time)
@@ -180,17 +180,18 @@ class NodeResources(CoreResources):
         room, qos = self.room.copy(), state.qos
         if qos is None:
             return room
-        kept = [each for each in (*state.running, *state.suspended) if each not in victims or qos.suspends(each)]
+        jobs = {each: one.job for each, one in state.running.items()}
+        jobs |= {each: one.job for each, one in state.suspended.items()}
+        kept = [job for each, job in jobs.items() if each not in victims or qos.suspends(job)]
         for victim in victims:
-            if not qos.suspends(victim):
+            if not qos.suspends(jobs[victim]):
                 room.release(self.held[victim])
-        free, borrowed = qos.open_to(state, job_id, victims)
+        free, borrowed = qos.open_to(state, state.queued[job_id], victims)
         for node in range(len(self.table)):
             room.free[node, 0] = self._count_on(node, free | borrowed)
-        for each in kept:
-            job = (state.suspended.get(each) or state.running[each]).job
+        for job in kept:
             if self.table.compiled_request(job).exclusive:
-                for held in self.held[each]:
+                for held in self.held[job.job_id]:
                     room.free[held.node, 0] = 0
         return room
 
