@@ -87,11 +87,10 @@ def steps_of(run: Run) -> pl.DataFrame:
     changes = [
         pl.DataFrame({"time": time}),
         run.jobs.filter(pl.col("status") != "rejected").select(time="submission_time", queued=one),
-        ran.select(time="starting_time", busy=cores, queued=-one),
+        ran.select(time="starting_time", busy=cores),
+        ran.filter(~pl.col("resumed")).select(time="starting_time", queued=-one),
         ran.filter(pl.col("status") != "running").select(time="finish_time", busy=-cores),
-        ran.filter(pl.col("status").is_in(("requeued", "preempted", "suspended"))).select(
-            time="finish_time", queued=one
-        ),
+        ran.filter(pl.col("status").is_in(("requeued", "preempted"))).select(time="finish_time", queued=one),
         run.table("outages").select("time", up=up.diff().fill_null(up - run.info["num_cores"])),
     ]
     return add_up(changes, up=run.info["num_cores"])
