@@ -447,7 +447,8 @@ FIGURES = {
     ),
     "utilization": Figure(utilization, "Utilization over time: busy cores as a share of the cores that are up."),
     "queue": Figure(
-        queue_length, "Queue over time: jobs that have been submitted and are not running, except rejected jobs."
+        queue_length,
+        "Queue over time: jobs that have been submitted and are neither running nor suspended, except rejected jobs.",
     ),
     "waiting": Figure(
         waiting_by_size,

@@ -315,7 +315,7 @@ class NodeView:
     def room_without(self, job_id: int, victims: Collection[int]) -> NodeAvailability:
         """Return what would be free for a queued job if running jobs that it may preempt were preempted.
 
-        Suspended jobs lend only their cores; a job with exclusive nodes does not even lend these.
+        Only the cores of suspended jobs may be borrowed, and not even those of a job with exclusive nodes.
 
         Parameters
         ----------
