@@ -221,10 +221,11 @@ def _curves(result: Result, table: pl.DataFrame) -> dict[str, tuple[Floats, Floa
     """Return times and values of the curves, by name."""
     jobs = result.scan("jobs").filter(pl.col("status") != "rejected").select("submission_time").collect()
     starts, ends = table["starting_time"].to_numpy(), table["finish_time"].to_numpy()
+    leaves = starts[~table["resumed"].to_numpy()]
     cores = table["requested_number_of_resources"].to_numpy()
-    again = ends[table["status"].is_in(("cut by an outage", "preempted", "suspended")).to_numpy()]
+    again = ends[table["status"].is_in(("cut by an outage", "preempted")).to_numpy()]
     joins = np.concatenate((jobs["submission_time"].to_numpy(), again))
-    queued = (np.concatenate((joins, starts)), np.repeat([1, -1], [len(joins), len(starts)]))
+    queued = (np.concatenate((joins, leaves)), np.repeat([1, -1], [len(joins), len(leaves)]))
     busy = (np.concatenate((starts, ends)), np.concatenate((cores, -cores)))
     curves = {"queued jobs": _thinned(*_steps(*queued)), "busy cores": _thinned(*_steps(*busy))}
     outages = result.scan("outages").select("time", "cores_up").collect()

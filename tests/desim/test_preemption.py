@@ -211,9 +211,12 @@ def test_the_same_schedule_has_the_same_metrics_by_suspension_and_by_checkpoints
         assert validate(result, jobs).ok
     for options in ({}, {"warm_up": 7.0}, {"window": (5.0, 60.0)}, {"unfinished": "include"}):
         suspended, requeued = (result.metrics(**options) for result in results)
+        for name in ("queue_length_mean", "queue_length_max", "queued_load_mean"):
+            assert suspended.pop(name) < requeued.pop(name)  # a suspended job is not queued
         assert suspended == requeued
     assert suspended["wasted_core_seconds"] == 0.0
     assert (suspended["waiting_time_max"], suspended["slowdown_max"]) == (30.0, 1.3)
+    assert [result.metrics()["queue_length_max"] for result in results] == [0.0, 1.0]
 
 
 def test_an_outage_cuts_suspended_jobs_and_leaves_the_others_their_cores() -> None:

@@ -65,6 +65,18 @@ def ran_before(result, job_id):
     return sum(length for length, _ in mine), sum(kept for _, kept in mine)
 
 
+def suspensions_of(result):
+    """List (job id, when suspended, when resumed) of all suspensions; those that last are infinite."""
+    final = {row["job_id"]: row["starting_time"] for row in result.jobs.iter_rows(named=True)}
+    cuts, found = list(result.table("interruptions").iter_rows(named=True)), []
+    for place, cut in enumerate(cuts):
+        if cut["outcome"] == "suspended":
+            later = [other["starting_time"] for other in cuts[place + 1 :] if other["job_id"] == cut["job_id"]]
+            resumed = [*later, final[cut["job_id"]], math.inf]
+            found.append((cut["job_id"], cut["finish_time"], next(time for time in resumed if time is not None)))
+    return found
+
+
 def over_time(result, begin, end):
     """Walk from event to event and add everything up: the time averages, naively."""
     runs, outages = executions_of(result), list(result.table("outages").iter_rows(named=True))
@@ -78,6 +90,7 @@ def over_time(result, begin, end):
         working = {row["job_id"] for row, _ in at_work}
         to_start = {row["job_id"] for row, start, _, _ in runs if start > now}
         to_start |= {row["job_id"] for row in jobs if row["status"] == "queued"}
+        to_start -= {job_id for job_id, suspended, resumed in suspensions_of(result) if suspended <= now < resumed}
         queue = [row for row in jobs if row["submission_time"] <= now and row["job_id"] in to_start - working]
         longest = max(len(queue), 0 if math.isnan(longest) else longest)
         up = [outage["cores_up"] for outage in outages if outage["time"] <= now]

@@ -495,6 +495,8 @@ class BatchCluster(FailingCluster, Problem):
 
     def _carry_out(self, action: Any) -> bool:
         """Start the job that an action names, or store the wait condition; return whether the action is feasible."""
+        if type(action) in _WAITS:  # first, because they have slow hashes
+            return self._wait(action) or self._refuse(action)
         try:
             job = self._state.queued.get(action)
         except TypeError:  # unhashable, so not a job id
@@ -505,22 +507,14 @@ class BatchCluster(FailingCluster, Problem):
                 return self._refuse(action)
             self._start(job, cores)
             return True
-        return (
-            self._wait(action)
-            or self._place(action)
-            or self._mold(action)
-            or self._preempt(action)
-            or self._refuse(action)
-        )
+        return self._place(action) or self._mold(action) or self._preempt(action) or self._refuse(action)
 
     def _wait(self, action: Any) -> bool:
         """Store the wait condition; return whether the action is a feasible wait."""
-        if type(action) is WaitForCores and action.cores <= self.num_cores:
-            if action.cores > self.resources.num_free:
+        if type(action) is WaitForCores:
+            if self.num_cores >= action.cores > self.resources.num_free:
                 self._awaited_cores, self._hears_arrivals = action.cores, action.arrivals
-            return True
-        if type(action) is not WaitUntil:
-            return False
+            return action.cores <= self.num_cores
         if action.time is None:
             forgotten = {*self._wakes.values()}
             reschedule(self.env, lambda event, time: None if event in forgotten else time)
@@ -529,7 +523,7 @@ class BatchCluster(FailingCluster, Problem):
         if self.env.now < action.time < math.inf and action.time not in self._wakes:
             self._wakes[action.time] = at(self.env, action.time, Phase.ARRIVAL, action.time)
             self._wakes[action.time].callbacks.append(self._wake_up)
-        return action.time > self.env.now
+        return bool(action.time > self.env.now)
 
     def _place(self, action: Any) -> bool:
         """Start a job on the cores or nodes that the action names; return whether that is feasible."""
@@ -688,8 +682,8 @@ class BatchCluster(FailingCluster, Problem):
 
     def close(self, time: float) -> None:
         """Record the jobs that are running or queued when the run ends."""
-        self.resources.close(self._state.running, self._numbers)
         for job_id, execution in self._state.running.items():
+            self.resources.record(execution, self._numbers[job_id], None)
             past, times = self._past.get(job_id, NO_PAST), (execution.starting_time, None, None)
             running = (execution.job, self._numbers[job_id], *times, execution.cores, "running", past.count + 1)
             self._record_job((*running, past.length, None))
@@ -870,7 +864,7 @@ class BatchCluster(FailingCluster, Problem):
         """Suspend a job, which keeps its cores."""
         execution.callbacks.clear()
         self._note_cut(execution, "suspended")
-        self.resources.suspend(execution, self._numbers[execution.job.job_id], self.env.now)
+        self.resources.record(execution, self._numbers[execution.job.job_id], self.env.now)
         self._state.suspend(execution)
         self.emit("interruption", execution)
 

@@ -60,23 +60,7 @@ def describe_cycle(cycle: Cycle) -> dict[str, Any]:
 
 
 def parse_cycle(text: str) -> Cycle:
-    """Return the value of ``cycle`` that a text states, as on the command line.
-
-    Parameters
-    ----------
-    text : str
-        Name, or number of seconds.
-
-    Returns
-    -------
-    str or float
-        Name, or period in seconds.
-
-    Raises
-    ------
-    InvalidConfiguration
-        If it is neither a name nor a time above 0.
-    """
+    """Return the checked value of ``cycle`` that a text states, as on the command line; see :func:`check_cycle`."""
     try:
         return check_cycle(float(text))
     except ValueError:

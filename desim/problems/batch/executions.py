@@ -161,9 +161,10 @@ def executions(jobs: pl.DataFrame, interruptions: pl.DataFrame, end: float) -> p
     Returns
     -------
     polars.DataFrame
-        One row per execution, by start: the columns of ``jobs`` and ``cut`` (bool). After an interruption, the status
-        of the execution is its outcome, for instance ``requeued``, even if the job ran again later. ``cut`` marks
-        executions whose work may have been lost, which suspended executions do not.
+        One row per execution, by start: the columns of ``jobs``, ``cut`` and ``resumed`` (bool). After an interruption,
+        the status of the execution is its outcome, for instance ``requeued``, even if the job ran again later. ``cut``
+        marks executions whose work may have been lost, which suspended executions do not; ``resumed`` those before
+        which the job was suspended, not queued.
     """
     import polars as pl
 
@@ -174,4 +175,5 @@ def executions(jobs: pl.DataFrame, interruptions: pl.DataFrame, end: float) -> p
     outcome = pl.col("outcome").cast(pl.String)
     cut = interruptions.filter(outcome != "lost").select("arrival_number", *own, outcome, cut=outcome != "suspended")
     cut = cut.join(jobs.drop(own), on="arrival_number").with_columns(status="outcome")
-    return pl.concat([last, cut.select(last.columns)]).sort("starting_time", "job_id", maintain_order=True)
+    ran = pl.concat([last, cut.select(last.columns)]).sort("starting_time", "job_id", maintain_order=True)
+    return ran.with_columns(resumed=pl.col("status").shift().over("arrival_number").eq_missing("suspended"))

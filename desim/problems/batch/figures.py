@@ -87,11 +87,10 @@ def steps_of(run: Run) -> pl.DataFrame:
     changes = [
         pl.DataFrame({"time": time}),
         run.jobs.filter(pl.col("status") != "rejected").select(time="submission_time", queued=one),
-        ran.select(time="starting_time", busy=cores, queued=-one),
+        ran.select(time="starting_time", busy=cores),
+        ran.filter(~pl.col("resumed")).select(time="starting_time", queued=-one),
         ran.filter(pl.col("status") != "running").select(time="finish_time", busy=-cores),
-        ran.filter(pl.col("status").is_in(("requeued", "preempted", "suspended"))).select(
-            time="finish_time", queued=one
-        ),
+        ran.filter(pl.col("status").is_in(("requeued", "preempted"))).select(time="finish_time", queued=one),
         run.table("outages").select("time", up=up.diff().fill_null(up - run.info["num_cores"])),
     ]
     return add_up(changes, up=run.info["num_cores"])
@@ -448,7 +447,8 @@ FIGURES = {
     ),
     "utilization": Figure(utilization, "Utilization over time: busy cores as a share of the cores that are up."),
     "queue": Figure(
-        queue_length, "Queue over time: jobs that have been submitted and are not running, except rejected jobs."
+        queue_length,
+        "Queue over time: jobs that have been submitted and are neither running nor suspended, except rejected jobs.",
     ),
     "waiting": Figure(
         waiting_by_size,

@@ -108,8 +108,9 @@ class CutExecutions(NamedTuple):
 
     Attributes
     ----------
-    start, finish : array of float, shape (m,)
-        Start and end in seconds.
+    start, finish, back : array of float, shape (m,)
+        Start and end, and when the job returned to the queue, in seconds: when it was interrupted; of a suspended job,
+        when it resumed, infinite if it did not.
     cores, load : array of float, shape (m,)
         Requested cores of the job, and requested cores x requested time in core-seconds.
     preempted : array of bool, shape (m,)
@@ -120,6 +121,7 @@ class CutExecutions(NamedTuple):
 
     start: Floats
     finish: Floats
+    back: Floats
     cores: Floats
     load: Floats
     preempted: Mask
@@ -308,17 +310,17 @@ def _occupation(
 
 
 def _queue(table: JobColumns, cuts: CutExecutions, observed: tuple[float, float], end_time: float) -> dict[str, float]:
-    """Return queue metrics; a job is queued from submission to its last start, except while it runs."""
+    """Return queue metrics; a job is queued from submission to its last start, except while it runs or is suspended."""
     queued = ~table.status["rejected"]
     begins, starts = _of(table.submission, queued), _of(table.start, queued)
     ends = np.where(np.isnan(starts), end_time, starts)
     load = _of(table.cores, queued) * _of(table.requested_time, queued)
-    jobs = time_integral(begins, ends, 1.0, observed) - time_integral(cuts.start, cuts.finish, 1.0, observed)
+    jobs = time_integral(begins, ends, 1.0, observed) - time_integral(cuts.start, cuts.back, 1.0, observed)
     waiting_load = time_integral(begins, ends, load, observed) - time_integral(
-        cuts.start, cuts.finish, cuts.load, observed
+        cuts.start, cuts.back, cuts.load, observed
     )
     del ends, load
-    entries = np.concatenate((begins, cuts.finish))
+    entries = np.concatenate((begins, cuts.back))
     exits = np.concatenate((_of(starts, ~np.isnan(starts)), cuts.start))
     length = observed[1] - observed[0]
     return {
@@ -372,18 +374,23 @@ def _read_cut_executions(
     cuts = None if cuts is None else cuts.filter(pl.col("outcome") != "lost")
     if cuts is None or cuts.is_empty():
         none = np.empty(0)
-        return CutExecutions(none, none, none, none, none > 0, none)
-    cuts = cuts.with_columns(preempted=pl.col("outcome").is_in(("preempted", "suspended")))
+        return CutExecutions(none, none, none, none, none, none > 0, none)
+    resumed = pl.col("starting_time").shift(-1).over(key)
+    cuts = cuts.with_columns(resumed=resumed, preempted=pl.col("outcome").is_in(("preempted", "suspended")))
+    resumed = pl.coalesce("resumed", "starting_time_of_job", pl.lit(math.inf))
     frame = pl.concat(
-        portion.join(cuts, on=key, maintain_order="left_right").select(  # the order affects the last digit of sums
+        portion.rename({"starting_time": "starting_time_of_job"})
+        .join(cuts, on=key, maintain_order="left_right")  # the order affects the last digit of sums
+        .select(
             "starting_time",
             "finish_time",
-            cores.cast(pl.Float64),
+            back=pl.when(pl.col("outcome") == "suspended").then(resumed).otherwise("finish_time"),
+            cores=cores.cast(pl.Float64),
             load=cores * pl.col("requested_time"),
             preempted="preempted",
             kept="kept_time",
         )
-        for portion in _portions(jobs, key, "requested_time", "requested_number_of_resources")
+        for portion in _portions(jobs, key, "requested_time", "requested_number_of_resources", "starting_time")
     )
     return CutExecutions(*(frame[name].to_numpy() for name in frame.columns))
 

@@ -19,7 +19,7 @@ from desim.problems.batch.nodes import CORES, GPU, MEMORY, Request
 from desim.problems.batch.occupancy import read_core_ranges
 from desim.validation import Check, Recorded, Rule, single_row
 
-__all__ = ["NODE_RULES", "has_other_times", "in_their_sizes", "is_uneven", "run_where_they_were"]
+__all__ = ["NODE_RULES", "all_executions", "has_other_times", "in_their_sizes", "is_uneven", "run_where_they_were"]
 
 KEY = ["arrival_number", "job_id"]
 SPAN = ["arrival_number", "job_id", "starting_time", "finish_time"]
@@ -154,11 +154,23 @@ def _where_they_were(run: Recorded, nodes: dict[int, tuple[str, float]]) -> dict
 # -- holdings -------------------------------------------------------------------------------------
 
 
-def _executions(run: Recorded) -> pl.DataFrame:
-    """Return all executions with the cores they held: the last one of each job, and those that were interrupted."""
-    columns = [*SPAN, pl.col("allocated_resources").alias("cores_held")]
-    cut = run.where("interruptions", pl.col("outcome") != "lost").select(columns)
-    return pl.concat([run.where("jobs", pl.col("starting_time").is_not_null()).select(columns), cut])
+def all_executions(run: Recorded) -> pl.DataFrame:
+    """Return all executions as recorded: the last one of each job, without outcome, and those that were interrupted.
+
+    Parameters
+    ----------
+    run : Recorded
+        Run on nodes or cores.
+
+    Returns
+    -------
+    polars.DataFrame
+        Numbers and ids of the jobs, starts, ends (null while a job runs), cores and outcomes.
+    """
+    columns = [*SPAN, "allocated_resources"]
+    last = run.where("jobs", pl.col("starting_time").is_not_null()).select(*columns, outcome=pl.lit(None, pl.String))
+    cut = run.where("interruptions", pl.col("outcome") != "lost").select(*columns, pl.col("outcome").cast(pl.String))
+    return pl.concat([last, cut])
 
 
 def _placed(run: Recorded) -> pl.DataFrame:
@@ -224,14 +236,18 @@ def _values(one: Request) -> tuple[Any, ...]:
 
 
 def _nowhere(run: Recorded) -> pl.DataFrame:
-    return run.once(_executions).join(run["placements"], on=SPAN, how="anti", nulls_equal=True, maintain_order="left")
+    return run.once(all_executions).join(
+        run["placements"], on=SPAN, how="anti", nulls_equal=True, maintain_order="left"
+    )
 
 
 def _unexecuted(run: Recorded) -> pl.DataFrame:
     known = run["placements"].join(run["nodes"], on="node", how="semi", maintain_order="left")
     return pl.concat(
         [
-            run["placements"].join(run.once(_executions), on=SPAN, how="anti", nulls_equal=True, maintain_order="left"),
+            run["placements"].join(
+                run.once(all_executions), on=SPAN, how="anti", nulls_equal=True, maintain_order="left"
+            ),
             run["placements"].join(run["nodes"], on="node", how="anti", maintain_order="left"),
             known.filter(pl.struct(*SPAN, "node").is_duplicated() & _lasts()),
         ]
@@ -286,8 +302,8 @@ def _wrong_gpus(run: Recorded) -> pl.DataFrame:
 
 def _wrong_cores(run: Recorded) -> pl.DataFrame:
     """Return nodes where the cores of an execution differ in number from what its tasks there request."""
-    executions, nodes = run.once(_executions), run["nodes"]
-    ranges = read_core_ranges(executions["cores_held"], run.info["num_cores"])
+    executions, nodes = run.once(all_executions), run["nodes"]
+    ranges = read_core_ranges(executions["allocated_resources"], run.info["num_cores"])
     first = nodes["first_core"].to_numpy()
     on = [np.searchsorted(first, core, "right") - 1 for core in (ranges.first, ranges.last)]
     frame = pl.DataFrame({"row": ranges.row, "first": ranges.first, "last": ranges.last, "on": on[0], "to": on[1]})
@@ -330,7 +346,7 @@ def _held(run: Recorded) -> pl.DataFrame:
 def _until_resumed(run: Recorded, rows: pl.DataFrame) -> pl.DataFrame:
     """Return rows of executions; those of suspended jobs are extended until the job resumes."""
     suspended = run.where("interruptions", pl.col("outcome") == "suspended").select(SPAN).unique()
-    ran = run.once(_executions).select(SPAN).sort(SPAN, nulls_last=True)
+    ran = run.once(all_executions).select(SPAN).sort(SPAN, nulls_last=True)
     following = ran.with_columns(until=pl.col("starting_time").shift(-1).over("arrival_number"), suspended=True)
     following = following.join(suspended, on=SPAN, how="semi").unique(SPAN, keep="last", maintain_order=True)
     both = rows.join(following, on=SPAN, how="left", maintain_order="left")

@@ -617,6 +617,7 @@ class BatchState:
         del self.running[job.job_id]
         done = execution.done + (now - execution.starting_time)
         self.suspended[job.job_id] = Suspended(job, execution.cores, done, execution.starting_time)
+        self._share_suspended()
         for usage in self.usages.values() if self.usages else ():
             usage.change(job.user_id, -job.requested_cores, now)
 
@@ -635,8 +636,11 @@ class BatchState:
 
     def _end_suspension(self, job_id: int) -> int:
         cores = self.suspended.pop(job_id).cores
-        self.resources.end_suspension(reduce(or_, (one.cores for one in self.suspended.values()), 0))
+        self._share_suspended()
         return cores
+
+    def _share_suspended(self) -> None:
+        self.resources.set_suspended(reduce(or_, (one.cores for one in self.suspended.values()), 0))
 
     def tell_lent(self) -> None:
         """Update the expected ends of suspended jobs, and of the jobs that borrow their cores.
@@ -916,11 +920,8 @@ class BatchObservation:
         The value is 0 for a free core and infinite for a core that is down.
         """
         remaining = np.zeros(self.num_cores)
-        for job in self._state.running.values():
-            remaining[to_core_ids(job.cores)] = max(job.expected_end - self.time, 0.0)
-        for job_id in self._state.suspended:
-            cores, end = self._state.borrowed[job_id]
-            remaining[to_core_ids(cores)] = max(end - self.time, 0.0)
+        for end, _, job_id in self.running.releases():
+            remaining[to_core_ids(self.core_set_of(job_id))] = max(end - self.time, 0.0)
         remaining[to_core_ids(self._resources.down)] = np.inf
         return remaining
 

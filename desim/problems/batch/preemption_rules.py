@@ -10,6 +10,7 @@ from collections.abc import Callable
 import numpy as np
 import polars as pl
 
+from desim.problems.batch.node_rules import all_executions
 from desim.problems.batch.occupancy import read_core_ranges, spread
 from desim.validation import Check, Recorded, Rule
 
@@ -49,13 +50,9 @@ def _worked_before(run: Recorded) -> pl.DataFrame:
 
 
 def _executions(run: Recorded) -> pl.DataFrame:
-    """Return all executions by job and start: the interrupted ones, and the last one of each job."""
-    columns = [NUMBER, "job_id", "starting_time", "finish_time", "allocated_resources"]
-    cut = run.where("interruptions", outcome != "lost").select(*columns, outcome.cast(pl.String))
-    last = run.where("jobs", pl.col("starting_time").is_not_null()).select(*columns, outcome=pl.lit("last"))
-    held = pl.concat([cut, last]).with_columns(pl.col("finish_time").fill_null(run.end_time))
-    is_last = outcome == "last"
-    return held.sort(NUMBER, "starting_time", "finish_time", is_last, maintain_order=True)
+    """Return all executions by job and start; of those that start and end together, the last one comes last."""
+    held = run.once(all_executions).with_columns(pl.col("finish_time").fill_null(run.end_time))
+    return held.sort(NUMBER, "starting_time", "finish_time", outcome.is_null(), maintain_order=True)
 
 
 def _qos_of(run: Recorded) -> pl.DataFrame:

@@ -121,17 +121,11 @@ def _unfinished(run: Recorded) -> pl.DataFrame:
 
 
 def _rejected(run: Recorded) -> pl.Expr:
-    rejected = status == "rejected"
+    rejected, impossible = status == "rejected", cores > pl.lit(run.info["num_cores"])
     if "limits" in run.info:
-        beyond = pl.col("arrival_number").is_in(run.once(_beyond_limits)["arrival_number"].implode())
-        impossible = (cores > pl.lit(run.info["num_cores"])) | beyond
-        unfounded = rejected & ~impossible & pl.lit("num_nodes" not in run.info)
-        return (impossible & ~rejected) | unfounded | (rejected & pl.lit(run.info["too_wide"] != "reject"))
-    if "num_nodes" in run.info:  # a job with few cores may not fit on the nodes, either
-        return ((cores > pl.lit(run.info["num_cores"])) & ~rejected) | (
-            rejected & pl.lit(run.info["too_wide"] != "reject")
-        )
-    return ((cores > pl.lit(run.info["num_cores"])) != rejected) | (rejected & pl.lit(run.info["too_wide"] != "reject"))
+        impossible |= pl.col("arrival_number").is_in(run.once(_beyond_limits)["arrival_number"].implode())
+    unfounded = ~impossible & pl.lit("num_nodes" not in run.info)  # a job with few cores may not fit on nodes, either
+    return (impossible & ~rejected) | (rejected & (unfounded | pl.lit(run.info["too_wide"] != "reject")))
 
 
 # -- cores ---------------------------------------------------------------------------------------

@@ -18,12 +18,31 @@ from desim.problems.batch.resources.profile import AvailabilityProfile, Reservat
 if TYPE_CHECKING:
     from desim.problems.batch.observation import BatchObservation
 
-__all__ = ["CoreSetPlan", "CountPlan", "ReservationPlan"]
+__all__ = ["CoreSetPlan", "CountPlan", "ReservationPlan", "start_until_refused"]
 
 IntArray = NDArray[np.int64]
 
 FEW = 16
 """Up to this number, checking jobs one by one is faster than array operations."""
+
+
+def start_until_refused(self: Any, order: IntArray | None = None) -> int | None:
+    """Start jobs one by one until one does not fit; return its position: a method of plans.
+
+    Parameters
+    ----------
+    self : Plan
+        Plan.
+    order : array of int, optional
+        Positions, first to last (default: the whole queue in order of arrival).
+
+    Returns
+    -------
+    int or None
+        Position of the job that does not fit; None if all start.
+    """
+    positions = range(len(self.observation.queue)) if order is None else order.tolist()
+    return next((position for position in positions if not self.start(position)), None)
 
 
 class CountPlan:
@@ -217,6 +236,7 @@ class CoreSetPlan(CountPlan):
     """Plan on particular cores, as in Batsim's reference schedulers: the reserved job gets the lowest free ones."""
 
     start_each = CountPlan._start_one_by_one
+    start_in_order = start_until_refused
 
     def __init__(self, observation: BatchObservation) -> None:
         super().__init__(observation)
@@ -231,10 +251,6 @@ class CoreSetPlan(CountPlan):
             return False
         self._take(position, job_id, width, end, place)
         return True
-
-    def start_in_order(self, order: IntArray | None = None) -> int | None:
-        """Start jobs until one does not fit; return its position."""
-        return _first_refused(self, order)
 
     def reserve(self, position: int, size: int | None = None) -> None:
         """Reserve the lowest cores that are free at the shadow time."""
@@ -279,6 +295,7 @@ class ReservationPlan(CountPlan):
     """
 
     start_each = CountPlan._start_one_by_one
+    start_in_order = start_until_refused
 
     def __init__(self, observation: BatchObservation) -> None:
         super().__init__(observation)
@@ -292,10 +309,6 @@ class ReservationPlan(CountPlan):
         points = np.maximum(np.searchsorted(profile.times, ends), 1) - 1
         fits: NDArray[np.bool_] = queue.requested_cores[among] <= np.minimum.accumulate(profile.free)[points]
         return among[fits]
-
-    def start_in_order(self, order: IntArray | None = None) -> int | None:
-        """Start jobs until one does not fit; return its position."""
-        return _first_refused(self, order)
 
     def reserve(self, position: int, size: int | None = None) -> None:
         """Take the earliest slot of a job in the profile, unless cores are down for an unknown time."""
@@ -329,11 +342,3 @@ class ReservationPlan(CountPlan):
     def _take(self, position: int, action: Any, width: int, end: float) -> None:
         super()._take(position, action, width, end)
         self.profile.take(Reservation(self.now, end, width, 0))
-
-
-def _first_refused(plan: CountPlan, order: IntArray | None) -> int | None:
-    """Start jobs one by one, by default in order of arrival; return the position of the first that does not fit."""
-    for position in range(len(plan.observation.queue)) if order is None else order.tolist():
-        if not plan.start(position):
-            return int(position)
-    return None

@@ -127,17 +127,14 @@ class CoreResources:
         """Return a job as it runs where it is; the same object if its run time is the submitted one."""
         return job
 
-    def close(self, running: Mapping[int, Execution], numbers: Mapping[int, int]) -> None:
-        """Record the places of the jobs that are running at the end of a run."""
+    def record(self, execution: Execution, number: int, end: float | None) -> None:
+        """Record the place of an execution: nothing, because the core sets of executions are recorded anyway."""
 
     # preemption
 
     def fits_without(self, state: BatchState, job: Job, victims: Collection[int]) -> bool:
         """Return whether a queued job could start if running jobs that it may preempt were preempted."""
-        if state.qos is None:
-            return self.fits(job)
-        free, borrowed = state.qos.open_to(state, job, victims)
-        return job.requested_cores <= (free | borrowed).bit_count()
+        return self.fits(job) if state.qos is None else self.place_without(state, job, victims) is not None
 
     def place_without(self, state: BatchState, job: Job, victims: Collection[int]) -> Any:
         """Return where a queued job could start in that case; None if there is no room."""
@@ -148,15 +145,9 @@ class CoreResources:
             return None
         return lowest_cores(free, job.requested_cores) if missing <= 0 else free | lowest_cores(borrowed, missing)
 
-    def suspend(self, execution: Execution, number: int, now: float) -> None:
-        """Let others borrow the cores of an execution that is suspended."""
-        self._suspended |= execution.cores
-        self._closed |= execution.cores
-
-    def end_suspension(self, suspended: int) -> None:
-        """Note the cores that suspended jobs still own after one of them has resumed or been given up."""
-        self._suspended = suspended
-        self._closed = suspended | self.down
+    def set_suspended(self, cores: int) -> None:
+        """Set the cores that suspended jobs own, as a bit set; they do not become free when others release them."""
+        self._suspended, self._closed = cores, cores | self.down
 
     def give_up(self, cores: int, busy: int) -> None:
         """Free the cores of a job that was suspended, except those that running jobs use."""
@@ -173,8 +164,7 @@ class CoreResources:
         back = self.down & ~down
         self.free = (self.free | back) & ~down
         self.num_free = self.free.bit_count()
-        self.down = down
-        self._closed = self._suspended | down
+        self.down, self._closed = down, self._suspended | down
 
     def core_set_of(self, units: Iterable[int]) -> int:
         """Return the cores of units, as a bit set."""
@@ -189,11 +179,8 @@ class CoreResources:
         return units
 
     def reserve(self, number: int) -> list[int]:
-        """Begin a reservation; return the cores to take out of service.
-
-        The highest free cores are chosen first, then busy ones. Failed cores are chosen last; they stay out of service
-        until the reservation ends, even if repaired earlier.
-        """
+        """Begin a reservation; return the cores to take out of service: the highest free ones, then busy ones."""
+        # failed cores come last; if chosen, they stay out of service until the reservation ends, even if repaired
         up = ((1 << self.num_cores) - 1) & ~self.down
         failed = self.down & ~reduce(or_, self._reserved.values(), 0)
         ranked = [core for cores in (failed, up & ~self.free, self.free) for core in to_core_ids(cores).tolist()]

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from desim.exceptions import InvalidConfiguration
 from desim.problems.batch.job import WaitForCores
 from desim.problems.batch.nodes import CompiledRequest, NodeAllocation
+from desim.problems.batch.resources.core_plan import start_until_refused
 from desim.problems.batch.resources.node_availability import NodeAvailability, StartOnNodes
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ class NodePlan:
         Whether a job fits only on nodes whose next advance reservation begins after the job's requested time. If not,
         only the reservations in force count.
     """
+
+    start_in_order = start_until_refused
 
     def __init__(self, observation: BatchObservation, *, around_reservations: bool) -> None:
         assert observation.nodes is not None
@@ -114,11 +117,6 @@ class NodePlan:
         self._take(position, place)
         return True
 
-    def start_in_order(self, order: IntArray | None = None) -> int | None:
-        """Start jobs until one does not fit; return its position."""
-        positions = range(len(self.observation.queue)) if order is None else order.tolist()
-        return next((position for position in positions if not self.start(position)), None)
-
     def start_each(self, positions: IntArray) -> None:
         """Start every job that fits and would not delay the reserved one."""
         for position in positions.tolist():
@@ -172,38 +170,34 @@ class NodePlan:
         if self._chosen[0] != position:
             request, length = self._job(position)
             self._look(length)
-            beside = self._reserved is not None and self._delays(length)
             try:
-                place = self._place_beside(request) if beside else self._place(request)
+                place = self._place(request, length)
             except InvalidConfiguration as error:
                 job_id = self.observation.queue.job_at(position)[0]
                 raise InvalidConfiguration(f"job {job_id}: {error}") from error
             self._chosen = position, place
         return self._chosen[1]
 
-    def _place(self, request: CompiledRequest) -> Place | None:
-        """Return the nodes that the policy chooses for a request, or None if it does not fit."""
+    def _place(self, request: CompiledRequest, length: float) -> Place | None:
+        """Return the nodes that the policy chooses for a job, or None if it does not fit."""
+        beside = self._reserved is not None and self._delays(length)
+        failed = self._too_long if beside else self._failed
         key = (request, self.room.closed) if self._around else request
-        if key in self._failed:
+        if key in failed:
             return None
-        place = self.room.place(request, self.nodes.policy)
+        room = self._room_beside() if beside else self.room
+        place = room.place(request, self.nodes.policy)
         if place is None:
-            self._failed.add(key)
+            failed.add(key)
         return place
 
-    def _place_beside(self, request: CompiledRequest) -> Place | None:
-        """Do the same for a job that ends after the shadow time."""
-        key = request, self.room.closed
-        if key in self._too_long:
-            return None
+    def _room_beside(self) -> NodeAvailability:
+        """Return what is free now and at the shadow time, beside the reserved job."""
         if self._beside is None:
             assert self._beyond is not None
             self._beside = self.room.least_of(self._beyond)
         self._beside.closed = self.room.closed
-        place = self._beside.place(request, self.nodes.policy)
-        if place is None:
-            self._too_long.add(key)
-        return place
+        return self._beside
 
     def _delays(self, length: float) -> bool:
         """Return whether a job that starts now ends after the shadow time."""

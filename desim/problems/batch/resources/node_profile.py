@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
@@ -104,14 +104,9 @@ class NodeProfile(AvailabilityProfile):
                     self._point(time, 0)
                     self._kept.add(time)
 
-    def advance(self, time: float) -> None:
-        """Move the beginning of the profile to a later time."""
-        times = self.times
-        if len(times) > 1 and times[1] <= time:
-            past = bisect_right(times, time) - 1
-            self._spare += self._rows[:past]
-            del times[:past], self._rows[:past]
-        times[0] = max(times[0], time)
+    def _drop(self, count: int) -> None:
+        self._spare += self._rows[:count]
+        del self.times[:count], self._rows[:count]
 
     def fit(self, wanted: Any, duration: float) -> Any:
         """Return the earliest slot on nodes with enough free resources for a duration.

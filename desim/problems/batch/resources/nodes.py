@@ -155,10 +155,8 @@ class NodeResources(CoreResources):
 
     def release(self, execution: Execution, number: int, end: float) -> None:
         """Release the nodes of an execution, and record its place."""
-        job_id = execution.job.job_id
-        held = self.held.pop(job_id)
-        self.room.release(held)
-        self._record_placement((number, job_id, held, execution.starting_time, end))
+        self.record(execution, number, end)
+        self.room.release(self.held.pop(execution.job.job_id))
         super().release(execution, number, end)
 
     def moved(self, job: Job) -> Job:
@@ -168,10 +166,10 @@ class NodeResources(CoreResources):
         time = run_time_on(job, (self.table.nodes[node] for node, *_ in self.held[job.job_id]))
         return job if time == job.run_time else job._replace(run_time=time)
 
-    def close(self, running: Mapping[int, Execution], numbers: Mapping[int, int]) -> None:
-        """Record the places of the jobs that are running at the end of a run."""
-        for job_id, execution in running.items():
-            self._record_placement((numbers[job_id], job_id, self.held[job_id], execution.starting_time, None))
+    def record(self, execution: Execution, number: int, end: float | None) -> None:
+        """Record the place of an execution."""
+        job_id = execution.job.job_id
+        self._record_placement((number, job_id, self.held[job_id], execution.starting_time, end))
 
     # preemption
 
@@ -202,12 +200,6 @@ class NodeResources(CoreResources):
     def place_without(self, state: BatchState, job: Job, victims: Collection[int]) -> Any:
         """Return where a queued job could start in that case; None if there is no room."""
         return self.room_without(state, job.job_id, victims).place_job(job, self.policy)
-
-    def suspend(self, execution: Execution, number: int, now: float) -> None:
-        """Let others borrow the cores of an execution that is suspended, and record its place."""
-        job_id = execution.job.job_id
-        self._record_placement((number, job_id, self.held[job_id], execution.starting_time, now))
-        super().suspend(execution, number, now)
 
     def count_once(self, state: BatchState) -> None:
         """Count each core of a node once: for the suspended job that owns it, not for the job that borrows it."""
@@ -324,7 +316,7 @@ class NodeView:
     def room_without(self, job_id: int, victims: Collection[int]) -> NodeAvailability:
         """Return what would be free for a queued job if running jobs that it may preempt were preempted.
 
-        Suspended jobs lend only their cores; a job with exclusive nodes does not even lend these.
+        Only the cores of suspended jobs may be borrowed, and not even those of a job with exclusive nodes.
 
         Parameters
         ----------

@@ -133,9 +133,12 @@ class AvailabilityProfile:
         """Move the beginning of the profile to a later time."""
         times = self.times
         if len(times) > 1 and times[1] <= time:
-            past = bisect_right(times, time) - 1
-            del times[:past], self.free[:past]
+            self._drop(bisect_right(times, time) - 1)
         times[0] = max(times[0], time)
+
+    def _drop(self, count: int) -> None:
+        """Drop the first points."""
+        del self.times[:count], self.free[:count]
 
     def fit(self, cores: int, duration: float) -> Reservation | None:
         """Return the earliest slot with enough free cores for a duration.

@@ -374,8 +374,8 @@ class Resources(Protocol):
     def moved(self, job: Job) -> Job:
         """Return a job that has taken its place, with its run time there; the same object if it is as submitted."""
 
-    def close(self, running: Mapping[int, Execution], numbers: Mapping[int, int]) -> None:
-        """Record the places of the jobs that run at the end, given the arrival numbers of all jobs by id."""
+    def record(self, execution: Execution, number: int, end: float | None) -> None:
+        """Record the place of an execution that is suspended, or still running (end None) when the run ends."""
 
     def fits_without(self, state: BatchState, job: Job, victims: Collection[int]) -> bool:
         """Return whether a queued job could start if running jobs that it may preempt were preempted."""
@@ -383,11 +383,8 @@ class Resources(Protocol):
     def place_without(self, state: BatchState, job: Job, victims: Collection[int]) -> Any:
         """Return where a queued job could start in that case; None if there is no room."""
 
-    def suspend(self, execution: Execution, number: int, now: float) -> None:
-        """Let others borrow the cores of an execution that is suspended, and record its place."""
-
-    def end_suspension(self, suspended: int) -> None:
-        """Note the cores that suspended jobs still own after one of them has resumed or been given up."""
+    def set_suspended(self, cores: int) -> None:
+        """Set the cores that suspended jobs own, as a bit set; others may borrow them."""
 
     def give_up(self, cores: int, busy: int) -> None:
         """Free the cores of a job that was suspended, except those that running jobs use."""
