@@ -392,7 +392,7 @@ class PlainCluster:
         job: Any = next(job for job in self.queue if job.job_id == job_id)
         if size is not None:
             smaller = self.queue.index(job)
-            molded = job.sizes[size]
+            molded = job.in_size(size)
             if self.is_too_much(molded) or (molded.requested_cores > job.requested_cores and self.lacking(molded)):
                 return False
             job = molded
@@ -767,7 +767,7 @@ def widest_first(cluster: PlainCluster) -> Starts:
     free = cluster.space.count - len(cluster.down()) - sum(len(one.held) for one in cluster.running)
     starts: Starts = []
     for job in cluster.queue:
-        sizes = getattr(job, "sizes", (job,))
+        sizes = job.in_all_sizes()
         size = next((number for number, one in enumerate(sizes) if one.requested_cores <= free), None)
         if size is not None:
             free -= sizes[size].requested_cores
