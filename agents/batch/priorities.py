@@ -308,10 +308,10 @@ class Multifactor(Priority):
             factors = self.fair_share_factors(users.tolist(), seen.usage(self.half_life).by_user(time))
             priority += self.fair_share * np.array([factors[user] for user in users.tolist()])[places]
         if self.partition and self.partitions:
-            named = [self.partitions.get(seen.partition_of(job_id), 0.0) for job_id in queue.job_id.tolist()]
-            priority += self.partition * np.array(named)
-        if self.qos and seen.qos:
-            priority += self.qos * np.array([seen.qos_factor(job_id) for job_id in queue.job_id.tolist()])
+            priority += self.partition * np.array([self.partitions.get(name, 0.0) for name in queue["partition"]])
+        if self.qos and (highest := max((one.priority for one in seen.qos.values()), default=0.0)):
+            factors_of = {name: one.priority / highest for name, one in seen.qos.items()}
+            priority += self.qos * np.array([factors_of.get(name, 0.0) for name in queue["qos"]])
         return -priority
 
     def fair_share_factors(self, users: Iterable[int], used: Mapping[int, float]) -> dict[int, float]:

@@ -393,7 +393,7 @@ class PlainCluster:
         job: Any = next(job for job in self.queue if job.job_id == job_id)
         if size is not None:
             smaller = self.queue.index(job)
-            molded = job.sizes[size]
+            molded = job.in_size(size)
             if self.is_too_much(molded) or (molded.requested_cores > job.requested_cores and self.lacking(molded)):
                 return False
             job = molded

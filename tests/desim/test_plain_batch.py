@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import inf
 from typing import Any
 
@@ -235,6 +236,8 @@ def compare(seed: int, kind: str, count: int = 25, preempts: bool = False) -> An
     site = random_site(rng, kind, num_cores, count)
     site.cycle = ("instant", "arrival")[seed % 2]
     jobs = random_jobs(rng, kind, num_cores, count, site.kills)
+    in_order = {job.job_id: site.dependencies[job.job_id] for job in jobs if job.job_id in site.dependencies}
+    site = replace(site, dependencies=in_order)  # whom one end lets come arrive in this order
     agent, policy, order = agents(rng, kind, preempts)
     space = Nodes(NODES) if kind in ON_NODES else Cores(num_cores)
     service = random_service(rng, count, order) if preempts else Service({}, {})

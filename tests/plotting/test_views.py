@@ -26,9 +26,9 @@ from desim.plotting import view
 from desim.plotting.packing import Pool, unpacked
 from desim.plotting.runs import load_runs
 from desim.plotting.views import LOOKS, Curve, Lanes, Map, free_rows, lanes_of, plain_view
-from desim.problems.batch import BatchCluster, Job
+from desim.problems.batch import BatchCluster, Node, Request
+from desim.problems.batch import Job as BatchJob
 from desim.problems.batch.cores import parse_core_sets
-from desim.problems.batch.nodes import Job, Node, Request
 from desim.problems.batch.view import view as batch_view
 from desim.problems.dag import DagCluster, Executors, Job
 from desim.problems.dag.view import view as dag_view
@@ -256,9 +256,9 @@ def test_a_multi_server_run_shows_shares_of_nodes() -> None:
 def test_cores_are_named_after_nodes_and_gpus_shown_by_their_shares() -> None:
     nodes = [Node("a", 8, gpus=2), Node("b", 4, gpus=1)]
     jobs = [
-        Job.of_tasks(1, 0.0, Request(1, cores=2, gpus=0.5), 10.0, 10.0),
-        Job.of_tasks(2, 0.0, Request(1, cores=2, gpus=0.5), 20.0, 20.0),
-        Job.of_tasks(3, 1.0, Request(1, cores=1, gpus=2), 10.0, 10.0),
+        BatchJob.of_tasks(1, 0.0, Request(1, cores=2, gpus=0.5), 10.0, 10.0),
+        BatchJob.of_tasks(2, 0.0, Request(1, cores=2, gpus=0.5), 20.0, 20.0),
+        BatchJob.of_tasks(3, 1.0, Request(1, cores=1, gpus=2), 10.0, 10.0),
     ]
     result = simulate(BatchCluster(jobs, nodes=nodes), create("fcfs"))
     (run,) = load_runs({"fcfs": result}, "batch")

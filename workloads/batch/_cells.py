@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from desim.exceptions import InvalidConfiguration
 
-__all__ = ["cells_of", "is_missing", "number", "several", "values_of"]
+__all__ = ["cells_of", "found_columns", "is_missing", "number", "several", "values_of"]
 
 _MISSING = ("", "NA", "NaN", "nan", "null", "None", "<NA>")
 
@@ -20,6 +21,18 @@ def cells_of(column: Any) -> list[Any]:
         if hasattr(column, method):
             return list(getattr(column, method)())
     return list(column)
+
+
+def found_columns(
+    columns: Mapping[str, Any], names: Mapping[str, str], known: Mapping[str, tuple[str, ...]], prefix: str = ""
+) -> dict[str, str]:
+    """Return names of columns by content: the caller's, or else the first known one, and all with a prefix."""
+    found = {what: name for what, name in names.items() if what in known and name in columns}
+    for what, possible in known.items():
+        name = next((name for name in possible if name in columns), None)
+        if what not in found and name is not None:
+            found[what] = name
+    return found | {name: name for name in columns if prefix and name.startswith(prefix)}
 
 
 def is_missing(cell: Any) -> bool:

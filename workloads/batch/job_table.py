@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch.job import TAKEN, Job
 from desim.problems.batch.tables import JOBS
-from desim.workloads.batch._cells import cells_of, values_of
+from desim.workloads.batch._cells import cells_of, found_columns, values_of
 from desim.workloads.batch.requests import RequestColumns
 from desim.workloads.batch.selection import Columns, Floats, TraceOptions, check_writable, identified, select
 from desim.workloads.batch.site_columns import SiteColumns, named_users
@@ -334,7 +334,7 @@ def _trace(
     own = dict(of_site.found) | ({} if of_nodes is None else dict(of_nodes.found))
     found = _found(table, {what: name for what, name in (names or {}).items() if what not in own})
     for name in attributes:
-        if name not in table.columns or name in TAKEN | _OUTCOMES | {*Job._fields}:
+        if name not in table.columns or name in TAKEN | _OUTCOMES:
             why = "a field of jobs or known only after a job has run" if name in table.columns else "no column"
             raise InvalidConfiguration(
                 f"attributes: got {name!r}, which is {why}; expected further columns of the table"
@@ -394,15 +394,11 @@ def _found(table: _Table, names: Mapping[str, str]) -> dict[str, str]:
             raise InvalidConfiguration(f"names: got {what!r}, expected keys among {', '.join(_NAMES)}")
         if name not in table.columns:
             raise WorkloadError(f"{table.source}: has no column {name}, which names maps to {what}")
-    found = {
-        what: next((name for name in known if name in table.columns), None)
-        for what, known in _NAMES.items()
-        if what not in names
-    }
-    missing = [" or ".join(_NAMES[what]) for what in _NEEDED if found.get(what, "") is None]
+    found = found_columns(table.columns, names, _NAMES)
+    missing = [" or ".join(_NAMES[what]) for what in _NEEDED if what not in found]
     if missing:
         raise WorkloadError(f"{table.source}: is not a job table: has no column {', no column '.join(missing)}")
-    return {what: name for what, name in found.items() if name is not None} | dict(names)
+    return found
 
 
 def _identities(table: _Table, name: str) -> tuple[NDArray[np.int64], bool]:

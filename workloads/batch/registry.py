@@ -230,22 +230,12 @@ def load(
         raise InvalidConfiguration(
             f"session_gap: got {session_gap!r}, but it applies only with dependencies 'users' or 'sequential'"
         )
-    elif dependencies is not None:
-        workload = _with_dependencies(workload, dependencies)
-    return workload if moldable is None else _molded(workload, moldable)
-
-
-def _with_dependencies(workload: Workload, dependencies: Dependencies) -> Workload:
-    """Return a workload with the dependencies that the caller asked for."""
-    if dependencies == "drop":
-        jobs = workload.jobs
-        return (
-            replace(workload, jobs=[job._replace(after=None) for job in jobs]) if isinstance(jobs, list) else workload
-        )
-    if not isinstance(workload.trace, Trace):
+    elif dependencies == "keep" and not isinstance(workload.trace, Trace):
         what = "a generated workload has none" if workload.trace is None else "a stream reads none"
-        raise InvalidConfiguration(f"dependencies: got {dependencies!r}, but {what}; try 'drop'")
-    return workload
+        raise InvalidConfiguration(f"dependencies: got 'keep', but {what}; try 'drop'")
+    elif dependencies == "drop" and isinstance(workload.jobs, list):
+        workload = replace(workload, jobs=[job._replace(after=None) for job in workload.jobs])
+    return workload if moldable is None else _molded(workload, moldable)
 
 
 def _closed(workload: Workload, session_gap: float, *, load: float | None, stream: bool, sequential: bool) -> Workload:

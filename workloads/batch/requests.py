@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch import Request
-from desim.workloads.batch._cells import cells_of, is_missing, number, several
+from desim.workloads.batch._cells import cells_of, found_columns, is_missing, number, several
 from desim.workloads.batch.node_file import amount_of_memory
 
 __all__ = ["RequestColumns"]
@@ -64,12 +64,7 @@ class RequestColumns:
     @classmethod
     def of(cls, columns: Mapping[str, Any], names: Mapping[str, str]) -> Self:
         """Return the request columns, found by the caller's names or by their default names."""
-        found = {what: name for what, name in names.items() if what in _NAMES and name in columns}
-        for what, known in _NAMES.items():
-            name = next((name for name in known if name in columns), None)
-            if what not in found and name is not None:
-                found[what] = name
-        return cls(columns, found | {name: name for name in columns if name.startswith(_RESOURCE)})
+        return cls(columns, found_columns(columns, names, _NAMES, _RESOURCE))
 
     def requests(
         self, cores: NDArray[np.float64], *, of_each_task: bool, where: Callable[[int], str]

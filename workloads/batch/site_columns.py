@@ -26,12 +26,11 @@ import numpy as np
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch import Dependency, Job, Request, Size
 from desim.problems.batch.dependencies import Dependencies
-from desim.workloads.batch._cells import cells_of, is_missing, number, several
+from desim.workloads.batch._cells import cells_of, found_columns, is_missing, number, several
 from desim.workloads.batch.trace import Trace
 
 __all__ = ["SiteColumns", "named_users"]
 
-_NAMES = ("after", "think_time", "queue", "partition", "qos", "sizes")
 _GROUPS = ("queue", "partition", "qos")
 _RUN_TIME = "run_time:"
 _WANT_SIZE = "expected sizes such as 8:60 or 8:60:90: cores, run time and requested time"
@@ -55,10 +54,8 @@ class SiteColumns:
     @classmethod
     def of(cls, columns: Mapping[str, Any], names: Mapping[str, str], *, on_nodes: bool) -> Self:
         """Return the columns read here, found by the caller's names or by their default names."""
-        found = {what: name for what, name in names.items() if what in _NAMES and name in columns}
-        found |= {name: name for name in _NAMES if name not in found and name in columns}
-        models = [name for name in columns if name.startswith(_RUN_TIME)] if on_nodes else []
-        return cls(columns, found | {name: name for name in models})
+        known = {name: (name,) for name in (*_GROUPS, "after", "think_time", "sizes")}
+        return cls(columns, found_columns(columns, names, known, _RUN_TIME if on_nodes else ""))
 
     def applied(
         self,

@@ -68,9 +68,9 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Raise AttributeError, for the classes of jobs that are now one with a sentence that says what to write."""
-    told = {
-        "NodeJob": "Job.of_tasks(job_id, submission_time, request, ...), or job.requesting(request)",
-        "MoldableJob": "Job(..., sizes=(Size(cores, requested_time, run_time), ...)), with its further sizes",
+    now = {
+        "NodeJob": "Job.of_tasks(...), or job.requesting(request)",
+        "MoldableJob": "Job(..., sizes=(Size(...), ...))",
     }
-    what = f"; write {told[name]}" if name in told else ""
+    what = f"; write {now[name]}" if name in now else ""
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}{what}")

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import reduce
-from operator import attrgetter, or_
+from operator import attrgetter, itemgetter, or_
 from typing import Any, ClassVar, Literal
 
 import simpy
@@ -20,18 +20,11 @@ from desim.checks import check_choice, check_float, items, python_scalar
 from desim.core import Decision, Phase, at, reschedule
 from desim.exceptions import InfeasibleAction, InvalidConfiguration, WorkloadError
 from desim.problem import Problem, Process
+from desim.problems.batch.attributes import types_of_attributes
 from desim.problems.batch.cycles import Cycle, check_cycle, describe_cycle, next_multiple
 from desim.problems.batch.dependencies import Dependencies, Followers
 from desim.problems.batch.executions import NO_PAST, PastExecutions
-from desim.problems.batch.job import (
-    Job,
-    Start,
-    StartWithSize,
-    WaitForCores,
-    WaitUntil,
-    check_job,
-    types_of_attributes,
-)
+from desim.problems.batch.job import Job, Start, StartWithSize, WaitForCores, WaitUntil, check_job
 from desim.problems.batch.limits import Admission, Limit
 from desim.problems.batch.nodes import CompiledRequest, Node, NodeAllocation, NodeTable
 from desim.problems.batch.observation import BatchObservation, BatchState, Execution, Resumed, Suspended
@@ -177,9 +170,9 @@ class BatchCluster(FailingCluster, Problem):
     ) -> None:
         super().__init__(processes=processes)
         self.jobs = items("jobs", jobs, "jobs", "submission_time")
-        in_advance = jobs if isinstance(jobs, Sequence) else ()
+        in_advance = [job for job in jobs if isinstance(job, Job)] if isinstance(jobs, Sequence) else []
         self.attributes = types_of_attributes(in_advance)
-        known_after = Dependencies(in_advance) if any(job.after is not None for job in in_advance) else None
+        known_after = Dependencies(in_advance) if any(map(_after, in_advance)) else None
         self.dependencies = known_after if known_after is not None and known_after.of_job else None
         self.limits = tuple(limits)
         if wrong := [limit for limit in self.limits if not isinstance(limit, Limit)]:
@@ -945,5 +938,6 @@ class BatchCluster(FailingCluster, Problem):
 
 
 _submission_time = attrgetter("submission_time")
+_after = itemgetter(Job._fields.index("after"))  # faster than by name
 _WAITS = (WaitForCores, WaitUntil)
 _NUMBERS = struct.Struct("qdqddq")  # the field types of a Job: int64 and float64

@@ -11,13 +11,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Real
-from typing import TYPE_CHECKING
 
 from desim.exceptions import WorkloadError
-
-if TYPE_CHECKING:
-    from desim.problems.batch.job import Job
+from desim.problems.batch.job import Job, check_time
 
 __all__ = ["Dependencies", "Dependency", "Followers"]
 
@@ -74,8 +70,7 @@ class Dependencies:
                 continue
             if not isinstance(one, Dependency):
                 raise WorkloadError(f"job {job_id}: after: got {one!r}, expected a Dependency")
-            if not _is_time(one.think_time):
-                raise WorkloadError(f"job {job_id}: think_time: got {one.think_time!r}, expected a finite time >= 0 s")
+            check_time(job_id, "think_time", one.think_time)
             others = tuple(dict.fromkeys(one.jobs))
             for other in (*others, job_id) if again else others:
                 if other not in by_id:
@@ -185,7 +180,3 @@ class Followers:
         """Drop all jobs that are not submitted yet."""
         self.jobs = {}
         self._dependencies = Dependencies(())
-
-
-def _is_time(value: object) -> bool:
-    return isinstance(value, Real) and 0 <= float(value) < math.inf

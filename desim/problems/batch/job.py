@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Real
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Self
 
-import numpy as np
-from numpy.typing import NDArray
-
-from desim.checks import did_you_mean
-from desim.exceptions import InvalidConfiguration, WorkloadError
+from desim.exceptions import WorkloadError
 from desim.problems.batch.tables import JOBS
 
 if TYPE_CHECKING:
     from desim.problems.batch.dependencies import Dependency
     from desim.problems.batch.request import Request
 
-__all__ = ["Job", "Size", "Start", "StartWithSize", "WaitForCores", "WaitUntil", "check_job"]
+__all__ = ["Job", "Size", "Start", "StartWithSize", "WaitForCores", "WaitUntil", "check_job", "check_time"]
 
 
 class _Empty(dict[str, Any]):
@@ -35,9 +31,6 @@ class _Empty(dict[str, Any]):
 
 
 EMPTY: Mapping[str, Any] = _Empty()
-
-TAKEN = {*JOBS.names, "run_times", "recorded_nodes", "nodes"}
-"""Names that attributes cannot have: columns of the job table, and what is known only after a job has run."""
 
 
 class Size(NamedTuple):
@@ -194,6 +187,10 @@ class Job(NamedTuple):
         return hash(self[:6])
 
 
+TAKEN = {*Job._fields, *JOBS.names, "recorded_nodes", "nodes"}
+"""Names that attributes cannot have: fields, columns of the job table, and what is known only after a job has run."""
+
+
 class Start(NamedTuple):
     """Action that starts a queued job on given cores.
 
@@ -279,92 +276,13 @@ def check_job(job: Job) -> None:
     _check_size(job.job_id, job)
     for size in job.sizes:
         _check_size(job.job_id, size)
-    _check_time(job.job_id, "submission_time", job.submission_time)
-    check_attributes(job)
-
-
-def check_attributes(job: Job) -> None:
-    """Raise WorkloadError if an attribute of a job has a name that is taken."""
+    check_time(job.job_id, "submission_time", job.submission_time)
     for name in job.attributes:
-        if not isinstance(name, str) or name in Job._fields or name in TAKEN:
+        if not isinstance(name, str) or name in TAKEN:
             raise WorkloadError(
                 f"job {job.job_id}: attributes: got {name!r}, expected names other than those of fields and of columns "
                 "of the job table"
             )
-
-
-def types_of_attributes(jobs: Iterable[Job]) -> dict[str, str]:
-    """Return the types of the attributes of jobs: ``boolean``, ``integer``, ``float`` or ``text``, sorted by name.
-
-    Parameters
-    ----------
-    jobs : iterable of Job
-        Jobs of the workload.
-
-    Returns
-    -------
-    dict of str to str
-        Types by name; values that are neither numbers nor truth values count as text.
-
-    Raises
-    ------
-    WorkloadError
-        If a name is taken.
-    """
-    found: dict[str, set[type]] = {}
-    names: tuple[str, ...] = ()
-    for job in jobs:
-        if job.attributes:
-            if (*job.attributes,) != names:
-                check_attributes(job)
-                names = (*job.attributes,)
-            for name, value in job.attributes.items():
-                found.setdefault(name, set()).add(type(value))
-    return {name: _type_of(found[name]) for name in sorted(found)}
-
-
-def column_of(name: str, jobs: Sequence[Job], types: Mapping[str, str]) -> NDArray[Any]:
-    """Return a column of jobs: their queue, partition or QOS, or an attribute.
-
-    Parameters
-    ----------
-    name : str
-        Name of the column.
-    jobs : sequence of Job
-        Jobs.
-    types : mapping of str to str
-        Types of all attributes of the workload, if they are known.
-
-    Returns
-    -------
-    array, shape (L,)
-        Values; nan or, in text, an empty string where a job does not have the attribute.
-
-    Raises
-    ------
-    InvalidConfiguration
-        If no job has the attribute.
-    """
-    if name in ("queue", "partition", "qos"):
-        return np.array([job.group(name) or "" for job in jobs], object)
-    types = types or types_of_attributes(jobs)
-    if name not in types and (types or jobs):
-        raise InvalidConfiguration(
-            f"queue[{name!r}]: no job has this attribute{did_you_mean(name, types)}; expected one of: "
-            f"{', '.join(('queue', 'partition', 'qos', *types))}"
-        )
-    values = [job.attributes.get(name) for job in jobs]
-    if types.get(name) == "text":
-        column = np.empty(len(values), object)
-        column[:] = ["" if value is None else value for value in values]
-        return column
-    return np.array([math.nan if value is None else value for value in values])
-
-
-def _type_of(kinds: set[type]) -> str:
-    """Return the type of a column that holds values of several kinds."""
-    types: dict[str, tuple[type, ...]] = {"boolean": (bool, np.bool_), "integer": (int, np.integer), "float": (Real,)}
-    return next((name for name, of in types.items() if all(issubclass(kind, of) for kind in kinds)), "text")
 
 
 def _check_size(job_id: int, size: Job | Size) -> None:
@@ -372,12 +290,12 @@ def _check_size(job_id: int, size: Job | Size) -> None:
     cores, request = size.requested_cores, size.request
     if request is not None and (fault := request.fault()):
         raise WorkloadError(f"job {job_id}: {fault}")
-    if not isinstance(cores, Real) or not 1 <= cores < math.inf or cores != int(cores):
+    if not _is_number(cores) or not 1 <= cores < math.inf or cores != int(cores):
         raise WorkloadError(f"job {job_id}: requested_cores: got {cores!r}, expected an integer >= 1")
-    _check_time(job_id, "requested_time", size.requested_time)
-    _check_time(job_id, "run_time", size.run_time)
+    check_time(job_id, "requested_time", size.requested_time)
+    check_time(job_id, "run_time", size.run_time)
     for model, time in size.run_times.items():
-        _check_time(job_id, f"run_times[{model!r}]", time)
+        check_time(job_id, f"run_times[{model!r}]", time)
     if request is not None and request.num_cores != cores:
         raise WorkloadError(
             f"job {job_id}: requested_cores: got {cores}, but {request.tasks} tasks of {request.cores} cores request "
@@ -385,6 +303,11 @@ def _check_size(job_id: int, size: Job | Size) -> None:
         )
 
 
-def _check_time(job_id: int, name: str, value: object) -> None:
+def check_time(job_id: int, name: str, value: object) -> None:
+    """Raise WorkloadError if a time of a job is not finite or negative."""
     if not isinstance(value, Real) or not 0 <= float(value) < math.inf:
         raise WorkloadError(f"job {job_id}: {name}: got {value!r}, expected a finite time >= 0 s")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, Real)

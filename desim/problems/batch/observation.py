@@ -17,8 +17,9 @@ import simpy
 from numpy.typing import NDArray
 
 from desim.core import Phase
+from desim.problems.batch.attributes import column_of
 from desim.problems.batch.cores import to_core_ids
-from desim.problems.batch.job import Job, column_of
+from desim.problems.batch.job import Job
 from desim.problems.batch.limits import Admission
 from desim.problems.batch.preemption import QOSTable, QualityOfService
 from desim.problems.batch.reservations import AdvanceReservation
@@ -849,10 +850,6 @@ class BatchObservation:
         """
         return self._state.usage(half_life)
 
-    def partition_of(self, job_id: int) -> str:
-        """Return the partition that a queued job requests, or an empty string."""
-        return self._state.queued[job_id].group("partition") or ""
-
     @property
     def qos(self) -> Mapping[str, QualityOfService]:
         """QOS levels by name; empty if the site has none."""
@@ -865,10 +862,6 @@ class BatchObservation:
     def _job(self, job_id: int) -> Job:
         state = self._state
         return state.queued.get(job_id) or (state.running.get(job_id) or state.suspended[job_id]).job
-
-    def qos_factor(self, job_id: int) -> float:
-        """Return the priority of a job's QOS relative to the highest one, from 0 to 1."""
-        return self._state.qos.factor(self._job(job_id)) if self._state.qos is not None else 0.0
 
     @property
     def preemptions(self) -> int:

@@ -117,7 +117,6 @@ class QOSTable:
                     raise InvalidConfiguration(f"QOS {one.name!r}: preempts: got {self._unknown(other)}")
         if circle := self._circle():
             raise InvalidConfiguration(f"QOS levels preempt each other: {' preempts '.join(circle)}")
-        self._most = max((one.priority for one in self.by_name.values()), default=0.0)
 
     def _unknown(self, name: str) -> str:
         there = ", ".join(self.by_name) or "none"
@@ -146,11 +145,6 @@ class QOSTable:
     def of(self, job: Job) -> QualityOfService | None:
         """Return the QOS of a job; None if it has none, so that it neither preempts nor is preempted."""
         return self.by_name.get(job.qos)
-
-    def factor(self, job: Job) -> float:
-        """Return the priority of a job's QOS relative to the highest one, from 0 to 1."""
-        job_qos = self.of(job)
-        return job_qos.priority / self._most if job_qos is not None and self._most else 0.0
 
     def allows(self, job: Job, victim: Job) -> bool:
         """Return whether a job may preempt another."""

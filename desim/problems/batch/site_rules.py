@@ -28,7 +28,8 @@ from typing import TYPE_CHECKING, Any
 
 from desim.checks import did_you_mean
 from desim.exceptions import InvalidConfiguration, WorkloadError
-from desim.problems.batch.job import Job, types_of_attributes
+from desim.problems.batch.attributes import types_of_attributes
+from desim.problems.batch.job import Job
 from desim.problems.batch.limits import Limit
 from desim.problems.batch.preemption import QualityOfService
 from desim.problems.batch.reservations import AdvanceReservation
