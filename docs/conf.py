@@ -8,7 +8,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from _extensions import comments, folded, links, mathml, speed, tables
+from _extensions import comments, folded, links, mathml, navigation, speed, tables
 from numpydoc.xref import DEFAULT_LINKS
 
 import desim
@@ -86,6 +86,7 @@ def skip_fields(app, what, name, obj, *others):
 def setup(app):
     """Register what is not an extension of its own."""
     speed.setup(app)
+    navigation.setup(app)
     mathml.setup(app)
     tables.setup(app)
     folded.setup(app)
