@@ -40,9 +40,10 @@ class States(dict[str, State]):
         self.classes: dict[str, type[State]] = {}
 
     def __missing__(self, name: str) -> State:
-        """Create a state of a parser that runs."""
+        """Create a state; a parser that does not run yet initializes it when it begins."""
         state = self[name] = self.classes[name](self.machine, self.machine.debug)
-        state.runtime_init()
+        if hasattr(self.machine, "memo"):
+            state.runtime_init()
         return state
 
 

@@ -10,7 +10,7 @@ of the window. It runs in a few seconds.
 # %%
 # The runs
 # --------
-# Seven hundred jobs of the Lublin-Feitelson model are submitted to 256 cores, at an offered load of 1.06: slightly more
+# A thousand jobs of the Lublin-Feitelson model are submitted to 256 cores, at an offered load of 1.06: slightly more
 # than they can run in time, so that the queue grows long. The weights come with the package, see
 # :doc:`/guides/training`.
 
@@ -24,7 +24,7 @@ from desim.agents.learning.pretrained import PRETRAINED
 from desim.problems.batch import BatchCluster
 from desim.workloads import lublin
 
-jobs = lublin.generate(num_jobs=700, num_cores=256, seed=20_251, load=1.06)
+jobs = lublin.generate(num_jobs=1_000, num_cores=256, seed=20_251, load=1.06)
 cluster = BatchCluster(jobs, num_cores=256)
 names = {
     "learned, 20 + 0": "split-window:desim-m20-t0",

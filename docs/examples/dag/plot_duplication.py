@@ -7,7 +7,7 @@ on how long sending takes. It runs in a few seconds.
 """
 
 # %%
-# Gaps to the lower bound on six random graphs with 40 nodes, against the communication-to-computation ratio: how
+# Gaps to the lower bound on six random graphs with 60 nodes, against the communication-to-computation ratio: how
 # long data are on the way, on average, for each second that a node runs. Means with 95 % confidence bands. HEFT, which
 # plans the whole job and copies nothing, is best where sending takes little, and DEFT where it takes as long as running
 # or longer. (The lower bound knows of transfers only in part, so that all gaps grow.)
@@ -24,7 +24,7 @@ gaps = {name: {ratio: [] for ratio in ratios} for name in names}
 copies = {"rank-up-deft": {ratio: [] for ratio in ratios}}
 for ratio in ratios:
     for seed in range(6):
-        job = random_dags.generate(40, ccr=ratio, seed=seed)
+        job = random_dags.generate(60, ccr=ratio, seed=seed)
         for name in names:
             metrics = simulate(DagCluster([job], machines, plan_ahead=name == "heft"), create(name)).metrics()
             gaps[name][ratio].append(100.0 * metrics["gap_to_lower_bound"])
@@ -36,7 +36,7 @@ gap_axes.set_xscale("log", base=2)
 gap_axes.set_xticks(ratios, [f"{ratio:g}" for ratio in ratios])
 
 # %%
-# And how many of the 40 nodes run twice.
+# And how many of the 60 nodes run twice.
 
 copy_axes = plotting.metric_lines(copies, xlabel=xlabel, ylabel="duplicates", colors={"rank-up-deft": "#D55E00"})
 copy_axes.set_xscale("log", base=2)
