@@ -131,7 +131,10 @@ class Registry:
                 return family, family.alone
         known = ", ".join([*self._agents, *self._families])
         near = did_you_mean(name, self._near(name))
-        raise InvalidConfiguration(f"unknown {self._problem} agent {name!r}{near}; expected one of {known}")
+        raise InvalidConfiguration(
+            f"unknown {self._problem} agent {name!r}{near}; expected one of {known}; "
+            f"try `desim list {self._problem}`, which describes them"
+        )
 
     def _near(self, name: str) -> list[str]:
         """Return candidates for a mistyped name: full names, and family prefixes with the name's variable part."""

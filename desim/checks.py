@@ -97,7 +97,7 @@ def did_you_mean(name: Any, choices: Iterable[Any]) -> str:
     Returns
     -------
     str
-        The suggestion with a leading space; empty if no known name is similar.
+        The suggestion with a leading space; empty if no known name is similar or begins with the given one.
 
     Examples
     --------
@@ -107,7 +107,8 @@ def did_you_mean(name: Any, choices: Iterable[Any]) -> str:
     if not isinstance(name, str):
         return ""
     plain = {choice.lower().replace("_", "-"): choice for choice in choices if isinstance(choice, str)}
-    near = difflib.get_close_matches(name.lower().replace("_", "-"), plain, n=1)
+    given = name.lower().replace("_", "-")
+    near = difflib.get_close_matches(given, plain, n=1) or [one for one in plain if given and one.startswith(given)]
     return f" (did you mean {plain[near[0]]!r}?)" if near and plain[near[0]] != name else ""
 
 

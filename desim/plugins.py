@@ -138,6 +138,12 @@ def create_agent(problem: str, name: str) -> Agent:
         else:
             return agent
     if not is_own:
+        home = _home_of(name, besides=problem)
+        if home:
+            raise InvalidConfiguration(
+                f"unknown {problem} agent {name!r}: it is an agent for problem {home!r}; "
+                f"`desim list {problem}` shows those for {problem!r}"
+            )
         raise InvalidConfiguration("; ".join(map(str, refusals)))
     try:
         return user_code.load_agent(name)
@@ -146,6 +152,18 @@ def create_agent(problem: str, name: str) -> Agent:
         if name.partition(":")[0] in prefixes:
             raise InvalidConfiguration("; ".join(map(str, refusals))) from error
         raise
+
+
+def _home_of(name: str, besides: str) -> str:
+    """Return another problem that has an agent of this name; empty if none has."""
+    for problem in kinds():
+        for provider in _modules(problem, "agents", needed=False) if problem != besides else ():
+            try:
+                provider.files(name)
+            except InvalidConfiguration:
+                continue
+            return problem
+    return ""
 
 
 def agent_files(problem: str, name: str) -> tuple[Path, ...] | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from _extensions import comments, folded, links, mathml, memory, tables, templates
+from _extensions import comments, folded, links, mathml, navigation, speed, tables
 from numpydoc.xref import DEFAULT_LINKS
 
 import desim
@@ -41,6 +41,7 @@ maximum_signature_line_length = 88
 autodoc_typehints = "none"  # the docstrings say the types, with shapes and units
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True
+autodoc_use_type_comments = False
 autosummary_generate = False
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
@@ -55,7 +56,7 @@ sphinx_gallery_conf = {
     "gallery_dirs": "auto_examples",
     "filename_pattern": r"plot_",
     "image_scrapers": ("_extensions.figures.scraper",),
-    "reset_modules": ("_extensions.memory.keep",),
+    "reset_modules": ("_extensions.speed.keep",),
     "download_all_examples": False,
     "show_signature": False,
     "min_reported_time": 1e6,
@@ -84,11 +85,11 @@ def skip_fields(app, what, name, obj, *others):
 
 def setup(app):
     """Register what is not an extension of its own."""
-    memory.setup(app)
+    speed.setup(app)
+    navigation.setup(app)
     mathml.setup(app)
     tables.setup(app)
     folded.setup(app)
     links.setup(app)
     comments.setup(app)
-    templates.setup(app)
     app.connect("autodoc-skip-member", skip_fields)

@@ -14,6 +14,7 @@ from desim.cli.options import JsonFlag, listed, problem_of
 from desim.cli.output import command_line, print_json, print_note, print_text
 from desim.cli.run import print_repairs
 from desim.exceptions import DesimError, InvalidConfiguration
+from desim.plotting.formatting import how_many
 from desim.problem import Better
 from desim.scenario import ProblemInstance
 from desim.sweep import Backend, Run, SweepInterrupted
@@ -143,6 +144,6 @@ def _print(found: ComparisonResult) -> None:
     checked = [one.validation["valid"] for one in found.summaries if one.validation["valid"] is not None]
     print_comparison(found.comparison)
     valid = f"{sum(checked)} valid" if checked else "not checked"
-    print_text(f"{len(found.summaries)} runs, {reused} of them from the store; {valid}")
+    print_text(f"{how_many(len(found.summaries), 'run')}, {reused} of them from the store; {valid}")
     for path in found.files:
         print_text(f"written: {path}")

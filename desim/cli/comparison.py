@@ -272,7 +272,10 @@ def _profiles(comparison: Comparison) -> Table:
     profile = comparison.profile
     places = [int((profile.ratios <= ratio).sum()) - 1 for ratio in RATIOS]
     rows = [[agent, *(f"{100 * shares[place]:.0f} %" for place in places)] for agent, shares in profile.shares.items()]
-    title = f"Performance profiles by {_by(comparison, comparison.criterion)}: share of the seeds in which an agent is"
+    title = (
+        f"Performance profiles by {_by(comparison, comparison.criterion)}: share of the seeds in which an agent is the "
+        "best, or within a given distance of the best"
+    )
     heads = ["agent", "the best", *(f"within\n{100 * (ratio - 1):.0f} %" for ratio in RATIOS[1:])]
     return Table(title, heads, rows)
 

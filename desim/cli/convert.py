@@ -14,6 +14,7 @@ from desim.cli.output import print_note, print_text
 from desim.cli.run import print_repairs
 from desim.cli.targets import check_new_file
 from desim.exceptions import InvalidConfiguration
+from desim.plotting.formatting import how_many
 from desim.result import Result
 
 __all__ = ["Convert"]
@@ -86,4 +87,4 @@ class Convert:
             print_note(
                 f"desim: {self.source} does not state the machine's number of cores; {self.target} omits it, too"
             )
-        print_text(f"written: {self.target}, {len(trace.jobs):,} jobs")
+        print_text(f"written: {self.target}, {how_many(len(trace.jobs), 'job')}")

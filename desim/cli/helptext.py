@@ -1,16 +1,20 @@
-"""Help texts from docstrings: reST markup is removed, and empty defaults are not shown."""
+"""Help texts from docstrings without reST markup and empty defaults, and plain messages about numbers."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
 from dataclasses import is_dataclass, replace
+from functools import partial
 from typing import Annotated, Any, get_args
 
 __all__ = ["plain_help", "plain_text"]
 
 ROLE = re.compile(r":(?:\w+:)?\w+:`(~?)([^`<]+?)(?:\s*<[^`>]*>)?`")
 """A role such as a reference to a class, with the tilde that shortens its target and the text or target."""
+
+#: What an option of each type expects.
+NUMBERS: dict[type[Any], str] = {int: "an integer", float: "a number"}
 
 
 def plain_text(text: str) -> str:
@@ -37,14 +41,20 @@ def plain_text(text: str) -> str:
 
 
 def plain_help() -> Any:
-    """Return a context in which the parser of the command line shows plain help texts.
+    """Return a context in which the parser of the command line shows plain help texts and messages.
 
     Returns
     -------
     tyro.constructors.ConstructorRegistry
-        Registry that changes help texts only; values are parsed as without it.
+        Registry that changes texts only; values are parsed as without it.
     """
-    from tyro.constructors import ConstructorRegistry, StructConstructorSpec, StructTypeInfo
+    from tyro.constructors import (
+        ConstructorRegistry,
+        PrimitiveConstructorSpec,
+        PrimitiveTypeInfo,
+        StructConstructorSpec,
+        StructTypeInfo,
+    )
 
     registry = ConstructorRegistry()
     inner: list[Any] = []
@@ -63,7 +73,29 @@ def plain_help() -> Any:
             return None
         return replace(usual, fields=tuple(_plain_field(one) for one in usual.fields))
 
+    @registry.primitive_rule
+    def number(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None:
+        """Return a rule for an integer or a number, or None, that says what it expected."""
+        kinds = [kind for kind in get_args(info.type) or [info.type] if kind is not type(None)]
+        if len(kinds) != 1 or kinds[0] not in NUMBERS:
+            return None
+        return PrimitiveConstructorSpec(
+            nargs=1,
+            metavar=kinds[0].__name__.upper(),
+            instance_from_str=partial(_number, kinds[0]),
+            is_instance=lambda value: value is None or isinstance(value, int | float),
+            str_from_instance=lambda value: [str(value)],
+        )
+
     return registry
+
+
+def _number(kind: type[int] | type[float], words: list[str]) -> int | float:
+    """Return the number that a word stands for."""
+    try:
+        return kind(words[0])
+    except ValueError:
+        raise ValueError(f"got {words[0]!r}, expected {NUMBERS[kind]}") from None
 
 
 def _plain_field(field: Any) -> Any:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
+
+from tyro.conf import Positional, arg
 
 from desim import plugins
+from desim.checks import check_choice
 from desim.cli.options import JsonFlag
 from desim.cli.output import print_json, print_table, print_text
 from desim.problem import kinds
@@ -19,15 +23,20 @@ class List:
     Examples::
 
         desim list
+        desim list batch
         desim list --json
     """
 
+    problem: Annotated[Positional[str], arg(metavar="PROBLEM", help_behavior_hint="(default: all)")] = ""
+    """Problem whose agents and workloads to list."""
     as_json: JsonFlag = False
     """Print JSON only."""
 
     def execute(self) -> int:
         """Print the lists."""
         names = [name for name, kind in kinds().items() if kind.agents]
+        if self.problem:
+            names = [check_choice("PROBLEM", self.problem, names)]
         descriptions = {name: kinds()[name].description for name in names}
         agents = {name: plugins.describe_agents(name) for name in names}
         workloads = {name: plugins.describe_workloads(name) for name in names}

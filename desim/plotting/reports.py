@@ -220,7 +220,7 @@ class ReportOfRuns:
             for name, load in zip(names, loads, strict=True)
         ]
         heads = [head.format(units[head].name) if head in units else head for head in loads[0]]
-        return [Table("Workload", ["jobs of", *heads], rows, note=self.kind.words.below_workload)]
+        return [Table("Submitted jobs", ["jobs of", *heads], rows, note=self.kind.words.below_workload)]
 
     def computed(self) -> tuple[Metrics, list[Paragraph]]:
         """Return the metrics of the runs, and paragraphs about runs without metrics, such as crashed ones."""

@@ -1150,7 +1150,7 @@ function intervals() {
     data.data = { y: rows.map((_, i) => i), value: rows.map((row) => at(row[1])), low: rows.map((row) => at(row[2] ?? row[1])), high: rows.map((row) => at(row[3] ?? row[1])), color: rows.map((row) => colorOf(row[0])) };
     figure.x_range.setv({ start: !log && low >= 0 && low < 0.5 * high ? 0 : low - room, end: high + room });
     useValueMarks(figure, log);
-    const longest = narrow() ? 15 : 30;
+    const longest = narrow() ? 18 : 30;
     left.ticker = new B.FixedTicker({ ticks: rows.map((_, i) => i), minor_ticks: [] });
     left.major_label_overrides = new Map(rows.map((row, i) => [i, row[0].length > longest ? row[0].slice(0, longest - 1) + "…" : row[0]]));
     help.textContent = `${item.note}${log ? " The scale is logarithmic." : ""}${item.better ? ` ${item.better[0].toUpperCase()}${item.better.slice(1)} is better; the best agent comes first.` : ""}`;

@@ -77,7 +77,7 @@ def test_every_command_has_help_with_examples(desim: Desim, command: str) -> Non
         ["compare", "batch"],
         ["run", "batch", "--jobs", "many"],
         ["run", "batch", "--no-such"],
-        ["list", "x"],
+        ["list", "dag", "x"],
     ],
 )
 def test_wrong_arguments_give_status_2_and_nothing_on_standard_output(desim: Desim, arguments: list[str]) -> None:

@@ -245,10 +245,14 @@ def test_recorded_workflows(desim: Desim, tmp_path: Path) -> None:
             ["run", "chess"],
             "unknown problem 'chess'; expected one of batch, dag, deferrable, multiserver, or MODULE:FUNCTION",
         ),
-        (["compare", "dag", "--agents", "fcfs"], "unknown dag agent 'fcfs'; expected one of heft"),
+        (["compare", "dag", "--agents", "eft"], "unknown dag agent 'eft' (did you mean 'peft'?); expected one of heft"),
+        (["compare", "dag", "--agents", "fcfs"], "unknown dag agent 'fcfs': it is an agent for problem 'batch'"),
         (["run", "dag", "--executors", "0"], "--executors: got 0"),
         (["run", "dag", "--mean-time-to-failure", "5"], "--mean-time-to-repair"),
-        (["run", "deferrable", "--workload", "busy"], "unknown case 'busy'"),
+        (
+            ["run", "deferrable", "--workload", "busy"],
+            "unknown deferrable workload 'busy'; expected one of default, fluctuating",
+        ),
         (
             ["run", "deferrable", "--set", "speed=4"],
             "unknown parameter 'speed' of deferrable jobs; expected one of num_slots, day_slots",

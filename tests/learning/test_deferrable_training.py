@@ -139,7 +139,7 @@ class TestEpisodes:
     def test_known_names_are_enough_and_others_are_refused(self) -> None:
         cluster = DeferrableEpisodes(("fluctuating",))(np.random.default_rng(0))
         assert cluster.num_slots == deferrable.FLUCTUATING.num_slots
-        with pytest.raises(InvalidConfiguration, match="unknown case 'other'"):
+        with pytest.raises(InvalidConfiguration, match="unknown deferrable workload 'other'"):
             DeferrableEpisodes(("other",))(np.random.default_rng(0))
         with pytest.raises(InvalidConfiguration, match="workloads: got none"):
             DeferrableEpisodes(())

@@ -34,7 +34,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from desim.checks import check_float, check_int
+from desim.checks import check_float, check_int, did_you_mean
 from desim.exceptions import InvalidConfiguration
 from desim.problems.deferrable import Job
 from desim.workloads.deferrable.distributions import Law, Sometimes, Uniform, drawn, law_of, most_of
@@ -442,7 +442,13 @@ def named(name: str) -> Settings:
     True
     """
     settings = {"default": DEFAULT, "fluctuating": FLUCTUATING, **PAPER}
-    return settings[name] if name in settings else case(name)
+    if name in settings:
+        return settings[name]
+    known = [*settings, *CORE_CASES, *DURATION_CASES]
+    if name not in known:
+        near = did_you_mean(name, known)
+        raise InvalidConfiguration(f"unknown deferrable workload {name!r}{near}; expected one of {', '.join(known)}")
+    return case(name)
 
 
 def generate(settings: Settings = DEFAULT, *, seed: int | Generator = 0) -> Scenario:

@@ -14,6 +14,7 @@ from tyro.conf import arg
 from desim import plugins
 from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
+from desim.plotting.formatting import how_many
 from desim.problems.batch import BatchCluster, Job
 from desim.problems.batch.cycles import parse_cycle
 from desim.problems.batch.kind import KIND
@@ -152,9 +153,10 @@ class BatchSystem(SeededProblemSpec):
         known = replace(options.workload, cores=workload.num_cores)
         if report is None:
             known = replace(known, jobs=workload.num_jobs)
-        jobs = "its jobs" if workload.num_jobs is None else f"{workload.num_jobs:,} jobs"
+        jobs = "its jobs" if workload.num_jobs is None else how_many(workload.num_jobs, "job")
         nodes = getattr(workload, "nodes", ())
-        place = f"{len(nodes):,} nodes, {workload.num_cores:,} cores" if nodes else f"{workload.num_cores:,} cores"
+        cores = how_many(workload.num_cores, "core")
+        place = f"{how_many(len(nodes), 'node')}, {cores}" if nodes else cores
         return ProblemInstance(
             name=workload.name,
             size=f"{jobs} on {place}",

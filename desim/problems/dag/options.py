@@ -15,6 +15,7 @@ from tyro.conf import arg
 from desim import plugins
 from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
+from desim.plotting.formatting import how_many
 from desim.problems.dag import DagCluster, Executors, Job, SharedLinks, TaskCluster
 from desim.problems.dag.kind import KIND
 from desim.scenario import ProblemInstance, Seed, SeededProblemSpec, Steps, Until, failures, generator
@@ -106,10 +107,10 @@ class DagSystem(SeededProblemSpec):
             task_times=known.tasks,
         )
         _cluster(jobs, executors, known, plan_ahead=False)  # reports unusable options early
-        place = f"{known.executors:,} executors"
+        place = how_many(known.executors, "executor")
         return ProblemInstance(
             name=", ".join(Path(part.strip()).name for part in options.trace.split(",")),
-            size=f"{len(jobs):,} jobs on {place}",
+            size=f"{how_many(len(jobs), 'job')} on {place}",
             place=place,
             options=known,
             kind=KIND,

@@ -11,6 +11,7 @@ from tyro.conf import UseAppendAction, arg
 
 from desim import plugins
 from desim.core import Agent
+from desim.plotting.formatting import how_many
 from desim.problems.deferrable import DeferrableCluster
 from desim.problems.deferrable.kind import KIND
 from desim.scenario import ProblemInstance, Seed, SeededProblemSpec, Steps, Until, generator, settings_of
@@ -64,7 +65,7 @@ class DeferrableSystem(SeededProblemSpec):
         make = plugins.episode_workload(self.name)
         scenario = make(generator(options.seed), settings=options.workload, **changes)
         _made(scenario, options, None)  # reports unusable options early
-        place = f"{scenario.num_slots:,} slots"
+        place = how_many(scenario.num_slots, "slot")
         return ProblemInstance(
             name=options.workload,
             size=place,

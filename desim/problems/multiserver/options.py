@@ -14,6 +14,7 @@ from desim import plugins
 from desim.checks import check_float
 from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
+from desim.plotting.formatting import how_many
 from desim.problems.multiserver import MultiServerCluster, MultiSlotCluster, RewardModel
 from desim.problems.multiserver.kind import KIND
 from desim.scenario import ProblemInstance, Seed, SeededProblemSpec, Steps, Until, generator
@@ -71,10 +72,10 @@ class MultiServerSystem(SeededProblemSpec):
             probability=options.probability,
         )
         _made(rewards, arrivals, options, None)  # reports unusable options early
-        place = f"{options.nodes:,} nodes"
+        place = how_many(options.nodes, "node")
         return ProblemInstance(
             name="generated",
-            size=f"{options.slots:,} slots, {options.ports:,} types of jobs on {place}",
+            size=f"{how_many(options.slots, 'slot')}, {how_many(options.ports, 'job type')} on {place}",
             place=place,
             options=options,
             kind=KIND,

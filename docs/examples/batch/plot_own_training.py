@@ -51,19 +51,19 @@ class WeightedSum(Policy):
 # %%
 # The learning curve
 # ------------------
-# Episodes for training and for validation come from different seeds. PPO learns from 2,048 decisions at a time; the
+# Episodes for training and for validation come from different seeds. PPO learns from 1,024 decisions at a time; the
 # curve is the mean waiting time over four validation episodes, with the actions that are likeliest so far.
 
 
 def episodes(seeds):
     """Return episodes that are cut from workloads of these seeds."""
-    traces = [lublin.generate(2_000, 64, seed, load=1.0, overestimate=5.0) for seed in seeds]
-    return TraceEpisodes(traces, 64, num_jobs=300)
+    traces = [lublin.generate(1_000, 64, seed, load=1.0, overestimate=5.0) for seed in seeds]
+    return TraceEpisodes(traces, 64, num_jobs=200)
 
 
 def make_env(chosen):
     """Return an environment with these episodes."""
-    return BatchEnv(chosen, 64, window=(8, 8), num_jobs=300, skip_forced=True)
+    return BatchEnv(chosen, 64, window=(8, 8), num_jobs=200, skip_forced=True)
 
 
 for_training, for_validation = episodes(range(1_000, 1_008)), episodes(range(2_000, 2_004))
@@ -75,7 +75,7 @@ task = Task(
     maximize=False,
 )
 settings = LearningConfig(learning_rate=0.1, minibatch_size=512, discount=0.98, gae_lambda=0.9, time_unit=3_600.0)
-length = TrainingConfig(total_steps=12_288, num_envs=16, num_steps=128, validation_episodes=4, validate_every=1)
+length = TrainingConfig(total_steps=6_144, num_envs=8, num_steps=128, validation_episodes=4, validate_every=1)
 policy = WeightedSum()
 course = Training(task, PPO(policy, settings, np.random.default_rng(0)), length).run()
 policy.load_state_dict(course.weights)

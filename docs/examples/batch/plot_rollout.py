@@ -34,20 +34,20 @@ gantt_axes = plotting.gantt(results, by="job", window=(4.9 * hour, 7.6 * hour))
 # %%
 # Many workloads
 # --------------
-# What looks better by the jobs that are known need not be better for those to come. Each point is a workload of 100
+# What looks better by the jobs that are known need not be better for those to come. Each point is a workload of 80
 # jobs: below the line the rollout agent did better than its base agent, above it worse.
 
 
 def mean_waiting(seed, agent):
     """Return the mean waiting time of a workload in minutes."""
-    jobs = lublin.generate(100, 64, seed=seed, load=0.9, overestimate=3.0)
+    jobs = lublin.generate(80, 64, seed=seed, load=0.9, overestimate=3.0)
     return simulate(BatchCluster(jobs, 64), agent).metrics()["waiting_time_mean"] / 60
 
 
 figure, axes = plt.subplots(figsize=(5, 4.5), layout="constrained")
 for order, marker in (("fcfs", "o"), ("sjf", "^")):
     pairs = []
-    for seed in range(6):
+    for seed in range(5):
         base = EASYBackfilling(order)
         ahead = RolloutAgent(EASYBackfilling(order), objective="waiting_time")
         pairs.append((mean_waiting(seed, base), mean_waiting(seed, ahead)))

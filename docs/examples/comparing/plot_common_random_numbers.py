@@ -26,7 +26,7 @@ from desim.workloads import lublin
 counts = (5, 10, 20)
 waits = {"easy-fcfs": [], "easy-sjf": []}
 for seed in range(2 * max(counts)):
-    jobs = lublin.generate(num_jobs=300, num_cores=64, seed=seed, load=0.9, overestimate=3.0)
+    jobs = lublin.generate(num_jobs=200, num_cores=64, seed=seed, load=0.9, overestimate=3.0)
     for name, found in waits.items():
         metrics = simulate(BatchCluster(jobs, num_cores=64), create(name)).metrics()
         found.append(metrics["waiting_time_mean"] / 3_600.0)

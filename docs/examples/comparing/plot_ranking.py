@@ -2,14 +2,14 @@
 Ranks and performance profiles
 ==============================
 
-Eight schedulers on twenty random graphs: who is better than whom, who is only lucky, and by how much it matters. It
+Eight schedulers on twelve random graphs: who is better than whom, who is only lucky, and by how much it matters. It
 runs in a few seconds.
 """
 
 # %%
 # The runs
 # --------
-# All schedulers meet the same graphs, of 60 nodes in layers, with edges that take as long as nodes, on the same eight
+# All schedulers meet the same graphs, of 40 nodes in layers, with edges that take as long as nodes, on the same eight
 # executors. Makespans of different graphs cannot be averaged in good conscience; ranks and ratios can.
 
 from desim import plotting, simulate
@@ -22,8 +22,8 @@ machines = executors.heterogeneous(8, seed=0)
 planning = ("heft", "peft", "cpop", "tdca")
 names = (*planning, "dls", "rank-up-eft", "rank-up-deft", "random-eft")
 makespans = {name: [] for name in names}
-for seed in range(20):
-    job = random_dags.generate(60, ccr=1.0, seed=seed)
+for seed in range(12):
+    job = random_dags.generate(40, ccr=1.0, seed=seed)
     for name in names:
         cluster = DagCluster([job], machines, plan_ahead=name in planning)
         makespans[name].append(simulate(cluster, create(name), seed=seed).metrics()["makespan"])

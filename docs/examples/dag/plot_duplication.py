@@ -7,7 +7,7 @@ on how long sending takes. It runs in a few seconds.
 """
 
 # %%
-# Gaps to the lower bound on eight random graphs with 60 nodes, against the communication-to-computation ratio: how
+# Gaps to the lower bound on six random graphs with 60 nodes, against the communication-to-computation ratio: how
 # long data are on the way, on average, for each second that a node runs. Means with 95 % confidence bands. HEFT, which
 # plans the whole job and copies nothing, is best where sending takes little, and DEFT where it takes as long as running
 # or longer. (The lower bound knows of transfers only in part, so that all gaps grow.)
@@ -23,7 +23,7 @@ machines = executors.heterogeneous(8, seed=0)
 gaps = {name: {ratio: [] for ratio in ratios} for name in names}
 copies = {"rank-up-deft": {ratio: [] for ratio in ratios}}
 for ratio in ratios:
-    for seed in range(8):
+    for seed in range(6):
         job = random_dags.generate(60, ccr=ratio, seed=seed)
         for name in names:
             metrics = simulate(DagCluster([job], machines, plan_ahead=name == "heft"), create(name)).metrics()

@@ -103,7 +103,7 @@ share_axes = plotting.executor_utilization(failed, speeds=True)
 # ------------
 # Makespans over five workloads a point, with 95 % confidence intervals, and the lower bound that no schedule can pass.
 
-counts = (2, 5, 10, 15, 20)
+counts = (2, 5, 10, 15)
 makespans = {name: {count: [] for count in counts} for name in orders}
 bound = {count: [] for count in counts}
 for count in counts:

@@ -28,7 +28,7 @@ graph_axes = plotting.bipartite_drawing(rewards.graph)
 # jobs that are there. All agents see the same jobs. Gradient ascent is that with exact projection; the algorithm that
 # the paper prints, :class:`~desim.agents.multiserver.OGASched`, spends all that there is, and exceeds requests.
 
-arrivals = multiserver.bernoulli_arrivals(250, rewards.graph.num_ports, seed=0)
+arrivals = multiserver.bernoulli_arrivals(160, rewards.graph.num_ports, seed=0)
 agents = {
     "Exact OGA": ExactOGA(),
     "DRF": DRF(),
