@@ -30,7 +30,7 @@ class Figure2(OGAStudy):
 
     seeds: int = 20
     divide_slots: int = 160
-    long_seeds: int = 2
+    long_seeds: int = 10
 
     def seeds_of(self, setting: Setting) -> list[int]:
         """Return the seeds; fewer for the full-length runs."""

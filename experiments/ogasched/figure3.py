@@ -27,7 +27,6 @@ class Figure3(OGAStudy):
         Contention levels.
     """
 
-    seeds: int = 3
     divide_slots: int = 20
     nodes: tuple[int, ...] = (32, 128, 512)
     ports: tuple[int, ...] = (5, 10, 40)

@@ -30,10 +30,9 @@ class Figure4(OGAStudy):
         Number of slots of runs with other decays, which take time to differ; the paper has 8,000.
     """
 
-    seeds: int = 2
     initials: tuple[float, ...] = (0.1, 1.0, 5.0, 25.0, 100.0, 500.0)
     decays: tuple[float, ...] = (0.99, 0.995, 0.9999, 1.0001)
-    decay_slots: int = 1_000
+    decay_slots: int = 8_000
 
     def panels(self) -> Sequence[Panel]:
         """Return both parts; each column is a value of the parameter and determines an agent."""

@@ -20,8 +20,7 @@ PANEL, COLUMN = "figure 5", "large"
 class Figure5(OGAStudy):
     """Average reward over time with 100 ports and 1,024 nodes."""
 
-    seeds: int = 2
-    divide_slots: int = 50
+    divide_slots: int = 5
 
     def panels(self) -> Sequence[Panel]:
         """Return the large cluster."""

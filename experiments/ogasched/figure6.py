@@ -28,7 +28,6 @@ class Figure6(OGAStudy):
         Contention levels.
     """
 
-    seeds: int = 3
     divide_slots: int = 20
     contentions: tuple[float, ...] = CONTENTIONS
 

@@ -18,7 +18,7 @@ from desim.experiments.ogasched.agents import (
     chosen,
     printed,
 )
-from desim.experiments.ogasched.simulate import Setting
+from desim.experiments.ogasched.simulate import HORIZONS, Setting
 from desim.experiments.ogasched.study import METRIC, OGAStudy, reward_tables, steps_table, with_horizons
 from desim.experiments.report_blocks import Block, Paragraph
 from desim.experiments.study import run_as_program
@@ -30,6 +30,8 @@ MORE = {"T": "T", "rho": "rho, more systems", "density": "density, more systems"
 LABELS = {MORE["T"]: "slots, T", MORE["rho"]: "arrival probability, rho", MORE["density"]: "density of the graph"}
 #: Number of slots of runs on more systems, which differ more than slots do.
 FEW_SLOTS = 50
+#: Number of slots of runs by T; their beginnings are the cells with fewer slots.
+MOST_SLOTS = HORIZONS[-1]
 
 
 @dataclass(frozen=True)
@@ -38,23 +40,20 @@ class Table3(OGAStudy):
 
     Attributes
     ----------
-    long_seeds, more_seeds : int
-        Numbers of seeds of the long runs, and of short ones on more systems.
+    more_seeds : int
+        Number of seeds of runs by T and of short runs, whose rewards are compared with the paper's.
     """
 
-    long_seeds: int = 3
     more_seeds: int = 20
 
     def seeds_of(self, setting: Setting) -> list[int]:
-        """Return the seeds: fewer for the long runs, and more for the short ones."""
-        if setting.num_slots == FEW_SLOTS:
-            return list(range(self.more_seeds))
-        return self.seed_list[: self.long_seeds] if setting.num_slots > DEFAULT.num_slots else self.seed_list
+        """Return the seeds: more for runs that are compared with the paper's cells."""
+        return list(range(self.more_seeds)) if setting.num_slots in (FEW_SLOTS, MOST_SLOTS) else self.seed_list
 
     def panels(self) -> Sequence[Panel]:
         """Return the three parts of the table, other readings, the system fitted to the rules, and the spread."""
         rows = chosen(*STEPS, *RULES)
-        long = replace(DEFAULT, num_slots=10_000)
+        long = replace(DEFAULT, num_slots=MOST_SLOTS)
         rho = {text: self.shorter(DEFAULT, probability=float(text)) for text in TABLE_III["rho"]}
         density = {text: self.shorter(DEFAULT, density=float(text)) for text in TABLE_III["density"]}
         few = [
@@ -84,7 +83,7 @@ class Table3(OGAStudy):
         papers = {MORE[parameter]: printed(parameter) for parameter in TABLE_III}
         if not self.quick:
             yield Paragraph(
-                f"Runs by T have 10,000 slots and {self.long_seeds} seeds. Steps and readings have "
+                f"Runs by T have {MOST_SLOTS:,} slots and {self.more_seeds} seeds. Steps and readings have "
                 f"{DEFAULT.num_slots // self.divide_slots} slots, where the paper has 2,000, and {self.seeds} seeds. "
                 f"Runs on more systems have {FEW_SLOTS} slots and {self.more_seeds} seeds, because systems differ more "
                 "than slots do."
