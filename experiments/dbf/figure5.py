@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -10,7 +9,6 @@ from desim.experiments.dbf.study import DBF_WINDOWS, ONLINE, Study, dbf_rows, na
 from desim.experiments.drawing import facets
 from desim.experiments.frame import Choice, Frame, Panel, agent_of
 from desim.experiments.report_blocks import Block, Drawing, Paragraph
-from desim.experiments.study import run_as_program
 from desim.experiments.tables import value_table
 
 SIZES = (8, 10, 20, 32)
@@ -77,7 +75,3 @@ class Figure5(Study):
         yield Drawing("figure5.png", f"{what} Means with 95 % intervals.", saved)
         hidden = facets(frame, named(HIDDEN), panels, rows=rows, width=2.6, height=2.6)
         yield Drawing("figure6.png", f"{what} Jobs of the queue that the window does not show.", hidden)
-
-
-if __name__ == "__main__":
-    sys.exit(run_as_program(Figure5))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -13,7 +12,7 @@ from desim.experiments.frame import Frame, Panel
 from desim.experiments.lachesis.curves import DECIMA, LACHESIS, ROWS
 from desim.experiments.learning_curves import COLUMN, LENGTHS, Curve, curves_of, panel_of, perform
 from desim.experiments.report_blocks import Block, Drawing, Paragraph
-from desim.experiments.study import Study, run_as_program
+from desim.experiments.study import Study
 from desim.experiments.tables import metric_table
 
 PANEL, LOSS = "trainings", "figures/value_loss"
@@ -49,7 +48,3 @@ class Figure6(Study):
             command = read_card(weights, kind)["command"]
             yield Paragraph(f"{command} --out {weights} repeats it; with a higher --total-steps it continues.")
         yield metric_table(frame, PANEL, COLUMN, SUMS, "Trainings: length, and gap to the lower bound in validation")
-
-
-if __name__ == "__main__":
-    sys.exit(run_as_program(Figure6))

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from typing import ClassVar
 
 from desim.experiments.lachesis.curves import DECIMA, OWN, RANK_UP, ROWS, Curves
 from desim.experiments.lachesis.simulate import AHEAD
 from desim.experiments.learning_curves import with_weights
-from desim.experiments.study import run_as_program
 
 RIVALS = ("FIFO-DEFT", "HEFT", "TDCA", DECIMA)
 BESIDE = {RANK_UP: ROWS[RANK_UP], OWN: with_weights("graph", "tpch-batch", AHEAD)}
@@ -24,7 +22,3 @@ class Figure7(Curves):
     counts: ClassVar = (1, 2, 5, 10, 15, 20)
     rivals = RIVALS
     others = BESIDE
-
-
-if __name__ == "__main__":
-    sys.exit(run_as_program(Figure7))

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from typing import ClassVar
 
 from desim.experiments.lachesis.curves import Curves
 from desim.experiments.lachesis.figure7 import BESIDE, RIVALS
-from desim.experiments.study import run_as_program
 
 
 @dataclass(frozen=True)
@@ -21,7 +19,3 @@ class Figure8(Curves):
     others = BESIDE
 
     seeds: int = 5
-
-
-if __name__ == "__main__":
-    sys.exit(run_as_program(Figure8))

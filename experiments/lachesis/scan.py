@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -11,7 +10,6 @@ from desim.experiments.frame import Frame, Panel
 from desim.experiments.lachesis.curves import RANK_UP, ROWS, Queries, metric_tables
 from desim.experiments.lachesis.simulate import Setting
 from desim.experiments.report_blocks import Block, Drawing
-from desim.experiments.study import run_as_program
 from desim.experiments.tables import best_rule_table
 
 RATIOS = (0.5, 1.0, 2.0, 3.0, 3.5, 4.0, 6.0, 8.0)
@@ -51,7 +49,3 @@ class Scan(Queries):
 def panel_of(num_jobs: int, source: str) -> str:
     """Return the name of a panel."""
     return f"{num_jobs} jobs, {source}"
-
-
-if __name__ == "__main__":
-    sys.exit(run_as_program(Scan))

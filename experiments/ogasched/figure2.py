@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -11,7 +10,6 @@ from desim.experiments.ogasched.agents import FIGURE_2, FIGURE_2_LEADS, PRINTED,
 from desim.experiments.ogasched.simulate import Setting
 from desim.experiments.ogasched.study import METRIC, OGAStudy, over_time, slot_table
 from desim.experiments.report_blocks import Block, Paragraph
-from desim.experiments.study import run_as_program
 from desim.experiments.tables import lead_table
 
 PANEL, LONG = "figure 2", "figure 2, long"
@@ -62,7 +60,3 @@ class Figure2(OGAStudy):
             yield slot_table(frame, panel, column, f"{panel}: means per slot")
             yield lead_table(frame, panel, METRIC, PRINTED, f"{panel}: {title}", printed=leads)
         yield over_time(frame, LONG, COLUMN, "figure2.png", " with 95 % intervals")
-
-
-if __name__ == "__main__":
-    sys.exit(run_as_program(Figure2))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -10,7 +9,6 @@ from desim.experiments.frame import Frame, Panel
 from desim.experiments.ogasched.agents import CONTENTIONS, DEFAULT, PRINTED, RULES, chosen
 from desim.experiments.ogasched.study import OGAStudy, reward_tables
 from desim.experiments.report_blocks import Block
-from desim.experiments.study import run_as_program
 
 LABELS = {"|R|": "nodes, |R|", "|L|": "ports, |L|", "contention": "contention level"}
 
@@ -50,7 +48,3 @@ def contention_panel(study: OGAStudy, levels: Sequence[float]) -> Panel:
     columns = {f"{level:g}": study.shorter(DEFAULT, contention=float(level)) for level in levels}
     rows = chosen(PRINTED, "OGASched, capped", "exact, with memory", *RULES)
     return Panel("contention", "contention", columns, rows)
-
-
-if __name__ == "__main__":
-    sys.exit(run_as_program(Figure3))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -12,7 +11,6 @@ from desim.experiments.ogasched.agents import DEFAULT, PRINTED
 from desim.experiments.ogasched.simulate import Setting
 from desim.experiments.ogasched.study import METRIC, OGAStudy
 from desim.experiments.report_blocks import Block, Drawing, Paragraph
-from desim.experiments.study import run_as_program
 from desim.experiments.tables import value_table
 
 WORDS = {"eta_0": "first step, eta_0", "decay": "decay, lambda"}
@@ -57,7 +55,3 @@ def _panel(name: str, word: str, usual: float, values: Sequence[float], setting:
     agents = {f"{value:g}": "ogasched" if value == usual else f"ogasched-{word}={value:g}" for value in values}
     row = {text: Choice(policy) for text, policy in agents.items()}
     return Panel(name, name, dict.fromkeys(agents, setting), {PRINTED: row})
-
-
-if __name__ == "__main__":
-    sys.exit(run_as_program(Figure4))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -10,7 +9,6 @@ from desim.experiments.frame import Frame, Panel
 from desim.experiments.ogasched.agents import LARGE, PRINTED, chosen
 from desim.experiments.ogasched.study import METRIC, OGAStudy, over_time, slot_table
 from desim.experiments.report_blocks import Block, Paragraph
-from desim.experiments.study import run_as_program
 from desim.experiments.tables import lead_table
 
 PANEL, COLUMN = "figure 5", "large"
@@ -34,7 +32,3 @@ class Figure5(OGAStudy):
         yield slot_table(frame, PANEL, COLUMN, "Means per slot")
         yield lead_table(frame, PANEL, METRIC, PRINTED, f"Lead of {PRINTED} as printed, percent")
         yield over_time(frame, PANEL, COLUMN, "figure5.png", "")
-
-
-if __name__ == "__main__":
-    sys.exit(run_as_program(Figure5))

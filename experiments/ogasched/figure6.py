@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -12,7 +11,6 @@ from desim.experiments.ogasched.agents import CONTENTIONS
 from desim.experiments.ogasched.figure3 import contention_panel
 from desim.experiments.ogasched.study import OGAStudy
 from desim.experiments.report_blocks import Block, Drawing
-from desim.experiments.study import run_as_program
 from desim.experiments.tables import value_table
 
 WORDS = {"average_gain": "average gain", "average_overhead": "average overhead"}
@@ -41,7 +39,3 @@ class Figure6(OGAStudy):
             yield value_table(frame, "contention", metric, words.capitalize())
         figure = facets(frame, WORDS, {"contention": "contention level"}, width=4.6, height=3.2)
         yield Drawing("figure6.png", "Gain and overhead per slot: means over seeds with 95 % intervals.", figure)
-
-
-if __name__ == "__main__":
-    sys.exit(run_as_program(Figure6))

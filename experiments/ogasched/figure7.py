@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -10,7 +9,6 @@ from desim.experiments.frame import Frame, Panel
 from desim.experiments.ogasched.agents import DEFAULT, PRINTED, RULES, chosen
 from desim.experiments.ogasched.study import WIDE, OGAStudy, reward_tables
 from desim.experiments.report_blocks import Block
-from desim.experiments.study import run_as_program
 
 PANEL = "utilities"
 
@@ -37,7 +35,3 @@ class Figure7(OGAStudy):
     def show(self, frame: Frame) -> Iterator[Block]:
         """Yield the tables and the figure."""
         yield from reward_tables(frame, {PANEL: "utility"}, "figure7", ratios=False, **WIDE)
-
-
-if __name__ == "__main__":
-    sys.exit(run_as_program(Figure7))

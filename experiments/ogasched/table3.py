@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -21,7 +20,6 @@ from desim.experiments.ogasched.agents import (
 from desim.experiments.ogasched.simulate import HORIZONS, Setting
 from desim.experiments.ogasched.study import METRIC, OGAStudy, reward_tables, steps_table, with_horizons
 from desim.experiments.report_blocks import Block, Paragraph
-from desim.experiments.study import run_as_program
 from desim.experiments.tables import lead_table, metric_table, value_table
 
 LONG, READINGS, FITS, SPREAD = "long runs", "readings", "fitted", "spread"
@@ -103,7 +101,3 @@ class Table3(OGAStudy):
         yield value_table(frame, FITS, METRIC, "System fitted only to the rules: average reward")
         yield lead_table(frame, FITS, METRIC, "Fairness", "System fitted only to the rules: lead of Fairness, %")
         yield value_table(frame, SPREAD, METRIC, "Spread: average reward with 95 % intervals over seeds")
-
-
-if __name__ == "__main__":
-    sys.exit(run_as_program(Table3))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -12,7 +11,7 @@ from desim.experiments.frame import Choice, Frame, Panel
 from desim.experiments.openb.policies import POLICIES
 from desim.experiments.openb.simulate import MADE, Setting, perform
 from desim.experiments.report_blocks import Block, Drawing, Paragraph
-from desim.experiments.study import DataStudy, run_as_program
+from desim.experiments.study import DataStudy
 from desim.experiments.tables import value_table
 
 PANEL = "allocation"
@@ -74,7 +73,3 @@ class Allocation(DataStudy):
 def curve_panel(workload: str) -> str:
     """Return the name of the panel of a workload's curves."""
     return f"{PANEL}, {workload} by percent requested"
-
-
-if __name__ == "__main__":
-    sys.exit(run_as_program(Allocation))

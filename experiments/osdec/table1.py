@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -11,7 +10,6 @@ from desim.experiments.frame import Frame, Panel, agent_of
 from desim.experiments.osdec.simulate import METRICS, Setting
 from desim.experiments.osdec.study import TABLE_1, OsdecStudy, panels_of
 from desim.experiments.report_blocks import Block, Drawing
-from desim.experiments.study import run_as_program
 from desim.experiments.tables import lead_table, metric_table
 from desim.plotting.colors import POLICY_COLORS
 
@@ -52,7 +50,3 @@ class Table1(OsdecStudy):
         colors = {row: POLICY_COLORS[agents.index(agent_of(row)) % len(POLICY_COLORS)] for row in rows}
         caption = "Table 1 in core-slots: means with 95 % intervals; hollow circles: the paper."
         yield Drawing("table1.png", caption, draw_rows(rows, estimates, paper, colors))
-
-
-if __name__ == "__main__":
-    sys.exit(run_as_program(Table1))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -11,7 +10,6 @@ from desim.experiments.frame import Frame, Panel
 from desim.experiments.osdec.simulate import Setting
 from desim.experiments.osdec.study import TABLE_2, OsdecStudy, panels_of
 from desim.experiments.report_blocks import Block, Drawing
-from desim.experiments.study import run_as_program
 from desim.experiments.tables import value_table
 from desim.plotting.colors import POLICY_COLORS
 
@@ -52,7 +50,3 @@ class Table2(OsdecStudy):
         colors = {row: POLICY_COLORS[number % len(POLICY_COLORS)] for number, row in enumerate(rows)}
         caption = "Table 2 in core-slots: means with 95 % intervals; hollow circles: the paper."
         yield Drawing("table2.png", caption, draw_rows(rows, estimates, paper, colors))
-
-
-if __name__ == "__main__":
-    sys.exit(run_as_program(Table2))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -11,7 +10,6 @@ from desim.experiments.frame import Frame, Panel
 from desim.experiments.osdec.simulate import RULES, Setting
 from desim.experiments.osdec.study import CASES, TABLE_4, OsdecStudy, panels_of
 from desim.experiments.report_blocks import Block, Drawing
-from desim.experiments.study import run_as_program
 from desim.experiments.tables import value_table
 
 PANEL, METRIC = "table 4", "total_reward"
@@ -41,7 +39,3 @@ class Table4(OsdecStudy):
         labels = {METRIC: "total reward, core-slots"}
         figure = facets(frame, labels, {panel: "case"}, printed={(panel, METRIC): PRINTED}, width=8.0)
         yield Drawing("table4.png", "Table 4: the paper's rules; means with 95 % intervals.", figure)
-
-
-if __name__ == "__main__":
-    sys.exit(run_as_program(Table4))
