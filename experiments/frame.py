@@ -272,6 +272,14 @@ class Frame:
         """Return the mean of a metric over the seeds; arguments as for :meth:`values`."""
         return mean_interval(self.values(panel, column, row, metric))
 
+    def estimates(self, panel: str, cells: Mapping[str, tuple[str, str]]) -> dict[str, dict[str, Estimate]]:
+        """Return the means of all rows of a panel by label, each of a column and a metric."""
+        rows = self.rows(panel)
+        return {
+            label: {row: self.estimate(panel, column, row, metric) for row in rows}
+            for label, (column, metric) in cells.items()
+        }
+
     def means(self, panel: str, row: str, metric: str) -> dict[str, float]:
         """Return the mean of a metric in each column of a panel that has the row."""
         there = (column for column in self.columns(panel) if self.has(panel, column, row, metric))

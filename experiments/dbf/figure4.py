@@ -86,10 +86,7 @@ class Figure4(Study):
         kinds = {row: "dbf" if row.startswith("dbf") else "desim" if "desim" in row else "rules" for row in rows}
         kinds[RELEASED] = "SchedInspector"
         styles = line_styles(dict.fromkeys(kinds.values()))
-        estimates = {
-            label: {row: frame.estimate(OPEN, STARTED, row, metric) for row in rows}
-            for metric, label in named(SHOWN).items()
-        }
+        estimates = frame.estimates(OPEN, {label: (STARTED, metric) for metric, label in named(SHOWN).items()})
         order = sorted(rows, key=lambda row: estimates[named(SHOWN)[SHOWN[0]]][row].mean)
         colors = {row: styles[kinds[row]].color for row in rows}
         caption = "Online: rules, inspectors, DBF as printed, and desim's agents; means with 95 % intervals."

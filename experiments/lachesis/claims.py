@@ -7,9 +7,8 @@ from itertools import pairwise
 
 from desim.experiments.claims import Claim, FixedRule
 from desim.experiments.frame import Frame
-from desim.experiments.lachesis.curves import DECIMA, LACHESIS, MADE, RANK_UP
+from desim.experiments.lachesis.curves import DECIMA, LACHESIS, MADE, RANK_UP, RIVALS
 from desim.experiments.lachesis.figure6 import LOSS, PANEL
-from desim.experiments.lachesis.figure7 import RIVALS
 from desim.experiments.learning_curves import COLUMN, is_flat
 from desim.statistics import Estimate, mean_interval
 

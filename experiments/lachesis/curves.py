@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from desim.experiments.drawing import facets
 from desim.experiments.frame import Choice, Frame, Panel
-from desim.experiments.lachesis.simulate import CALIBRATED, Setting, perform, planning
+from desim.experiments.lachesis.simulate import AHEAD, CALIBRATED, Setting, perform, planning
 from desim.experiments.learning_curves import with_weights
 from desim.experiments.report_blocks import Block, Drawing
 from desim.experiments.study import DataStudy
@@ -30,6 +30,11 @@ ROWS: dict[str, Choice] = {
 }
 """Agents of section V-B. Desim's network is additional: a graph network that plans batches, and waits in streams."""
 
+RIVALS = ("FIFO-DEFT", "HEFT", "TDCA", DECIMA)
+"""Baselines that the paper plots in figures 7 and 8."""
+BESIDE = {RANK_UP: ROWS[RANK_UP], OWN: with_weights("graph", "tpch-batch", AHEAD)}
+"""Agents that it does not plot there: its HighRankUp-DEFT, and desim's network, which plans batches with insertion."""
+
 METRICS = {"makespan": "makespan, s", "speedup": "speedup", "slr": "schedule length ratio"}
 QUICK_JOBS = 6
 
@@ -46,6 +51,8 @@ class Queries(DataStudy):
 
     paper: ClassVar[str] = "lachesis"
     perform = staticmethod(perform)
+
+    seeds: int = 5
 
     def fit(self, setting: Any) -> Any:
         """Return a setting in the requested size; trials are checked."""
@@ -71,10 +78,8 @@ class Curves(Queries):
 
     title: ClassVar[str]
     counts: ClassVar[Sequence[int]]
-    rivals: ClassVar[Sequence[str]]
-    """Baselines that the paper plots."""
-    others: ClassVar[Mapping[str, Choice]]
-    """Agents shown in addition."""
+    rivals: ClassVar[Sequence[str]] = RIVALS
+    others: ClassVar[Mapping[str, Choice]] = BESIDE
     interval: ClassVar[float] = 0.0
     metrics: ClassVar[Mapping[str, str]] = METRICS
 
@@ -99,10 +104,6 @@ class Curves(Queries):
             )
             for name, data in self.sources.items()
         ]
-
-    def seeds_of(self, setting: Any) -> list[int]:
-        """Return the seeds; five for measured queries."""
-        return self.seed_list[:5] if setting.data else self.seed_list
 
     def show(self, frame: Frame) -> Iterator[Block]:
         """Yield the tables and the figure."""

@@ -28,8 +28,6 @@ class Figure9(Curves):
     interval = 45.0
     metrics: ClassVar = {"makespan": "makespan, s", "turnaround_time_mean": "mean completion time, s"}
 
-    seeds: int = 5
-
     def panels(self) -> Sequence[Panel]:
         """Return the panels of the paper, and rules at several mean interarrival times."""
         columns = {f"{seconds:g}": Setting(JOBS, ccr=self.ccr, mean_interval=seconds) for seconds in INTERVALS}

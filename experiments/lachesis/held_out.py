@@ -56,8 +56,6 @@ class HeldOut(Queries):
 
     perform = staticmethod(perform_general)
 
-    seeds: int = 5
-
     def panels(self) -> Sequence[Panel]:
         """Return all agents on jobs that are submitted together, and on jobs that arrive over time."""
         planned = NETWORKS | {MAKESPAN: with_weights("graph", "tpch-batch", AHEAD)}

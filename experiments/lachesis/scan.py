@@ -22,8 +22,6 @@ METRICS = {"speedup": "speedup", "slr": "schedule length ratio", "gap": "gap to 
 class Scan(Queries):
     """The paper's rules of figures 7 and 8, and rank-up-DEFT, at ratios from 0.5 to 8."""
 
-    seeds: int = 5
-
     def panels(self) -> Sequence[Panel]:
         """Return batches of 20 and 60 jobs, of synthetic and of measured queries."""
         rules = {row: ROWS[row] for row in RULES}

@@ -14,25 +14,20 @@ from desim.experiments.tables import lead_table
 
 PANEL, LONG = "figure 2", "figure 2, long"
 COLUMN = "T 8000"
+LONG_SEEDS = 10
+"""Number of seeds of the full-length runs."""
 
 
 @dataclass(frozen=True)
 class Figure2(OGAStudy):
-    """Average reward over time.
-
-    Attributes
-    ----------
-    long_seeds : int
-        Number of seeds of the full-length runs.
-    """
+    """Average reward over time."""
 
     seeds: int = 20
     divide_slots: int = 160
-    long_seeds: int = 10
 
     def seeds_of(self, setting: Setting) -> list[int]:
         """Return the seeds; fewer for the full-length runs."""
-        return self.seed_list[: self.long_seeds] if setting.num_slots == FIGURE_2.num_slots else self.seed_list
+        return self.seed_list[:LONG_SEEDS] if setting.num_slots == FIGURE_2.num_slots else self.seed_list
 
     def panels(self) -> Sequence[Panel]:
         """Return all rows with fewer slots, and some with all slots."""
@@ -52,7 +47,7 @@ class Figure2(OGAStudy):
             slots = self.shorter(FIGURE_2).num_slots
             yield Paragraph(
                 f"All rows have {slots:,} slots and {self.seeds} seeds; four of them have the paper's "
-                f"{FIGURE_2.num_slots:,} slots and {self.long_seeds} seeds."
+                f"{FIGURE_2.num_slots:,} slots and {LONG_SEEDS} seeds."
             )
         title = f"lead of {PRINTED} as printed, percent [paper]"
         for panel, column in ((PANEL, "shorter"), (LONG, COLUMN)):

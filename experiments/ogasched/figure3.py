@@ -15,36 +15,25 @@ LABELS = {"|R|": "nodes, |R|", "|L|": "ports, |L|", "contention": "contention le
 
 @dataclass(frozen=True)
 class Figure3(OGAStudy):
-    """Scalability: average reward against the size of the graph and the contention level.
-
-    Attributes
-    ----------
-    nodes, ports : tuple of int
-        Values of |R| and |L| (numbers of nodes and ports).
-    contentions : tuple of float
-        Contention levels.
-    """
+    """Scalability: average reward against the size of the graph and the contention level."""
 
     divide_slots: int = 20
-    nodes: tuple[int, ...] = (32, 128, 512)
-    ports: tuple[int, ...] = (5, 10, 40)
-    contentions: tuple[float, ...] = CONTENTIONS
 
     def panels(self) -> Sequence[Panel]:
         """Return the three parts of the figure."""
         few = chosen(PRINTED, "OGASched, capped", "exact, with memory", "Fairness", "DRF")
-        nodes = {str(count): self.shorter(DEFAULT, num_nodes=count) for count in self.nodes}
-        ports = {str(count): self.shorter(DEFAULT, num_ports=count) for count in self.ports}
+        nodes = {str(count): self.shorter(DEFAULT, num_nodes=count) for count in (32, 128, 512)}
+        ports = {str(count): self.shorter(DEFAULT, num_ports=count) for count in (5, 10, 40)}
         sizes = [Panel(name, name, columns, few) for name, columns in {"|R|": nodes, "|L|": ports}.items()]
-        return [*sizes, contention_panel(self, self.contentions)]
+        return [*sizes, contention_panel(self)]
 
     def show(self, frame: Frame) -> Iterator[Block]:
         """Yield the tables and the figure."""
         yield from reward_tables(frame, LABELS, "figure3")
 
 
-def contention_panel(study: OGAStudy, levels: Sequence[float]) -> Panel:
+def contention_panel(study: OGAStudy) -> Panel:
     """Return the panel of contention levels, shared by figures 3 (c) and 6."""
-    columns = {f"{level:g}": study.shorter(DEFAULT, contention=float(level)) for level in levels}
+    columns = {f"{level:g}": study.shorter(DEFAULT, contention=level) for level in CONTENTIONS}
     rows = chosen(PRINTED, "OGASched, capped", "exact, with memory", *RULES)
     return Panel("contention", "contention", columns, rows)

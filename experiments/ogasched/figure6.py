@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from desim.experiments.drawing import facets
 from desim.experiments.frame import Frame, Panel
-from desim.experiments.ogasched.agents import CONTENTIONS
 from desim.experiments.ogasched.figure3 import contention_panel
 from desim.experiments.ogasched.study import OGAStudy
 from desim.experiments.report_blocks import Block, Drawing
@@ -18,20 +17,13 @@ WORDS = {"average_gain": "average gain", "average_overhead": "average overhead"}
 
 @dataclass(frozen=True)
 class Figure6(OGAStudy):
-    """Gain and overhead against the contention level.
-
-    Attributes
-    ----------
-    contentions : tuple of float
-        Contention levels.
-    """
+    """Gain and overhead against the contention level."""
 
     divide_slots: int = 20
-    contentions: tuple[float, ...] = CONTENTIONS
 
     def panels(self) -> Sequence[Panel]:
         """Return the contention levels."""
-        return [contention_panel(self, self.contentions)]
+        return [contention_panel(self)]
 
     def show(self, frame: Frame) -> Iterator[Block]:
         """Yield the tables and the figure."""

@@ -10,25 +10,18 @@ from desim.experiments.ogasched.agents import DEFAULT, PRINTED, RULES, chosen
 from desim.experiments.ogasched.study import WIDE, OGAStudy, reward_tables
 from desim.experiments.report_blocks import Block
 
-PANEL = "utilities"
+PANEL, UTILITIES = "utilities", ("linear", "poly", "log", "reciprocal")
 
 
 @dataclass(frozen=True)
 class Figure7(OGAStudy):
-    """Average reward by kind of utility.
-
-    Attributes
-    ----------
-    utilities : tuple of str
-        Kinds of utilities, one setting per kind.
-    """
+    """Average reward by kind of utility."""
 
     divide_slots: int = 20
-    utilities: tuple[str, ...] = ("linear", "poly", "log", "reciprocal")
 
     def panels(self) -> Sequence[Panel]:
         """Return the utilities."""
-        columns = {name: self.shorter(DEFAULT, utilities=name) for name in self.utilities}
+        columns = {name: self.shorter(DEFAULT, utilities=name) for name in UTILITIES}
         rows = chosen(PRINTED, "OGASched, capped", "exact projection", "exact, with memory", *RULES)
         return [Panel(PANEL, "utility", columns, rows)]
 

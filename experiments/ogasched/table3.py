@@ -30,23 +30,17 @@ LABELS = {MORE["T"]: "slots, T", MORE["rho"]: "arrival probability, rho", MORE["
 FEW_SLOTS = 50
 #: Number of slots of runs by T; their beginnings are the cells with fewer slots.
 MOST_SLOTS = HORIZONS[-1]
+#: Number of seeds of these two.
+MORE_SEEDS = 20
 
 
 @dataclass(frozen=True)
 class Table3(OGAStudy):
-    """Generality and robustness: the cells of table III.
-
-    Attributes
-    ----------
-    more_seeds : int
-        Number of seeds of runs by T and of short runs, whose rewards are compared with the paper's.
-    """
-
-    more_seeds: int = 20
+    """Generality and robustness: the cells of table III."""
 
     def seeds_of(self, setting: Setting) -> list[int]:
         """Return the seeds: more for runs that are compared with the paper's cells."""
-        return list(range(self.more_seeds)) if setting.num_slots in (FEW_SLOTS, MOST_SLOTS) else self.seed_list
+        return list(range(MORE_SEEDS)) if setting.num_slots in (FEW_SLOTS, MOST_SLOTS) else self.seed_list
 
     def panels(self) -> Sequence[Panel]:
         """Return the three parts of the table, other readings, the system fitted to the rules, and the spread."""
@@ -81,9 +75,9 @@ class Table3(OGAStudy):
         papers = {MORE[parameter]: printed(parameter) for parameter in TABLE_III}
         if not self.quick:
             yield Paragraph(
-                f"Runs by T have {MOST_SLOTS:,} slots and {self.more_seeds} seeds. Steps and readings have "
+                f"Runs by T have {MOST_SLOTS:,} slots and {MORE_SEEDS} seeds. Steps and readings have "
                 f"{DEFAULT.num_slots // self.divide_slots} slots, where the paper has 2,000, and {self.seeds} seeds. "
-                f"Runs on more systems have {FEW_SLOTS} slots and {self.more_seeds} seeds, because systems differ more "
+                f"Runs on more systems have {FEW_SLOTS} slots and {MORE_SEEDS} seeds, because systems differ more "
                 "than slots do."
             )
             yield steps_table(frame)

@@ -6,11 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from desim.experiments.frame import Choice, Panel
+from desim.experiments.drawing import draw_rows
+from desim.experiments.frame import Choice, Frame, Panel, agent_of
 from desim.experiments.osdec.simulate import OURS, RULES, Setting, learned_rows, perform
+from desim.experiments.report_blocks import Drawing
 from desim.experiments.study import Study
+from desim.plotting.colors import POLICY_COLORS
 
-__all__ = ["CASES", "TABLE_1", "TABLE_2", "TABLE_4", "OsdecStudy", "panels_of"]
+__all__ = ["CASES", "TABLE_1", "TABLE_2", "TABLE_4", "OsdecStudy", "drawing", "panels_of"]
 
 QUICK_SLOTS = 48
 
@@ -54,6 +57,32 @@ def panels_of(
     rows: dict[str, Choice] = {**RULES, **learned_rows(several=several), **OURS}
     fewer = {name: replace(setting, seeds=few) for name, setting in columns.items()}
     return [Panel(f"{title}, rules", parameter, columns, RULES), Panel(f"{title}, agents", parameter, fewer, rows)]
+
+
+def drawing(
+    frame: Frame, panel: str, table: str, cells: Mapping[str, tuple[str, str]], paper: Mapping[str, Mapping[str, float]]
+) -> Drawing:
+    """Return the figure of a table.
+
+    Parameters
+    ----------
+    frame : Frame
+        Measurements.
+    panel : str
+        Panel with all agents.
+    table : str
+        Name of the table in the paper.
+    cells : mapping of str to (column, metric)
+        What is drawn, by label.
+    paper : mapping of str to mapping
+        The paper's numbers by label and row.
+    """
+    rows = frame.rows(panel)
+    agents = list(dict.fromkeys(map(agent_of, rows)))
+    colors = {row: POLICY_COLORS[agents.index(agent_of(row)) % len(POLICY_COLORS)] for row in rows}
+    caption = f"{table.capitalize()} in core-slots: means with 95 % intervals; hollow circles: the paper."
+    figure = draw_rows(rows, frame.estimates(panel, cells), paper, colors)
+    return Drawing(f"{table.replace(' ', '')}.png", caption, figure)
 
 
 TABLE_1: Mapping[str, tuple[float, float, float]] = {
