@@ -13,8 +13,6 @@ from desim.experiments.learning_curves import COLUMN, LENGTHS, Curve, curves_of,
 from desim.experiments.report_blocks import Block, Drawing, Paragraph
 from desim.experiments.tables import metric_table
 
-__all__ = ["INSPECTOR", "PANEL", "Figure3"]
-
 PANEL, INSPECTOR = "DBF", "SchedInspector"
 PARTS = ("validation", "training")
 SHOWN = named(("waiting_time_mean", "queue_length_mean", "utilization"))

@@ -38,17 +38,13 @@ class Figure5(Study):
     ----------
     seeds : int
         Number of blocks of episodes.
-    sizes : tuple of int
-        Numbers of slots of the windows.
     """
 
     seeds: int = 5
-    sizes: tuple[int, ...] = SIZES
 
     def panels(self) -> Sequence[Panel]:
         """Return one panel per size; its columns are numbers of slots at the tail."""
-        sizes = [size for size in self.sizes if size in (8, 20)] if self.quick else self.sizes
-        return [self._panel(size) for size in sizes]
+        return [self._panel(size) for size in ((8, 20) if self.quick else SIZES)]
 
     def _panel(self, size: int) -> Panel:
         tails = (0, 1, size // 2, size)

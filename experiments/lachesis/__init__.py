@@ -14,6 +14,5 @@ FAMILY = Family(
     source='Luo, Zhou, Li, Yuan, Zeng and Yao, "Learning to Optimize DAG Scheduling in Heterogeneous Environment".',
     package="desim.experiments.lachesis",
     modules=("figure6", "figure7", "figure8", "figure9", "scan", "held_out"),
-    claims=True,
 )
 """Experiments of the paper, in the order in which they are run."""

@@ -16,6 +16,5 @@ FAMILY = Family(
     'with sublinear regrets via online learning", arXiv:2305.06572.',
     package="desim.experiments.ogasched",
     modules=("table3", "figure2", "figure7", "figure3", "figure6", "figure5", "figure4"),
-    claims=True,
 )
 """Experiments of the paper, in the order in which they are run."""

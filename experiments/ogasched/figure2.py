@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from desim.experiments.frame import Frame, Panel
 from desim.experiments.ogasched.agents import FIGURE_2, FIGURE_2_LEADS, PRINTED, RULES, chosen
 from desim.experiments.ogasched.simulate import Setting
-from desim.experiments.ogasched.study import METRIC, OGAStudy, over_time, slot_table
+from desim.experiments.ogasched.study import OGAStudy, over_time, slot_tables
 from desim.experiments.report_blocks import Block, Paragraph
-from desim.experiments.tables import lead_table
 
 PANEL, LONG = "figure 2", "figure 2, long"
 COLUMN = "T 8000"
@@ -49,9 +48,6 @@ class Figure2(OGAStudy):
                 f"All rows have {slots:,} slots and {self.seeds} seeds; four of them have the paper's "
                 f"{FIGURE_2.num_slots:,} slots and {LONG_SEEDS} seeds."
             )
-        title = f"lead of {PRINTED} as printed, percent [paper]"
-        for panel, column in ((PANEL, "shorter"), (LONG, COLUMN)):
-            leads = {row: {column: lead} for row, lead in FIGURE_2_LEADS.items()}
-            yield slot_table(frame, panel, column, f"{panel}: means per slot")
-            yield lead_table(frame, panel, METRIC, PRINTED, f"{panel}: {title}", printed=leads)
+        yield from slot_tables(frame, PANEL, "shorter", FIGURE_2_LEADS)
+        yield from slot_tables(frame, LONG, COLUMN, FIGURE_2_LEADS)
         yield over_time(frame, LONG, COLUMN, "figure2.png", " with 95 % intervals")

@@ -152,10 +152,23 @@ def over_time(frame: Frame, panel: str, column: str, file: str, caption: str) ->
     return Drawing(file, f"Running average reward: means over seeds{caption}.", facets(frame, metrics, curves, **WIDE))
 
 
-def slot_table(frame: Frame, panel: str, column: str, title: str) -> Table:
-    """Return the reward and its parts in a column of a panel."""
+def slot_tables(frame: Frame, panel: str, column: str, leads: Mapping[str, float] | None = None) -> Iterator[Table]:
+    """Yield the reward and its parts in a column of a panel, and the leads of the published algorithm.
+
+    Parameters
+    ----------
+    frame : Frame
+        Measurements.
+    panel, column : str
+        Names of panel and column.
+    leads : mapping of str to float, optional
+        Leads in the paper, in percent by row.
+    """
     words = {METRIC: "average reward", "average_gain": "gain", "average_overhead": "overhead"}
-    return metric_table(frame, panel, column, words, title)
+    yield metric_table(frame, panel, column, words, f"{panel}: means per slot")
+    title = f"{panel}: lead of {PRINTED} as printed, percent" + (" [paper]" if leads else "")
+    papers = {row: {column: lead} for row, lead in (leads or {}).items()}
+    yield lead_table(frame, panel, METRIC, PRINTED, title, printed=papers)
 
 
 def steps_table(frame: Frame) -> Table:

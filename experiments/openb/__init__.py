@@ -19,6 +19,5 @@ FAMILY = Family(
     'GPU-sharing workloads with fragmentation gradient descent", USENIX ATC 2023.',
     package="desim.experiments.openb",
     modules=("allocation",),
-    claims=True,
 )
 """Experiments of the paper, in the order in which they are run."""

@@ -28,14 +28,10 @@ class Allocation(DataStudy):
     ----------
     data : Path or None
         Directory with ``alibaba`` and ``gpu/openb``. By default, nodes and pods are synthetic.
-    workloads : tuple of str
-        Workloads of the trace.
     """
 
     paper: ClassVar[str] = "openb"
     perform = staticmethod(perform)
-
-    workloads: tuple[str, ...] = WORKLOADS
 
     @property
     def is_reduced(self) -> bool:
@@ -48,7 +44,7 @@ class Allocation(DataStudy):
         if self.data is None:
             columns = {MADE: Setting(MADE, num_nodes=QUICK_NODES // 3 if self.quick else 400, check=self.quick)}
         else:
-            columns = {name: Setting(name, self.place, size, check=self.quick) for name in self.workloads}
+            columns = {name: Setting(name, self.place, size, check=self.quick) for name in WORKLOADS}
         return [Panel(PANEL, "workload", columns, {name: Choice(name) for name in POLICIES})]
 
     def show(self, frame: Frame) -> Iterator[Block]:

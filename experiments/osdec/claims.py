@@ -15,8 +15,6 @@ from desim.experiments.osdec.simulate import LEARNED, RULES
 from desim.experiments.osdec.study import CASES, TABLE_1, TABLE_2, TABLE_4
 from desim.statistics import Estimate
 
-__all__ = ["claims", "fixed_rules"]
-
 Frames = Mapping[str, Frame]
 
 WITHIN = 2.0

@@ -14,8 +14,6 @@ from desim.experiments.report_blocks import Block, Drawing
 from desim.experiments.study import Study
 from desim.experiments.tables import metric_table
 
-__all__ = ["PANEL", "Figure4"]
-
 PANEL, CURVE = "figure 4", "validation/total_reward"
 
 

@@ -13,8 +13,6 @@ from desim.experiments.report_blocks import Drawing
 from desim.experiments.study import Study
 from desim.plotting.colors import POLICY_COLORS
 
-__all__ = ["CASES", "TABLE_1", "TABLE_2", "TABLE_4", "OsdecStudy", "drawing", "panels_of"]
-
 QUICK_SLOTS = 48
 
 
