@@ -46,7 +46,7 @@ def versions_of(packages: Sequence[str]) -> dict[str, str]:
 
 
 def commit() -> str:
-    """Return the commit of the checkout that contains desim, with ``-dirty`` if files differ; empty if there is none."""
+    """Return the commit of the checkout that contains desim, with ``-dirty`` if files differ; or an empty string."""
     home = Path(__file__).resolve().parents[2]
     if not (home / ".git").exists():
         return ""

@@ -10,7 +10,7 @@ import polars as pl
 
 from desim.experiments.drawing import facets
 from desim.experiments.frame import Frame
-from desim.experiments.ogasched.agents import PRINTED, RULES, STEPS, TABLE_III, printed
+from desim.experiments.ogasched.agents import PRINTED, RULES, STEPS, TABLE_III
 from desim.experiments.ogasched.simulate import Setting, perform
 from desim.experiments.report_blocks import Block, Drawing, short
 from desim.experiments.study import Study
@@ -174,9 +174,9 @@ def slot_tables(frame: Frame, panel: str, column: str, leads: Mapping[str, float
 def steps_table(frame: Frame) -> Table:
     """Return all cells of table III: the paper's reward, that of algorithm 1 as printed, and of each step to ours."""
     rows = []
-    for panel, columns in TABLE_III.items():
-        for column in columns:
+    for panel, printed in TABLE_III.items():
+        for column, reward in printed[PRINTED].items():
             cells = [measured(frame, panel, column, row, METRIC) for row in (*STEPS, *RULES)]
-            rows.append([f"{panel} {column}", short(printed(panel)[PRINTED].get(column)), *cells])
+            rows.append([f"{panel} {column}", short(reward), *cells])
     heads = ["", "OGASched in the paper", "as printed", *list(STEPS)[1:], *RULES]
     return Table("Table III: the paper, the published algorithm, and the steps to ours", heads, rows)

@@ -6,17 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from desim.experiments.frame import Frame, Panel
-from desim.experiments.ogasched.agents import (
-    DEFAULT,
-    FITTED,
-    PRINTED,
-    RULES,
-    STEPS,
-    TABLE_III,
-    VARIANTS,
-    chosen,
-    printed,
-)
+from desim.experiments.ogasched.agents import DEFAULT, FITTED, PRINTED, RULES, STEPS, TABLE_III, VARIANTS, chosen
 from desim.experiments.ogasched.simulate import HORIZONS, Setting
 from desim.experiments.ogasched.study import METRIC, OGAStudy, reward_tables, steps_table, with_horizons
 from desim.experiments.report_blocks import Block, Paragraph
@@ -46,8 +36,8 @@ class Table3(OGAStudy):
         """Return the three parts of the table, other readings, the system fitted to the rules, and the spread."""
         rows = chosen(*STEPS, *RULES)
         long = replace(DEFAULT, num_slots=MOST_SLOTS)
-        rho = {text: self.shorter(DEFAULT, probability=float(text)) for text in TABLE_III["rho"]}
-        density = {text: self.shorter(DEFAULT, density=float(text)) for text in TABLE_III["density"]}
+        rho = {text: self.shorter(DEFAULT, probability=float(text)) for text in TABLE_III["rho"][PRINTED]}
+        density = {text: self.shorter(DEFAULT, density=float(text)) for text in TABLE_III["density"][PRINTED]}
         few = [
             Panel(
                 MORE[name],
@@ -72,7 +62,7 @@ class Table3(OGAStudy):
     def show(self, frame: Frame) -> Iterator[Block]:
         """Yield the tables and the figure."""
         frame = with_horizons(frame, LONG)
-        papers = {MORE[parameter]: printed(parameter) for parameter in TABLE_III}
+        papers = {MORE[parameter]: rewards for parameter, rewards in TABLE_III.items()}
         if not self.quick:
             yield Paragraph(
                 f"Runs by T have {MOST_SLOTS:,} slots and {MORE_SEEDS} seeds. Steps and readings have "

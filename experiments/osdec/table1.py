@@ -34,10 +34,9 @@ class Table1(OsdecStudy):
         for rule in ("FIFO", "FIFO, what fits now"):
             title = f"Total reward of {rule} above that of the other agents, percent, {how}"
             yield lead_table(frame, AGENTS_PANEL, "total_reward", rule, title)
-        paper = {
-            names[metric]: {row: values[place] for row, values in TABLE_1.items()}
-            for place, metric in enumerate(("utilization", "time_delay", "total_reward"))
+        paper = {names[metric]: {row: values[metric] for row, values in TABLE_1.items()} for metric in TABLE_1["FIFO"]}
+        paper["violation penalty"] = {
+            row: one["total_reward"] - one["utilization"] - one["time_delay"] for row, one in TABLE_1.items()
         }
-        paper["violation penalty"] = {row: total - used - late for row, (used, late, total) in TABLE_1.items()}
         cells = {label: (COLUMN, metric) for metric, label in names.items()}
         yield drawing(frame, AGENTS_PANEL, PANEL, cells, paper)
