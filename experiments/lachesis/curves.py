@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from desim.experiments.drawing import facets
-from desim.experiments.frame import Choice, Frame, Panel
+from desim.experiments.frame import Choice, Frame, Panel, agent_of
 from desim.experiments.lachesis.simulate import AHEAD, CALIBRATED, Setting, perform, planning
-from desim.experiments.learning_curves import with_weights
+from desim.experiments.learning_curves import trained_rows, with_weights
 from desim.experiments.report_blocks import Block, Drawing
 from desim.experiments.study import DataStudy
 from desim.experiments.tables import best_rule_table, value_table
@@ -19,7 +19,7 @@ LACHESIS, DECIMA, RANK_UP, OWN = "LACHESIS", "Decima-DEFT", "rank-up-DEFT", "des
 MADE, MEASURED = "made-up queries", "measured queries"
 
 ROWS: dict[str, Choice] = {
-    LACHESIS: with_weights("lachesis", "tpch-lachesis"),
+    **trained_rows("lachesis", {LACHESIS: "tpch-lachesis"}, several=True),
     DECIMA: with_weights("decima", "tpch-decima"),
     "FIFO-DEFT": Choice("fifo-deft"),
     "SJF-DEFT": Choice("sjf-deft"),
@@ -34,6 +34,12 @@ RIVALS = ("FIFO-DEFT", "HEFT", "TDCA", DECIMA)
 """Baselines that the paper plots in figures 7 and 8."""
 BESIDE = {RANK_UP: ROWS[RANK_UP], OWN: with_weights("graph", "tpch-batch", AHEAD)}
 """Agents that it does not plot there: its HighRankUp-DEFT, and desim's network, which plans batches with insertion."""
+
+
+def rows_of(*agents: str) -> dict[str, Choice]:
+    """Return the rows of some agents in their order, with all their trainings."""
+    return {row: choice for agent in agents for row, choice in ROWS.items() if agent_of(row) == agent}
+
 
 METRICS = {"makespan": "makespan, s", "speedup": "speedup", "slr": "schedule length ratio"}
 QUICK_JOBS = 6
@@ -87,8 +93,8 @@ class Curves(Queries):
 
     @property
     def agents(self) -> dict[str, Choice]:
-        """Agents of all rows."""
-        return {row: ROWS[row] for row in (LACHESIS, *self.rivals)} | dict(self.others)
+        """Agents of all rows, several trainings of one agent among them."""
+        return rows_of(LACHESIS, *self.rivals) | dict(self.others)
 
     def panels(self) -> Sequence[Panel]:
         """Return the agents against the number of jobs, on synthetic and on measured queries."""

@@ -9,7 +9,7 @@ from typing import ClassVar
 from desim.agents.learning.pretrained import read_card
 from desim.experiments.drawing import facets
 from desim.experiments.frame import Frame, Panel
-from desim.experiments.lachesis.curves import DECIMA, LACHESIS, ROWS
+from desim.experiments.lachesis.curves import DECIMA, LACHESIS, ROWS, rows_of
 from desim.experiments.learning_curves import COLUMN, LENGTHS, Curve, curves_of, panel_of, perform
 from desim.experiments.report_blocks import Block, Drawing, Paragraph
 from desim.experiments.study import Study
@@ -35,12 +35,11 @@ class Figure6(Study):
 
     def panels(self) -> Sequence[Panel]:
         """Return the trainings."""
-        rows = {row: ROWS[row] for row in (LACHESIS, DECIMA)}
-        return [panel_of(PANEL, Curve("gap", tuple(LABELS)), rows)]
+        return [panel_of(PANEL, Curve("gap", tuple(LABELS)), rows_of(LACHESIS, DECIMA))]
 
     def show(self, frame: Frame) -> Iterator[Block]:
         """Yield curves, lengths and the commands that continue the trainings."""
-        for row in frame.rows(PANEL):
+        for row in (LACHESIS, DECIMA):
             labels = {name: label for name, label in LABELS.items() if row == LACHESIS or name != LOSS}
             kind, _, weights = ROWS[row].policy.partition(":")
             figure = facets(frame, labels, {curves_of(PANEL): "episodes"}, rows=[row])
