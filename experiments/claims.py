@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import math
 import tomllib
 from collections.abc import Sequence
@@ -22,6 +23,7 @@ __all__ = [
     "Verdict",
     "claims_table",
     "fixed_rules_table",
+    "read_printed",
     "read_register",
     "register_table",
 ]
@@ -30,6 +32,9 @@ Verdict = Literal["reproduced", "reproduced in order only", "not reproduced", "c
 
 REGISTER_FILE = "register.toml"
 """Name of the register file in the package of a paper's studies."""
+
+PRINTED_FILE = "printed.csv"
+"""Name of the file with a paper's numbers in the package of its studies."""
 
 KINDS = ("not stated", "departure")
 
@@ -230,6 +235,21 @@ def read_register(package: str) -> list[RegisterItem]:
             )
         items.append(RegisterItem(**found))
     return items
+
+
+def read_printed(package: str) -> dict[str, dict[str, dict[str, float]]]:
+    """Return the numbers that a paper prints, by table, row and column.
+
+    Parameters
+    ----------
+    package : str
+        Package of its studies, such as ``"desim.experiments.osdec"``.
+    """
+    found: dict[str, dict[str, dict[str, float]]] = {}
+    with (files(package) / PRINTED_FILE).open(encoding="utf-8") as file:
+        for line in csv.DictReader(file):
+            found.setdefault(line["table"], {}).setdefault(line["row"], {})[line["column"]] = float(line["value"])
+    return found
 
 
 def register_table(items: Sequence[RegisterItem]) -> Table:

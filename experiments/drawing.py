@@ -194,7 +194,7 @@ def _places(columns: Sequence[str]) -> tuple[np.ndarray, bool]:
     try:
         places = np.array([float(column) for column in columns])
     except ValueError:
-        return np.arange(len(columns), dtype=np.float64), False
+        places = np.zeros(len(columns))
     if len(places) < 2 or (np.diff(places) <= 0).any():
         return np.arange(len(columns), dtype=np.float64), False
     return places, bool(places[0] > 0 and places[-1] >= DECADE * places[0] and len(places) <= MOST_POINTS)

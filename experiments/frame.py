@@ -272,6 +272,14 @@ class Frame:
         """Return the mean of a metric over the seeds; arguments as for :meth:`values`."""
         return mean_interval(self.values(panel, column, row, metric))
 
+    def estimates(self, panel: str, cells: Mapping[str, tuple[str, str]]) -> dict[str, dict[str, Estimate]]:
+        """Return the means of all rows of a panel by label, each of a column and a metric."""
+        rows = self.rows(panel)
+        return {
+            label: {row: self.estimate(panel, column, row, metric) for row in rows}
+            for label, (column, metric) in cells.items()
+        }
+
     def means(self, panel: str, row: str, metric: str) -> dict[str, float]:
         """Return the mean of a metric in each column of a panel that has the row."""
         there = (column for column in self.columns(panel) if self.has(panel, column, row, metric))
@@ -308,7 +316,7 @@ class Frame:
         panel, column : str
             Names of panel and column.
         row : str or sequence of str
-            An agent; or several whose mean per seed counts, such as trainings from several seeds.
+            An agent with all its trainings, see :func:`crossed_interval`; or several rows whose mean per seed counts.
         rules : sequence of str
             Rows of the rules.
         metric : str
@@ -322,8 +330,10 @@ class Frame:
             Best rule, and the percentage by which the row's metric exceeds the rule's, paired by seed.
         """
         rule = self.best(panel, column, rules, metric, better)
-        rows = [row] if isinstance(row, str) else row
-        ours = np.mean([self.values(panel, column, one, metric) for one in rows], axis=0)
+        if isinstance(row, str):
+            ours = self.by_training(panel, column, row, metric)
+        else:
+            ours = np.mean([self.values(panel, column, one, metric) for one in row], axis=0)
         return rule, lead_percent(ours, self.values(panel, column, rule, metric))
 
 

@@ -6,6 +6,7 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 from desim.checks import did_you_mean
@@ -39,9 +40,9 @@ class Family:
         has ``Figure7``.
     modules : tuple of str
         Names of the modules, in the order in which they are run.
-    claims : bool
-        Whether the package has a module ``claims`` with the functions ``fixed_rules`` and ``claims``. Both take the
-        frames of the completed studies by name, and return the opening of the report.
+
+    A module ``claims`` of the package, if there is one, has the functions ``fixed_rules`` and ``claims``. Both take the
+    frames of the completed studies by name, and return the first tables of the report.
     """
 
     name: str
@@ -49,7 +50,6 @@ class Family:
     source: str
     package: str
     modules: tuple[str, ...]
-    claims: bool = False
 
     def descriptions(self) -> dict[str, str]:
         """Return a one-line description of every study, in order."""
@@ -172,7 +172,7 @@ class Family:
         """
         rules: Sequence[FixedRule] = ()
         claims: Sequence[Claim] = ()
-        if self.claims:
+        if find_spec(f"{self.package}.claims"):
             module = import_module(f"{self.package}.claims")
             told: tuple[Callable[..., Sequence[FixedRule]], Callable[..., Sequence[Claim]]]
             told = (module.fixed_rules, module.claims)

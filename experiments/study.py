@@ -6,7 +6,6 @@ import ast
 import json
 import os
 import platform
-import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from desim.cli.output import plain, print_note
-from desim.cli.provenance import versions_of
+from desim.cli.provenance import commit, versions_of
 from desim.exceptions import DesimError, InvalidConfiguration, RecordError
 from desim.experiments.frame import Frame, Panel, perform_panels
 from desim.experiments.report_blocks import (
@@ -102,8 +101,8 @@ class Study:
 
     @property
     def name(self) -> str:
-        """Name of the module."""
-        return type(self).__name__.lower()
+        """Name of the module, without its package."""
+        return _name_of(type(self))
 
     @property
     def directory(self) -> Path:
@@ -225,7 +224,7 @@ class Account:
         settings: dict[str, Any] = {one.name: getattr(study, one.name) for one in fields(study)}
         settings["workers"] = study.workers.jobs
         settings = {NAMES.get(name, name): value for name, value in settings.items() if name not in PLACES}
-        code = {"desim": version("desim"), "commit": _commit(), "digest": source_digest(module)[:16]}
+        code = {"desim": version("desim"), "commit": commit(), "digest": source_digest(module)[:16]}
         title = description_of(module)
         return cls(module, title, plain(settings), study.is_reduced, blocks, seconds, code, _machine(), error)
 
@@ -342,7 +341,8 @@ def parsed(kind: type[Study], arguments: Sequence[str] | None = None) -> Study:
     import tyro
 
     config = (tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes)
-    return tyro.cli(kind, prog=f"python -m {_module_of(kind)}", args=arguments, config=config)
+    prog = None if kind.__module__ == "__main__" else f"desim experiment run {kind.paper} {_name_of(kind)}"
+    return tyro.cli(kind, prog=prog, args=arguments, config=config)
 
 
 def run_as_program(kind: type[Study], arguments: Sequence[str] | None = None) -> int:
@@ -376,6 +376,11 @@ def _module_of(kind: type[Study]) -> str:
     return program.__spec__.name if program.__spec__ else Path(str(program.__file__)).stem
 
 
+def _name_of(kind: type[Study]) -> str:
+    """Return the name of a study's module without its package."""
+    return _module_of(kind).rpartition(".")[2]
+
+
 @cache
 def description_of(module: str) -> str:
     """Return the first line of a module's docstring without importing it; empty if it has none.
@@ -390,19 +395,6 @@ def description_of(module: str) -> str:
         return ""
     text = ast.get_docstring(ast.parse(Path(spec.origin).read_bytes())) or ""
     return text.partition("\n")[0]
-
-
-def _commit() -> str:
-    """Return the commit of the working copy that contains the code, marked if files differ from it."""
-    root = Path(__file__).resolve().parents[1]
-    if not (root / ".git").exists():
-        return ""
-    command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
-    try:
-        found = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    return found.stdout.strip()
 
 
 def _machine() -> dict[str, str]:

@@ -16,7 +16,7 @@ from desim.cli.output import command_line, plain
 from desim.exceptions import RecordError
 from desim.records import write_atomically
 
-__all__ = ["PROVENANCE_FILE", "keep", "provenance", "provenance_of", "versions_of"]
+__all__ = ["PROVENANCE_FILE", "commit", "keep", "provenance", "provenance_of", "versions_of"]
 
 PROVENANCE_FILE = "provenance.json"
 """Name of the provenance file in the directory of a run."""
@@ -30,9 +30,8 @@ def provenance() -> dict[str, str]:
     """Return the provenance of a page: the command, the commit of desim if known, and versions."""
     command = command_line()
     found = {} if command is None else {"command": command}
-    commit = _commit()
-    if commit:
-        found["commit"] = commit
+    if known := commit():
+        found["commit"] = known
     versions = {"Python": platform.python_version()} | versions_of(PACKAGES)
     return found | {"versions": ", ".join(f"{name} {number}" for name, number in versions.items())}
 
@@ -46,22 +45,17 @@ def versions_of(packages: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _commit() -> str:
-    """Return the commit of the checkout that contains desim, or an empty string."""
+def commit() -> str:
+    """Return the commit of the checkout that contains desim, with ``-dirty`` if files differ; or an empty string."""
     home = Path(__file__).resolve().parents[2]
     if not (home / ".git").exists():
         return ""
+    command = ["git", "-C", str(home), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
     try:
-        parts = [["rev-parse", "HEAD"], ["status", "--porcelain", "--untracked-files=no"]]
-        texts = [
-            subprocess.run(
-                ["git", "-C", str(home), *part], capture_output=True, text=True, check=True, timeout=20
-            ).stdout
-            for part in parts
-        ]
+        found = subprocess.run(command, capture_output=True, text=True, check=True, timeout=20)
     except (OSError, subprocess.SubprocessError):
         return ""
-    return texts[0].strip() + (", with changes" if texts[1].strip() else "")
+    return found.stdout.strip()
 
 
 def keep(directory: Path, settings: Mapping[str, Any]) -> None:

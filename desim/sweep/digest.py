@@ -33,7 +33,7 @@ UNRELATED = (
     *(f"desim.{name}" for name in ("cli", "export", "plotting", "sweep", "validation")),
     *(
         f"desim.experiments.{name}"
-        for name in ("blocks", "claims", "drawing", "family", "frame", "report", "study", "tables")
+        for name in ("claims", "drawing", "frame", "paper", "report", "report_blocks", "study", "tables")
     ),
 )
 #: Importing from a problem allows asking a result for its metrics, which are found by the name of the problem.

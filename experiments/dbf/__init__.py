@@ -14,6 +14,5 @@ FAMILY = Family(
     'cluster job scheduling", HPCC 2022.',
     package="desim.experiments.dbf",
     modules=("figure3", "figure4", "figure5", "figure7", "held_out"),
-    claims=True,
 )
 """Experiments of the paper, in the order in which they are run; figure 6 uses the runs of figure 5."""

@@ -16,8 +16,6 @@ from desim.experiments.frame import Frame, crossed_interval, paired_trainings, s
 from desim.experiments.learning_curves import is_flat
 from desim.statistics import Estimate
 
-__all__ = ["claims", "fixed_rules"]
-
 SJF, INSPECTED, QUEUE = 73.3, 62.2, 31.0
 """The paper's mean slowdowns of SJF and of SchedInspector over SJF, and its mean queue at M = 20 without tail."""
 SAVED = {"waiting_time_mean": 49.0, "queue_length_mean": 50.0}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -12,10 +11,7 @@ from desim.experiments.drawing import facets
 from desim.experiments.frame import Frame, Panel
 from desim.experiments.learning_curves import COLUMN, LENGTHS, Curve, curves_of, panel_of, perform
 from desim.experiments.report_blocks import Block, Drawing, Paragraph
-from desim.experiments.study import run_as_program
 from desim.experiments.tables import metric_table
-
-__all__ = ["INSPECTOR", "PANEL", "Figure3"]
 
 PANEL, INSPECTOR = "DBF", "SchedInspector"
 PARTS = ("validation", "training")
@@ -66,7 +62,3 @@ class Figure3(Study):
         labels = {f"{part}/bounded_slowdown": f"{part}: bounded slowdown" for part in PARTS}
         figure = facets(frame, labels, {curves_of(INSPECTOR): episodes}, logarithmic=tuple(labels))
         yield Drawing("figure3_inspector.png", "Learning curve of SchedInspector over SJF.", figure)
-
-
-if __name__ == "__main__":
-    sys.exit(run_as_program(Figure3))

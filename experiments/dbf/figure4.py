@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -12,7 +11,6 @@ from desim.experiments.drawing import draw_rows
 from desim.experiments.frame import Choice, Frame, Panel
 from desim.experiments.learning_curves import with_weights
 from desim.experiments.report_blocks import Block, Drawing, Paragraph
-from desim.experiments.study import run_as_program
 from desim.experiments.tables import metric_table, value_table
 from desim.plotting.colors import line_styles
 
@@ -88,15 +86,8 @@ class Figure4(Study):
         kinds = {row: "dbf" if row.startswith("dbf") else "desim" if "desim" in row else "rules" for row in rows}
         kinds[RELEASED] = "SchedInspector"
         styles = line_styles(dict.fromkeys(kinds.values()))
-        estimates = {
-            label: {row: frame.estimate(OPEN, STARTED, row, metric) for row in rows}
-            for metric, label in named(SHOWN).items()
-        }
+        estimates = frame.estimates(OPEN, {label: (STARTED, metric) for metric, label in named(SHOWN).items()})
         order = sorted(rows, key=lambda row: estimates[named(SHOWN)[SHOWN[0]]][row].mean)
         colors = {row: styles[kinds[row]].color for row in rows}
         caption = "Online: rules, inspectors, DBF as printed, and desim's agents; means with 95 % intervals."
         yield Drawing("figure4.png", caption, draw_rows(order, estimates, {}, colors))
-
-
-if __name__ == "__main__":
-    sys.exit(run_as_program(Figure4))

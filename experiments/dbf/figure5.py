@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -10,7 +9,6 @@ from desim.experiments.dbf.study import DBF_WINDOWS, ONLINE, Study, dbf_rows, na
 from desim.experiments.drawing import facets
 from desim.experiments.frame import Choice, Frame, Panel, agent_of
 from desim.experiments.report_blocks import Block, Drawing, Paragraph
-from desim.experiments.study import run_as_program
 from desim.experiments.tables import value_table
 
 SIZES = (8, 10, 20, 32)
@@ -40,17 +38,13 @@ class Figure5(Study):
     ----------
     seeds : int
         Number of blocks of episodes.
-    sizes : tuple of int
-        Numbers of slots of the windows.
     """
 
     seeds: int = 5
-    sizes: tuple[int, ...] = SIZES
 
     def panels(self) -> Sequence[Panel]:
         """Return one panel per size; its columns are numbers of slots at the tail."""
-        sizes = [size for size in self.sizes if size in (8, 20)] if self.quick else self.sizes
-        return [self._panel(size) for size in sizes]
+        return [self._panel(size) for size in ((8, 20) if self.quick else SIZES)]
 
     def _panel(self, size: int) -> Panel:
         tails = (0, 1, size // 2, size)
@@ -77,7 +71,3 @@ class Figure5(Study):
         yield Drawing("figure5.png", f"{what} Means with 95 % intervals.", saved)
         hidden = facets(frame, named(HIDDEN), panels, rows=rows, width=2.6, height=2.6)
         yield Drawing("figure6.png", f"{what} Jobs of the queue that the window does not show.", hidden)
-
-
-if __name__ == "__main__":
-    sys.exit(run_as_program(Figure5))

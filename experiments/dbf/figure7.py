@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -13,7 +12,6 @@ from desim.experiments.dbf.study import METRICS, ONLINE, Study, window_rules
 from desim.experiments.drawing import new_figure
 from desim.experiments.frame import Frame, Panel
 from desim.experiments.report_blocks import Block, Drawing, Paragraph
-from desim.experiments.study import run_as_program
 from desim.experiments.tables import value_table
 
 PANEL, SIZE, RULE = "M = 10", 10, "random"
@@ -101,7 +99,3 @@ def by_type(frame: Frame, tail: str, row: str) -> tuple[np.ndarray, np.ndarray]:
         if frame.has(panel, column, row):
             found[:, int(column)] = [frame.values(panel, column, row, name).sum() for name in ("placed", "waits")]
     return found[0], found[1]
-
-
-if __name__ == "__main__":
-    sys.exit(run_as_program(Figure7))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,7 +14,6 @@ from desim.experiments.drawing import draw_rows
 from desim.experiments.frame import Choice, Frame, Panel
 from desim.experiments.learning_curves import with_weights
 from desim.experiments.report_blocks import Block, Drawing
-from desim.experiments.study import run_as_program
 from desim.experiments.tables import best_rule_table, metric_table
 from desim.plotting.colors import line_styles
 
@@ -90,7 +88,3 @@ class HeldOut(Study):
         yield Drawing(
             "held_out.png", "Mean waiting time above that of the best rule of each workload, percent.", figure
         )
-
-
-if __name__ == "__main__":
-    sys.exit(run_as_program(HeldOut))

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from desim import Result, Simulation
+from desim import Result, simulate
 from desim.agents.batch import create
 from desim.experiments.dbf.workloads import TRACE, Arrivals, episode, num_episodes
 from desim.experiments.study import is_valid
 from desim.problems.batch import BatchCluster
 from desim.sweep import Run
-
-__all__ = ["CORES", "TIMES", "WIDE", "Setting", "perform", "play"]
 
 ALL_JOBS = (
     "waiting_time_mean",
@@ -120,8 +117,31 @@ def _measure(result: Result) -> dict[str, float | None]:
     }
 
 
+class Watched:
+    """Agent that answers as another one does, whose properties it has, and remembers the lengths of the queue.
+
+    Parameters
+    ----------
+    agent : Agent
+        The other agent.
+    """
+
+    def __init__(self, agent: Any) -> None:
+        self.agent = agent
+        self.lengths: list[int] = []
+
+    def __getattr__(self, name: str) -> Any:
+        """Return a property of the other agent."""
+        return getattr(self.agent, name)
+
+    def act(self, observation: Any) -> Any:
+        """Return the answer of the other agent."""
+        self.lengths.append(len(observation.queue))
+        return self.agent.act(observation)
+
+
 def play(problem: BatchCluster, agent: Any, seed: int) -> tuple[Result, dict[str, float | None]]:
-    """Simulate an episode like :func:`desim.simulate`, and count jobs of the queue that the agent cannot see.
+    """Simulate an episode, and count jobs of the queue that the agent cannot see.
 
     Parameters
     ----------
@@ -132,24 +152,16 @@ def play(problem: BatchCluster, agent: Any, seed: int) -> tuple[Result, dict[str
     seed : int
         Seed of the simulation.
     """
-    attach = getattr(agent, "attach", None)  # lookahead agents need forks
-    simulation = Simulation(problem, seed=seed, log_actions=attach is not None)
-    if attach is not None:
-        attach(partial(simulation.fork, foresight=False))
-    reset = getattr(agent, "reset", None)
-    if reset is not None:
-        reset(problem.describe(), simulation.stream("agent"))
+    watched = Watched(agent)
+    result = simulate(problem, watched, seed=seed)
     window = getattr(getattr(agent, "encoder", agent), "window", None)
-    lengths = []
-    while (decision := simulation.advance()) is not None:
-        lengths.append(len(decision.observation.queue))
-        decision.answer(agent.act(decision.observation))
+    lengths = watched.lengths
     counts: dict[str, float | None] = dict.fromkeys(("invisible_jobs", "hidden_share", "seen_queue_length"))
     if window is not None and lengths:
         beyond = np.maximum(np.array(lengths) - window.size, 0)
         figures = (beyond.mean(), (beyond > 0).mean(), np.mean(lengths))
         counts = dict(zip(counts, map(float, figures), strict=True))
-    return simulation.finish(agent=getattr(agent, "name", type(agent).__name__)), counts
+    return result, counts
 
 
 def by_type(result: Result) -> NDArray[np.float64]:

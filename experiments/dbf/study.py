@@ -13,8 +13,6 @@ from desim.experiments.dbf.workloads import TRACE, num_episodes, present
 from desim.experiments.frame import Choice
 from desim.experiments.learning_curves import trained_rows
 
-__all__ = ["DBF_WINDOWS", "METRICS", "ONLINE", "RULES", "Study", "dbf_rows", "named", "window_rules"]
-
 #: With --quick: number of jobs per episode, and of episodes per run.
 QUICK_JOBS, QUICK_EPISODES = 100, 1
 
@@ -73,15 +71,12 @@ class Study(study.Study):
         Number of blocks of episodes, the same for all agents.
     workload : {"lublin_256", "generated"}
         The paper's trace, or generated traces like it that no training has used.
-    check : bool
-        Whether to check the records of every run with `desim.validation`.
     """
 
     paper: ClassVar[str] = "dbf"
     perform = staticmethod(perform)
 
     workload: Literal["lublin_256", "generated"] = "lublin_256"
-    check: bool = False
 
     def fit(self, setting: Any) -> Any:
         """Return a setting in the requested size and on the requested workload; trials are checked."""
@@ -90,7 +85,7 @@ class Study(study.Study):
         setting = replace(setting, workload=present(self.workload if setting.workload == TRACE else setting.workload))
         if self.quick:
             return replace(setting, num_jobs=min(setting.num_jobs, QUICK_JOBS), episodes=QUICK_EPISODES, check=True)
-        return replace(setting, check=setting.check or self.check)
+        return setting
 
     def seeds_of(self, setting: Any) -> list[int]:
         """Return the blocks of a setting; its workload must have enough episodes."""

@@ -15,8 +15,6 @@ from desim.problems.batch.env import TraceEpisodes
 from desim.workloads import lublin, swf
 from desim.workloads.batch.transform import rescale_load
 
-__all__ = ["KTH", "SOURCES", "TRACE", "Arrivals", "episode", "num_episodes", "present"]
-
 SWF = Path(__file__).resolve().parents[3] / "shared" / "data" / "swf"
 """Directory of the logs next to the project; they are not part of the package."""
 

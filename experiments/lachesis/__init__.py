@@ -1,6 +1,6 @@
 """The experiments of LACHESIS: Luo et al., "Learning to Optimize DAG Scheduling in Heterogeneous Environment".
 
-Each module is a figure or a question. ``python -m desim.experiments.lachesis.figure7``, for example, runs one;
+Each module is a figure or a question. ``desim experiment run lachesis figure7``, for example, runs one;
 ``desim reproduce lachesis`` runs all of them.
 """
 
@@ -14,6 +14,5 @@ FAMILY = Family(
     source='Luo, Zhou, Li, Yuan, Zeng and Yao, "Learning to Optimize DAG Scheduling in Heterogeneous Environment".',
     package="desim.experiments.lachesis",
     modules=("figure6", "figure7", "figure8", "figure9", "scan", "held_out"),
-    claims=True,
 )
 """Experiments of the paper, in the order in which they are run."""

@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from desim.experiments.claims import Claim, FixedRule
-from desim.experiments.frame import Frame
-from desim.experiments.lachesis.curves import DECIMA, LACHESIS, MADE, RANK_UP
+from desim.experiments.frame import Frame, agent_of, crossed_interval
+from desim.experiments.lachesis.curves import DECIMA, LACHESIS, MADE, RANK_UP, RIVALS
 from desim.experiments.lachesis.figure6 import LOSS, PANEL
-from desim.experiments.lachesis.figure7 import RIVALS
 from desim.experiments.learning_curves import COLUMN, is_flat
 from desim.statistics import Estimate, mean_interval
 
@@ -57,8 +56,10 @@ def _untrained(frame: Frame | None) -> str:
 def _training(frame: Frame) -> Iterator[Claim]:
     flat, how = is_flat(frame, PANEL, LACHESIS, UNSETTLED)
     losses = (f"{LOSS}, first", f"{LOSS}, last quarter")
-    first, last = (float(frame.values(PANEL, COLUMN, LACHESIS, name)[0]) for name in losses)
-    before, best, end = (100.0 * frame.values(PANEL, COLUMN, LACHESIS, name)[0] for name in ("first", "lowest", "last"))
+    gaps = ("first", "lowest", "last")
+    means = {name: float(frame.by_training(PANEL, COLUMN, LACHESIS, name).mean()) for name in (*losses, *gaps)}
+    first, last = (means[name] for name in losses)
+    before, best, end = (100.0 * means[name] for name in gaps)
     ours = (
         f"loss of the critic {first:.2g} at first, {last:.2g} in the last quarter; makespan above the bound "
         f"{before:.1f} %, best {best:.1f} %, at the end {end:.1f} %"
@@ -70,7 +71,8 @@ def _training(frame: Frame) -> Iterator[Claim]:
 def _small(frame: Frame, untrained: str) -> Iterator[Claim]:
     calibrated = all(rule.is_calibrated for rule in _rules("figure7", frame))
     yield _shorter(frame, "figure 7", 15.3, RIVALS, untrained if calibrated else "HEFT is not calibrated")
-    ours = max((frame.estimate(MADE, c, LACHESIS, "speedup") for c in frame.columns(MADE)), key=lambda one: one.mean)
+    speedups = (crossed_interval(frame.by_training(MADE, c, LACHESIS, "speedup")) for c in frame.columns(MADE))
+    ours = max(speedups, key=lambda one: one.mean)
     reason = untrained or "it depends on the ratio, which is not stated"
     yield Claim("figure 7: largest speedup of LACHESIS", 6.8, ours, TIMES, is_judged=not untrained, reason=reason)
     yield _worst(frame, "figure 7", FIFO, RIVALS)
@@ -124,9 +126,9 @@ def _stream(frame: Frame, untrained: str) -> Iterator[Claim]:
 
 
 def _means(frame: Frame, metric: str) -> list[Means]:
-    """Return the means of a metric by row, column by column."""
-    rows = frame.rows(MADE)
-    return [{row: frame.estimate(MADE, c, row, metric).mean for row in rows} for c in frame.columns(MADE)]
+    """Return the means of a metric by agent, over all its trainings, column by column."""
+    agents = dict.fromkeys(map(agent_of, frame.rows(MADE)))
+    return [{one: float(frame.by_training(MADE, c, one, metric).mean()) for one in agents} for c in frame.columns(MADE)]
 
 
 def _lead(frame: Frame, column: str, rivals: Sequence[str], metric: str) -> Estimate:

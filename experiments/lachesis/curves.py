@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from desim.experiments.drawing import facets
-from desim.experiments.frame import Choice, Frame, Panel
-from desim.experiments.lachesis.simulate import CALIBRATED, Setting, perform, planning
-from desim.experiments.learning_curves import with_weights
+from desim.experiments.frame import Choice, Frame, Panel, agent_of
+from desim.experiments.lachesis.simulate import AHEAD, CALIBRATED, Setting, perform, planning
+from desim.experiments.learning_curves import trained_rows, with_weights
 from desim.experiments.report_blocks import Block, Drawing
 from desim.experiments.study import DataStudy
 from desim.experiments.tables import best_rule_table, value_table
@@ -19,7 +19,7 @@ LACHESIS, DECIMA, RANK_UP, OWN = "LACHESIS", "Decima-DEFT", "rank-up-DEFT", "des
 MADE, MEASURED = "made-up queries", "measured queries"
 
 ROWS: dict[str, Choice] = {
-    LACHESIS: with_weights("lachesis", "tpch-lachesis"),
+    **trained_rows("lachesis", {LACHESIS: "tpch-lachesis"}, several=True),
     DECIMA: with_weights("decima", "tpch-decima"),
     "FIFO-DEFT": Choice("fifo-deft"),
     "SJF-DEFT": Choice("sjf-deft"),
@@ -29,6 +29,17 @@ ROWS: dict[str, Choice] = {
     RANK_UP: Choice("rank-up-deft"),
 }
 """Agents of section V-B. Desim's network is additional: a graph network that plans batches, and waits in streams."""
+
+RIVALS = ("FIFO-DEFT", "HEFT", "TDCA", DECIMA)
+"""Baselines that the paper plots in figures 7 and 8."""
+BESIDE = {RANK_UP: ROWS[RANK_UP], OWN: with_weights("graph", "tpch-batch", AHEAD)}
+"""Agents that it does not plot there: its HighRankUp-DEFT, and desim's network, which plans batches with insertion."""
+
+
+def rows_of(*agents: str) -> dict[str, Choice]:
+    """Return the rows of some agents in their order, with all their trainings."""
+    return {row: choice for agent in agents for row, choice in ROWS.items() if agent_of(row) == agent}
+
 
 METRICS = {"makespan": "makespan, s", "speedup": "speedup", "slr": "schedule length ratio"}
 QUICK_JOBS = 6
@@ -46,6 +57,8 @@ class Queries(DataStudy):
 
     paper: ClassVar[str] = "lachesis"
     perform = staticmethod(perform)
+
+    seeds: int = 5
 
     def fit(self, setting: Any) -> Any:
         """Return a setting in the requested size; trials are checked."""
@@ -71,10 +84,8 @@ class Curves(Queries):
 
     title: ClassVar[str]
     counts: ClassVar[Sequence[int]]
-    rivals: ClassVar[Sequence[str]]
-    """Baselines that the paper plots."""
-    others: ClassVar[Mapping[str, Choice]]
-    """Agents shown in addition."""
+    rivals: ClassVar[Sequence[str]] = RIVALS
+    others: ClassVar[Mapping[str, Choice]] = BESIDE
     interval: ClassVar[float] = 0.0
     metrics: ClassVar[Mapping[str, str]] = METRICS
 
@@ -82,8 +93,8 @@ class Curves(Queries):
 
     @property
     def agents(self) -> dict[str, Choice]:
-        """Agents of all rows."""
-        return {row: ROWS[row] for row in (LACHESIS, *self.rivals)} | dict(self.others)
+        """Agents of all rows, several trainings of one agent among them."""
+        return rows_of(LACHESIS, *self.rivals) | dict(self.others)
 
     def panels(self) -> Sequence[Panel]:
         """Return the agents against the number of jobs, on synthetic and on measured queries."""
@@ -99,10 +110,6 @@ class Curves(Queries):
             )
             for name, data in self.sources.items()
         ]
-
-    def seeds_of(self, setting: Any) -> list[int]:
-        """Return the seeds; three for measured queries."""
-        return self.seed_list[:3] if setting.data else self.seed_list
 
     def show(self, frame: Frame) -> Iterator[Block]:
         """Yield the tables and the figure."""

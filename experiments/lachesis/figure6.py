@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -10,10 +9,10 @@ from typing import ClassVar
 from desim.agents.learning.pretrained import read_card
 from desim.experiments.drawing import facets
 from desim.experiments.frame import Frame, Panel
-from desim.experiments.lachesis.curves import DECIMA, LACHESIS, ROWS
+from desim.experiments.lachesis.curves import DECIMA, LACHESIS, ROWS, rows_of
 from desim.experiments.learning_curves import COLUMN, LENGTHS, Curve, curves_of, panel_of, perform
 from desim.experiments.report_blocks import Block, Drawing, Paragraph
-from desim.experiments.study import Study, run_as_program
+from desim.experiments.study import Study
 from desim.experiments.tables import metric_table
 
 PANEL, LOSS = "trainings", "figures/value_loss"
@@ -36,12 +35,11 @@ class Figure6(Study):
 
     def panels(self) -> Sequence[Panel]:
         """Return the trainings."""
-        rows = {row: ROWS[row] for row in (LACHESIS, DECIMA)}
-        return [panel_of(PANEL, Curve("gap", tuple(LABELS)), rows)]
+        return [panel_of(PANEL, Curve("gap", tuple(LABELS)), rows_of(LACHESIS, DECIMA))]
 
     def show(self, frame: Frame) -> Iterator[Block]:
         """Yield curves, lengths and the commands that continue the trainings."""
-        for row in frame.rows(PANEL):
+        for row in (LACHESIS, DECIMA):
             labels = {name: label for name, label in LABELS.items() if row == LACHESIS or name != LOSS}
             kind, _, weights = ROWS[row].policy.partition(":")
             figure = facets(frame, labels, {curves_of(PANEL): "episodes"}, rows=[row])
@@ -49,7 +47,3 @@ class Figure6(Study):
             command = read_card(weights, kind)["command"]
             yield Paragraph(f"{command} --out {weights} repeats it; with a higher --total-steps it continues.")
         yield metric_table(frame, PANEL, COLUMN, SUMS, "Trainings: length, and gap to the lower bound in validation")
-
-
-if __name__ == "__main__":
-    sys.exit(run_as_program(Figure6))

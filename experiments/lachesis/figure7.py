@@ -1,19 +1,9 @@
 """Figure 7: batch mode with small numbers of jobs."""
 
-from __future__ import annotations
-
-import sys
 from dataclasses import dataclass
 from typing import ClassVar
 
-from desim.experiments.lachesis.curves import DECIMA, OWN, RANK_UP, ROWS, Curves
-from desim.experiments.lachesis.simulate import AHEAD
-from desim.experiments.learning_curves import with_weights
-from desim.experiments.study import run_as_program
-
-RIVALS = ("FIFO-DEFT", "HEFT", "TDCA", DECIMA)
-BESIDE = {RANK_UP: ROWS[RANK_UP], OWN: with_weights("graph", "tpch-batch", AHEAD)}
-"""Agents that the paper does not plot: its HighRankUp-DEFT, and desim's network, which plans batches with insertion."""
+from desim.experiments.lachesis.curves import Curves
 
 
 @dataclass(frozen=True)
@@ -22,9 +12,3 @@ class Figure7(Curves):
 
     title = "Figure 7: batch mode, 1 to 20 jobs"
     counts: ClassVar = (1, 2, 5, 10, 15, 20)
-    rivals = RIVALS
-    others = BESIDE
-
-
-if __name__ == "__main__":
-    sys.exit(run_as_program(Figure7))

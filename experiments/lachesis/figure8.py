@@ -1,14 +1,9 @@
 """Figure 8: batch mode with large numbers of jobs."""
 
-from __future__ import annotations
-
-import sys
 from dataclasses import dataclass
 from typing import ClassVar
 
 from desim.experiments.lachesis.curves import Curves
-from desim.experiments.lachesis.figure7 import BESIDE, RIVALS
-from desim.experiments.study import run_as_program
 
 
 @dataclass(frozen=True)
@@ -17,11 +12,3 @@ class Figure8(Curves):
 
     title = "Figure 8: batch mode, 20 to 100 jobs"
     counts: ClassVar = (20, 40, 60, 80, 100)
-    rivals = RIVALS
-    others = BESIDE
-
-    seeds: int = 5
-
-
-if __name__ == "__main__":
-    sys.exit(run_as_program(Figure8))

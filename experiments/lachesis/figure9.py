@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -12,7 +11,6 @@ from desim.experiments.lachesis.curves import DECIMA, LACHESIS, MADE, OWN, RANK_
 from desim.experiments.lachesis.simulate import Setting
 from desim.experiments.learning_curves import with_weights
 from desim.experiments.report_blocks import Block
-from desim.experiments.study import run_as_program
 
 DENSER = "closer arrivals"
 INTERVALS = (45.0, 20.0, 10.0, 5.0, 2.0)
@@ -29,8 +27,6 @@ class Figure9(Curves):
     others: ClassVar = {OWN: with_weights("graph", "tpch-makespan")}
     interval = 45.0
     metrics: ClassVar = {"makespan": "makespan, s", "turnaround_time_mean": "mean completion time, s"}
-
-    seeds: int = 5
 
     def panels(self) -> Sequence[Panel]:
         """Return the panels of the paper, and rules at several mean interarrival times."""
@@ -49,7 +45,3 @@ class Figure9(Curves):
         for panel in names:
             yield from self.tables(frame, panel)
         yield from self.tables(frame, DENSER)
-
-
-if __name__ == "__main__":
-    sys.exit(run_as_program(Figure9))

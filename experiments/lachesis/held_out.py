@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -12,7 +11,6 @@ from desim.experiments.lachesis.simulate import AHEAD, planning
 from desim.experiments.lachesis.workloads import NEED_DATA, WORKLOADS, GeneralSetting, perform_general
 from desim.experiments.learning_curves import with_weights
 from desim.experiments.report_blocks import Block
-from desim.experiments.study import run_as_program
 from desim.experiments.tables import best_rule_table, value_table
 
 BATCH, STREAM = "all at once", "arriving"
@@ -58,8 +56,6 @@ class HeldOut(Queries):
 
     perform = staticmethod(perform_general)
 
-    seeds: int = 5
-
     def panels(self) -> Sequence[Panel]:
         """Return all agents on jobs that are submitted together, and on jobs that arrive over time."""
         planned = NETWORKS | {MAKESPAN: with_weights("graph", "tpch-batch", AHEAD)}
@@ -101,7 +97,3 @@ def searches(budgets: Sequence[int]) -> dict[str, Choice]:
         for objective in OBJECTIVES
         for moves in budgets
     }
-
-
-if __name__ == "__main__":
-    sys.exit(run_as_program(HeldOut))

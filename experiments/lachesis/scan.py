@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -11,7 +10,6 @@ from desim.experiments.frame import Frame, Panel
 from desim.experiments.lachesis.curves import RANK_UP, ROWS, Queries, metric_tables
 from desim.experiments.lachesis.simulate import Setting
 from desim.experiments.report_blocks import Block, Drawing
-from desim.experiments.study import run_as_program
 from desim.experiments.tables import best_rule_table
 
 RATIOS = (0.5, 1.0, 2.0, 3.0, 3.5, 4.0, 6.0, 8.0)
@@ -23,8 +21,6 @@ METRICS = {"speedup": "speedup", "slr": "schedule length ratio", "gap": "gap to 
 @dataclass(frozen=True)
 class Scan(Queries):
     """The paper's rules of figures 7 and 8, and rank-up-DEFT, at ratios from 0.5 to 8."""
-
-    seeds: int = 5
 
     def panels(self) -> Sequence[Panel]:
         """Return batches of 20 and 60 jobs, of synthetic and of measured queries."""
@@ -51,7 +47,3 @@ class Scan(Queries):
 def panel_of(num_jobs: int, source: str) -> str:
     """Return the name of a panel."""
     return f"{num_jobs} jobs, {source}"
-
-
-if __name__ == "__main__":
-    sys.exit(run_as_program(Scan))

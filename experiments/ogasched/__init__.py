@@ -1,6 +1,6 @@
 """The experiments of "Scheduling Multi-Server Jobs with Sublinear Regrets via Online Learning" (arXiv 2305.06572).
 
-Each module is a figure or table of section 4. ``python -m desim.experiments.ogasched.figure2 --quick`` runs one;
+Each module is a figure or table of section 4. ``desim experiment run ogasched figure2 --quick`` runs one;
 ``desim reproduce ogasched`` runs all of them. The first agent is algorithm 1 as printed; further agents lead from it
 step by step to ours. ``register.toml`` lists what the paper does not state, such as machines and units.
 """
@@ -16,6 +16,5 @@ FAMILY = Family(
     'with sublinear regrets via online learning", arXiv:2305.06572.',
     package="desim.experiments.ogasched",
     modules=("table3", "figure2", "figure7", "figure3", "figure6", "figure5", "figure4"),
-    claims=True,
 )
 """Experiments of the paper, in the order in which they are run."""

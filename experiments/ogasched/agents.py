@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
+from desim.experiments.claims import read_printed
 from desim.experiments.frame import Choice
 from desim.experiments.ogasched.simulate import Setting
 
@@ -61,33 +62,8 @@ def chosen(*rows: str) -> dict[str, Choice]:
     return {row: Choice(_NAMES[row]) for row in rows}
 
 
-FIGURE_2_LEADS: Mapping[str, float] = {"DRF": 11.33, "Fairness": 7.75, "BinPacking": 13.89, "Spreading": 13.44}
+_TABLES = read_printed("desim.experiments.ogasched")
+FIGURE_2_LEADS = {row: by_column["lead"] for row, by_column in _TABLES.pop("figure 2").items()}
 """Percentages by which OGASched's average reward exceeds those of the baselines (section 4.1)."""
-
-TABLE_III: Mapping[str, Mapping[str, Sequence[float]]] = {
-    "T": {
-        "1000": (2578.53, 2422.47, 2532.24, 2386.01, 2382.01),
-        "2000": (2886.33, 2493.02, 2582.80, 2449.15, 2466.71),
-        "5000": (2911.37, 2449.23, 2552.41, 2444.32, 2436.60),
-        "10000": (3104.98, 2497.85, 2436.22, 2365.13, 2362.88),
-    },
-    "rho": {
-        "0.3": (1904.87, 1364.53, 1295.53, 1246.39, 1250.67),
-        "0.5": (2154.18, 2086.59, 1997.19, 1897.79, 1888.06),
-        "0.7": (3117.29, 2503.01, 2628.02, 2518.98, 2519.37),
-        "0.9": (2938.22, 2755.41, 2873.84, 2740.19, 2737.93),
-    },
-    "density": {
-        "2": (2816.18, 2417.08, 2501.54, 2374.31, 2382.87),
-        "2.5": (2904.51, 2786.94, 2857.60, 2757.71, 2766.07),
-        "3": (3127.47, 2795.42, 2918.98, 2829.19, 2836.37),
-    },
-}
-"""Average rewards of OGASched and of the rules in the paper, by parameter and column."""
-
-
-def printed(parameter: str) -> dict[str, dict[str, float]]:
-    """Return the paper's rewards for a parameter of table III, by row and column."""
-    columns = TABLE_III[parameter]
-    rows = enumerate((PRINTED, *RULES))
-    return {row: {column: rewards[place] for column, rewards in columns.items()} for place, row in rows}
+TABLE_III = _TABLES
+"""Average rewards of OGASched and of the rules in the paper, by parameter, row and column."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from desim.experiments.claims import Claim, FixedRule
 from desim.experiments.frame import Frame, lead_percent
-from desim.experiments.ogasched.agents import FIGURE_2_LEADS, PRINTED, RULES, TABLE_III, printed
+from desim.experiments.ogasched.agents import FIGURE_2_LEADS, PRINTED, RULES, TABLE_III
 from desim.experiments.ogasched.study import METRIC, with_horizons
 from desim.experiments.ogasched.table3 import FITS, LONG, MORE, READINGS
 from desim.statistics import Estimate
@@ -27,9 +27,9 @@ def fixed_rules(frames: Mapping[str, Frame]) -> list[FixedRule]:
         return []
     frame = with_horizons(frames["table3"], LONG)
     found = [
-        FixedRule(rule, f"table III, {panel} {column}", "average reward", printed(panel)[rule][column], ours, WITHIN)
-        for panel, columns in TABLE_III.items()
-        for column in columns
+        FixedRule(rule, f"table III, {panel} {column}", "average reward", printed[rule][column], ours, WITHIN)
+        for panel, printed in TABLE_III.items()
+        for column in printed[PRINTED]
         for rule in RULES
         if frame.has(MORE[panel], column, rule, METRIC)
         for ours in (frame.estimate(MORE[panel], column, rule, METRIC),)
@@ -39,7 +39,9 @@ def fixed_rules(frames: Mapping[str, Frame]) -> list[FixedRule]:
         for rule in RULES:
             if rule == "Fairness" or not frame.has(panel, column, rule):
                 continue
-            pairs = [(printed(name)[rule][usual], printed(name)["Fairness"][usual]) for name, usual in USUAL.items()]
+            pairs = [
+                (TABLE_III[name][rule][usual], TABLE_III[name]["Fairness"][usual]) for name, usual in USUAL.items()
+            ]
             paper = 100.0 * sum(one / fairness for one, fairness in pairs) / len(pairs)
             lead = frame.lead(panel, column, rule, METRIC, "Fairness")
             ours = lead._replace(mean=100.0 + lead.mean)
@@ -65,9 +67,9 @@ def claims(frames: Mapping[str, Frame]) -> list[Claim]:
 def _table3(frame: Frame) -> Iterator[Claim]:
     rules = {(rule.setting, rule.rule): rule for rule in fixed_rules({"table3": frame})}
     frame = with_horizons(frame, LONG)
-    for panel, columns in TABLE_III.items():
-        more, paper = MORE[panel], printed(panel)
-        for column in columns:
+    for panel, paper in TABLE_III.items():
+        more = MORE[panel]
+        for column in paper[PRINTED]:
             if not frame.has(more, column, PRINTED):
                 continue
             rewards = {rule: paper[rule][column] for rule in RULES if frame.has(more, column, rule)}
@@ -87,8 +89,8 @@ def _table3(frame: Frame) -> Iterator[Claim]:
             best = max(rewards, key=rewards.__getitem__)
             what = f"{setting}: OGASched is ahead of {best}, the best rule there, percent"
             yield _lead(what, 100.0 * (own / rewards[best] - 1.0), leads[best], reason or "paired by system", judged)
-    shortest, *_, longest = printed("T")[PRINTED].values()
-    first, *_, last = (frame.values("T", column, PRINTED, METRIC) for column in TABLE_III["T"])
+    shortest, *_, longest = TABLE_III["T"][PRINTED].values()
+    first, *_, last = (frame.values("T", column, PRINTED, METRIC) for column in TABLE_III["T"][PRINTED])
     yield _lead(
         "table III: OGASched earns more from T = 1,000 to T = 10,000 by, percent",
         100.0 * (longest / shortest - 1.0),

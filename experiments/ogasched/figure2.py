@@ -2,39 +2,31 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from desim.experiments.frame import Frame, Panel
 from desim.experiments.ogasched.agents import FIGURE_2, FIGURE_2_LEADS, PRINTED, RULES, chosen
 from desim.experiments.ogasched.simulate import Setting
-from desim.experiments.ogasched.study import METRIC, OGAStudy, over_time, slot_table
+from desim.experiments.ogasched.study import OGAStudy, over_time, slot_tables
 from desim.experiments.report_blocks import Block, Paragraph
-from desim.experiments.study import run_as_program
-from desim.experiments.tables import lead_table
 
 PANEL, LONG = "figure 2", "figure 2, long"
 COLUMN = "T 8000"
+LONG_SEEDS = 10
+"""Number of seeds of the full-length runs."""
 
 
 @dataclass(frozen=True)
 class Figure2(OGAStudy):
-    """Average reward over time.
-
-    Attributes
-    ----------
-    long_seeds : int
-        Number of seeds of the full-length runs.
-    """
+    """Average reward over time."""
 
     seeds: int = 20
     divide_slots: int = 160
-    long_seeds: int = 2
 
     def seeds_of(self, setting: Setting) -> list[int]:
         """Return the seeds; fewer for the full-length runs."""
-        return self.seed_list[: self.long_seeds] if setting.num_slots == FIGURE_2.num_slots else self.seed_list
+        return self.seed_list[:LONG_SEEDS] if setting.num_slots == FIGURE_2.num_slots else self.seed_list
 
     def panels(self) -> Sequence[Panel]:
         """Return all rows with fewer slots, and some with all slots."""
@@ -54,15 +46,8 @@ class Figure2(OGAStudy):
             slots = self.shorter(FIGURE_2).num_slots
             yield Paragraph(
                 f"All rows have {slots:,} slots and {self.seeds} seeds; four of them have the paper's "
-                f"{FIGURE_2.num_slots:,} slots and {self.long_seeds} seeds."
+                f"{FIGURE_2.num_slots:,} slots and {LONG_SEEDS} seeds."
             )
-        title = f"lead of {PRINTED} as printed, percent [paper]"
-        for panel, column in ((PANEL, "shorter"), (LONG, COLUMN)):
-            leads = {row: {column: lead} for row, lead in FIGURE_2_LEADS.items()}
-            yield slot_table(frame, panel, column, f"{panel}: means per slot")
-            yield lead_table(frame, panel, METRIC, PRINTED, f"{panel}: {title}", printed=leads)
+        yield from slot_tables(frame, PANEL, "shorter", FIGURE_2_LEADS)
+        yield from slot_tables(frame, LONG, COLUMN, FIGURE_2_LEADS)
         yield over_time(frame, LONG, COLUMN, "figure2.png", " with 95 % intervals")
-
-
-if __name__ == "__main__":
-    sys.exit(run_as_program(Figure2))

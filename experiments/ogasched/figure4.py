@@ -2,52 +2,36 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from desim.experiments.drawing import facets
 from desim.experiments.frame import Choice, Frame, Panel
-from desim.experiments.ogasched.agents import DEFAULT, PRINTED
+from desim.experiments.ogasched.agents import DEFAULT, FIGURE_2, PRINTED
 from desim.experiments.ogasched.simulate import Setting
 from desim.experiments.ogasched.study import METRIC, OGAStudy
 from desim.experiments.report_blocks import Block, Drawing, Paragraph
-from desim.experiments.study import run_as_program
 from desim.experiments.tables import value_table
 
 WORDS = {"eta_0": "first step, eta_0", "decay": "decay, lambda"}
+INITIALS, DECAYS = (0.1, 1.0, 5.0, 25.0, 100.0, 500.0), (0.99, 0.995, 0.9999, 1.0001)
+"""First steps and decays; the paper has 25 and 0.9999."""
 
 
 @dataclass(frozen=True)
 class Figure4(OGAStudy):
-    """Average reward by first step and decay.
-
-    Attributes
-    ----------
-    initials, decays : tuple of float
-        First steps and decays; the paper has 25 and 0.9999.
-    decay_slots : int
-        Number of slots of runs with other decays, which take time to differ; the paper has 8,000.
-    """
-
-    seeds: int = 2
-    initials: tuple[float, ...] = (0.1, 1.0, 5.0, 25.0, 100.0, 500.0)
-    decays: tuple[float, ...] = (0.99, 0.995, 0.9999, 1.0001)
-    decay_slots: int = 1_000
+    """Average reward by first step and decay."""
 
     def panels(self) -> Sequence[Panel]:
         """Return both parts; each column is a value of the parameter and determines an agent."""
         first = self.shorter(DEFAULT)
-        late = replace(DEFAULT, num_slots=self.decay_slots)
-        return [_panel("eta_0", "eta", 25.0, self.initials, first), _panel("decay", "decay", 0.9999, self.decays, late)]
+        late = replace(DEFAULT, num_slots=FIGURE_2.num_slots)
+        return [_panel("eta_0", "eta", 25.0, INITIALS, first), _panel("decay", "decay", 0.9999, DECAYS, late)]
 
     def show(self, frame: Frame) -> Iterator[Block]:
         """Yield the tables and the figure."""
         if not self.quick:
-            yield Paragraph(
-                f"First steps are compared over {self.shorter(DEFAULT).num_slots} slots, and decays over "
-                f"{self.decay_slots:,}; the paper has 8,000."
-            )
+            yield Paragraph(f"Runs by first step have {self.shorter(DEFAULT).num_slots} slots; the paper has 8,000.")
         for panel, words in WORDS.items():
             yield value_table(frame, panel, METRIC, f"Average reward by {words}")
         figure = facets(frame, {METRIC: "average reward"}, WORDS, width=4.6, height=3.2)
@@ -58,7 +42,3 @@ def _panel(name: str, word: str, usual: float, values: Sequence[float], setting:
     agents = {f"{value:g}": "ogasched" if value == usual else f"ogasched-{word}={value:g}" for value in values}
     row = {text: Choice(policy) for text, policy in agents.items()}
     return Panel(name, name, dict.fromkeys(agents, setting), {PRINTED: row})
-
-
-if __name__ == "__main__":
-    sys.exit(run_as_program(Figure4))

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from desim.experiments.frame import Frame, Panel
 from desim.experiments.ogasched.agents import LARGE, PRINTED, chosen
-from desim.experiments.ogasched.study import METRIC, OGAStudy, over_time, slot_table
+from desim.experiments.ogasched.study import OGAStudy, over_time, slot_tables
 from desim.experiments.report_blocks import Block, Paragraph
-from desim.experiments.study import run_as_program
-from desim.experiments.tables import lead_table
 
 PANEL, COLUMN = "figure 5", "large"
 
@@ -20,8 +17,7 @@ PANEL, COLUMN = "figure 5", "large"
 class Figure5(OGAStudy):
     """Average reward over time with 100 ports and 1,024 nodes."""
 
-    seeds: int = 2
-    divide_slots: int = 50
+    divide_slots: int = 5
 
     def panels(self) -> Sequence[Panel]:
         """Return the large cluster."""
@@ -32,10 +28,5 @@ class Figure5(OGAStudy):
         """Yield the tables and the figure."""
         if not self.quick:
             yield Paragraph(f"Runs have {self.shorter(LARGE).num_slots:,} slots; the paper has {LARGE.num_slots:,}.")
-        yield slot_table(frame, PANEL, COLUMN, "Means per slot")
-        yield lead_table(frame, PANEL, METRIC, PRINTED, f"Lead of {PRINTED} as printed, percent")
+        yield from slot_tables(frame, PANEL, COLUMN)
         yield over_time(frame, PANEL, COLUMN, "figure5.png", "")
-
-
-if __name__ == "__main__":
-    sys.exit(run_as_program(Figure5))

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from desim.experiments.drawing import facets
 from desim.experiments.frame import Frame, Panel
-from desim.experiments.ogasched.agents import CONTENTIONS
 from desim.experiments.ogasched.figure3 import contention_panel
 from desim.experiments.ogasched.study import OGAStudy
 from desim.experiments.report_blocks import Block, Drawing
-from desim.experiments.study import run_as_program
 from desim.experiments.tables import value_table
 
 WORDS = {"average_gain": "average gain", "average_overhead": "average overhead"}
@@ -20,21 +17,13 @@ WORDS = {"average_gain": "average gain", "average_overhead": "average overhead"}
 
 @dataclass(frozen=True)
 class Figure6(OGAStudy):
-    """Gain and overhead against the contention level.
+    """Gain and overhead against the contention level."""
 
-    Attributes
-    ----------
-    contentions : tuple of float
-        Contention levels.
-    """
-
-    seeds: int = 3
     divide_slots: int = 20
-    contentions: tuple[float, ...] = CONTENTIONS
 
     def panels(self) -> Sequence[Panel]:
         """Return the contention levels."""
-        return [contention_panel(self, self.contentions)]
+        return [contention_panel(self)]
 
     def show(self, frame: Frame) -> Iterator[Block]:
         """Yield the tables and the figure."""
@@ -42,7 +31,3 @@ class Figure6(OGAStudy):
             yield value_table(frame, "contention", metric, words.capitalize())
         figure = facets(frame, WORDS, {"contention": "contention level"}, width=4.6, height=3.2)
         yield Drawing("figure6.png", "Gain and overhead per slot: means over seeds with 95 % intervals.", figure)
-
-
-if __name__ == "__main__":
-    sys.exit(run_as_program(Figure6))

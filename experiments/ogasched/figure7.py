@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -10,34 +9,22 @@ from desim.experiments.frame import Frame, Panel
 from desim.experiments.ogasched.agents import DEFAULT, PRINTED, RULES, chosen
 from desim.experiments.ogasched.study import WIDE, OGAStudy, reward_tables
 from desim.experiments.report_blocks import Block
-from desim.experiments.study import run_as_program
 
-PANEL = "utilities"
+PANEL, UTILITIES = "utilities", ("linear", "poly", "log", "reciprocal")
 
 
 @dataclass(frozen=True)
 class Figure7(OGAStudy):
-    """Average reward by kind of utility.
-
-    Attributes
-    ----------
-    utilities : tuple of str
-        Kinds of utilities, one setting per kind.
-    """
+    """Average reward by kind of utility."""
 
     divide_slots: int = 20
-    utilities: tuple[str, ...] = ("linear", "poly", "log", "reciprocal")
 
     def panels(self) -> Sequence[Panel]:
         """Return the utilities."""
-        columns = {name: self.shorter(DEFAULT, utilities=name) for name in self.utilities}
+        columns = {name: self.shorter(DEFAULT, utilities=name) for name in UTILITIES}
         rows = chosen(PRINTED, "OGASched, capped", "exact projection", "exact, with memory", *RULES)
         return [Panel(PANEL, "utility", columns, rows)]
 
     def show(self, frame: Frame) -> Iterator[Block]:
         """Yield the tables and the figure."""
         yield from reward_tables(frame, {PANEL: "utility"}, "figure7", ratios=False, **WIDE)
-
-
-if __name__ == "__main__":
-    sys.exit(run_as_program(Figure7))

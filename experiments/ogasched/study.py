@@ -10,7 +10,7 @@ import polars as pl
 
 from desim.experiments.drawing import facets
 from desim.experiments.frame import Frame
-from desim.experiments.ogasched.agents import PRINTED, RULES, STEPS, TABLE_III, printed
+from desim.experiments.ogasched.agents import PRINTED, RULES, STEPS, TABLE_III
 from desim.experiments.ogasched.simulate import Setting, perform
 from desim.experiments.report_blocks import Block, Drawing, short
 from desim.experiments.study import Study
@@ -152,18 +152,31 @@ def over_time(frame: Frame, panel: str, column: str, file: str, caption: str) ->
     return Drawing(file, f"Running average reward: means over seeds{caption}.", facets(frame, metrics, curves, **WIDE))
 
 
-def slot_table(frame: Frame, panel: str, column: str, title: str) -> Table:
-    """Return the reward and its parts in a column of a panel."""
+def slot_tables(frame: Frame, panel: str, column: str, leads: Mapping[str, float] | None = None) -> Iterator[Table]:
+    """Yield the reward and its parts in a column of a panel, and the leads of the published algorithm.
+
+    Parameters
+    ----------
+    frame : Frame
+        Measurements.
+    panel, column : str
+        Names of panel and column.
+    leads : mapping of str to float, optional
+        Leads in the paper, in percent by row.
+    """
     words = {METRIC: "average reward", "average_gain": "gain", "average_overhead": "overhead"}
-    return metric_table(frame, panel, column, words, title)
+    yield metric_table(frame, panel, column, words, f"{panel}: means per slot")
+    title = f"{panel}: lead of {PRINTED} as printed, percent" + (" [paper]" if leads else "")
+    papers = {row: {column: lead} for row, lead in (leads or {}).items()}
+    yield lead_table(frame, panel, METRIC, PRINTED, title, printed=papers)
 
 
 def steps_table(frame: Frame) -> Table:
     """Return all cells of table III: the paper's reward, that of algorithm 1 as printed, and of each step to ours."""
     rows = []
-    for panel, columns in TABLE_III.items():
-        for column in columns:
+    for panel, printed in TABLE_III.items():
+        for column, reward in printed[PRINTED].items():
             cells = [measured(frame, panel, column, row, METRIC) for row in (*STEPS, *RULES)]
-            rows.append([f"{panel} {column}", short(printed(panel)[PRINTED].get(column)), *cells])
+            rows.append([f"{panel} {column}", short(reward), *cells])
     heads = ["", "OGASched in the paper", "as printed", *list(STEPS)[1:], *RULES]
     return Table("Table III: the paper, the published algorithm, and the steps to ours", heads, rows)

@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from desim.experiments.frame import Frame, Panel
-from desim.experiments.ogasched.agents import (
-    DEFAULT,
-    FITTED,
-    PRINTED,
-    RULES,
-    STEPS,
-    TABLE_III,
-    VARIANTS,
-    chosen,
-    printed,
-)
-from desim.experiments.ogasched.simulate import Setting
+from desim.experiments.ogasched.agents import DEFAULT, FITTED, PRINTED, RULES, STEPS, TABLE_III, VARIANTS, chosen
+from desim.experiments.ogasched.simulate import HORIZONS, Setting
 from desim.experiments.ogasched.study import METRIC, OGAStudy, reward_tables, steps_table, with_horizons
 from desim.experiments.report_blocks import Block, Paragraph
-from desim.experiments.study import run_as_program
 from desim.experiments.tables import lead_table, metric_table, value_table
 
 LONG, READINGS, FITS, SPREAD = "long runs", "readings", "fitted", "spread"
@@ -30,33 +18,26 @@ MORE = {"T": "T", "rho": "rho, more systems", "density": "density, more systems"
 LABELS = {MORE["T"]: "slots, T", MORE["rho"]: "arrival probability, rho", MORE["density"]: "density of the graph"}
 #: Number of slots of runs on more systems, which differ more than slots do.
 FEW_SLOTS = 50
+#: Number of slots of runs by T; their beginnings are the cells with fewer slots.
+MOST_SLOTS = HORIZONS[-1]
+#: Number of seeds of these two.
+MORE_SEEDS = 20
 
 
 @dataclass(frozen=True)
 class Table3(OGAStudy):
-    """Generality and robustness: the cells of table III.
-
-    Attributes
-    ----------
-    long_seeds, more_seeds : int
-        Numbers of seeds of the long runs, and of short ones on more systems.
-    """
-
-    long_seeds: int = 3
-    more_seeds: int = 20
+    """Generality and robustness: the cells of table III."""
 
     def seeds_of(self, setting: Setting) -> list[int]:
-        """Return the seeds: fewer for the long runs, and more for the short ones."""
-        if setting.num_slots == FEW_SLOTS:
-            return list(range(self.more_seeds))
-        return self.seed_list[: self.long_seeds] if setting.num_slots > DEFAULT.num_slots else self.seed_list
+        """Return the seeds: more for runs that are compared with the paper's cells."""
+        return list(range(MORE_SEEDS)) if setting.num_slots in (FEW_SLOTS, MOST_SLOTS) else self.seed_list
 
     def panels(self) -> Sequence[Panel]:
         """Return the three parts of the table, other readings, the system fitted to the rules, and the spread."""
         rows = chosen(*STEPS, *RULES)
-        long = replace(DEFAULT, num_slots=10_000)
-        rho = {text: self.shorter(DEFAULT, probability=float(text)) for text in TABLE_III["rho"]}
-        density = {text: self.shorter(DEFAULT, density=float(text)) for text in TABLE_III["density"]}
+        long = replace(DEFAULT, num_slots=MOST_SLOTS)
+        rho = {text: self.shorter(DEFAULT, probability=float(text)) for text in TABLE_III["rho"][PRINTED]}
+        density = {text: self.shorter(DEFAULT, density=float(text)) for text in TABLE_III["density"][PRINTED]}
         few = [
             Panel(
                 MORE[name],
@@ -81,12 +62,12 @@ class Table3(OGAStudy):
     def show(self, frame: Frame) -> Iterator[Block]:
         """Yield the tables and the figure."""
         frame = with_horizons(frame, LONG)
-        papers = {MORE[parameter]: printed(parameter) for parameter in TABLE_III}
+        papers = {MORE[parameter]: rewards for parameter, rewards in TABLE_III.items()}
         if not self.quick:
             yield Paragraph(
-                f"Runs by T have 10,000 slots and {self.long_seeds} seeds. Steps and readings have "
+                f"Runs by T have {MOST_SLOTS:,} slots and {MORE_SEEDS} seeds. Steps and readings have "
                 f"{DEFAULT.num_slots // self.divide_slots} slots, where the paper has 2,000, and {self.seeds} seeds. "
-                f"Runs on more systems have {FEW_SLOTS} slots and {self.more_seeds} seeds, because systems differ more "
+                f"Runs on more systems have {FEW_SLOTS} slots and {MORE_SEEDS} seeds, because systems differ more "
                 "than slots do."
             )
             yield steps_table(frame)
@@ -104,7 +85,3 @@ class Table3(OGAStudy):
         yield value_table(frame, FITS, METRIC, "System fitted only to the rules: average reward")
         yield lead_table(frame, FITS, METRIC, "Fairness", "System fitted only to the rules: lead of Fairness, %")
         yield value_table(frame, SPREAD, METRIC, "Spread: average reward with 95 % intervals over seeds")
-
-
-if __name__ == "__main__":
-    sys.exit(run_as_program(Table3))

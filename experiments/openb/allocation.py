@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -12,7 +11,7 @@ from desim.experiments.frame import Choice, Frame, Panel
 from desim.experiments.openb.policies import POLICIES
 from desim.experiments.openb.simulate import MADE, Setting, perform
 from desim.experiments.report_blocks import Block, Drawing, Paragraph
-from desim.experiments.study import DataStudy, run_as_program
+from desim.experiments.study import DataStudy
 from desim.experiments.tables import value_table
 
 PANEL = "allocation"
@@ -29,14 +28,10 @@ class Allocation(DataStudy):
     ----------
     data : Path or None
         Directory with ``alibaba`` and ``gpu/openb``. By default, nodes and pods are synthetic.
-    workloads : tuple of str
-        Workloads of the trace.
     """
 
     paper: ClassVar[str] = "openb"
     perform = staticmethod(perform)
-
-    workloads: tuple[str, ...] = WORKLOADS
 
     @property
     def is_reduced(self) -> bool:
@@ -49,7 +44,7 @@ class Allocation(DataStudy):
         if self.data is None:
             columns = {MADE: Setting(MADE, num_nodes=QUICK_NODES // 3 if self.quick else 400, check=self.quick)}
         else:
-            columns = {name: Setting(name, self.place, size, check=self.quick) for name in self.workloads}
+            columns = {name: Setting(name, self.place, size, check=self.quick) for name in WORKLOADS}
         return [Panel(PANEL, "workload", columns, {name: Choice(name) for name in POLICIES})]
 
     def show(self, frame: Frame) -> Iterator[Block]:
@@ -74,7 +69,3 @@ class Allocation(DataStudy):
 def curve_panel(workload: str) -> str:
     """Return the name of the panel of a workload's curves."""
     return f"{PANEL}, {workload} by percent requested"
-
-
-if __name__ == "__main__":
-    sys.exit(run_as_program(Allocation))

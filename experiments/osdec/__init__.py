@@ -15,6 +15,5 @@ FAMILY = Family(
     'workloads in cloud computing".',
     package="desim.experiments.osdec",
     modules=("table1", "table2", "table4", "figure4", "held_out"),
-    claims=True,
 )
 """Experiments of the paper, in the order in which they are run."""

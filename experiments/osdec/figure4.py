@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -12,10 +11,8 @@ from desim.experiments.frame import Frame, Panel
 from desim.experiments.learning_curves import COLUMN, LENGTHS, Curve, curves_of, panel_of, perform
 from desim.experiments.osdec.simulate import learned_rows
 from desim.experiments.report_blocks import Block, Drawing
-from desim.experiments.study import Study, run_as_program
+from desim.experiments.study import Study
 from desim.experiments.tables import metric_table
-
-__all__ = ["PANEL", "Figure4"]
 
 PANEL, CURVE = "figure 4", "validation/total_reward"
 
@@ -41,7 +38,3 @@ class Figure4(Study):
         labels = {CURVE: "total reward of a\nvalidation episode"}
         figure = facets(frame, labels, {curves_of(PANEL): "episodes"}, width=7.0, height=4.0)
         yield Drawing("figure4.png", "Total reward of validation episodes in the course of the trainings.", figure)
-
-
-if __name__ == "__main__":
-    sys.exit(run_as_program(Figure4))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +12,6 @@ from desim.experiments.osdec.simulate import METRICS, Setting, learned_rows
 from desim.experiments.osdec.study import OsdecStudy
 from desim.experiments.osdec.workloads import TRACED, day_of, is_present
 from desim.experiments.report_blocks import Block, Drawing, Paragraph
-from desim.experiments.study import run_as_program
 from desim.experiments.tables import best_rule_table, metric_table, value_table
 
 PANEL, METRIC = "held_out", "total_reward"
@@ -78,7 +76,3 @@ class HeldOut(OsdecStudy):
         yield value_table(frame, PANEL, "decision_ms", "Processor time per decision, ms")
         figure = facets(frame, {METRIC: "total reward, core-slots"}, {PANEL: "workload"}, width=9.0, height=4.0)
         yield Drawing("held_out.png", "Total reward on held-out workloads.", figure)
-
-
-if __name__ == "__main__":
-    sys.exit(run_as_program(HeldOut))

@@ -20,8 +20,6 @@ from desim.problems.deferrable import DeferrableCluster
 from desim.sweep import Run
 from desim.workloads.deferrable import Scenario, generate, named
 
-__all__ = ["LEARNED", "METRICS", "OURS", "RULES", "Setting", "learned_rows", "perform"]
-
 WHOLE_LIFE = (("starts", "what fits for as long as it runs"),)
 RULES: Mapping[str, Choice] = {
     "FIFO": Choice("fifo", WHOLE_LIFE),

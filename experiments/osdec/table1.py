@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from desim.experiments.drawing import draw_rows
-from desim.experiments.frame import Frame, Panel, agent_of
+from desim.experiments.frame import Frame, Panel
 from desim.experiments.osdec.simulate import METRICS, Setting
-from desim.experiments.osdec.study import TABLE_1, OsdecStudy, panels_of
-from desim.experiments.report_blocks import Block, Drawing
-from desim.experiments.study import run_as_program
+from desim.experiments.osdec.study import TABLE_1, OsdecStudy, drawing, panels_of
+from desim.experiments.report_blocks import Block
 from desim.experiments.tables import lead_table, metric_table
-from desim.plotting.colors import POLICY_COLORS
 
 PANEL, COLUMN = "table 1", "all"
 RULES_PANEL, AGENTS_PANEL = f"{PANEL}, rules", f"{PANEL}, agents"
@@ -38,21 +34,9 @@ class Table1(OsdecStudy):
         for rule in ("FIFO", "FIFO, what fits now"):
             title = f"Total reward of {rule} above that of the other agents, percent, {how}"
             yield lead_table(frame, AGENTS_PANEL, "total_reward", rule, title)
-        rows = frame.rows(AGENTS_PANEL)
-        estimates = {
-            label: {row: frame.estimate(AGENTS_PANEL, COLUMN, row, metric) for row in rows}
-            for metric, label in names.items()
+        paper = {names[metric]: {row: values[metric] for row, values in TABLE_1.items()} for metric in TABLE_1["FIFO"]}
+        paper["violation penalty"] = {
+            row: one["total_reward"] - one["utilization"] - one["time_delay"] for row, one in TABLE_1.items()
         }
-        paper = {
-            names[metric]: {row: values[place] for row, values in TABLE_1.items()}
-            for place, metric in enumerate(("utilization", "time_delay", "total_reward"))
-        }
-        paper["violation penalty"] = {row: total - used - late for row, (used, late, total) in TABLE_1.items()}
-        agents = list(dict.fromkeys(map(agent_of, rows)))
-        colors = {row: POLICY_COLORS[agents.index(agent_of(row)) % len(POLICY_COLORS)] for row in rows}
-        caption = "Table 1 in core-slots: means with 95 % intervals; hollow circles: the paper."
-        yield Drawing("table1.png", caption, draw_rows(rows, estimates, paper, colors))
-
-
-if __name__ == "__main__":
-    sys.exit(run_as_program(Table1))
+        cells = {label: (COLUMN, metric) for metric, label in names.items()}
+        yield drawing(frame, AGENTS_PANEL, PANEL, cells, paper)

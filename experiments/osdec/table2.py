@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from desim.experiments.drawing import draw_rows
 from desim.experiments.frame import Frame, Panel
 from desim.experiments.osdec.simulate import Setting
-from desim.experiments.osdec.study import TABLE_2, OsdecStudy, panels_of
-from desim.experiments.report_blocks import Block, Drawing
-from desim.experiments.study import run_as_program
+from desim.experiments.osdec.study import TABLE_2, OsdecStudy, drawing, panels_of
+from desim.experiments.report_blocks import Block
 from desim.experiments.tables import value_table
-from desim.plotting.colors import POLICY_COLORS
 
 PANEL, METRIC = "table 2", "utilization"
 WORKLOAD = "osdec-table-2"
@@ -36,23 +32,11 @@ class Table2(OsdecStudy):
 
     def show(self, frame: Frame) -> Iterator[Block]:
         """Yield both tables and the figure."""
-        printed = {row: dict(zip(COLUMNS, values, strict=True)) for row, values in TABLE_2.items()}
         for panel in frame.panels:
             seeds = len(frame.values(panel, "deferrable", "FIFO", METRIC))
             title = f"{panel}: utilization, core-slots [paper], {seeds} trajectories"
-            yield value_table(frame, panel, METRIC, title, printed=printed)
-        panel, rows = frame.panels[-1], frame.rows(frame.panels[-1])
-        estimates = {
-            f"utilization, {column}": {row: frame.estimate(panel, column, row, METRIC) for row in rows}
-            for column in COLUMNS
-        }
-        paper = {
-            f"utilization, {column}": {row: values[column] for row, values in printed.items()} for column in COLUMNS
-        }
-        colors = {row: POLICY_COLORS[number % len(POLICY_COLORS)] for number, row in enumerate(rows)}
-        caption = "Table 2 in core-slots: means with 95 % intervals; hollow circles: the paper."
-        yield Drawing("table2.png", caption, draw_rows(rows, estimates, paper, colors))
-
-
-if __name__ == "__main__":
-    sys.exit(run_as_program(Table2))
+            yield value_table(frame, panel, METRIC, title, printed=TABLE_2)
+        labels = {f"utilization, {column}": column for column in COLUMNS}
+        paper = {label: {row: values[column] for row, values in TABLE_2.items()} for label, column in labels.items()}
+        cells = {label: (column, METRIC) for label, column in labels.items()}
+        yield drawing(frame, frame.panels[-1], PANEL, cells, paper)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -11,13 +10,11 @@ from desim.experiments.frame import Frame, Panel
 from desim.experiments.osdec.simulate import RULES, Setting
 from desim.experiments.osdec.study import CASES, TABLE_4, OsdecStudy, panels_of
 from desim.experiments.report_blocks import Block, Drawing
-from desim.experiments.study import run_as_program
 from desim.experiments.tables import value_table
 
 PANEL, METRIC = "table 4", "total_reward"
 FEW = 5
 """Number of trajectories for OSDEC; the paper's rules have 100."""
-PRINTED = {row: dict(zip(CASES, values, strict=True)) for row, values in TABLE_4.items()}
 
 
 @dataclass(frozen=True)
@@ -36,12 +33,8 @@ class Table4(OsdecStudy):
         for panel in frame.panels:
             seeds = len(frame.values(panel, "core case 1", "FIFO", METRIC))
             title = f"{panel}: total reward, core-slots [paper], {seeds} trajectories"
-            yield value_table(frame, panel, METRIC, title, printed=PRINTED)
+            yield value_table(frame, panel, METRIC, title, printed=TABLE_4)
         panel = frame.panels[0]
         labels = {METRIC: "total reward, core-slots"}
-        figure = facets(frame, labels, {panel: "case"}, printed={(panel, METRIC): PRINTED}, width=8.0)
+        figure = facets(frame, labels, {panel: "case"}, printed={(panel, METRIC): TABLE_4}, width=8.0)
         yield Drawing("table4.png", "Table 4: the paper's rules; means with 95 % intervals.", figure)
-
-
-if __name__ == "__main__":
-    sys.exit(run_as_program(Table4))

@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 
 from desim.exceptions import InvalidConfiguration
 from desim.problems.deferrable import Job
+from desim.workloads.azure.vm_2017 import read_vms
 from desim.workloads.deferrable import FLUCTUATING, Scenario, Settings, Sometimes, generate, named
-
-__all__ = ["AZURE", "CARBON", "SPOT", "TRACED", "day_of", "is_present", "traced"]
 
 Floats = NDArray[np.float64]
 
@@ -32,10 +31,7 @@ SPOT_FILES = tuple(
     f"spot/availability_16node_aws-08-27-2023_us-{zone}_v100_1.json" for zone in ("east-2b", "west-2a", "west-2c")
 )
 CARBON_FILE = "carbon/carbon_intensity_2021_2024.parquet"
-AZURE_FILES = tuple(
-    f"azure/azure_v1_{name}.txt" for name in ("dev_flavors", "dev_durations", "flavor_map", "interval_map")
-)
-FILES = {SPOT: SPOT_FILES, CARBON: (CARBON_FILE,), AZURE: AZURE_FILES}
+FILES = {SPOT: SPOT_FILES, CARBON: (CARBON_FILE,), AZURE: ("azure/azure_v1_dev_flavors.txt",)}
 
 #: Spot instances: cores per instance, readings per slot of a quarter of an hour, slots, and jobs per slot.
 SPOT_CORES, SPOT_TICKS, SPOT_SLOTS, SPOT_RATE = 4, 3, 192, 10.5
@@ -138,7 +134,7 @@ def _azure(rng: np.random.Generator, num_slots: int) -> Scenario:
     slot_of, batch_of, cores, duration = _azure_machines()
     last = int(slot_of.max()) + 1
     begin = int(rng.integers(AZURE_DAY // 2, last - num_slots))  # so that some machines run at the beginning
-    lot = rng.random(int(batch_of.max()) + 1)[batch_of]
+    lot = rng.random(int(batch_of.max()) + 2)[1 + batch_of]
     held = np.zeros(last + 1)
     on_demand = lot < ON_DEMAND
     np.add.at(held, slot_of[on_demand], cores[on_demand])
@@ -161,19 +157,8 @@ def _azure(rng: np.random.Generator, num_slots: int) -> Scenario:
 
 @cache
 def _azure_machines() -> tuple[Any, Any, Any, Any]:
-    """Return the slot, batch, cores and duration in slots of each virtual machine, in the order of the trace."""
-    flavors, durations, sizes, bins = ((DATA / file).read_text().splitlines() for file in AZURE_FILES)
-    cores_of = {letter: float(amounts.split(",")[0]) for amounts, letter in (line.split() for line in sizes)}
-    slots_of: dict[str, int] = {}
-    for line in bins:
-        seconds, number = line.split()
-        slots_of[number] = max(int(seconds) // 300, 1)  # the last, and so the longest, of its bin
-    rows = []
-    batch = 0
-    for slot, lines in enumerate(zip(flavors, durations, strict=True)):
-        for kinds, lives in zip(*(line.partition(" ")[2].split("|,") for line in lines), strict=True):
-            batch += 1
-            for kind, life in zip(kinds.split(",")[:-1], lives.split(",")[:-1], strict=True):
-                rows.append((slot, batch, cores_of[kind], slots_of[life[1:]]))
-    table = np.array(rows)
-    return table[:, 0].astype(int), table[:, 1].astype(int), table[:, 2], table[:, 3].astype(int)
+    """Return the slot, batch, cores and duration in slots of each virtual machine, the longest of its bin."""
+    machines = list(read_vms(DATA / "azure", within="high"))
+    slot, end, cores = np.array([(one.start, one.end, one.cores) for one in machines]).T
+    batch = np.array([one.tenant_id for one in machines])
+    return slot.astype(int), batch, cores, np.maximum(end - slot, 1.0).astype(int)

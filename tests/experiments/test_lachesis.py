@@ -15,9 +15,9 @@ from desim.exceptions import InvalidConfiguration
 from desim.experiments.claims import read_register
 from desim.experiments.frame import Choice, Frame, perform_panels
 from desim.experiments.lachesis import claims as told
-from desim.experiments.lachesis.curves import DECIMA, LACHESIS, MADE, MEASURED, OWN, RANK_UP, ROWS
+from desim.experiments.lachesis.curves import DECIMA, LACHESIS, MADE, MEASURED, OWN, RANK_UP, RIVALS, ROWS
 from desim.experiments.lachesis.figure6 import LOSS, PANEL
-from desim.experiments.lachesis.figure7 import RIVALS, Figure7
+from desim.experiments.lachesis.figure7 import Figure7
 from desim.experiments.lachesis.figure8 import Figure8
 from desim.experiments.lachesis.figure9 import DENSER, Figure9
 from desim.experiments.lachesis.held_out import BATCH, NETWORKS, RULES, STREAM, HeldOut

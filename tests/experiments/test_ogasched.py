@@ -27,7 +27,6 @@ from desim.experiments.ogasched.agents import (
     TABLE_III,
     VARIANTS,
     chosen,
-    printed,
 )
 from desim.experiments.ogasched.claims import claims, fixed_rules
 from desim.experiments.ogasched.figure4 import Figure4
@@ -115,7 +114,7 @@ def test_numbers_are_those_of_the_text() -> None:
     text = (PAPERS / "text" / "ogasched.txt").read_text()
     names = {PRINTED: "OgaSched"}
     for row in (PRINTED, *RULES):
-        numbers = " ".join(f"{value:.2f}" for parameter in TABLE_III for value in printed(parameter)[row].values())
+        numbers = " ".join(f"{value:.2f}" for parameter in TABLE_III for value in TABLE_III[parameter][row].values())
         assert f"{names.get(row, row)} {numbers}" in text
     for lead in FIGURE_2_LEADS.values():
         assert re.search(rf"\b{lead}%", text)
@@ -134,14 +133,14 @@ def test_the_register_is_read_and_names_what_it_used() -> None:
 def test_cells_of_table_iii_are_asked_for() -> None:
     panels = {panel.name: panel for panel in Table3().panels()}
     for parameter in ("rho", "density"):
-        assert tuple(panels[parameter].columns) == tuple(TABLE_III[parameter])
+        assert tuple(panels[parameter].columns) == tuple(TABLE_III[parameter][PRINTED])
         assert all(setting.num_slots == 250 for setting in panels[parameter].columns.values())
     (long,) = panels[LONG].columns.values()
-    assert (long.num_slots, Table3().seeds_of(long), Table3().seeds_of(DEFAULT)) == (10_000, [0, 1, 2], [0, 1, 2, 3, 4])
+    assert (long.num_slots, Table3().seeds_of(long), Table3().seeds_of(DEFAULT)) == (10_000, list(range(20)), [0, 1, 2, 3, 4])
     few = panels[MORE["rho"]].columns["0.3"]
     assert (few.num_slots, few.probability, len(Table3().seeds_of(few))) == (50, 0.3, 20)
     assert list(panels[FITS].columns.values())[1] == replace(FITTED, num_slots=250)
-    paper = printed("rho")
+    paper = TABLE_III["rho"]
     assert paper[PRINTED]["0.7"] == 3117.29 and paper["DRF"]["0.3"] == 1364.53
 
 
@@ -167,18 +166,18 @@ def frame(lead: float, level: float = 1.0) -> Frame:
         rows.extend((panel, column, row, seed, metric, mean * SCATTER[seed]) for seed in range(SEEDS))
 
     for panel in ("rho", "density"):
-        for column in TABLE_III[panel]:
-            best = max(printed(panel)[rule][column] for rule in RULES)
+        for column in TABLE_III[panel][PRINTED]:
+            best = max(TABLE_III[panel][rule][column] for rule in RULES)
             for rule in RULES:
-                add(MORE[panel], column, rule, level * printed(panel)[rule][column])
+                add(MORE[panel], column, rule, level * TABLE_III[panel][rule][column])
             add(MORE[panel], column, PRINTED, level * best * (1 + lead / 100))
-    for place, column in enumerate(TABLE_III["T"]):
+    for place, column in enumerate(TABLE_III["T"][PRINTED]):
         for row in ("DRF", "Fairness"):
-            add(LONG, "T 10000", row, level * printed("T")[row][column], f"until_{column}")
+            add(LONG, "T 10000", row, level * TABLE_III["T"][row][column], f"until_{column}")
         add(LONG, "T 10000", PRINTED, level * 2_600 * (1 + lead / 100) * (1 + 0.01 * place), f"until_{column}")
     for column in ("table II", "fitted to the rules"):
         for rule in RULES:
-            add(FITS, column, rule, printed("rho")[rule]["0.7"])
+            add(FITS, column, rule, TABLE_III["rho"][rule]["0.7"])
     for metric, value in (("above_request", 100.0), ("excess_request", 5.0)):
         add(READINGS, "table II", PRINTED, value, metric)
     return Frame(pl.DataFrame(rows, schema=SCHEMA, orient="row"))
@@ -190,8 +189,8 @@ def verdicts(found: Frame) -> dict[str, str]:
 
 def test_horizons_become_columns() -> None:
     found = with_horizons(frame(10.0), LONG)
-    assert found.columns("T") == list(TABLE_III["T"])
-    expected = printed("T")["DRF"]["5000"] * SCATTER
+    assert found.columns("T") == list(TABLE_III["T"][PRINTED])
+    expected = TABLE_III["T"]["DRF"]["5000"] * SCATTER
     assert found.values("T", "5000", "DRF", METRIC) == pytest.approx(expected, rel=1e-5)
 
 

@@ -10,5 +10,4 @@ FAMILY = Family(
     source="Nobody, <never>.",
     package="small_family",
     modules=("first", "second", "third", "fourth"),
-    claims=True,
 )
