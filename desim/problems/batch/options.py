@@ -149,6 +149,7 @@ class BatchSystem(SeededProblemSpec):
         """Return the instance to simulate."""
         workload = load_workload(options.workload, options.site, stream=options.stream)
         cluster(workload, options.system, options.site)  # raises an error early if options are invalid
+        assert workload.num_cores is not None
         report = workload.report
         known = replace(options.workload, cores=workload.num_cores)
         if report is None:
