@@ -913,6 +913,7 @@ class BatchCluster(FailingCluster, Problem):
             self._followers.forget()
         for past in self._past.values():
             past.saved = 0.0
+        self._elsewhere = {job_id: job.known() for job_id, job in self._elsewhere.items()}
         held = self._admission.held if self._admission is not None else {}
         for waiting in (self._state.queued, held):
             for job_id, job in waiting.items():
