@@ -162,7 +162,7 @@ def _figure4(frame: Frame) -> Iterator[Claim]:
     usual, growing = (frame.values("decay", column, PRINTED, METRIC) for column in ("0.9999", "1.0001"))
     apart, slots = paired_difference(usual, growing), frame.values("decay", "0.9999", PRINTED, "defined_slots").min()
     better, within = apart.low > 0, max(means, key=means.__getitem__) in ("0.995", "0.9999")
-    reason = f"{len(usual)} systems, {slots:,.0f} of 8,000 slots; 0.9999 earns {with_interval(apart)} more than 1.0001"
+    reason = f"{len(usual)} systems, {slots:,.0f} of 8,000 slots; 0.9999 less 1.0001: {with_interval(apart)}"
     for what, paper, holds in (
         ("figure 4 (b): decay 0.9999 is better than 1.0001", "better", better),
         ("figure 4 (b): the best decays are within 0.995 to 0.9999", "within", within),
