@@ -136,7 +136,11 @@ def test_cells_of_table_iii_are_asked_for() -> None:
         assert tuple(panels[parameter].columns) == tuple(TABLE_III[parameter][PRINTED])
         assert all(setting.num_slots == 250 for setting in panels[parameter].columns.values())
     (long,) = panels[LONG].columns.values()
-    assert (long.num_slots, Table3().seeds_of(long), Table3().seeds_of(DEFAULT)) == (10_000, list(range(20)), [0, 1, 2, 3, 4])
+    assert (long.num_slots, Table3().seeds_of(long), Table3().seeds_of(DEFAULT)) == (
+        10_000,
+        list(range(20)),
+        [0, 1, 2, 3, 4],
+    )
     few = panels[MORE["rho"]].columns["0.3"]
     assert (few.num_slots, few.probability, len(Table3().seeds_of(few))) == (50, 0.3, 20)
     assert list(panels[FITS].columns.values())[1] == replace(FITTED, num_slots=250)
