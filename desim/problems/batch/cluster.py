@@ -9,8 +9,9 @@ import math
 import struct
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from operator import attrgetter, itemgetter, or_
 from typing import Any, ClassVar, Literal
 
@@ -28,6 +29,7 @@ from desim.problems.batch.job import Job, Start, StartWithSize, WaitForCores, Wa
 from desim.problems.batch.limits import Admission, Limit
 from desim.problems.batch.nodes import CompiledRequest, Node, NodeAllocation, NodeTable
 from desim.problems.batch.observation import BatchObservation, BatchState, Execution, Resumed, Suspended
+from desim.problems.batch.parts import Part, check_parts, hooks, standard_parts
 from desim.problems.batch.placement import PlacementPolicy
 from desim.problems.batch.preemption import QOSTable, QualityOfService, StartPreempting
 from desim.problems.batch.request import Request
@@ -111,6 +113,8 @@ class BatchCluster(FailingCluster, Problem):
         Advance reservations of cores or nodes that jobs cannot use, such as maintenance reservations.
     qos : iterable of QualityOfService
         QOS levels, which define whose jobs may preempt which others. Jobs name theirs.
+    parts : iterable of Part
+        Further features, such as your own policies of the site.
     processes : iterable of callables
         Extra SimPy processes, such as those of :mod:`desim.processes.outages`. Each is called with
         the bound cluster, whose ``observation`` (a :class:`BatchObservation`) shows its state.
@@ -126,7 +130,7 @@ class BatchCluster(FailingCluster, Problem):
 
     name: ClassVar[str] = "batch"
     sources: ClassVar[tuple[str, ...]] = ("jobs",)
-    constants: ClassVar[tuple[type, ...]] = (
+    constants: tuple[type, ...] = (
         Job,
         NodeTable,
         Request,
@@ -166,6 +170,7 @@ class BatchCluster(FailingCluster, Problem):
         limits: Iterable[Limit] = (),
         reservations: Iterable[AdvanceReservation] = (),
         qos: Iterable[QualityOfService] = (),
+        parts: Iterable[Part] = (),
         processes: Iterable[Process] = (),
     ) -> None:
         super().__init__(processes=processes)
@@ -197,14 +202,15 @@ class BatchCluster(FailingCluster, Problem):
         self.reservations = self.resources.reservations
         self.enforce_time_limit = enforce_time_limit
         self.over_time_limit = check_float("over_time_limit", over_time_limit, least=0)
-        self.checkpoint_interval = (
-            None if checkpoint_interval is None else check_float("checkpoint_interval", checkpoint_interval, above=0)
-        )
         self.infeasible = check_choice("infeasible", infeasible, ("raise", "forward"))
         self.too_wide = check_choice("too_wide", too_wide, ("error", "reject"))
         self.on_outage = check_choice("on_outage", on_outage, ("requeue", "lose"))
         self.ask_when_empty = ask_when_empty
         self.cycle = check_cycle(cycle)
+        self.checkpoint_interval = checkpoint_interval
+        self.parts = (*standard_parts(checkpoint_interval=checkpoint_interval), *check_parts(parts))
+        for part in self.parts:
+            self.constants += part.constants
 
     def describe(self) -> dict[str, Any]:
         """Return the configuration without the jobs, as JSON-compatible values."""
@@ -219,8 +225,6 @@ class BatchCluster(FailingCluster, Problem):
         } | describe_cycle(self.cycle)
         if self.over_time_limit:
             description["over_time_limit"] = self.over_time_limit
-        if self.checkpoint_interval is not None:
-            description["checkpoint_interval"] = self.checkpoint_interval
         if self.attributes:
             description["attributes"] = self.attributes
         if self.dependencies is not None:
@@ -231,6 +235,9 @@ class BatchCluster(FailingCluster, Problem):
             description["reservations"] = len(self.reservations)
         if self.qos is not None:
             description["qos"] = len(self.qos.by_name)
+        description["parts"] = [part.name for part in self.parts]
+        for part in self.parts:
+            description |= part.describe()
         return description | self.resources.describe()
 
     # -- dynamics of one simulation, on the bound copy ------------------------------------------
@@ -261,6 +268,11 @@ class BatchCluster(FailingCluster, Problem):
         self._decision = Decision(self.simulation, self.observation, immediate=self.cycle == "event")
         self._on_answer: list[Callable[[Any], None]] = [self._act]
         self._decision.callbacks = self._on_answer
+        self.parts = tuple(copy(part) for part in self.parts)
+        for part in self.parts:
+            part.cluster = self
+        hook = partial(hooks, self.parts)
+        self._keeps = hook("keeps")
         self._followers: Followers | None = None
         deliver = self._take
         if self.dependencies is not None:
@@ -284,6 +296,8 @@ class BatchCluster(FailingCluster, Problem):
                 tables["qos"].append(row)
         if self._followers is not None or self._admission is not None:
             self._on_completion = self._complete_for_others
+        for part in self.parts:
+            part.begin()
         self.keep_running(Arrivals(self.env, self.jobs, _submission_time, deliver))
 
     def is_empty(self) -> bool:
@@ -790,7 +804,7 @@ class BatchCluster(FailingCluster, Problem):
             past = self._past[job_id] = PastExecutions()
         submitted, there = self._elsewhere.get(job_id, execution.job).run_time, execution.job.run_time
         speed = submitted / there if submitted and there else 1.0  # seconds of work per second
-        before, after = past.cut(execution, now, outcome, speed, self.checkpoint_interval)
+        before, after = past.cut(execution, now, outcome, speed, self._keeps)
         self.simulation.records.tables["interruptions"].append(
             (job_id, self._numbers[job_id], start, now, execution.cores, outcome, speed, before, after)
         )

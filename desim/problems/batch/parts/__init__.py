@@ -1,0 +1,32 @@
+"""Parts of a batch cluster: each feature in a module of its own, which a cluster without it does not import."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from desim.exceptions import InvalidConfiguration
+from desim.problems.batch.parts.base import Part
+
+__all__ = ["Part", "check_parts", "hooks", "standard_parts"]
+
+
+def standard_parts(*, checkpoint_interval: float | None) -> Iterator[Part]:
+    """Yield the parts for the arguments of a :class:`~desim.problems.batch.BatchCluster` that are not empty."""
+    if checkpoint_interval is not None:
+        from desim.problems.batch.parts.checkpoints import Checkpoints
+
+        yield Checkpoints(checkpoint_interval)
+
+
+def check_parts(parts: Iterable[Part]) -> tuple[Part, ...]:
+    """Return a user's parts, or raise InvalidConfiguration if one is not an object of a subclass of `Part`."""
+    given = tuple(parts)
+    if wrong := [part for part in given if not isinstance(part, Part)]:
+        raise InvalidConfiguration(f"parts: got {wrong[0]!r}, expected objects of subclasses of desim's Part")
+    return given
+
+
+def hooks(parts: Iterable[Part], name: str) -> tuple[Callable[..., Any], ...]:
+    """Return the methods with a name of those parts whose class overrides it."""
+    return tuple(getattr(part, name) for part in parts if getattr(type(part), name) is not getattr(Part, name))
