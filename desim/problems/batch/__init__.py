@@ -4,10 +4,10 @@ from typing import Any
 
 from desim.problems.batch.cluster import BatchCluster
 from desim.problems.batch.cores import core_set, lowest_cores, parse_core_sets, to_core_ids
-from desim.problems.batch.dependencies import Dependency
+from desim.problems.batch.parts.dependencies import Dependency
 from desim.problems.batch.fragmentation import Fragmentation, FragmentationGradient, typical_requests
 from desim.problems.batch.job import Job, Size, Start, StartWithSize, WaitForCores, WaitUntil, check_job
-from desim.problems.batch.limits import Limit
+from desim.problems.batch.parts.limits import Limit
 from desim.problems.batch.nodes import CompiledRequest, Node, NodeAllocation, NodeTable
 from desim.problems.batch.observation import BatchObservation, Execution, Queue, Running
 from desim.problems.batch.placement import PLACEMENTS, PlacementPolicy

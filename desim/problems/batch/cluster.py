@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial, reduce
-from operator import attrgetter, itemgetter, or_
+from operator import attrgetter, or_
 from typing import Any, ClassVar, Literal
 
 import simpy
@@ -23,10 +23,9 @@ from desim.exceptions import InfeasibleAction, InvalidConfiguration, WorkloadErr
 from desim.problem import Problem, Process
 from desim.problems.batch.attributes import types_of_attributes
 from desim.problems.batch.cycles import Cycle, check_cycle, describe_cycle, next_multiple
-from desim.problems.batch.dependencies import Dependencies, Followers
 from desim.problems.batch.executions import NO_PAST, PastExecutions
 from desim.problems.batch.job import Job, Start, StartWithSize, WaitForCores, WaitUntil, check_job
-from desim.problems.batch.limits import Admission, Limit
+from desim.problems.batch.parts.limits import Admission, Limit
 from desim.problems.batch.nodes import CompiledRequest, Node, NodeAllocation, NodeTable
 from desim.problems.batch.observation import BatchObservation, BatchState, Execution, Resumed, Suspended
 from desim.problems.batch.parts import Part, check_parts, hooks, standard_parts
@@ -136,7 +135,6 @@ class BatchCluster(FailingCluster, Problem):
         Request,
         CompiledRequest,
         NodeAllocation,
-        Dependencies,
         Limit,
         AdvanceReservation,
         QOSTable,
@@ -177,8 +175,6 @@ class BatchCluster(FailingCluster, Problem):
         self.jobs = items("jobs", jobs, "jobs", "submission_time")
         in_advance = [job for job in jobs if isinstance(job, Job)] if isinstance(jobs, Sequence) else []
         self.attributes = types_of_attributes(in_advance)
-        known_after = Dependencies(in_advance) if any(map(_after, in_advance)) else None
-        self.dependencies = known_after if known_after is not None and known_after.of_job else None
         self.limits = tuple(limits)
         if wrong := [limit for limit in self.limits if not isinstance(limit, Limit)]:
             raise InvalidConfiguration(f"limits: got {wrong[0]!r}, expected Limit objects")
@@ -208,7 +204,7 @@ class BatchCluster(FailingCluster, Problem):
         self.ask_when_empty = ask_when_empty
         self.cycle = check_cycle(cycle)
         self.checkpoint_interval = checkpoint_interval
-        self.parts = (*standard_parts(checkpoint_interval=checkpoint_interval), *check_parts(parts))
+        self.parts = (*standard_parts(in_advance, checkpoint_interval=checkpoint_interval), *check_parts(parts))
         for part in self.parts:
             self.constants += part.constants
 
@@ -227,8 +223,6 @@ class BatchCluster(FailingCluster, Problem):
             description["over_time_limit"] = self.over_time_limit
         if self.attributes:
             description["attributes"] = self.attributes
-        if self.dependencies is not None:
-            description["dependencies"] = len(self.dependencies.of_job)
         if self.limits:
             description["limits"] = len(self.limits)
         if self.reservations:
@@ -273,12 +267,7 @@ class BatchCluster(FailingCluster, Problem):
             part.cluster = self
         hook = partial(hooks, self.parts)
         self._keeps = hook("keeps")
-        self._followers: Followers | None = None
-        deliver = self._take
-        if self.dependencies is not None:
-            self._followers = Followers(self.dependencies)
-            self._record_dependency = tables["dependencies"].append
-            deliver = self._arrive
+        self._delays, self._left = hook("delays"), hook("left")
         self._admission: Admission | None = None
         if self.limits:
             self._admission = self._state.admission = Admission(self.limits)
@@ -294,21 +283,23 @@ class BatchCluster(FailingCluster, Problem):
         if self.qos is not None:
             for row in self.qos.rows():
                 tables["qos"].append(row)
-        if self._followers is not None or self._admission is not None:
+        if self._left or self._admission is not None:
             self._on_completion = self._complete_for_others
         for part in self.parts:
             part.begin()
-        self.keep_running(Arrivals(self.env, self.jobs, _submission_time, deliver))
+        self.keep_running(Arrivals(self.env, self.jobs, _submission_time, self._deliver if self._delays else self._take))
 
     def is_empty(self) -> bool:
         """Return whether no job is in the system."""
         state = self._state
-        return not (state.running or state.queued or state.suspended or self._inbox or self._hides_jobs())
+        return not (state.running or state.queued or state.suspended or self._inbox or self._hides_jobs()) and all(
+            part.is_empty() for part in self.parts
+        )
 
     def is_idle(self) -> bool:
         """Return whether no job is running and nothing is due: no reservation, no think time and no wake-up."""
-        thinks = self._followers is not None and self._followers.is_thinking()
-        return not (self._state.running or self._state.reservations or thinks or self._wakes or self._is_planned)
+        is_due = any(part.is_due() for part in self.parts)
+        return not (self._state.running or self._state.reservations or is_due or self._wakes or self._is_planned)
 
     def tables(self) -> dict[str, Table]:
         """Return the tables ``jobs``, ``interruptions`` and ``outages``; large clusters use smaller chunks."""
@@ -348,7 +339,7 @@ class BatchCluster(FailingCluster, Problem):
             raise WorkloadError(f"{job!r} holds a value of the wrong type: {error}") from error
         if not plausible or job.sizes or (job.request is not None and job.request.num_cores != requested_cores):
             check_job(job)
-        if job.after is not None and self._followers is None and job.after.jobs:
+        if job.after is not None and job.after.jobs and all(part.name != "dependencies" for part in self.parts):
             raise WorkloadError(
                 f"job {job_id} depends on other jobs, but the cluster does not know all jobs in advance; pass a list"
             )
@@ -375,50 +366,31 @@ class BatchCluster(FailingCluster, Problem):
     # dependencies and limits
 
     def _hides_jobs(self) -> bool:
-        """Return whether jobs are outside the queue because of dependencies or limits."""
-        hidden = self._followers is not None and self._followers.jobs
-        return bool(hidden or (self._admission is not None and self._admission.held))
+        """Return whether jobs are outside the queue because of limits."""
+        return bool(self._admission is not None and self._admission.held)
 
-    def _arrive(self, job: Job) -> None:
-        """Submit a job at its time in the workload, or later if it has dependencies."""
-        assert self._followers is not None
-        ready = self._followers.arrive(job)
-        if ready is None:
+    def _deliver(self, job: Job) -> None:
+        """Submit a job at its time in the workload, unless a part submits it later."""
+        if not any(delays(job) for delays in self._delays):
             self._take(job)
-        elif ready < math.inf:
-            self._submit_at(ready, job)
-
-    def _submit_at(self, ready: float, job: Job) -> None:
-        """Schedule the submission of a job with dependencies, now if its time has passed."""
-        time = max(ready, self.env.now)
-        at(self.env, time, Phase.ARRIVAL, job).callbacks.append(self._submit_follower)
-
-    def _submit_follower(self, event: simpy.Event) -> None:
-        """Submit a job whose dependencies are satisfied; the current time becomes its submission time."""
-        assert self._followers is not None
-        waiting: Any = event.value
-        job = self._followers.jobs.pop(waiting.job_id)
-        self._record_dependency(self._followers.row(job, self.env.now))
-        self._take(job._replace(submission_time=self.env.now))
-        self.stop_if_done()
 
     def _complete_for_others(self, execution: Execution) -> None:
         self._complete(execution)
-        self._make_way(execution.job.job_id)
+        self._make_way(execution.job)
 
-    def _make_way(self, job_id: int) -> None:
+    def _leave(self, job: Job, outcome: str) -> None:
+        """Tell parts that a job has left the cluster."""
+        for left in self._left:
+            left(job, outcome)
+
+    def _make_way(self, job: Job) -> None:
         """Admit the jobs that were waiting for the end of a job."""
-        self._release_followers(job_id)
+        job_id = job.job_id
+        self._leave(job, "ended")
         if self._admission is not None and (admitted := self._admission.leave(job_id)):
             for job in admitted:
                 self._state.admit(job, self._numbers)
             self._open_cycle()
-
-    def _release_followers(self, job_id: int) -> None:
-        """Schedule the submission of jobs whose last predecessor has ended."""
-        if self._followers is not None:
-            for ready, job in self._followers.end(job_id, self.env.now):
-                self._submit_at(ready, job)
 
     def _admits(self, job: Job) -> bool:
         """Return whether a job may enter the queue; otherwise reject it or hold it."""
@@ -441,7 +413,7 @@ class BatchCluster(FailingCluster, Problem):
             raise WorkloadError(f"job {job.job_id} {why}; too_wide='reject' records such jobs as rejected")
         self._record_job((job, self._arrived - 1, None, None, None, 0, "rejected", 0, 0.0, None))
         self.emit("rejection", job)
-        self._release_followers(job.job_id)
+        self._leave(job, "rejected")
 
     # scheduling cycles
 
@@ -700,9 +672,8 @@ class BatchCluster(FailingCluster, Problem):
             past = self._past.get(job.job_id, NO_PAST)
             queued = (job, self._numbers[job.job_id], None, None, None, 0, "queued", past.count)
             self._record_job((*queued, past.length, None))
-        if self._followers is not None:
-            for job in self._followers.jobs.values():
-                self._record_dependency(self._followers.row(job, None))
+        for part in self.parts:
+            part.close()
 
     # outages
 
@@ -787,7 +758,7 @@ class BatchCluster(FailingCluster, Problem):
             self._elsewhere.pop(job.job_id, None)
             row = (job, self._numbers.pop(job.job_id), start, now, now - start, cores, "lost", past.count)
             self._record_job((*row, earlier, None))
-            self._make_way(job.job_id)
+            self._make_way(job)
         else:
             left = self._elsewhere.pop(job.job_id, job)  # restarts in the size in which it ran
             self._state.requeue(left.in_size(0) if left.sizes else left)
@@ -930,8 +901,7 @@ class BatchCluster(FailingCluster, Problem):
         """
         self.forget_sources()
         self._inbox.clear()
-        if self._followers is not None:
-            self._followers.forget()
+        kept = [callback for part in self.parts for callback in part.drop_future()]
         for past in self._past.values():
             past.saved = 0.0
         self._elsewhere = {job_id: job.known() for job_id, job in self._elsewhere.items()}
@@ -942,6 +912,7 @@ class BatchCluster(FailingCluster, Problem):
         for job_id, one in self._state.suspended.items():
             self._state.suspended[job_id] = one._replace(job=one.job.known())
         now, known = self.env.now, {self._wake_up, self._open_planned, self._open_reservation, self._close_reservation}
+        known.update(kept)
 
         def time_of(event: simpy.Event, time: float) -> float | None:
             """Return the new time of a scheduled event, or None to drop it."""
@@ -953,6 +924,5 @@ class BatchCluster(FailingCluster, Problem):
 
 
 _submission_time = attrgetter("submission_time")
-_after = itemgetter(Job._fields.index("after"))  # faster than by name
 _WAITS = (WaitForCores, WaitUntil)
 _NUMBERS = struct.Struct("qdqddq")  # the field types of a Job: int64 and float64

@@ -12,7 +12,7 @@ from desim.exceptions import WorkloadError
 from desim.problems.batch.tables import JOBS
 
 if TYPE_CHECKING:
-    from desim.problems.batch.dependencies import Dependency
+    from desim.problems.batch.parts.dependencies import Dependency
     from desim.problems.batch.request import Request
 
 __all__ = ["Job", "Size", "Start", "StartWithSize", "WaitForCores", "WaitUntil", "check_job", "check_time"]

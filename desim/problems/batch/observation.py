@@ -20,7 +20,7 @@ from desim.core import Phase
 from desim.problems.batch.attributes import column_of
 from desim.problems.batch.cores import to_core_ids
 from desim.problems.batch.job import Job
-from desim.problems.batch.limits import Admission
+from desim.problems.batch.parts.limits import Admission
 from desim.problems.batch.preemption import QOSTable, QualityOfService
 from desim.problems.batch.reservations import AdvanceReservation
 from desim.problems.batch.resources.core_plan import CoreSetPlan, CountPlan, ReservationPlan

@@ -30,7 +30,7 @@ from desim.checks import did_you_mean
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch.attributes import types_of_attributes
 from desim.problems.batch.job import Job
-from desim.problems.batch.limits import Limit
+from desim.problems.batch.parts.limits import Limit
 from desim.problems.batch.preemption import QualityOfService
 from desim.problems.batch.reservations import AdvanceReservation
 

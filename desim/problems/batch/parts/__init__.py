@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import itemgetter
 from typing import Any
 
 from desim.exceptions import InvalidConfiguration
+from desim.problems.batch.job import Job
 from desim.problems.batch.parts.base import Part
 
 __all__ = ["Part", "check_parts", "hooks", "standard_parts"]
 
 
-def standard_parts(*, checkpoint_interval: float | None) -> Iterator[Part]:
-    """Yield the parts for the arguments of a :class:`~desim.problems.batch.BatchCluster` that are not empty."""
+def standard_parts(jobs: Sequence[Job], *, checkpoint_interval: float | None) -> Iterator[Part]:
+    """Yield the parts for the arguments of a :class:`~desim.problems.batch.BatchCluster` that are not empty.
+
+    Parameters
+    ----------
+    jobs : sequence of Job
+        Jobs that are known in advance.
+    checkpoint_interval : float or None
+        See the cluster.
+    """
+    if any(map(_after, jobs)):
+        from desim.problems.batch.parts.dependencies import Dependencies, Followers
+
+        if (dependencies := Dependencies(jobs)).of_job:
+            yield Followers(dependencies)
     if checkpoint_interval is not None:
         from desim.problems.batch.parts.checkpoints import Checkpoints
 
@@ -30,3 +45,6 @@ def check_parts(parts: Iterable[Part]) -> tuple[Part, ...]:
 def hooks(parts: Iterable[Part], name: str) -> tuple[Callable[..., Any], ...]:
     """Return the methods with a name of those parts whose class overrides it."""
     return tuple(getattr(part, name) for part in parts if getattr(type(part), name) is not getattr(Part, name))
+
+
+_after = itemgetter(Job._fields.index("after"))  # faster than by name
