@@ -13,7 +13,7 @@ from copy import copy
 from dataclasses import replace
 from functools import partial, reduce
 from operator import attrgetter, or_
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import simpy
 
@@ -25,7 +25,6 @@ from desim.problems.batch.attributes import types_of_attributes
 from desim.problems.batch.cycles import Cycle, check_cycle, describe_cycle, next_multiple
 from desim.problems.batch.executions import NO_PAST, PastExecutions
 from desim.problems.batch.job import Job, Start, StartWithSize, WaitForCores, WaitUntil, check_job
-from desim.problems.batch.parts.limits import Admission, Limit
 from desim.problems.batch.nodes import CompiledRequest, Node, NodeAllocation, NodeTable
 from desim.problems.batch.observation import BatchObservation, BatchState, Execution, Resumed, Suspended
 from desim.problems.batch.parts import Part, check_parts, hooks, standard_parts
@@ -40,6 +39,9 @@ from desim.problems.batch.resources.protocols import Resources
 from desim.processes.arrivals import Arrivals
 from desim.processes.outages import FailingCluster
 from desim.tables import Table
+
+if TYPE_CHECKING:
+    from desim.problems.batch.parts.limits import Limit
 
 __all__ = ["BatchCluster"]
 
@@ -135,7 +137,6 @@ class BatchCluster(FailingCluster, Problem):
         Request,
         CompiledRequest,
         NodeAllocation,
-        Limit,
         AdvanceReservation,
         QOSTable,
     )
@@ -175,9 +176,6 @@ class BatchCluster(FailingCluster, Problem):
         self.jobs = items("jobs", jobs, "jobs", "submission_time")
         in_advance = [job for job in jobs if isinstance(job, Job)] if isinstance(jobs, Sequence) else []
         self.attributes = types_of_attributes(in_advance)
-        self.limits = tuple(limits)
-        if wrong := [limit for limit in self.limits if not isinstance(limit, Limit)]:
-            raise InvalidConfiguration(f"limits: got {wrong[0]!r}, expected Limit objects")
         known = QOSTable(qos)
         self.qos = known if known.by_name else None
         for job in in_advance if self.qos is not None else ():
@@ -204,7 +202,8 @@ class BatchCluster(FailingCluster, Problem):
         self.ask_when_empty = ask_when_empty
         self.cycle = check_cycle(cycle)
         self.checkpoint_interval = checkpoint_interval
-        self.parts = (*standard_parts(in_advance, checkpoint_interval=checkpoint_interval), *check_parts(parts))
+        standard = standard_parts(in_advance, limits=limits, checkpoint_interval=checkpoint_interval)
+        self.parts = (*standard, *check_parts(parts))
         for part in self.parts:
             self.constants += part.constants
 
@@ -223,8 +222,6 @@ class BatchCluster(FailingCluster, Problem):
             description["over_time_limit"] = self.over_time_limit
         if self.attributes:
             description["attributes"] = self.attributes
-        if self.limits:
-            description["limits"] = len(self.limits)
         if self.reservations:
             description["reservations"] = len(self.reservations)
         if self.qos is not None:
@@ -267,13 +264,9 @@ class BatchCluster(FailingCluster, Problem):
             part.cluster = self
         hook = partial(hooks, self.parts)
         self._keeps = hook("keeps")
-        self._delays, self._left = hook("delays"), hook("left")
-        self._admission: Admission | None = None
-        if self.limits:
-            self._admission = self._state.admission = Admission(self.limits)
-            self._record_group = tables["limited_jobs"].append
-            for number, limit in enumerate(self.limits):
-                tables["limits"].append((number, limit))
+        self._state.parts = self.parts
+        self._delays, self._refuses, self._holds = hook("delays"), hook("refuses"), hook("holds")
+        self._may_start, self._resized, self._left = hook("may_start"), hook("resized"), hook("left")
         self._state.attributes = self.attributes
         for number, reservation in enumerate(self.reservations):  # ends first: another may begin at the same instant
             at(self.env, reservation.end, Phase.CAPACITY, number).callbacks.append(self._close_reservation)
@@ -283,18 +276,20 @@ class BatchCluster(FailingCluster, Problem):
         if self.qos is not None:
             for row in self.qos.rows():
                 tables["qos"].append(row)
-        if self._left or self._admission is not None:
-            self._on_completion = self._complete_for_others
+        if self._left:
+            self._on_completion = self._complete_for_parts
         for part in self.parts:
             part.begin()
-        self.keep_running(Arrivals(self.env, self.jobs, _submission_time, self._deliver if self._delays else self._take))
+        self.keep_running(
+            Arrivals(self.env, self.jobs, _submission_time, self._deliver if self._delays else self._take)
+        )
 
     def is_empty(self) -> bool:
         """Return whether no job is in the system."""
         state = self._state
-        return not (state.running or state.queued or state.suspended or self._inbox or self._hides_jobs()) and all(
-            part.is_empty() for part in self.parts
-        )
+        if state.running or state.queued or state.suspended or self._inbox:
+            return False
+        return all(part.is_empty() for part in self.parts)
 
     def is_idle(self) -> bool:
         """Return whether no job is running and nothing is due: no reservation, no think time and no wake-up."""
@@ -353,59 +348,44 @@ class BatchCluster(FailingCluster, Problem):
             return
         if job_id in self._numbers:
             raise WorkloadError(f"{job!r} arrives while another job {job_id} is in the system; job ids must be unique")
-        if self._admission is not None and not self._admits(job):
-            return
+        for refuses in self._refuses:
+            if fault := refuses(job, number):
+                self._turn_away(job, fault)
+                return
         self._numbers[job_id] = number
+        is_held = any(holds(job) for holds in self._holds)
         if self.listening:
             self.emit("arrival", job)
+        if is_held:
+            return
         if self._cycling and (self._acting or self._serializes):
             self._inbox.append(job)
         else:
             self._enqueue(job)
 
-    # dependencies and limits
-
-    def _hides_jobs(self) -> bool:
-        """Return whether jobs are outside the queue because of limits."""
-        return bool(self._admission is not None and self._admission.held)
+    # parts
 
     def _deliver(self, job: Job) -> None:
         """Submit a job at its time in the workload, unless a part submits it later."""
         if not any(delays(job) for delays in self._delays):
             self._take(job)
 
-    def _complete_for_others(self, execution: Execution) -> None:
+    def _complete_for_parts(self, execution: Execution) -> None:
         self._complete(execution)
-        self._make_way(execution.job)
+        self._leave(execution.job, "ended")
 
     def _leave(self, job: Job, outcome: str) -> None:
         """Tell parts that a job has left the cluster."""
         for left in self._left:
             left(job, outcome)
 
-    def _make_way(self, job: Job) -> None:
-        """Admit the jobs that were waiting for the end of a job."""
-        job_id = job.job_id
-        self._leave(job, "ended")
-        if self._admission is not None and (admitted := self._admission.leave(job_id)):
-            for job in admitted:
+    def _let_in(self, part: Part, jobs: Iterable[Job]) -> None:
+        """Put jobs that a part has held into the queue, unless a later part holds them, and open a cycle."""
+        later = hooks(self.parts[self.parts.index(part) + 1 :], "holds")
+        for job in jobs:
+            if not any(holds(job) for holds in later):
                 self._state.admit(job, self._numbers)
-            self._open_cycle()
-
-    def _admits(self, job: Job) -> bool:
-        """Return whether a job may enter the queue; otherwise reject it or hold it."""
-        assert self._admission is not None
-        for limit, group in self._admission.groups_of(job):
-            self._record_group((job.job_id, limit, group, self._arrived - 1))
-        if fault := self._admission.fault(job):
-            self._turn_away(job, fault)
-            return False
-        if self._admission.arrive(job):
-            return True
-        self._numbers[job.job_id] = self._arrived - 1
-        if self.listening:
-            self.emit("arrival", job)
-        return False
+        self._open_cycle()
 
     def _turn_away(self, job: Job, why: str) -> None:
         """Reject a job that has just been counted as arrived, or raise, depending on ``too_wide``."""
@@ -481,8 +461,7 @@ class BatchCluster(FailingCluster, Problem):
         except TypeError:  # unhashable, so not a job id
             return self._refuse(action)
         if job is not None:
-            cores = self.resources.take(job)
-            if not cores:
+            if (self._may_start and self._objection(job)) or not (cores := self.resources.take(job)):
                 return self._refuse(action)
             self._start(job, cores)
             return True
@@ -510,7 +489,7 @@ class BatchCluster(FailingCluster, Problem):
             return False
         job_id, place = action
         job = self._state.queued.get(job_id)
-        if job is None or self.resources.fault(job, place):
+        if job is None or self._objection(job) or self.resources.fault(job, place):
             return False
         self._start(job, self.resources.take_at(job, place))
         return True
@@ -519,10 +498,16 @@ class BatchCluster(FailingCluster, Problem):
         """Start a moldable job in the given size; return whether the action is a feasible :class:`StartWithSize`."""
         if type(action) is not StartWithSize or (size := self._size(action)) is None or not self.resources.fits(size):
             return False
-        if self._admission is not None and self._admission.resize(size):
+        if self._objection(size, action.size) or not (cores := self.resources.take(size)):
             return False
-        self._state.queued[size.job_id] = size
-        return self._carry_out(size.job_id)
+        for resized in self._resized:
+            resized(size)
+        self._start(size, cores)
+        return True
+
+    def _objection(self, job: Job, size: int | None = None) -> str:
+        """Return why the parts do not let a job start, or an empty string if they do."""
+        return next(filter(None, (may_start(job, size) for may_start in self._may_start)), "")
 
     def _size(self, action: StartWithSize) -> Job | None:
         """Return the job in the size that an action names, or None if it has no such size."""
@@ -564,14 +549,18 @@ class BatchCluster(FailingCluster, Problem):
         if isinstance(action, StartPreempting):
             return f"job {job.job_id} cannot start: {self._fault(action)[0]}"
         place = action[1] if isinstance(action, self.resources.start_action) else None
+        if objection := self._objection(job):
+            return f"job {job.job_id} cannot start: {objection}"
         return f"job {job.job_id} cannot start{self.resources.fault(job, place)}"
 
     def _explain_hold(self, job_id: Any) -> str:
-        """Return why a job is held, or an empty string if it is not."""
+        """Return why a part keeps a job outside the queue, or an empty string if none does."""
         job_id = python_scalar(job_id)
-        if self._admission is None or not isinstance(job_id, int) or job_id not in self._admission.held:
-            return ""
-        return f"job {job_id} is held back: {self._admission.explain(job_id)}"
+        for part in self.parts if isinstance(job_id, int) else ():
+            for job in part.outside():
+                if job.job_id == job_id:
+                    return f"job {job_id} is held back: {part.explain(job)}"
+        return ""
 
     def _explain_size(self, action: StartWithSize) -> str:
         size = self._size(action)
@@ -579,9 +568,7 @@ class BatchCluster(FailingCluster, Problem):
             count = 1 + len(self._state.queued[action.job_id].sizes)
             sizes = f"{count} sizes" if count > 1 else "only size 0"
             return f"{action!r} names a size that does not exist: the job has {sizes}"
-        fault = self.resources.fault(size)
-        if not fault and self._admission is not None:
-            fault = f": {self._admission.refuses(size)}"
+        fault = self.resources.fault(size) or f": {self._objection(size, action.size)}"
         return f"job {action.job_id} cannot start in size {action.size}{fault}"
 
     def _wake_up(self, event: simpy.Event) -> None:
@@ -666,9 +653,9 @@ class BatchCluster(FailingCluster, Problem):
             past, times = self._past.get(job_id, NO_PAST), (execution.starting_time, None, None)
             running = (execution.job, self._numbers[job_id], *times, execution.cores, "running", past.count + 1)
             self._record_job((*running, past.length, None))
-        held = self._admission.held if self._admission is not None else {}
+        outside = [job for part in self.parts for job in part.outside()]
         suspended = [self._elsewhere.get(job_id, one.job) for job_id, one in self._state.suspended.items()]
-        for job in (*self._state.queued.values(), *self._inbox, *held.values(), *suspended):
+        for job in (*self._state.queued.values(), *self._inbox, *outside, *suspended):
             past = self._past.get(job.job_id, NO_PAST)
             queued = (job, self._numbers[job.job_id], None, None, None, 0, "queued", past.count)
             self._record_job((*queued, past.length, None))
@@ -758,7 +745,7 @@ class BatchCluster(FailingCluster, Problem):
             self._elsewhere.pop(job.job_id, None)
             row = (job, self._numbers.pop(job.job_id), start, now, now - start, cores, "lost", past.count)
             self._record_job((*row, earlier, None))
-            self._make_way(job)
+            self._leave(job, "lost")
         else:
             left = self._elsewhere.pop(job.job_id, job)  # restarts in the size in which it ran
             self._state.requeue(left.in_size(0) if left.sizes else left)
@@ -901,18 +888,21 @@ class BatchCluster(FailingCluster, Problem):
         """
         self.forget_sources()
         self._inbox.clear()
-        kept = [callback for part in self.parts for callback in part.drop_future()]
         for past in self._past.values():
             past.saved = 0.0
         self._elsewhere = {job_id: job.known() for job_id, job in self._elsewhere.items()}
-        held = self._admission.held if self._admission is not None else {}
-        for waiting in (self._state.queued, held):
-            for job_id, job in waiting.items():
-                waiting[job_id] = job.known()
+        for job_id, job in self._state.queued.items():
+            self._state.queued[job_id] = job.known()
         for job_id, one in self._state.suspended.items():
             self._state.suspended[job_id] = one._replace(job=one.job.known())
-        now, known = self.env.now, {self._wake_up, self._open_planned, self._open_reservation, self._close_reservation}
-        known.update(kept)
+        now = self.env.now
+        known: set[Callable[[Any], None]] = {
+            self._wake_up,
+            self._open_planned,
+            self._open_reservation,
+            self._close_reservation,
+        }
+        known = known.union(*(part.drop_future() for part in self.parts))
 
         def time_of(event: simpy.Event, time: float) -> float | None:
             """Return the new time of a scheduled event, or None to drop it."""

@@ -20,7 +20,7 @@ from desim.core import Phase
 from desim.problems.batch.attributes import column_of
 from desim.problems.batch.cores import to_core_ids
 from desim.problems.batch.job import Job
-from desim.problems.batch.parts.limits import Admission
+from desim.problems.batch.parts.base import Part
 from desim.problems.batch.preemption import QOSTable, QualityOfService
 from desim.problems.batch.reservations import AdvanceReservation
 from desim.problems.batch.resources.core_plan import CoreSetPlan, CountPlan, ReservationPlan
@@ -511,8 +511,8 @@ class BatchState:
         Reservations that have not ended, by start.
     qos : QOSTable or None
         QOS levels, if there are any.
-    admission : Admission or None
-        Admission to the queue by the limits of the site, if there are any.
+    parts : tuple of Part
+        Parts of the cluster.
     attributes : dict of str to str
         Types of the attributes of jobs by name, as far as they are known in advance.
     suspended : dict of int to Suspended
@@ -525,10 +525,10 @@ class BatchState:
     """
 
     __slots__ = (
-        "admission",
         "attributes",
         "borrowed",
         "env",
+        "parts",
         "preemptions",
         "qos",
         "queue_table",
@@ -551,7 +551,7 @@ class BatchState:
         self.usages: dict[float, Usage] = {}  # by half-life
         self.reservations = resources.reservations
         self.qos: QOSTable | None = None
-        self.admission: Admission | None = None
+        self.parts: tuple[Part, ...] = ()
         self.attributes: dict[str, str] = {}
         self.suspended: dict[int, Suspended] = {}
         self.borrowed: dict[int, tuple[int, float]] = {}
@@ -835,13 +835,13 @@ class BatchObservation:
         size : int
             Index of the size, from 0.
         """
-        job, admission = self._state.queued[job_id], self._state.admission
-        return admission is None or not admission.refuses(job.in_size(size))
+        job = self._state.queued[job_id].in_size(size)
+        return not any(part.may_start(job, size) for part in self._state.parts)
 
     @property
     def has_limits(self) -> bool:
         """Whether the site limits what users, partitions or queues may use."""
-        return self._state.admission is not None
+        return any(part.name == "limits" for part in self._state.parts)
 
     def usage(self, half_life: float) -> Usage:
         """Return the usage of each user since the first call of an agent, including jobs that were running then.

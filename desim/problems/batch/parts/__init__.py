@@ -4,30 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import itemgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from desim.exceptions import InvalidConfiguration
 from desim.problems.batch.job import Job
 from desim.problems.batch.parts.base import Part
 
+if TYPE_CHECKING:
+    from desim.problems.batch.parts.limits import Limit
+
 __all__ = ["Part", "check_parts", "hooks", "standard_parts"]
 
 
-def standard_parts(jobs: Sequence[Job], *, checkpoint_interval: float | None) -> Iterator[Part]:
+def standard_parts(
+    jobs: Sequence[Job], *, limits: Iterable[Limit], checkpoint_interval: float | None
+) -> Iterator[Part]:
     """Yield the parts for the arguments of a :class:`~desim.problems.batch.BatchCluster` that are not empty.
 
     Parameters
     ----------
     jobs : sequence of Job
         Jobs that are known in advance.
+    limits : iterable of Limit
     checkpoint_interval : float or None
-        See the cluster.
+        Arguments of the cluster.
     """
     if any(map(_after, jobs)):
         from desim.problems.batch.parts.dependencies import Dependencies, Followers
 
         if (dependencies := Dependencies(jobs)).of_job:
             yield Followers(dependencies)
+    if limits := tuple(limits):
+        from desim.problems.batch.parts.limits import Limits
+
+        yield Limits(limits)
     if checkpoint_interval is not None:
         from desim.problems.batch.parts.checkpoints import Checkpoints
 

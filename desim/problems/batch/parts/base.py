@@ -93,6 +93,10 @@ class Part:
         """Return whether the part keeps a job outside the queue, until it passes it to :meth:`let_in`."""
         return False
 
+    def explain(self, job: Job) -> str:
+        """Return why the part keeps a job outside the queue, as the end of the sentence "job 1 is held back"."""
+        return f"by {self.name}"
+
     # starts and ends
 
     def may_start(self, job: Job, size: int | None) -> str:
