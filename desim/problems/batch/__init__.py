@@ -4,21 +4,30 @@ from typing import Any
 
 from desim.problems.batch.cluster import BatchCluster
 from desim.problems.batch.cores import core_set, lowest_cores, parse_core_sets, to_core_ids
-from desim.problems.batch.parts.dependencies import Dependency
 from desim.problems.batch.fragmentation import Fragmentation, FragmentationGradient, typical_requests
-from desim.problems.batch.job import Job, Size, Start, StartWithSize, WaitForCores, WaitUntil, check_job
-from desim.problems.batch.parts.limits import Limit
+from desim.problems.batch.job import (
+    Job,
+    Size,
+    Start,
+    StartPreempting,
+    StartWithSize,
+    WaitForCores,
+    WaitUntil,
+    check_job,
+)
 from desim.problems.batch.nodes import CompiledRequest, Node, NodeAllocation, NodeTable
 from desim.problems.batch.observation import BatchObservation, Execution, Queue, Running
+from desim.problems.batch.parts.dependencies import Dependency
+from desim.problems.batch.parts.limits import Limit
+from desim.problems.batch.parts.preemption import QualityOfService
+from desim.problems.batch.parts.reservations import AdvanceReservation
+from desim.problems.batch.parts.usage import Usage
 from desim.problems.batch.placement import PLACEMENTS, PlacementPolicy
-from desim.problems.batch.preemption import QualityOfService, StartPreempting
 from desim.problems.batch.request import GPU, Request
-from desim.problems.batch.reservations import AdvanceReservation
 from desim.problems.batch.resources.node_availability import NodeAvailability, StartOnNodes
 from desim.problems.batch.resources.nodes import NodeView
 from desim.problems.batch.resources.profile import AvailabilityProfile, CoreProfile, Reservation
 from desim.problems.batch.resources.protocols import Plan, Profile, Slot
-from desim.problems.batch.usage import Usage
 
 __all__ = [
     "GPU",

@@ -11,8 +11,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from dataclasses import replace
-from functools import partial, reduce
-from operator import attrgetter, or_
+from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import simpy
@@ -24,14 +24,12 @@ from desim.problem import Problem, Process
 from desim.problems.batch.attributes import types_of_attributes
 from desim.problems.batch.cycles import Cycle, check_cycle, describe_cycle, next_multiple
 from desim.problems.batch.executions import NO_PAST, PastExecutions
-from desim.problems.batch.job import Job, Start, StartWithSize, WaitForCores, WaitUntil, check_job
+from desim.problems.batch.job import Job, Start, StartPreempting, StartWithSize, WaitForCores, WaitUntil, check_job
 from desim.problems.batch.nodes import CompiledRequest, Node, NodeAllocation, NodeTable
-from desim.problems.batch.observation import BatchObservation, BatchState, Execution, Resumed, Suspended
+from desim.problems.batch.observation import BatchObservation, BatchState, Execution
 from desim.problems.batch.parts import Part, check_parts, hooks, standard_parts
 from desim.problems.batch.placement import PlacementPolicy
-from desim.problems.batch.preemption import QOSTable, QualityOfService, StartPreempting
 from desim.problems.batch.request import Request
-from desim.problems.batch.reservations import AdvanceReservation
 from desim.problems.batch.resources.cores import CoreResources
 from desim.problems.batch.resources.node_availability import StartOnNodes
 from desim.problems.batch.resources.nodes import NodeResources
@@ -42,6 +40,8 @@ from desim.tables import Table
 
 if TYPE_CHECKING:
     from desim.problems.batch.parts.limits import Limit
+    from desim.problems.batch.parts.preemption import QualityOfService
+    from desim.problems.batch.parts.reservations import AdvanceReservation
 
 __all__ = ["BatchCluster"]
 
@@ -137,8 +137,6 @@ class BatchCluster(FailingCluster, Problem):
         Request,
         CompiledRequest,
         NodeAllocation,
-        AdvanceReservation,
-        QOSTable,
     )
     work_tables: ClassVar[tuple[str, ...]] = ("jobs", "interruptions")
     events: ClassVar[tuple[str, ...]] = (
@@ -176,10 +174,6 @@ class BatchCluster(FailingCluster, Problem):
         self.jobs = items("jobs", jobs, "jobs", "submission_time")
         in_advance = [job for job in jobs if isinstance(job, Job)] if isinstance(jobs, Sequence) else []
         self.attributes = types_of_attributes(in_advance)
-        known = QOSTable(qos)
-        self.qos = known if known.by_name else None
-        for job in in_advance if self.qos is not None else ():
-            known.check(job)
         self.resources: Resources
         if nodes is not None:
             if num_cores is not None:
@@ -193,7 +187,6 @@ class BatchCluster(FailingCluster, Problem):
         else:
             self.resources = CoreResources(num_cores, reservations)
         self.num_cores = self.resources.num_cores
-        self.reservations = self.resources.reservations
         self.enforce_time_limit = enforce_time_limit
         self.over_time_limit = check_float("over_time_limit", over_time_limit, least=0)
         self.infeasible = check_choice("infeasible", infeasible, ("raise", "forward"))
@@ -202,7 +195,13 @@ class BatchCluster(FailingCluster, Problem):
         self.ask_when_empty = ask_when_empty
         self.cycle = check_cycle(cycle)
         self.checkpoint_interval = checkpoint_interval
-        standard = standard_parts(in_advance, limits=limits, checkpoint_interval=checkpoint_interval)
+        standard = standard_parts(
+            in_advance,
+            limits=limits,
+            reservations=self.resources.reservations,
+            qos=qos,
+            checkpoint_interval=checkpoint_interval,
+        )
         self.parts = (*standard, *check_parts(parts))
         for part in self.parts:
             self.constants += part.constants
@@ -222,10 +221,6 @@ class BatchCluster(FailingCluster, Problem):
             description["over_time_limit"] = self.over_time_limit
         if self.attributes:
             description["attributes"] = self.attributes
-        if self.reservations:
-            description["reservations"] = len(self.reservations)
-        if self.qos is not None:
-            description["qos"] = len(self.qos.by_name)
         description["parts"] = [part.name for part in self.parts]
         for part in self.parts:
             description |= part.describe()
@@ -241,7 +236,7 @@ class BatchCluster(FailingCluster, Problem):
         self._state = BatchState(self.env, self.resources)
         self._inbox: deque[Job] = deque()  # jobs that arrived while a cycle was open, which does not show them
         self._numbers: dict[int, int] = {}  # arrival numbers of the jobs in the system, by id
-        self._arrived = 0
+        self._num_arrived = 0
         self._past: dict[int, PastExecutions] = {}  # of jobs in the system that were interrupted, by id
         self._elsewhere: dict[int, Job] = {}  # running jobs as submitted, if their run time differs where they run
         self._period = 0.0 if isinstance(self.cycle, str) else self.cycle
@@ -263,19 +258,13 @@ class BatchCluster(FailingCluster, Problem):
         for part in self.parts:
             part.cluster = self
         hook = partial(hooks, self.parts)
-        self._keeps = hook("keeps")
+        self._keeps, self._cleared, self._corrected = hook("keeps"), hook("cleared"), hook("corrected")
+        self._room_freed, self._settled, self._carriers = hook("room_freed"), hook("settled"), hook("carry_out")
+        self._arrived, self._started = hook("arrived"), hook("started")
         self._state.parts = self.parts
         self._delays, self._refuses, self._holds = hook("delays"), hook("refuses"), hook("holds")
         self._may_start, self._resized, self._left = hook("may_start"), hook("resized"), hook("left")
         self._state.attributes = self.attributes
-        for number, reservation in enumerate(self.reservations):  # ends first: another may begin at the same instant
-            at(self.env, reservation.end, Phase.CAPACITY, number).callbacks.append(self._close_reservation)
-        for number, reservation in enumerate(self.reservations):
-            at(self.env, reservation.start, Phase.CAPACITY, number).callbacks.append(self._open_reservation)
-        self._state.qos = self.qos
-        if self.qos is not None:
-            for row in self.qos.rows():
-                tables["qos"].append(row)
         if self._left:
             self._on_completion = self._complete_for_parts
         for part in self.parts:
@@ -287,14 +276,14 @@ class BatchCluster(FailingCluster, Problem):
     def is_empty(self) -> bool:
         """Return whether no job is in the system."""
         state = self._state
-        if state.running or state.queued or state.suspended or self._inbox:
+        if state.running or state.queued or self._inbox:
             return False
         return all(part.is_empty() for part in self.parts)
 
     def is_idle(self) -> bool:
         """Return whether no job is running and nothing is due: no reservation, no think time and no wake-up."""
         is_due = any(part.is_due() for part in self.parts)
-        return not (self._state.running or self._state.reservations or is_due or self._wakes or self._is_planned)
+        return not (self._state.running or is_due or self._wakes or self._is_planned)
 
     def tables(self) -> dict[str, Table]:
         """Return the tables ``jobs``, ``interruptions`` and ``outages``; large clusters use smaller chunks."""
@@ -338,11 +327,10 @@ class BatchCluster(FailingCluster, Problem):
             raise WorkloadError(
                 f"job {job_id} depends on other jobs, but the cluster does not know all jobs in advance; pass a list"
             )
-        number = self._arrived
-        self._arrived = number + 1
-        if self.qos is not None and job.qos:
-            self.qos.check(job)
-            self.simulation.records.tables["job_qos"].append((job_id, job.qos, number))
+        number = self._num_arrived
+        self._num_arrived = number + 1
+        for arrived in self._arrived:
+            arrived(job, number)
         if requested_cores > self.resources.always_fits and (fault := self.resources.misfit(job)):
             self._turn_away(job, fault)
             return
@@ -391,7 +379,7 @@ class BatchCluster(FailingCluster, Problem):
         """Reject a job that has just been counted as arrived, or raise, depending on ``too_wide``."""
         if self.too_wide == "error":
             raise WorkloadError(f"job {job.job_id} {why}; too_wide='reject' records such jobs as rejected")
-        self._record_job((job, self._arrived - 1, None, None, None, 0, "rejected", 0, 0.0, None))
+        self._record_job((job, self._num_arrived - 1, None, None, None, 0, "rejected", 0, 0.0, None))
         self.emit("rejection", job)
         self._leave(job, "rejected")
 
@@ -436,8 +424,9 @@ class BatchCluster(FailingCluster, Problem):
             self._open_cycle()
         if goes_on:
             decision.request()
-        elif self._state.suspended:
-            self._resume_soon()
+        else:
+            for settled in self._settled:
+                settled()
 
     def _open_cycle(self) -> None:
         """Request a decision, unless a cycle is open: its next decision shows all changes of this instant."""
@@ -465,7 +454,9 @@ class BatchCluster(FailingCluster, Problem):
                 return self._refuse(action)
             self._start(job, cores)
             return True
-        return self._place(action) or self._mold(action) or self._preempt(action) or self._refuse(action)
+        if self._place(action) or self._mold(action) or any(carry_out(action) == "" for carry_out in self._carriers):
+            return True
+        return self._refuse(action)
 
     def _wait(self, action: Any) -> bool:
         """Store the wait condition; return whether the action is a feasible wait."""
@@ -517,7 +508,8 @@ class BatchCluster(FailingCluster, Problem):
     def _refuse(self, action: Any) -> bool:
         if self.infeasible == "forward":
             return False
-        raise InfeasibleAction(f"time {self.env.now}: {self._explain(action)}")
+        why = next(filter(None, (carry_out(action) for carry_out in self._carriers)), "") or self._explain(action)
+        raise InfeasibleAction(f"time {self.env.now}: {why}")
 
     def _explain(self, action: Any) -> str:
         """Return why an action cannot be carried out."""
@@ -547,7 +539,7 @@ class BatchCluster(FailingCluster, Problem):
         if isinstance(action, StartWithSize):
             return self._explain_size(action)
         if isinstance(action, StartPreempting):
-            return f"job {job.job_id} cannot start: {self._fault(action)[0]}"
+            return f"job {job.job_id} cannot start: it preempts others, but the cluster has no qualities (QOS levels)"
         place = action[1] if isinstance(action, self.resources.start_action) else None
         if objection := self._objection(job):
             return f"job {job.job_id} cannot start: {objection}"
@@ -589,6 +581,8 @@ class BatchCluster(FailingCluster, Problem):
         if duration > job.requested_time:
             self._expire_later(execution)
         self._state.start(execution)
+        for started in self._started:
+            started(execution)
         if self.listening:
             self.emit("start", execution)
 
@@ -616,8 +610,8 @@ class BatchCluster(FailingCluster, Problem):
         if running is not None and running is execution:  # else it was interrupted
             self._state.correct(running)
             self._expire_later(running)
-            if self._state.suspended:
-                self._state.tell_lent()
+            for corrected in self._corrected:
+                corrected()
             if self.resources.num_free >= self._awaited_cores:
                 self._open_cycle()
 
@@ -629,7 +623,7 @@ class BatchCluster(FailingCluster, Problem):
             self._elsewhere.pop(job_id, None)
         self._state.leave(execution)
         whole = job.run_time - self._saved(job) if self._past else job.run_time
-        if isinstance(execution, Resumed):
+        if execution.work is not None:
             whole = execution.work
         status = "completed" if duration == whole else "killed"
         attempts, earlier, useful = 1, 0.0, duration
@@ -641,8 +635,8 @@ class BatchCluster(FailingCluster, Problem):
             self.emit("completion", execution)
         if not self._cycling and self.resources.num_free >= self._awaited_cores:
             self._open_cycle()
-        if self._state.suspended:
-            self._look_at_suspended()
+        for room_freed in self._room_freed:
+            room_freed()
         if not self._state.running:
             self.stop_if_done()
 
@@ -654,8 +648,7 @@ class BatchCluster(FailingCluster, Problem):
             running = (execution.job, self._numbers[job_id], *times, execution.cores, "running", past.count + 1)
             self._record_job((*running, past.length, None))
         outside = [job for part in self.parts for job in part.outside()]
-        suspended = [self._elsewhere.get(job_id, one.job) for job_id, one in self._state.suspended.items()]
-        for job in (*self._state.queued.values(), *self._inbox, *outside, *suspended):
+        for job in (*self._state.queued.values(), *self._inbox, *outside):
             past = self._past.get(job.job_id, NO_PAST)
             queued = (job, self._numbers[job.job_id], None, None, None, 0, "queued", past.count)
             self._record_job((*queued, past.length, None))
@@ -666,77 +659,29 @@ class BatchCluster(FailingCluster, Problem):
 
     def on_failure(self, units: list[int]) -> None:
         """Interrupt the jobs that run on cores or nodes that fail."""
-        self._take_down(self.resources.fail(units))
+        from desim.problems.batch.parts.outages import take_down
+
+        take_down(self, self.resources.fail(units))
 
     def on_repair(self, units: list[int]) -> None:
         """Return repaired cores or nodes to service."""
-        self._bring_up(self.resources.repair(units))
+        from desim.problems.batch.parts.outages import bring_up
 
-    def _take_down(self, units: list[int]) -> None:
-        """Take units out of service, and interrupt the jobs that run on them."""
-        if units:
-            cores = self.resources.core_set_of(units)
-            self._clear(cores, down=self.resources.down | cores)
-            self._change("down", cores)
-            self.emit("outage", self.failures.ids(units))
-
-    def _clear(self, cores: int, down: int, users: Sequence[str | int] = ()) -> None:
-        """Set the cores that are down, and interrupt the jobs on the given cores, except those of some users."""
-        state = self._state
-        hit = [one for one in state.running.values() if one.cores & cores and one.job.user_id not in users]
-        self.resources.set_down(down)
-        for execution in reversed(hit):  # each is requeued before jobs submitted at the same time
-            self._interrupt(execution)
-        for one in reversed(list(state.suspended.values())):  # as if they resumed and were interrupted at once
-            if one.cores & cores and one.job.user_id not in users:
-                self._interrupt(self._resumed(one, 0.0))
-
-    def _bring_up(self, units: list[int]) -> None:
-        """Return units to service."""
-        if units:
-            cores = self.resources.core_set_of(units)
-            self.resources.set_down(self.resources.down & ~cores)
-            self._change("up", cores)
-            self.emit("repair", self.failures.ids(units))
-
-    def _change(self, event: str, cores: int) -> None:
-        """Record that cores went down or came up, and open a cycle."""
-        up = self.num_cores - self.resources.down.bit_count()
-        self.simulation.records.tables["outages"].append((self.env.now, event, cores, up))
-        self._open_cycle()
+        bring_up(self, self.resources.repair(units))
 
     def _saved(self, job: Job) -> float:
         """Return the seconds of work of a job that its checkpoints have saved."""
         past = self._past.get(job.job_id)
         return 0.0 if past is None else past.saved
 
-    def _open_reservation(self, event: simpy.Event) -> None:
-        """Take the units of a reservation out of service, or interrupt the jobs of others than its users."""
-        number: Any = event.value
-        units, users = self.resources.reserve(number), self.reservations[number].users
-        if users:
-            self._clear(self.resources.core_set_of(units), self.resources.down, users)
-        else:
-            self._take_down(units)
-        self._open_cycle()  # even if these units had failed before
-
-    def _close_reservation(self, event: simpy.Event) -> None:
-        """Return the units of a reservation to service, or open them to all users."""
-        number: Any = event.value
-        reservation, state = self.reservations[number], self._state
-        state.reservations = tuple(other for other in state.reservations if other is not reservation)
-        self._bring_up(self.resources.end_reservation(number, self.env.now))
-        self._open_cycle()
-
-    def _interrupt(self, execution: Execution, outcome: str = "") -> None:
-        """End an execution early, because of an outage or with the given outcome."""
+    def _interrupt(
+        self, execution: Execution, outcome: str = "", leave: Callable[[Execution], None] | None = None
+    ) -> None:
+        """End an execution early, because of an outage or with the given outcome; `leave` frees its cores."""
         execution.callbacks.clear()
         job, start, now, cores = execution.job, execution.starting_time, self.env.now, execution.cores
         self.resources.release(execution, self._numbers[job.job_id], now)
-        if job.job_id in self._state.suspended:
-            self._state.give_up(job.job_id)
-        else:
-            self._state.leave(execution)
+        (leave or self._state.leave)(execution)
         outcome = outcome or ("lost" if self.on_outage == "lose" else "requeued")
         earlier = self._past.get(job.job_id, NO_PAST).length
         past = self._note_cut(execution, outcome)
@@ -749,8 +694,8 @@ class BatchCluster(FailingCluster, Problem):
         else:
             left = self._elsewhere.pop(job.job_id, job)  # restarts in the size in which it ran
             self._state.requeue(left.in_size(0) if left.sizes else left)
-        if self._state.borrowed:
-            self._look_at_suspended()
+        for room_freed in self._room_freed:
+            room_freed()
         self.emit("interruption", execution)
         self.stop_if_done()
 
@@ -767,114 +712,6 @@ class BatchCluster(FailingCluster, Problem):
             (job_id, self._numbers[job_id], start, now, execution.cores, outcome, speed, before, after)
         )
         return past
-
-    # preemption
-
-    def _preempt(self, action: Any) -> bool:
-        """Start a job by preempting others; return whether the action is a feasible :class:`StartPreempting`."""
-        if type(action) is not StartPreempting or action.job_id not in self._state.queued:
-            return False
-        fault, place = self._fault(action)
-        if fault:
-            return False
-        job = self._state.queued[action.job_id]
-        for victim in sorted(action.victims, key=self._numbers.__getitem__, reverse=True):
-            self._take_off(self._state.running[victim], job)
-        assert self.qos is not None
-        _, borrowed = self.qos.open_to(self._state, job, ())
-        self._start(job, self.resources.take_at(job, place, borrowed))
-        self._state.preemptions += 1
-        self._state.tell_lent()
-        return True
-
-    def _fault(self, action: StartPreempting) -> tuple[str, Any]:
-        """Return why a queued job cannot preempt the jobs that an action names ("" if it can), and where it starts."""
-        job_id, victims = action.job_id, action.victims
-        if self.qos is None:
-            return "it preempts others, but the cluster has no qualities (QOS levels)", None
-        if not isinstance(victims, tuple) or len(set(victims)) < len(victims):
-            return f"victims: got {victims!r}, expected a tuple of distinct job ids", None
-        for victim in victims:
-            if victim not in self._state.running:
-                return f"job {victim}, which it would preempt, is not running", None
-            if not self.qos.allows(self._state.queued[job_id], self._state.running[victim].job):
-                mine, other = self._qos_named(job_id), self._qos_named(victim)
-                return f"its QOS is {mine}, which does not preempt {other}, the QOS of job {victim}", None
-        job = self._state.queued[job_id]
-        place = self.resources.place_without(self._state, job, victims)
-        if place is None:
-            return f"it requests {job.requested_cores} cores, which would not be free even without jobs {victims}", None
-        return "", place
-
-    def _qos_named(self, job_id: int) -> str:
-        job_qos = self.observation.qos_of(job_id)
-        return "none" if job_qos is None else repr(job_qos.name)
-
-    def _take_off(self, execution: Execution, by: Job) -> None:
-        """Preempt a job: suspend it, or return it to the queue."""
-        assert self.qos is not None
-        job_id = execution.job.job_id
-        suspends = self.qos.suspends(execution.job)
-        numbers = self._numbers[job_id], self._numbers[by.job_id]
-        mode = "suspend" if suspends else "requeue"
-        self.simulation.records.tables["preemptions"].append(
-            (self.env.now, job_id, by.job_id, mode, numbers[0], numbers[1])
-        )
-        if suspends:
-            self._suspend(execution)
-        else:
-            self._interrupt(execution, "preempted")
-
-    def _suspend(self, execution: Execution) -> None:
-        """Suspend a job, which keeps its cores."""
-        execution.callbacks.clear()
-        self._note_cut(execution, "suspended")
-        self.resources.record(execution, self._numbers[execution.job.job_id], self.env.now)
-        self._state.suspend(execution)
-        self.emit("interruption", execution)
-
-    def _look_at_suspended(self) -> None:
-        """React to freed cores: resume suspended jobs at the end of this instant if their cores are free."""
-        self._state.tell_lent()
-        self._resume_soon()
-
-    def _resume_soon(self) -> None:
-        """Schedule the resumption of suspended jobs after all other events of this instant and any open cycle."""
-        if self._state.suspended and not self._cycling:
-            at(self.env, self.env.now, Phase.SLOT).callbacks.append(self._resume_at_last)
-
-    def _resume_at_last(self, event: simpy.Event) -> None:
-        if not self._cycling:  # else the end of the cycle schedules it again
-            self._resume_all()
-
-    def _resume_all(self) -> None:
-        """Resume suspended jobs whose cores are all free; jobs that borrowed their cores resume first."""
-        state = self._state
-        taken = reduce(or_, (one.cores for one in state.running.values()), self.resources.down)
-        back = []
-        for one in reversed(state.suspended.values()):
-            if not one.cores & taken:
-                back.append(one)
-            taken |= one.cores
-        for one in reversed(back):
-            job = one.job
-            work = max(job.run_time - self._saved(job) - one.done, 0.0)
-            execution = self._resumed(one, work)
-            state.resume(execution)
-            if self.listening:
-                self.emit("start", execution)
-        if back:
-            self._state.tell_lent()
-            self._open_cycle()  # expected ends have changed
-
-    def _resumed(self, one: Suspended, work: float) -> Resumed:
-        """Return the execution of a resumed job, with its remaining seconds of work."""
-        job, duration = one.job, work
-        if work > job.requested_time - one.done and self.enforce_time_limit:
-            duration = min(work, max(job.requested_time + self.over_time_limit - one.done, 0.0))
-        execution = Resumed(self.env, job, duration, one.cores, self._on_completion, done=one.done, work=work)
-        self._expire_later(execution)
-        return execution
 
     # forks
 
@@ -893,15 +730,8 @@ class BatchCluster(FailingCluster, Problem):
         self._elsewhere = {job_id: job.known() for job_id, job in self._elsewhere.items()}
         for job_id, job in self._state.queued.items():
             self._state.queued[job_id] = job.known()
-        for job_id, one in self._state.suspended.items():
-            self._state.suspended[job_id] = one._replace(job=one.job.known())
         now = self.env.now
-        known: set[Callable[[Any], None]] = {
-            self._wake_up,
-            self._open_planned,
-            self._open_reservation,
-            self._close_reservation,
-        }
+        known: set[Callable[[Any], None]] = {self._wake_up, self._open_planned}
         known = known.union(*(part.drop_future() for part in self.parts))
 
         def time_of(event: simpy.Event, time: float) -> float | None:

@@ -31,8 +31,8 @@ from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch.attributes import types_of_attributes
 from desim.problems.batch.job import Job
 from desim.problems.batch.parts.limits import Limit
-from desim.problems.batch.preemption import QualityOfService
-from desim.problems.batch.reservations import AdvanceReservation
+from desim.problems.batch.parts.preemption import QualityOfService
+from desim.problems.batch.parts.reservations import AdvanceReservation
 
 if TYPE_CHECKING:
     from desim.result import Result

@@ -12,12 +12,19 @@ from desim.problems.batch.parts.base import Part
 
 if TYPE_CHECKING:
     from desim.problems.batch.parts.limits import Limit
+    from desim.problems.batch.parts.preemption import QualityOfService
+    from desim.problems.batch.parts.reservations import AdvanceReservation
 
 __all__ = ["Part", "check_parts", "hooks", "standard_parts"]
 
 
 def standard_parts(
-    jobs: Sequence[Job], *, limits: Iterable[Limit], checkpoint_interval: float | None
+    jobs: Sequence[Job],
+    *,
+    limits: Iterable[Limit],
+    reservations: tuple[AdvanceReservation, ...],
+    qos: Iterable[QualityOfService],
+    checkpoint_interval: float | None,
 ) -> Iterator[Part]:
     """Yield the parts for the arguments of a :class:`~desim.problems.batch.BatchCluster` that are not empty.
 
@@ -26,6 +33,8 @@ def standard_parts(
     jobs : sequence of Job
         Jobs that are known in advance.
     limits : iterable of Limit
+    reservations : tuple of AdvanceReservation
+    qos : iterable of QualityOfService
     checkpoint_interval : float or None
         Arguments of the cluster.
     """
@@ -38,6 +47,17 @@ def standard_parts(
         from desim.problems.batch.parts.limits import Limits
 
         yield Limits(limits)
+    if reservations:
+        from desim.problems.batch.parts.reservations import Reservations
+
+        yield Reservations(reservations)
+    if qos := tuple(qos):
+        from desim.problems.batch.parts.preemption import Preemption, QOSTable
+
+        table = QOSTable(qos)
+        for job in jobs:
+            table.check(job)
+        yield Preemption(table)
     if checkpoint_interval is not None:
         from desim.problems.batch.parts.checkpoints import Checkpoints
 

@@ -145,6 +145,41 @@ class Part:
             Whether it ended by itself or by its time limit, was lost to an outage, or was rejected on arrival.
         """
 
+    def carry_out(self, action: Any) -> str | None:
+        """Carry out an action of the agent that only this part knows.
+
+        Parameters
+        ----------
+        action : object
+            Any action that is neither a job id nor one of the cluster's own actions.
+
+        Returns
+        -------
+        str or None
+            Why the action is infeasible, "" if it was carried out; None if the part does not know it.
+        """
+        return None
+
+    def corrected(self) -> None:
+        """React to a change of the expected end of a running job."""
+
+    def room_freed(self) -> None:
+        """React to an execution that has ended or was interrupted, and whose room is free."""
+
+    def settled(self) -> None:
+        """React to the end of a scheduling cycle."""
+
+    def cleared(self, cores: int, users: Collection[str | int]) -> None:
+        """React to an outage or reservation that has interrupted the running jobs on its cores.
+
+        Parameters
+        ----------
+        cores : int
+            Cores as a bit set.
+        users : collection of int
+            Users whose jobs may stay.
+        """
+
     # for parts
 
     def let_in(self, jobs: Iterable[Job]) -> None:
