@@ -155,7 +155,7 @@ class TestYourOwn:
         assert result.table("jobs")["starting_time"].to_list() == [0.0, 10.0, 20.0, 0.0]
         assert result.info["parts"] == ["limits"] * bool(limits) + ["licenses"]
         assert result.info["licenses"] == 1
-        validate(result)
+        assert validate(result).ok
 
     def test_each_run_has_its_own(self) -> None:
         cluster = BatchCluster(LICENSED, 4, parts=[Licenses(1)])

@@ -195,13 +195,7 @@ class BatchCluster(FailingCluster, Problem):
         self.ask_when_empty = ask_when_empty
         self.cycle = check_cycle(cycle)
         self.checkpoint_interval = checkpoint_interval
-        standard = standard_parts(
-            in_advance,
-            limits=limits,
-            reservations=self.resources.reservations,
-            qos=qos,
-            checkpoint_interval=checkpoint_interval,
-        )
+        standard = standard_parts(in_advance, limits, self.resources.reservations, qos, checkpoint_interval)
         self.parts = (*standard, *check_parts(parts))
         for part in self.parts:
             self.constants += part.constants
@@ -341,7 +335,7 @@ class BatchCluster(FailingCluster, Problem):
                 self._turn_away(job, fault)
                 return
         self._numbers[job_id] = number
-        is_held = any(holds(job) for holds in self._holds)
+        is_held = self._holds and any(holds(job) for holds in self._holds)
         if self.listening:
             self.emit("arrival", job)
         if is_held:
@@ -454,9 +448,8 @@ class BatchCluster(FailingCluster, Problem):
                 return self._refuse(action)
             self._start(job, cores)
             return True
-        if self._place(action) or self._mold(action) or any(carry_out(action) == "" for carry_out in self._carriers):
-            return True
-        return self._refuse(action)
+        done = self._place(action) or self._mold(action) or "" in (carry_out(action) for carry_out in self._carriers)
+        return done or self._refuse(action)
 
     def _wait(self, action: Any) -> bool:
         """Store the wait condition; return whether the action is a feasible wait."""
@@ -731,8 +724,7 @@ class BatchCluster(FailingCluster, Problem):
         for job_id, job in self._state.queued.items():
             self._state.queued[job_id] = job.known()
         now = self.env.now
-        known: set[Callable[[Any], None]] = {self._wake_up, self._open_planned}
-        known = known.union(*(part.drop_future() for part in self.parts))
+        known = {self._wake_up, self._open_planned}.union(*(part.drop_future() for part in self.parts))
 
         def time_of(event: simpy.Event, time: float) -> float | None:
             """Return the new time of a scheduled event, or None to drop it."""

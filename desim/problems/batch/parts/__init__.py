@@ -20,7 +20,6 @@ __all__ = ["Part", "check_parts", "hooks", "standard_parts"]
 
 def standard_parts(
     jobs: Sequence[Job],
-    *,
     limits: Iterable[Limit],
     reservations: tuple[AdvanceReservation, ...],
     qos: Iterable[QualityOfService],
