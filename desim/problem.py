@@ -394,7 +394,7 @@ class Problem(Summarized):
     kind: ClassVar[ProblemDescriptor | None] = None
     events: ClassVar[tuple[str, ...]] = ()
     sources: ClassVar[tuple[str, ...]] = ()
-    constants: ClassVar[tuple[type, ...]] = ()
+    constants: tuple[type, ...] = ()
     work_tables: ClassVar[tuple[str, ...]] = ("jobs",)
     patience: int = 500_000
     simulation: Simulation

@@ -25,7 +25,7 @@ import numpy as np
 
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch import Dependency, Job, Request, Size
-from desim.problems.batch.dependencies import Dependencies
+from desim.problems.batch.parts.dependencies import Dependencies
 from desim.workloads.batch._cells import cells_of, found_columns, is_missing, number, several
 from desim.workloads.batch.trace import Trace
 

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from desim.checks import check_choice, check_int
 from desim.exceptions import WorkloadError
-from desim.problems.batch.dependencies import Dependency
+from desim.problems.batch import Dependency
 from desim.problems.batch.job import Job
 from desim.workloads.batch.selection import (
     PARTS,

@@ -9,10 +9,11 @@ import math
 import struct
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from dataclasses import replace
-from functools import reduce
-from operator import attrgetter, itemgetter, or_
-from typing import Any, ClassVar, Literal
+from functools import partial
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import simpy
 
@@ -22,16 +23,13 @@ from desim.exceptions import InfeasibleAction, InvalidConfiguration, WorkloadErr
 from desim.problem import Problem, Process
 from desim.problems.batch.attributes import types_of_attributes
 from desim.problems.batch.cycles import Cycle, check_cycle, describe_cycle, next_multiple
-from desim.problems.batch.dependencies import Dependencies, Followers
 from desim.problems.batch.executions import NO_PAST, PastExecutions
-from desim.problems.batch.job import Job, Start, StartWithSize, WaitForCores, WaitUntil, check_job
-from desim.problems.batch.limits import Admission, Limit
+from desim.problems.batch.job import Job, Start, StartPreempting, StartWithSize, WaitForCores, WaitUntil, check_job
 from desim.problems.batch.nodes import CompiledRequest, Node, NodeAllocation, NodeTable
-from desim.problems.batch.observation import BatchObservation, BatchState, Execution, Resumed, Suspended
+from desim.problems.batch.observation import BatchObservation, BatchState, Execution
+from desim.problems.batch.parts import Part, check_parts, hooks, standard_parts
 from desim.problems.batch.placement import PlacementPolicy
-from desim.problems.batch.preemption import QOSTable, QualityOfService, StartPreempting
 from desim.problems.batch.request import Request
-from desim.problems.batch.reservations import AdvanceReservation
 from desim.problems.batch.resources.cores import CoreResources
 from desim.problems.batch.resources.node_availability import StartOnNodes
 from desim.problems.batch.resources.nodes import NodeResources
@@ -39,6 +37,11 @@ from desim.problems.batch.resources.protocols import Resources
 from desim.processes.arrivals import Arrivals
 from desim.processes.outages import FailingCluster
 from desim.tables import Table
+
+if TYPE_CHECKING:
+    from desim.problems.batch.parts.limits import Limit
+    from desim.problems.batch.parts.preemption import QualityOfService
+    from desim.problems.batch.parts.reservations import AdvanceReservation
 
 __all__ = ["BatchCluster"]
 
@@ -111,6 +114,8 @@ class BatchCluster(FailingCluster, Problem):
         Advance reservations of cores or nodes that jobs cannot use, such as maintenance reservations.
     qos : iterable of QualityOfService
         QOS levels, which define whose jobs may preempt which others. Jobs name theirs.
+    parts : iterable of Part
+        Further features, such as your own policies of the site.
     processes : iterable of callables
         Extra SimPy processes, such as those of :mod:`desim.processes.outages`. Each is called with
         the bound cluster, whose ``observation`` (a :class:`BatchObservation`) shows its state.
@@ -126,16 +131,12 @@ class BatchCluster(FailingCluster, Problem):
 
     name: ClassVar[str] = "batch"
     sources: ClassVar[tuple[str, ...]] = ("jobs",)
-    constants: ClassVar[tuple[type, ...]] = (
+    constants: tuple[type, ...] = (
         Job,
         NodeTable,
         Request,
         CompiledRequest,
         NodeAllocation,
-        Dependencies,
-        Limit,
-        AdvanceReservation,
-        QOSTable,
     )
     work_tables: ClassVar[tuple[str, ...]] = ("jobs", "interruptions")
     events: ClassVar[tuple[str, ...]] = (
@@ -166,21 +167,13 @@ class BatchCluster(FailingCluster, Problem):
         limits: Iterable[Limit] = (),
         reservations: Iterable[AdvanceReservation] = (),
         qos: Iterable[QualityOfService] = (),
+        parts: Iterable[Part] = (),
         processes: Iterable[Process] = (),
     ) -> None:
         super().__init__(processes=processes)
         self.jobs = items("jobs", jobs, "jobs", "submission_time")
         in_advance = [job for job in jobs if isinstance(job, Job)] if isinstance(jobs, Sequence) else []
         self.attributes = types_of_attributes(in_advance)
-        known_after = Dependencies(in_advance) if any(map(_after, in_advance)) else None
-        self.dependencies = known_after if known_after is not None and known_after.of_job else None
-        self.limits = tuple(limits)
-        if wrong := [limit for limit in self.limits if not isinstance(limit, Limit)]:
-            raise InvalidConfiguration(f"limits: got {wrong[0]!r}, expected Limit objects")
-        known = QOSTable(qos)
-        self.qos = known if known.by_name else None
-        for job in in_advance if self.qos is not None else ():
-            known.check(job)
         self.resources: Resources
         if nodes is not None:
             if num_cores is not None:
@@ -194,17 +187,18 @@ class BatchCluster(FailingCluster, Problem):
         else:
             self.resources = CoreResources(num_cores, reservations)
         self.num_cores = self.resources.num_cores
-        self.reservations = self.resources.reservations
         self.enforce_time_limit = enforce_time_limit
         self.over_time_limit = check_float("over_time_limit", over_time_limit, least=0)
-        self.checkpoint_interval = (
-            None if checkpoint_interval is None else check_float("checkpoint_interval", checkpoint_interval, above=0)
-        )
         self.infeasible = check_choice("infeasible", infeasible, ("raise", "forward"))
         self.too_wide = check_choice("too_wide", too_wide, ("error", "reject"))
         self.on_outage = check_choice("on_outage", on_outage, ("requeue", "lose"))
         self.ask_when_empty = ask_when_empty
         self.cycle = check_cycle(cycle)
+        self.checkpoint_interval = checkpoint_interval
+        standard = standard_parts(in_advance, limits, self.resources.reservations, qos, checkpoint_interval)
+        self.parts = (*standard, *check_parts(parts))
+        for part in self.parts:
+            self.constants += part.constants
 
     def describe(self) -> dict[str, Any]:
         """Return the configuration without the jobs, as JSON-compatible values."""
@@ -219,18 +213,11 @@ class BatchCluster(FailingCluster, Problem):
         } | describe_cycle(self.cycle)
         if self.over_time_limit:
             description["over_time_limit"] = self.over_time_limit
-        if self.checkpoint_interval is not None:
-            description["checkpoint_interval"] = self.checkpoint_interval
         if self.attributes:
             description["attributes"] = self.attributes
-        if self.dependencies is not None:
-            description["dependencies"] = len(self.dependencies.of_job)
-        if self.limits:
-            description["limits"] = len(self.limits)
-        if self.reservations:
-            description["reservations"] = len(self.reservations)
-        if self.qos is not None:
-            description["qos"] = len(self.qos.by_name)
+        description["parts"] = [part.name for part in self.parts]
+        for part in self.parts:
+            description |= part.describe()
         return description | self.resources.describe()
 
     # -- dynamics of one simulation, on the bound copy ------------------------------------------
@@ -243,7 +230,7 @@ class BatchCluster(FailingCluster, Problem):
         self._state = BatchState(self.env, self.resources)
         self._inbox: deque[Job] = deque()  # jobs that arrived while a cycle was open, which does not show them
         self._numbers: dict[int, int] = {}  # arrival numbers of the jobs in the system, by id
-        self._arrived = 0
+        self._num_arrived = 0
         self._past: dict[int, PastExecutions] = {}  # of jobs in the system that were interrupted, by id
         self._elsewhere: dict[int, Job] = {}  # running jobs as submitted, if their run time differs where they run
         self._period = 0.0 if isinstance(self.cycle, str) else self.cycle
@@ -261,40 +248,36 @@ class BatchCluster(FailingCluster, Problem):
         self._decision = Decision(self.simulation, self.observation, immediate=self.cycle == "event")
         self._on_answer: list[Callable[[Any], None]] = [self._act]
         self._decision.callbacks = self._on_answer
-        self._followers: Followers | None = None
-        deliver = self._take
-        if self.dependencies is not None:
-            self._followers = Followers(self.dependencies)
-            self._record_dependency = tables["dependencies"].append
-            deliver = self._arrive
-        self._admission: Admission | None = None
-        if self.limits:
-            self._admission = self._state.admission = Admission(self.limits)
-            self._record_group = tables["limited_jobs"].append
-            for number, limit in enumerate(self.limits):
-                tables["limits"].append((number, limit))
+        self.parts = tuple(copy(part) for part in self.parts)
+        for part in self.parts:
+            part.cluster = self
+        hook = partial(hooks, self.parts)
+        self._keeps, self._cleared, self._corrected = hook("keeps"), hook("cleared"), hook("corrected")
+        self._room_freed, self._settled, self._carriers = hook("room_freed"), hook("settled"), hook("carry_out")
+        self._arrived, self._started = hook("arrived"), hook("started")
+        self._state.parts = self.parts
+        self._delays, self._refuses, self._holds = hook("delays"), hook("refuses"), hook("holds")
+        self._may_start, self._resized, self._left = hook("may_start"), hook("resized"), hook("left")
         self._state.attributes = self.attributes
-        for number, reservation in enumerate(self.reservations):  # ends first: another may begin at the same instant
-            at(self.env, reservation.end, Phase.CAPACITY, number).callbacks.append(self._close_reservation)
-        for number, reservation in enumerate(self.reservations):
-            at(self.env, reservation.start, Phase.CAPACITY, number).callbacks.append(self._open_reservation)
-        self._state.qos = self.qos
-        if self.qos is not None:
-            for row in self.qos.rows():
-                tables["qos"].append(row)
-        if self._followers is not None or self._admission is not None:
-            self._on_completion = self._complete_for_others
-        self.keep_running(Arrivals(self.env, self.jobs, _submission_time, deliver))
+        if self._left:
+            self._on_completion = self._complete_for_parts
+        for part in self.parts:
+            part.begin()
+        self.keep_running(
+            Arrivals(self.env, self.jobs, _submission_time, self._deliver if self._delays else self._take)
+        )
 
     def is_empty(self) -> bool:
         """Return whether no job is in the system."""
         state = self._state
-        return not (state.running or state.queued or state.suspended or self._inbox or self._hides_jobs())
+        if state.running or state.queued or self._inbox:
+            return False
+        return all(part.is_empty() for part in self.parts)
 
     def is_idle(self) -> bool:
         """Return whether no job is running and nothing is due: no reservation, no think time and no wake-up."""
-        thinks = self._followers is not None and self._followers.is_thinking()
-        return not (self._state.running or self._state.reservations or thinks or self._wakes or self._is_planned)
+        is_due = any(part.is_due() for part in self.parts)
+        return not (self._state.running or is_due or self._wakes or self._is_planned)
 
     def tables(self) -> dict[str, Table]:
         """Return the tables ``jobs``, ``interruptions`` and ``outages``; large clusters use smaller chunks."""
@@ -334,100 +317,65 @@ class BatchCluster(FailingCluster, Problem):
             raise WorkloadError(f"{job!r} holds a value of the wrong type: {error}") from error
         if not plausible or job.sizes or (job.request is not None and job.request.num_cores != requested_cores):
             check_job(job)
-        if job.after is not None and self._followers is None and job.after.jobs:
+        if job.after is not None and job.after.jobs and all(part.name != "dependencies" for part in self.parts):
             raise WorkloadError(
                 f"job {job_id} depends on other jobs, but the cluster does not know all jobs in advance; pass a list"
             )
-        number = self._arrived
-        self._arrived = number + 1
-        if self.qos is not None and job.qos:
-            self.qos.check(job)
-            self.simulation.records.tables["job_qos"].append((job_id, job.qos, number))
+        number = self._num_arrived
+        self._num_arrived = number + 1
+        for arrived in self._arrived:
+            arrived(job, number)
         if requested_cores > self.resources.always_fits and (fault := self.resources.misfit(job)):
             self._turn_away(job, fault)
             return
         if job_id in self._numbers:
             raise WorkloadError(f"{job!r} arrives while another job {job_id} is in the system; job ids must be unique")
-        if self._admission is not None and not self._admits(job):
-            return
+        for refuses in self._refuses:
+            if fault := refuses(job, number):
+                self._turn_away(job, fault)
+                return
         self._numbers[job_id] = number
+        is_held = self._holds and any(holds(job) for holds in self._holds)
         if self.listening:
             self.emit("arrival", job)
+        if is_held:
+            return
         if self._cycling and (self._acting or self._serializes):
             self._inbox.append(job)
         else:
             self._enqueue(job)
 
-    # dependencies and limits
+    # parts
 
-    def _hides_jobs(self) -> bool:
-        """Return whether jobs are outside the queue because of dependencies or limits."""
-        hidden = self._followers is not None and self._followers.jobs
-        return bool(hidden or (self._admission is not None and self._admission.held))
-
-    def _arrive(self, job: Job) -> None:
-        """Submit a job at its time in the workload, or later if it has dependencies."""
-        assert self._followers is not None
-        ready = self._followers.arrive(job)
-        if ready is None:
+    def _deliver(self, job: Job) -> None:
+        """Submit a job at its time in the workload, unless a part submits it later."""
+        if not any(delays(job) for delays in self._delays):
             self._take(job)
-        elif ready < math.inf:
-            self._submit_at(ready, job)
 
-    def _submit_at(self, ready: float, job: Job) -> None:
-        """Schedule the submission of a job with dependencies, now if its time has passed."""
-        time = max(ready, self.env.now)
-        at(self.env, time, Phase.ARRIVAL, job).callbacks.append(self._submit_follower)
-
-    def _submit_follower(self, event: simpy.Event) -> None:
-        """Submit a job whose dependencies are satisfied; the current time becomes its submission time."""
-        assert self._followers is not None
-        waiting: Any = event.value
-        job = self._followers.jobs.pop(waiting.job_id)
-        self._record_dependency(self._followers.row(job, self.env.now))
-        self._take(job._replace(submission_time=self.env.now))
-        self.stop_if_done()
-
-    def _complete_for_others(self, execution: Execution) -> None:
+    def _complete_for_parts(self, execution: Execution) -> None:
         self._complete(execution)
-        self._make_way(execution.job.job_id)
+        self._leave(execution.job, "ended")
 
-    def _make_way(self, job_id: int) -> None:
-        """Admit the jobs that were waiting for the end of a job."""
-        self._release_followers(job_id)
-        if self._admission is not None and (admitted := self._admission.leave(job_id)):
-            for job in admitted:
+    def _leave(self, job: Job, outcome: str) -> None:
+        """Tell parts that a job has left the cluster."""
+        for left in self._left:
+            left(job, outcome)
+
+    def _let_in(self, part: Part, jobs: Iterable[Job]) -> None:
+        """Put jobs that a part has held into the queue, unless a later part holds them, and open a cycle."""
+        later = hooks(self.parts[self.parts.index(part) + 1 :], "holds")
+        for job in jobs:
+            if not any(holds(job) for holds in later):
                 self._state.admit(job, self._numbers)
-            self._open_cycle()
-
-    def _release_followers(self, job_id: int) -> None:
-        """Schedule the submission of jobs whose last predecessor has ended."""
-        if self._followers is not None:
-            for ready, job in self._followers.end(job_id, self.env.now):
-                self._submit_at(ready, job)
-
-    def _admits(self, job: Job) -> bool:
-        """Return whether a job may enter the queue; otherwise reject it or hold it."""
-        assert self._admission is not None
-        for limit, group in self._admission.groups_of(job):
-            self._record_group((job.job_id, limit, group, self._arrived - 1))
-        if fault := self._admission.fault(job):
-            self._turn_away(job, fault)
-            return False
-        if self._admission.arrive(job):
-            return True
-        self._numbers[job.job_id] = self._arrived - 1
-        if self.listening:
-            self.emit("arrival", job)
-        return False
+        self._open_cycle()
 
     def _turn_away(self, job: Job, why: str) -> None:
         """Reject a job that has just been counted as arrived, or raise, depending on ``too_wide``."""
         if self.too_wide == "error":
             raise WorkloadError(f"job {job.job_id} {why}; too_wide='reject' records such jobs as rejected")
-        self._record_job((job, self._arrived - 1, None, None, None, 0, "rejected", 0, 0.0, None))
+        self._record_job((job, self._num_arrived - 1, None, None, None, 0, "rejected", 0, 0.0, None))
         self.emit("rejection", job)
-        self._release_followers(job.job_id)
+        self._leave(job, "rejected")
 
     # scheduling cycles
 
@@ -470,8 +418,9 @@ class BatchCluster(FailingCluster, Problem):
             self._open_cycle()
         if goes_on:
             decision.request()
-        elif self._state.suspended:
-            self._resume_soon()
+        else:
+            for settled in self._settled:
+                settled()
 
     def _open_cycle(self) -> None:
         """Request a decision, unless a cycle is open: its next decision shows all changes of this instant."""
@@ -495,12 +444,12 @@ class BatchCluster(FailingCluster, Problem):
         except TypeError:  # unhashable, so not a job id
             return self._refuse(action)
         if job is not None:
-            cores = self.resources.take(job)
-            if not cores:
+            if (self._may_start and self._objection(job)) or not (cores := self.resources.take(job)):
                 return self._refuse(action)
             self._start(job, cores)
             return True
-        return self._place(action) or self._mold(action) or self._preempt(action) or self._refuse(action)
+        done = self._place(action) or self._mold(action) or "" in (carry_out(action) for carry_out in self._carriers)
+        return done or self._refuse(action)
 
     def _wait(self, action: Any) -> bool:
         """Store the wait condition; return whether the action is a feasible wait."""
@@ -524,7 +473,7 @@ class BatchCluster(FailingCluster, Problem):
             return False
         job_id, place = action
         job = self._state.queued.get(job_id)
-        if job is None or self.resources.fault(job, place):
+        if job is None or self._objection(job) or self.resources.fault(job, place):
             return False
         self._start(job, self.resources.take_at(job, place))
         return True
@@ -533,10 +482,16 @@ class BatchCluster(FailingCluster, Problem):
         """Start a moldable job in the given size; return whether the action is a feasible :class:`StartWithSize`."""
         if type(action) is not StartWithSize or (size := self._size(action)) is None or not self.resources.fits(size):
             return False
-        if self._admission is not None and self._admission.resize(size):
+        if self._objection(size, action.size) or not (cores := self.resources.take(size)):
             return False
-        self._state.queued[size.job_id] = size
-        return self._carry_out(size.job_id)
+        for resized in self._resized:
+            resized(size)
+        self._start(size, cores)
+        return True
+
+    def _objection(self, job: Job, size: int | None = None) -> str:
+        """Return why the parts do not let a job start, or an empty string if they do."""
+        return next(filter(None, (may_start(job, size) for may_start in self._may_start)), "")
 
     def _size(self, action: StartWithSize) -> Job | None:
         """Return the job in the size that an action names, or None if it has no such size."""
@@ -546,7 +501,8 @@ class BatchCluster(FailingCluster, Problem):
     def _refuse(self, action: Any) -> bool:
         if self.infeasible == "forward":
             return False
-        raise InfeasibleAction(f"time {self.env.now}: {self._explain(action)}")
+        why = next(filter(None, (carry_out(action) for carry_out in self._carriers)), "") or self._explain(action)
+        raise InfeasibleAction(f"time {self.env.now}: {why}")
 
     def _explain(self, action: Any) -> str:
         """Return why an action cannot be carried out."""
@@ -576,16 +532,20 @@ class BatchCluster(FailingCluster, Problem):
         if isinstance(action, StartWithSize):
             return self._explain_size(action)
         if isinstance(action, StartPreempting):
-            return f"job {job.job_id} cannot start: {self._fault(action)[0]}"
+            return f"job {job.job_id} cannot start: it preempts others, but the cluster has no qualities (QOS levels)"
         place = action[1] if isinstance(action, self.resources.start_action) else None
+        if objection := self._objection(job):
+            return f"job {job.job_id} cannot start: {objection}"
         return f"job {job.job_id} cannot start{self.resources.fault(job, place)}"
 
     def _explain_hold(self, job_id: Any) -> str:
-        """Return why a job is held, or an empty string if it is not."""
+        """Return why a part keeps a job outside the queue, or an empty string if none does."""
         job_id = python_scalar(job_id)
-        if self._admission is None or not isinstance(job_id, int) or job_id not in self._admission.held:
-            return ""
-        return f"job {job_id} is held back: {self._admission.explain(job_id)}"
+        for part in self.parts if isinstance(job_id, int) else ():
+            for job in part.outside():
+                if job.job_id == job_id:
+                    return f"job {job_id} is held back: {part.explain(job)}"
+        return ""
 
     def _explain_size(self, action: StartWithSize) -> str:
         size = self._size(action)
@@ -593,9 +553,7 @@ class BatchCluster(FailingCluster, Problem):
             count = 1 + len(self._state.queued[action.job_id].sizes)
             sizes = f"{count} sizes" if count > 1 else "only size 0"
             return f"{action!r} names a size that does not exist: the job has {sizes}"
-        fault = self.resources.fault(size)
-        if not fault and self._admission is not None:
-            fault = f": {self._admission.refuses(size)}"
+        fault = self.resources.fault(size) or f": {self._objection(size, action.size)}"
         return f"job {action.job_id} cannot start in size {action.size}{fault}"
 
     def _wake_up(self, event: simpy.Event) -> None:
@@ -616,6 +574,8 @@ class BatchCluster(FailingCluster, Problem):
         if duration > job.requested_time:
             self._expire_later(execution)
         self._state.start(execution)
+        for started in self._started:
+            started(execution)
         if self.listening:
             self.emit("start", execution)
 
@@ -643,8 +603,8 @@ class BatchCluster(FailingCluster, Problem):
         if running is not None and running is execution:  # else it was interrupted
             self._state.correct(running)
             self._expire_later(running)
-            if self._state.suspended:
-                self._state.tell_lent()
+            for corrected in self._corrected:
+                corrected()
             if self.resources.num_free >= self._awaited_cores:
                 self._open_cycle()
 
@@ -656,7 +616,7 @@ class BatchCluster(FailingCluster, Problem):
             self._elsewhere.pop(job_id, None)
         self._state.leave(execution)
         whole = job.run_time - self._saved(job) if self._past else job.run_time
-        if isinstance(execution, Resumed):
+        if execution.work is not None:
             whole = execution.work
         status = "completed" if duration == whole else "killed"
         attempts, earlier, useful = 1, 0.0, duration
@@ -668,8 +628,8 @@ class BatchCluster(FailingCluster, Problem):
             self.emit("completion", execution)
         if not self._cycling and self.resources.num_free >= self._awaited_cores:
             self._open_cycle()
-        if self._state.suspended:
-            self._look_at_suspended()
+        for room_freed in self._room_freed:
+            room_freed()
         if not self._state.running:
             self.stop_if_done()
 
@@ -680,91 +640,41 @@ class BatchCluster(FailingCluster, Problem):
             past, times = self._past.get(job_id, NO_PAST), (execution.starting_time, None, None)
             running = (execution.job, self._numbers[job_id], *times, execution.cores, "running", past.count + 1)
             self._record_job((*running, past.length, None))
-        held = self._admission.held if self._admission is not None else {}
-        suspended = [self._elsewhere.get(job_id, one.job) for job_id, one in self._state.suspended.items()]
-        for job in (*self._state.queued.values(), *self._inbox, *held.values(), *suspended):
+        outside = [job for part in self.parts for job in part.outside()]
+        for job in (*self._state.queued.values(), *self._inbox, *outside):
             past = self._past.get(job.job_id, NO_PAST)
             queued = (job, self._numbers[job.job_id], None, None, None, 0, "queued", past.count)
             self._record_job((*queued, past.length, None))
-        if self._followers is not None:
-            for job in self._followers.jobs.values():
-                self._record_dependency(self._followers.row(job, None))
+        for part in self.parts:
+            part.close()
 
     # outages
 
     def on_failure(self, units: list[int]) -> None:
         """Interrupt the jobs that run on cores or nodes that fail."""
-        self._take_down(self.resources.fail(units))
+        from desim.problems.batch.parts.outages import take_down
+
+        take_down(self, self.resources.fail(units))
 
     def on_repair(self, units: list[int]) -> None:
         """Return repaired cores or nodes to service."""
-        self._bring_up(self.resources.repair(units))
+        from desim.problems.batch.parts.outages import bring_up
 
-    def _take_down(self, units: list[int]) -> None:
-        """Take units out of service, and interrupt the jobs that run on them."""
-        if units:
-            cores = self.resources.core_set_of(units)
-            self._clear(cores, down=self.resources.down | cores)
-            self._change("down", cores)
-            self.emit("outage", self.failures.ids(units))
-
-    def _clear(self, cores: int, down: int, users: Sequence[str | int] = ()) -> None:
-        """Set the cores that are down, and interrupt the jobs on the given cores, except those of some users."""
-        state = self._state
-        hit = [one for one in state.running.values() if one.cores & cores and one.job.user_id not in users]
-        self.resources.set_down(down)
-        for execution in reversed(hit):  # each is requeued before jobs submitted at the same time
-            self._interrupt(execution)
-        for one in reversed(list(state.suspended.values())):  # as if they resumed and were interrupted at once
-            if one.cores & cores and one.job.user_id not in users:
-                self._interrupt(self._resumed(one, 0.0))
-
-    def _bring_up(self, units: list[int]) -> None:
-        """Return units to service."""
-        if units:
-            cores = self.resources.core_set_of(units)
-            self.resources.set_down(self.resources.down & ~cores)
-            self._change("up", cores)
-            self.emit("repair", self.failures.ids(units))
-
-    def _change(self, event: str, cores: int) -> None:
-        """Record that cores went down or came up, and open a cycle."""
-        up = self.num_cores - self.resources.down.bit_count()
-        self.simulation.records.tables["outages"].append((self.env.now, event, cores, up))
-        self._open_cycle()
+        bring_up(self, self.resources.repair(units))
 
     def _saved(self, job: Job) -> float:
         """Return the seconds of work of a job that its checkpoints have saved."""
         past = self._past.get(job.job_id)
         return 0.0 if past is None else past.saved
 
-    def _open_reservation(self, event: simpy.Event) -> None:
-        """Take the units of a reservation out of service, or interrupt the jobs of others than its users."""
-        number: Any = event.value
-        units, users = self.resources.reserve(number), self.reservations[number].users
-        if users:
-            self._clear(self.resources.core_set_of(units), self.resources.down, users)
-        else:
-            self._take_down(units)
-        self._open_cycle()  # even if these units had failed before
-
-    def _close_reservation(self, event: simpy.Event) -> None:
-        """Return the units of a reservation to service, or open them to all users."""
-        number: Any = event.value
-        reservation, state = self.reservations[number], self._state
-        state.reservations = tuple(other for other in state.reservations if other is not reservation)
-        self._bring_up(self.resources.end_reservation(number, self.env.now))
-        self._open_cycle()
-
-    def _interrupt(self, execution: Execution, outcome: str = "") -> None:
-        """End an execution early, because of an outage or with the given outcome."""
+    def _interrupt(
+        self, execution: Execution, outcome: str = "", leave: Callable[[Execution], None] | None = None
+    ) -> None:
+        """End an execution early, because of an outage or with the given outcome; `leave` frees its cores."""
         execution.callbacks.clear()
         job, start, now, cores = execution.job, execution.starting_time, self.env.now, execution.cores
         self.resources.release(execution, self._numbers[job.job_id], now)
-        if job.job_id in self._state.suspended:
-            self._state.give_up(job.job_id)
-        else:
-            self._state.leave(execution)
+        (leave or self._state.leave)(execution)
         outcome = outcome or ("lost" if self.on_outage == "lose" else "requeued")
         earlier = self._past.get(job.job_id, NO_PAST).length
         past = self._note_cut(execution, outcome)
@@ -773,12 +683,12 @@ class BatchCluster(FailingCluster, Problem):
             self._elsewhere.pop(job.job_id, None)
             row = (job, self._numbers.pop(job.job_id), start, now, now - start, cores, "lost", past.count)
             self._record_job((*row, earlier, None))
-            self._make_way(job.job_id)
+            self._leave(job, "lost")
         else:
             left = self._elsewhere.pop(job.job_id, job)  # restarts in the size in which it ran
             self._state.requeue(left.in_size(0) if left.sizes else left)
-        if self._state.borrowed:
-            self._look_at_suspended()
+        for room_freed in self._room_freed:
+            room_freed()
         self.emit("interruption", execution)
         self.stop_if_done()
 
@@ -790,119 +700,11 @@ class BatchCluster(FailingCluster, Problem):
             past = self._past[job_id] = PastExecutions()
         submitted, there = self._elsewhere.get(job_id, execution.job).run_time, execution.job.run_time
         speed = submitted / there if submitted and there else 1.0  # seconds of work per second
-        before, after = past.cut(execution, now, outcome, speed, self.checkpoint_interval)
+        before, after = past.cut(execution, now, outcome, speed, self._keeps)
         self.simulation.records.tables["interruptions"].append(
             (job_id, self._numbers[job_id], start, now, execution.cores, outcome, speed, before, after)
         )
         return past
-
-    # preemption
-
-    def _preempt(self, action: Any) -> bool:
-        """Start a job by preempting others; return whether the action is a feasible :class:`StartPreempting`."""
-        if type(action) is not StartPreempting or action.job_id not in self._state.queued:
-            return False
-        fault, place = self._fault(action)
-        if fault:
-            return False
-        job = self._state.queued[action.job_id]
-        for victim in sorted(action.victims, key=self._numbers.__getitem__, reverse=True):
-            self._take_off(self._state.running[victim], job)
-        assert self.qos is not None
-        _, borrowed = self.qos.open_to(self._state, job, ())
-        self._start(job, self.resources.take_at(job, place, borrowed))
-        self._state.preemptions += 1
-        self._state.tell_lent()
-        return True
-
-    def _fault(self, action: StartPreempting) -> tuple[str, Any]:
-        """Return why a queued job cannot preempt the jobs that an action names ("" if it can), and where it starts."""
-        job_id, victims = action.job_id, action.victims
-        if self.qos is None:
-            return "it preempts others, but the cluster has no qualities (QOS levels)", None
-        if not isinstance(victims, tuple) or len(set(victims)) < len(victims):
-            return f"victims: got {victims!r}, expected a tuple of distinct job ids", None
-        for victim in victims:
-            if victim not in self._state.running:
-                return f"job {victim}, which it would preempt, is not running", None
-            if not self.qos.allows(self._state.queued[job_id], self._state.running[victim].job):
-                mine, other = self._qos_named(job_id), self._qos_named(victim)
-                return f"its QOS is {mine}, which does not preempt {other}, the QOS of job {victim}", None
-        job = self._state.queued[job_id]
-        place = self.resources.place_without(self._state, job, victims)
-        if place is None:
-            return f"it requests {job.requested_cores} cores, which would not be free even without jobs {victims}", None
-        return "", place
-
-    def _qos_named(self, job_id: int) -> str:
-        job_qos = self.observation.qos_of(job_id)
-        return "none" if job_qos is None else repr(job_qos.name)
-
-    def _take_off(self, execution: Execution, by: Job) -> None:
-        """Preempt a job: suspend it, or return it to the queue."""
-        assert self.qos is not None
-        job_id = execution.job.job_id
-        suspends = self.qos.suspends(execution.job)
-        numbers = self._numbers[job_id], self._numbers[by.job_id]
-        mode = "suspend" if suspends else "requeue"
-        self.simulation.records.tables["preemptions"].append(
-            (self.env.now, job_id, by.job_id, mode, numbers[0], numbers[1])
-        )
-        if suspends:
-            self._suspend(execution)
-        else:
-            self._interrupt(execution, "preempted")
-
-    def _suspend(self, execution: Execution) -> None:
-        """Suspend a job, which keeps its cores."""
-        execution.callbacks.clear()
-        self._note_cut(execution, "suspended")
-        self.resources.record(execution, self._numbers[execution.job.job_id], self.env.now)
-        self._state.suspend(execution)
-        self.emit("interruption", execution)
-
-    def _look_at_suspended(self) -> None:
-        """React to freed cores: resume suspended jobs at the end of this instant if their cores are free."""
-        self._state.tell_lent()
-        self._resume_soon()
-
-    def _resume_soon(self) -> None:
-        """Schedule the resumption of suspended jobs after all other events of this instant and any open cycle."""
-        if self._state.suspended and not self._cycling:
-            at(self.env, self.env.now, Phase.SLOT).callbacks.append(self._resume_at_last)
-
-    def _resume_at_last(self, event: simpy.Event) -> None:
-        if not self._cycling:  # else the end of the cycle schedules it again
-            self._resume_all()
-
-    def _resume_all(self) -> None:
-        """Resume suspended jobs whose cores are all free; jobs that borrowed their cores resume first."""
-        state = self._state
-        taken = reduce(or_, (one.cores for one in state.running.values()), self.resources.down)
-        back = []
-        for one in reversed(state.suspended.values()):
-            if not one.cores & taken:
-                back.append(one)
-            taken |= one.cores
-        for one in reversed(back):
-            job = one.job
-            work = max(job.run_time - self._saved(job) - one.done, 0.0)
-            execution = self._resumed(one, work)
-            state.resume(execution)
-            if self.listening:
-                self.emit("start", execution)
-        if back:
-            self._state.tell_lent()
-            self._open_cycle()  # expected ends have changed
-
-    def _resumed(self, one: Suspended, work: float) -> Resumed:
-        """Return the execution of a resumed job, with its remaining seconds of work."""
-        job, duration = one.job, work
-        if work > job.requested_time - one.done and self.enforce_time_limit:
-            duration = min(work, max(job.requested_time + self.over_time_limit - one.done, 0.0))
-        execution = Resumed(self.env, job, duration, one.cores, self._on_completion, done=one.done, work=work)
-        self._expire_later(execution)
-        return execution
 
     # forks
 
@@ -916,18 +718,13 @@ class BatchCluster(FailingCluster, Problem):
         """
         self.forget_sources()
         self._inbox.clear()
-        if self._followers is not None:
-            self._followers.forget()
         for past in self._past.values():
             past.saved = 0.0
         self._elsewhere = {job_id: job.known() for job_id, job in self._elsewhere.items()}
-        held = self._admission.held if self._admission is not None else {}
-        for waiting in (self._state.queued, held):
-            for job_id, job in waiting.items():
-                waiting[job_id] = job.known()
-        for job_id, one in self._state.suspended.items():
-            self._state.suspended[job_id] = one._replace(job=one.job.known())
-        now, known = self.env.now, {self._wake_up, self._open_planned, self._open_reservation, self._close_reservation}
+        for job_id, job in self._state.queued.items():
+            self._state.queued[job_id] = job.known()
+        now = self.env.now
+        known = {self._wake_up, self._open_planned}.union(*(part.drop_future() for part in self.parts))
 
         def time_of(event: simpy.Event, time: float) -> float | None:
             """Return the new time of a scheduled event, or None to drop it."""
@@ -939,6 +736,5 @@ class BatchCluster(FailingCluster, Problem):
 
 
 _submission_time = attrgetter("submission_time")
-_after = itemgetter(Job._fields.index("after"))  # faster than by name
 _WAITS = (WaitForCores, WaitUntil)
 _NUMBERS = struct.Struct("qdqddq")  # the field types of a Job: int64 and float64

@@ -19,12 +19,15 @@ seconds, the work at the last restart plus v T floor(u / T), where u is the time
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import polars as pl
 
     from desim.problems.batch.observation import Execution
+
+    Keeps = Callable[[Execution, float], float]
 
 __all__ = ["executions", "with_kept_time"]
 
@@ -53,7 +56,7 @@ class PastExecutions:
         self._since_restart: list[tuple[float, float, float, float]] = []  # work before and done, speed and duration
 
     def cut(
-        self, execution: Execution, now: float, outcome: str, speed: float, checkpoint_interval: float | None
+        self, execution: Execution, now: float, outcome: str, speed: float, keeps: Iterable[Keeps]
     ) -> tuple[float, float]:
         """Add an execution that ends early.
 
@@ -67,8 +70,8 @@ class PastExecutions:
             What happens to the job.
         speed : float
             Seconds of work per second.
-        checkpoint_interval : float or None
-            Seconds that a job runs between checkpoints; None if there are none.
+        keeps : iterable of callable
+            Methods :meth:`Part.keeps`, of which the one that keeps most counts.
 
         Returns
         -------
@@ -86,8 +89,7 @@ class PastExecutions:
             return before, reached
         if outcome == "lost":
             return before, 0.0
-        if checkpoint_interval is not None:
-            worked = (execution.done + length) // checkpoint_interval * checkpoint_interval
+        if worked := max((kept(execution, execution.done + length) for kept in keeps), default=0.0):
             self.saved += worked
             self._restart_work += speed * worked
         self._kept += sum(_kept_time(*one, self._restart_work) for one in self._since_restart)

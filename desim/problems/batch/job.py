@@ -12,10 +12,20 @@ from desim.exceptions import WorkloadError
 from desim.problems.batch.tables import JOBS
 
 if TYPE_CHECKING:
-    from desim.problems.batch.dependencies import Dependency
+    from desim.problems.batch.parts.dependencies import Dependency
     from desim.problems.batch.request import Request
 
-__all__ = ["Job", "Size", "Start", "StartWithSize", "WaitForCores", "WaitUntil", "check_job", "check_time"]
+__all__ = [
+    "Job",
+    "Size",
+    "Start",
+    "StartPreempting",
+    "StartWithSize",
+    "WaitForCores",
+    "WaitUntil",
+    "check_job",
+    "check_time",
+]
 
 
 class _Empty(dict[str, Any]):
@@ -229,6 +239,21 @@ class StartWithSize(NamedTuple):
 
     job_id: int
     size: int
+
+
+class StartPreempting(NamedTuple):
+    """Action that starts a queued job by preempting others, on cores or nodes that the cluster chooses.
+
+    Attributes
+    ----------
+    job_id : int
+        Id of the queued job.
+    victims : tuple of int
+        Ids of the running jobs to preempt first; empty if suspended jobs have enough cores to lend.
+    """
+
+    job_id: int
+    victims: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)  # not a tuple, which numpy would treat as numbers when comparing job ids

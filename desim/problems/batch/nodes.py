@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,9 @@ from desim.checks import check_float
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch.job import Job
 from desim.problems.batch.request import GPU, Request, fault_of_amounts
-from desim.problems.batch.reservations import AdvanceReservation, reservations_on_nodes
+
+if TYPE_CHECKING:
+    from desim.problems.batch.parts.reservations import AdvanceReservation
 
 __all__ = ["GPU", "CompiledRequest", "Node", "NodeAllocation", "NodeTable", "Request", "run_time_on"]
 
@@ -253,9 +255,13 @@ class NodeTable:
         self._shapes: dict[
             object, CompiledRequest
         ] = {}  # by request, and by the reservations that admit the user if any
-        self.reservations = reservations_on_nodes(
-            reservations, [node.name for node in self.nodes], self._of_partitions()
-        )
+        self.reservations: tuple[AdvanceReservation, ...] = ()
+        if reservations := tuple(reservations):
+            from desim.problems.batch.parts.reservations import reservations_on_nodes
+
+            self.reservations = reservations_on_nodes(
+                reservations, [node.name for node in self.nodes], self._of_partitions()
+            )
         self._outside = np.ones((len(self.reservations), len(self.nodes)), np.bool_)
         passes: dict[int, list[int]] = {}
         for number, reservation in enumerate(self.reservations):

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import reduce
 from heapq import heappush
-from operator import attrgetter, itemgetter, or_
-from typing import Any, NamedTuple, cast
+from operator import attrgetter, itemgetter
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import simpy
@@ -20,18 +19,20 @@ from desim.core import Phase
 from desim.problems.batch.attributes import column_of
 from desim.problems.batch.cores import to_core_ids
 from desim.problems.batch.job import Job
-from desim.problems.batch.limits import Admission
-from desim.problems.batch.preemption import QOSTable, QualityOfService
-from desim.problems.batch.reservations import AdvanceReservation
+from desim.problems.batch.parts.base import Part
 from desim.problems.batch.resources.core_plan import CoreSetPlan, CountPlan, ReservationPlan
 from desim.problems.batch.resources.node_plan import NodePlan
 from desim.problems.batch.resources.node_profile import NodeProfile
 from desim.problems.batch.resources.nodes import NodeView
 from desim.problems.batch.resources.profile import AvailabilityProfile, CoreProfile
 from desim.problems.batch.resources.protocols import Plan, Profile, Resources
-from desim.problems.batch.usage import Usage
 
-__all__ = ["BatchObservation", "BatchState", "Execution", "Queue", "Resumed", "Running", "Suspended", "corrected_end"]
+if TYPE_CHECKING:
+    from desim.problems.batch.parts.preemption import QOSTable, QualityOfService, Suspended
+    from desim.problems.batch.parts.reservations import AdvanceReservation
+    from desim.problems.batch.parts.usage import Usage
+
+__all__ = ["BatchObservation", "BatchState", "Execution", "Queue", "Running", "corrected_end"]
 
 OVERRUN_PATIENCE = 60.0
 """Seconds that a job is expected to continue when it has just passed its requested time."""
@@ -379,6 +380,8 @@ class Execution(simpy.Event):
         Start in seconds.
     done : float
         Seconds that the job had run before it was suspended; 0 if this execution is not a resumption.
+    work : float or None
+        Seconds of work that remained at the start of a resumption; None for other executions.
     expected_end : float
         Expected end in seconds: by the requested time, or later if the job has exceeded it.
     """
@@ -386,6 +389,7 @@ class Execution(simpy.Event):
     _ok = True
     _value = None
     done = 0.0
+    work: float | None = None
 
     def __init__(
         self, env: simpy.Environment, job: Job, duration: float, cores: int, end: Callable[[Any], None]
@@ -428,69 +432,6 @@ class Execution(simpy.Event):
         return end
 
 
-class Resumed(Execution):
-    """Execution of a job that resumes after it was suspended.
-
-    Parameters
-    ----------
-    *arguments : object
-        Arguments of :class:`Execution`.
-    done : float
-        Seconds that the job has run before.
-    work : float
-        Seconds of work that remain.
-    """
-
-    def __init__(self, *arguments: Any, done: float, work: float) -> None:
-        super().__init__(*arguments)
-        self.done = done
-        self.work = work
-        self.expected_end = self.requested_end
-
-    def expect(self, now: float) -> float:
-        """Set the end of the execution to its expected end, and return that time in seconds.
-
-        Parameters
-        ----------
-        now : float
-            Current time in seconds.
-
-        Returns
-        -------
-        float
-            New end in seconds, not before `now`.
-        """
-        until = max(self.expected_end, now)
-        self.duration = self.work = until - self.starting_time
-        return until
-
-
-class Suspended(NamedTuple):
-    """Suspended job.
-
-    Attributes
-    ----------
-    job : Job
-        Job that is suspended.
-    cores : int
-        Cores that it owns and others may borrow, as a bit set.
-    done : float
-        Seconds of work since it last started from the beginning or from a checkpoint.
-    starting_time : float
-        Last start in seconds.
-    """
-
-    job: Job
-    cores: int
-    done: float
-    starting_time: float
-
-    @property
-    def left(self) -> float:
-        """Seconds that the job is expected to run when it resumes."""
-        return corrected_end(self.job.requested_time - self.done, 0.0)
-
-
 class BatchState:
     """Current state of a batch cluster, which only the cluster changes.
 
@@ -511,8 +452,8 @@ class BatchState:
         Reservations that have not ended, by start.
     qos : QOSTable or None
         QOS levels, if there are any.
-    admission : Admission or None
-        Admission to the queue by the limits of the site, if there are any.
+    parts : tuple of Part
+        Parts of the cluster.
     attributes : dict of str to str
         Types of the attributes of jobs by name, as far as they are known in advance.
     suspended : dict of int to Suspended
@@ -525,10 +466,10 @@ class BatchState:
     """
 
     __slots__ = (
-        "admission",
         "attributes",
         "borrowed",
         "env",
+        "parts",
         "preemptions",
         "qos",
         "queue_table",
@@ -551,7 +492,7 @@ class BatchState:
         self.usages: dict[float, Usage] = {}  # by half-life
         self.reservations = resources.reservations
         self.qos: QOSTable | None = None
-        self.admission: Admission | None = None
+        self.parts: tuple[Part, ...] = ()
         self.attributes: dict[str, str] = {}
         self.suspended: dict[int, Suspended] = {}
         self.borrowed: dict[int, tuple[int, float]] = {}
@@ -593,8 +534,13 @@ class BatchState:
         self.running[job_id] = execution
         if self.running_table is not None:
             self.running_table._add(job_id, job.requested_cores, execution.expected_end, execution.starting_time)
-        for usage in self.usages.values() if self.usages else ():
-            usage.change(job.user_id, job.requested_cores, execution.starting_time)
+        if self.usages:
+            self.count_usage(job, job.requested_cores)
+
+    def count_usage(self, job: Job, cores: int) -> None:
+        """Count that the user of a job gains cores, or loses them if the number is negative."""
+        for usage in self.usages.values():
+            usage.change(job.user_id, cores, self.env.now)
 
     def leave(self, execution: Execution) -> None:
         """Remove an execution from the running ones, and free its cores."""
@@ -605,8 +551,8 @@ class BatchState:
         resources = self.resources
         resources.free |= execution.cores & ~resources.closed if resources.closed else execution.cores
         resources.num_free = resources.free.bit_count()
-        for usage in self.usages.values() if self.usages else ():
-            usage.change(execution.job.user_id, -execution.job.requested_cores, self.env.now)
+        if self.usages:
+            self.count_usage(execution.job, -execution.job.requested_cores)
 
     def correct(self, execution: Execution) -> None:
         """Expect a running job that has not ended by its expected end to continue."""
@@ -614,64 +560,6 @@ class BatchState:
         execution.correct()
         if self.running_table is not None:
             self.running_table._correct(execution.job.job_id, before, execution.expected_end)
-
-    def suspend(self, execution: Execution) -> None:
-        """Suspend a running job, which keeps its cores."""
-        job, now = execution.job, self.env.now
-        del self.running[job.job_id]
-        done = execution.done + (now - execution.starting_time)
-        self.suspended[job.job_id] = Suspended(job, execution.cores, done, execution.starting_time)
-        self._share_suspended()
-        for usage in self.usages.values() if self.usages else ():
-            usage.change(job.user_id, -job.requested_cores, now)
-
-    def resume(self, execution: Execution) -> None:
-        """Resume a suspended job, whose cores are all free."""
-        job = execution.job
-        self._end_suspension(job.job_id)
-        self.running[job.job_id] = execution
-        for usage in self.usages.values() if self.usages else ():
-            usage.change(job.user_id, job.requested_cores, self.env.now)
-
-    def give_up(self, job_id: int) -> None:
-        """Release a suspended job's cores, except those another job is using."""
-        cores = self._end_suspension(job_id)
-        self.resources.give_up(cores, reduce(or_, (one.cores for one in self.running.values()), 0))
-
-    def _end_suspension(self, job_id: int) -> int:
-        cores = self.suspended.pop(job_id).cores
-        self._share_suspended()
-        return cores
-
-    def _share_suspended(self) -> None:
-        self.resources.set_suspended(reduce(or_, (one.cores for one in self.suspended.values()), 0))
-
-    def tell_lent(self) -> None:
-        """Update the expected ends of suspended jobs, and of the jobs that borrow their cores.
-
-        Each core counts for the job that has held it longest: the suspended job at the bottom, if there is one. A
-        suspended job is expected to resume when the last job on its cores is expected to end.
-        """
-        borrowed: dict[int, tuple[int, float]] = {}
-        below = 0
-        for job_id, one in self.suspended.items():
-            borrowed[job_id] = one.cores & ~below, 0.0
-            below |= one.cores
-        above = [(one.cores, one.expected_end) for one in self.running.values() if one.cores & below]
-        for job_id, one in reversed(self.suspended.items()):  # jobs suspended later borrow from earlier ones
-            ends = [end for cores, end in above if cores & one.cores]
-            end = max(ends, default=self.env.now) + one.left
-            borrowed[job_id] = borrowed[job_id][0], end
-            above.append((one.cores, end))
-        for job_id, execution in self.running.items():
-            if execution.cores & below:
-                borrowed[job_id] = execution.cores & ~below, execution.expected_end
-        if borrowed != self.borrowed:
-            self.borrowed = borrowed
-            self.preemptions += 1
-            if self.running_table is not None:
-                self.running_table._fill(self.rows())
-        self.resources.count_once(self)
 
     def rows(self) -> Iterator[tuple[int, int, float, float]]:
         """Yield id, cores, expected end and start of the running jobs, then of the suspended ones."""
@@ -685,6 +573,8 @@ class BatchState:
     def usage(self, half_life: float) -> Usage:
         """Return the usage of each user since the first call, including jobs that were running then."""
         if half_life not in self.usages:
+            from desim.problems.batch.parts.usage import Usage
+
             usage = Usage(half_life)
             for execution in self.running.values():
                 usage.change(execution.job.user_id, execution.job.requested_cores, execution.starting_time)
@@ -835,13 +725,13 @@ class BatchObservation:
         size : int
             Index of the size, from 0.
         """
-        job, admission = self._state.queued[job_id], self._state.admission
-        return admission is None or not admission.refuses(job.in_size(size))
+        job = self._state.queued[job_id].in_size(size)
+        return not any(part.may_start(job, size) for part in self._state.parts)
 
     @property
     def has_limits(self) -> bool:
         """Whether the site limits what users, partitions or queues may use."""
-        return self._state.admission is not None
+        return any(part.name == "limits" for part in self._state.parts)
 
     def usage(self, half_life: float) -> Usage:
         """Return the usage of each user since the first call of an agent, including jobs that were running then.

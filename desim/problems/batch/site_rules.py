@@ -28,11 +28,9 @@ from typing import TYPE_CHECKING, Any
 
 from desim.checks import did_you_mean
 from desim.exceptions import InvalidConfiguration, WorkloadError
+from desim.problems import batch
 from desim.problems.batch.attributes import types_of_attributes
 from desim.problems.batch.job import Job
-from desim.problems.batch.limits import Limit
-from desim.problems.batch.preemption import QualityOfService
-from desim.problems.batch.reservations import AdvanceReservation
 
 if TYPE_CHECKING:
     from desim.result import Result
@@ -59,7 +57,7 @@ _WANT_LIMITS = "expected a file, or e.g. user:running_jobs=4+queue=debug:job_tim
 _WANT_QOS = "expected a file, or e.g. urgent:preempts=standby+standby:mode=suspend:scope=user:members=3"
 
 
-def reservations_of_text(text: str, users: Mapping[str, int] | None = None) -> list[AdvanceReservation]:
+def reservations_of_text(text: str, users: Mapping[str, int] | None = None) -> list[batch.AdvanceReservation]:
     """Return the advance reservations in a file or in the short notation.
 
     Parameters
@@ -71,7 +69,7 @@ def reservations_of_text(text: str, users: Mapping[str, int] | None = None) -> l
 
     Returns
     -------
-    list of AdvanceReservation
+    list of batch.AdvanceReservation
         Reservations, at least one.
 
     Raises
@@ -109,7 +107,7 @@ def reservations_of_text(text: str, users: Mapping[str, int] | None = None) -> l
     return reservations
 
 
-def limits_of_text(text: str, jobs: Iterable[Job]) -> list[Limit]:
+def limits_of_text(text: str, jobs: Iterable[Job]) -> list[batch.Limit]:
     """Return the limits in a file or in the short notation.
 
     Parameters
@@ -121,7 +119,7 @@ def limits_of_text(text: str, jobs: Iterable[Job]) -> list[Limit]:
 
     Returns
     -------
-    list of Limit
+    list of batch.Limit
         Limits, at least one.
 
     Raises
@@ -156,7 +154,7 @@ def limits_of_text(text: str, jobs: Iterable[Job]) -> list[Limit]:
     return limits
 
 
-def qos_of_text(text: str, jobs: Iterable[Job]) -> tuple[list[QualityOfService], Iterable[Job]]:
+def qos_of_text(text: str, jobs: Iterable[Job]) -> tuple[list[batch.QualityOfService], Iterable[Job]]:
     """Return the QOS levels in a file or in the short notation, and the jobs with their QOS.
 
     Parameters
@@ -168,7 +166,7 @@ def qos_of_text(text: str, jobs: Iterable[Job]) -> tuple[list[QualityOfService],
 
     Returns
     -------
-    list of QualityOfService
+    list of batch.QualityOfService
         QOS levels, at least one.
     iterable of Job
         Workload; the levels' own groups count more than the QOS that a job had.
@@ -291,7 +289,7 @@ def _is_file(text: str) -> bool:
     return text.lower().endswith(_FILES) or Path(text).is_file()
 
 
-def _reservation(where: str, entry: Mapping[str, Any], users: Mapping[str, int]) -> AdvanceReservation:
+def _reservation(where: str, entry: Mapping[str, Any], users: Mapping[str, int]) -> batch.AdvanceReservation:
     """Return the reservation of an entry."""
     start, end = (_number(where, name, entry.get(name, "")) for name in ("start", "end"))
     admitted = []
@@ -302,7 +300,7 @@ def _reservation(where: str, entry: Mapping[str, Any], users: Mapping[str, int])
     nodes = _names(entry.get("nodes"))
     partition = str(entry.get("partition") or "").strip()
     try:
-        return AdvanceReservation(
+        return batch.AdvanceReservation(
             start, end, cores, "all" if nodes == ["all"] else tuple(nodes), partition, tuple(admitted)
         )
     except InvalidConfiguration as error:
@@ -316,7 +314,7 @@ def _names(words: Any) -> list[str]:
     return [] if words is None else str(words).replace("|", " ").split()
 
 
-def _limit(where: str, entry: Mapping[str, Any], jobs: Iterable[Job]) -> Limit:
+def _limit(where: str, entry: Mapping[str, Any], jobs: Iterable[Job]) -> batch.Limit:
     """Return the limit of an entry."""
     by = str(entry.get("scope", "")).strip()
     _check_scope(where, by, jobs)
@@ -328,16 +326,16 @@ def _limit(where: str, entry: Mapping[str, Any], jobs: Iterable[Job]) -> Limit:
     }
     whole = {name: value if name == "job_time" else _whole(value) for name, value in values.items()}
     try:
-        return Limit(scope=by, members=tuple(of) or None, **whole)
+        return batch.Limit(scope=by, members=tuple(of) or None, **whole)
     except InvalidConfiguration as error:
         raise WorkloadError(f"{where}: {error}") from error
 
 
-def _quality(where: str, entry: Mapping[str, Any]) -> QualityOfService:
+def _quality(where: str, entry: Mapping[str, Any]) -> batch.QualityOfService:
     """Return the QOS level of an entry."""
     priority, mode = entry.get("priority", ""), str(entry.get("mode") or "requeue").strip()
     try:
-        return QualityOfService(
+        return batch.QualityOfService(
             str(entry.get("name", "")).strip(),
             0.0 if priority in ("", None) else _number(where, "priority", priority),
             tuple(_names(entry.get("preempts", ""))),

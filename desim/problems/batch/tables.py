@@ -51,6 +51,7 @@ INFO = (
     Column("cycle_period", "float", "time between scheduling cycles, if they are periodic", unit="s", optional=True),
     Column("attributes", "texts", "types of the attributes of jobs by name, if any", optional=True),
     Column("dependencies", "integer", "number of jobs with dependencies, if any", least=0, optional=True),
+    Column("parts", "texts", "names of the optional features of the cluster", optional=True),
     Column("limits", "integer", "number of limits on jobs, users or queues, if any", least=1, optional=True),
     Column("reservations", "integer", "number of advance reservations, if any", least=1, optional=True),
     Column("qos", "integer", "number of QOS levels, if any", least=1, optional=True),

@@ -84,7 +84,7 @@ class DagCluster(FailingCluster, Problem):
 
     name: ClassVar[str] = "dag"
     sources: ClassVar[tuple[str, ...]] = ("jobs",)
-    constants: ClassVar[tuple[type, ...]] = (Job, TaskTimes, Executors, SharedLinks, InputTransfer)
+    constants: tuple[type, ...] = (Job, TaskTimes, Executors, SharedLinks, InputTransfer)
     granularity: ClassVar[str] = "node"
     events: ClassVar[tuple[str, ...]] = (
         "arrival",

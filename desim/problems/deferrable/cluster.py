@@ -126,7 +126,7 @@ class DeferrableCluster(SlottedProblem):
     name: ClassVar[str] = "deferrable"
     events: ClassVar[tuple[str, ...]] = ("arrival", "start", "completion", "expiry", "eviction", "slot")
     sources: ClassVar[tuple[str, ...]] = ("jobs",)
-    constants: ClassVar[tuple[type, ...]] = (Job,)
+    constants: tuple[type, ...] = (Job,)
 
     def __init__(
         self,

@@ -80,7 +80,7 @@ class MultiServerCluster(SlottedProblem):
     name: ClassVar[str] = "multiserver"
     events: ClassVar[tuple[str, ...]] = ("arrival", "slot")
     sources: ClassVar[tuple[str, ...]] = ("arrivals",)
-    constants: ClassVar[tuple[type, ...]] = (BipartiteGraph, RewardModel, Gang, GangRewards, Layout)
+    constants: tuple[type, ...] = (BipartiteGraph, RewardModel, Gang, GangRewards, Layout)
 
     def __init__(
         self,

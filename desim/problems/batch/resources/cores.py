@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Self
 from desim.checks import check_int
 from desim.problems.batch.cores import core_set, lowest_cores, to_core_ids
 from desim.problems.batch.job import Start
-from desim.problems.batch.reservations import AdvanceReservation, reservations_of
 from desim.processes.outages import FailureCounts
 
 if TYPE_CHECKING:
     from desim.problems.batch.job import Job
     from desim.problems.batch.observation import BatchState, Execution
+    from desim.problems.batch.parts.reservations import AdvanceReservation
     from desim.problems.batch.resources.nodes import NodeView
 
 __all__ = ["CoreResources"]
@@ -43,7 +43,11 @@ class CoreResources:
 
     def __init__(self, num_cores: int, reservations: Iterable[AdvanceReservation] = ()) -> None:
         self.num_cores = self.always_fits = check_int("num_cores", num_cores, least=1)
-        self.reservations = reservations_of(reservations, self.num_cores)
+        self.reservations: tuple[AdvanceReservation, ...] = ()
+        if reservations := tuple(reservations):
+            from desim.problems.batch.parts.reservations import reservations_of
+
+            self.reservations = reservations_of(reservations, self.num_cores)
 
     def describe(self) -> dict[str, Any]:
         """Return what a description of the cluster contains besides its number of cores."""

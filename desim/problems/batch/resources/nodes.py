@@ -12,7 +12,6 @@ from desim.exceptions import WorkloadError
 from desim.problems.batch.cores import core_set, lowest_cores
 from desim.problems.batch.nodes import CompiledRequest, Node, NodeAllocation, NodeTable, run_time_on
 from desim.problems.batch.placement import PlacementPolicy, placement_of
-from desim.problems.batch.reservations import AdvanceReservation
 from desim.problems.batch.resources.cores import CoreResources
 from desim.problems.batch.resources.node_availability import NodeAvailability, StartOnNodes
 from desim.processes.outages import FailureCounts
@@ -20,6 +19,7 @@ from desim.processes.outages import FailureCounts
 if TYPE_CHECKING:
     from desim.problems.batch.job import Job
     from desim.problems.batch.observation import BatchState, Execution
+    from desim.problems.batch.parts.reservations import AdvanceReservation
 
 __all__ = ["NodeResources", "NodeView"]
 

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desim.problems.batch.job import Job, WaitForCores
-from desim.problems.batch.reservations import AdvanceReservation
 from desim.processes.outages import FailureCounts
 
 if TYPE_CHECKING:
     from desim.problems.batch.observation import BatchObservation, BatchState, Execution
+    from desim.problems.batch.parts.reservations import AdvanceReservation
     from desim.problems.batch.resources.nodes import NodeView
 
 __all__ = ["Plan", "Profile", "Resources", "Slot"]

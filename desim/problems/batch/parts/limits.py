@@ -8,14 +8,16 @@ behind it, while jobs of other groups overtake it. Held jobs are checked again w
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from desim.checks import check_float, check_int
 from desim.exceptions import InvalidConfiguration
 from desim.problems.batch.job import Job
+from desim.problems.batch.parts.base import Part
 
-__all__ = ["Admission", "Limit"]
+__all__ = ["Limit", "Limits"]
 
 Key = tuple[int, str]
 """Number of a limit, and name of one of its groups."""
@@ -99,13 +101,18 @@ class Limit:
         )
 
 
-class Admission:
-    """Admission to the queue in one run: which jobs are queued and which are held.
+class Limits(Part):
+    """Part that decides which jobs enter the queue and which are held.
 
     Parameters
     ----------
     limits : tuple of Limit
         Limits of the cluster.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If one of them is not a Limit.
 
     Attributes
     ----------
@@ -113,49 +120,85 @@ class Admission:
         Held jobs by id, in order of arrival.
     """
 
+    name = "limits"
+    constants = (Limit,)
+
     def __init__(self, limits: tuple[Limit, ...]) -> None:
+        if wrong := [limit for limit in limits if not isinstance(limit, Limit)]:
+            raise InvalidConfiguration(f"limits: got {wrong[0]!r}, expected Limit objects")
         self.limits = limits
+
+    def describe(self) -> dict[str, Any]:
+        """Return the number of limits."""
+        return {"limits": len(self.limits)}
+
+    def begin(self) -> None:
+        """Set up the state of a run, and record the limits."""
         self.held: dict[int, Job] = {}
         self._keys: dict[int, list[Key]] = {}  # limits and groups of queued, running and held jobs, by id
         self._cores: dict[int, int] = {}  # cores counted for queued and running jobs, by id
         self._used: dict[Key, tuple[int, int]] = {}  # jobs and cores in use
         self._closed: set[Key] = set()  # groups that are full for a held job
+        tables = self.cluster.simulation.records.tables
+        self._record = tables["limited_jobs"].append
+        for row in enumerate(self.limits):
+            tables["limits"].append(row)
 
-    def groups_of(self, job: Job) -> Iterator[Key]:
+    def outside(self) -> Collection[Job]:
+        """Return the held jobs."""
+        return self.held.values()
+
+    def drop_future(self) -> Iterable[Callable[[Any], None]]:
+        """Let held jobs run for their requested times."""
+        self.held = {job_id: job.known() for job_id, job in self.held.items()}
+        return ()
+
+    def _groups_of(self, job: Job) -> Iterator[Key]:
         """Yield (number of the limit, group) for each limit that applies to a job."""
         for number, limit in enumerate(self.limits):
             if (group := limit.group_of(job)) is not None:
                 yield number, group
 
-    def fault(self, job: Job) -> str:
+    def _fault(self, job: Job) -> str:
         """Return why a job can never run, or an empty string if it can."""
-        faults = (self.limits[number].fault(job, group) for number, group in self.groups_of(job))
+        faults = (self.limits[number].fault(job, group) for number, group in self._groups_of(job))
         return next(filter(None, faults), "")
 
-    def arrive(self, job: Job) -> bool:
-        """Take a job that has arrived; return whether it enters the queue."""
-        self._keys[job.job_id] = list(self.groups_of(job))
-        if self._admits(job, self._closed):
-            return True
-        self.held[job.job_id] = job
-        return False
+    def refuses(self, job: Job, number: int) -> str:
+        """Return why a job that has arrived can never run, or an empty string if it can."""
+        for limit, group in self._groups_of(job):
+            self._record((job.job_id, limit, group, number))
+        return self._fault(job)
 
-    def leave(self, job_id: int) -> list[Job]:
-        """Remove a job that has ended; return the held jobs that now enter the queue, in order of arrival."""
-        keys, cores = self._keys.pop(job_id), self._cores.pop(job_id)
+    def holds(self, job: Job) -> bool:
+        """Return whether a group of a job that has arrived is full."""
+        self._keys[job.job_id] = list(self._groups_of(job))
+        if self._admits(job, self._closed):
+            return False
+        self.held[job.job_id] = job
+        return True
+
+    def left(self, job: Job, outcome: str) -> None:
+        """Let in the held jobs for which a job that leaves makes room."""
+        if outcome == "rejected":
+            return
+        keys, cores = self._keys.pop(job.job_id), self._cores.pop(job.job_id)
         for key in keys:
             self._count(key, -1, -cores)
         if self._closed.isdisjoint(keys):
-            return []
+            return
         self._closed = set()
-        admitted = [job for job in self.held.values() if self._admits(job, self._closed)]
-        for job in admitted:
-            del self.held[job.job_id]
-        return admitted
+        admitted = [held for held in self.held.values() if self._admits(held, self._closed)]
+        for held in admitted:
+            del self.held[held.job_id]
+        if admitted:
+            self.let_in(admitted)
 
-    def refuses(self, job: Job) -> str:
-        """Return why a queued job may not change its size now, or an empty string if it may."""
-        if fault := self.fault(job):
+    def may_start(self, job: Job, size: int | None) -> str:
+        """Return why a queued job may not start in a size that the agent has chosen, or an empty string if it may."""
+        if size is None:
+            return ""
+        if fault := self._fault(job):
             return fault
         more = job.requested_cores - self._cores[job.job_id]
         for number, group in self._keys[job.job_id]:
@@ -164,19 +207,16 @@ class Admission:
                 return self._has_too_much((number, group))
         return ""
 
-    def resize(self, job: Job) -> str:
-        """Change the size of a queued job if it may; return why not, or an empty string on success."""
-        if why := self.refuses(job):
-            return why
+    def resized(self, job: Job) -> None:
+        """Count a queued job in another size."""
         more = job.requested_cores - self._cores[job.job_id]
         for key in self._keys[job.job_id]:
             self._count(key, 0, more)
         self._cores[job.job_id] += more
-        return ""
 
-    def explain(self, job_id: int) -> str:
+    def explain(self, job: Job) -> str:
         """Return why a job is held."""
-        keys = self._keys[job_id]
+        keys = self._keys[job.job_id]
         return self._has_too_much(next(key for key in keys if key in self._closed))
 
     def _has_too_much(self, key: Key) -> str:

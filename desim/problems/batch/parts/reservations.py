@@ -7,16 +7,20 @@ users is not an outage: the nodes stay up, for the jobs of these users only.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
+import simpy
 
 from desim.checks import check_float, check_int, did_you_mean
+from desim.core import Phase, at
 from desim.exceptions import InvalidConfiguration
+from desim.problems.batch.parts.base import Part
+from desim.problems.batch.parts.outages import bring_up, clear, take_down
 
-__all__ = ["AdvanceReservation", "reservations_of", "reservations_on_nodes"]
+__all__ = ["AdvanceReservation", "Reservations", "reservations_of", "reservations_on_nodes"]
 
 _MOST_NAMES = 8  # listed in a message
 
@@ -186,3 +190,58 @@ def _in_order(reservations: Iterable[AdvanceReservation]) -> tuple[AdvanceReserv
     if wrong := [reservation for reservation in given if not isinstance(reservation, AdvanceReservation)]:
         raise InvalidConfiguration(f"reservations: got {wrong[0]!r}, expected Reservation objects")
     return tuple(sorted(given, key=lambda reservation: (reservation.start, reservation.end)))
+
+
+class Reservations(Part):
+    """Part that begins and ends advance reservations.
+
+    Parameters
+    ----------
+    reservations : tuple of AdvanceReservation
+        Reservations by start, checked for the resources of the cluster.
+    """
+
+    name = "reservations"
+    constants = (AdvanceReservation,)
+
+    def __init__(self, reservations: tuple[AdvanceReservation, ...]) -> None:
+        self.reservations = reservations
+
+    def describe(self) -> dict[str, Any]:
+        """Return the number of reservations."""
+        return {"reservations": len(self.reservations)}
+
+    def begin(self) -> None:
+        """Schedule the beginnings and ends; ends first, as another reservation may begin at the same instant."""
+        env = self.cluster.env
+        for number, reservation in enumerate(self.reservations):
+            at(env, reservation.end, Phase.CAPACITY, number).callbacks.append(self._close)
+        for number, reservation in enumerate(self.reservations):
+            at(env, reservation.start, Phase.CAPACITY, number).callbacks.append(self._open)
+
+    def is_due(self) -> bool:
+        """Return whether a reservation has not ended."""
+        return bool(self.cluster._state.reservations)
+
+    def drop_future(self) -> Iterable[Callable[[Any], None]]:
+        """Return the callbacks of all reservations, which agents know."""
+        return self._open, self._close
+
+    def _open(self, event: simpy.Event) -> None:
+        """Take the units of a reservation out of service, or interrupt the jobs of others than its users."""
+        number: Any = event.value
+        cluster = self.cluster
+        units, users = cluster.resources.reserve(number), self.reservations[number].users
+        if users:
+            clear(cluster, cluster.resources.core_set_of(units), cluster.resources.down, users)
+        else:
+            take_down(cluster, units)
+        self.open_cycle()  # even if these units had failed before
+
+    def _close(self, event: simpy.Event) -> None:
+        """Return the units of a reservation to service, or open them to all users."""
+        number: Any = event.value
+        reservation, state = self.reservations[number], self.cluster._state
+        state.reservations = tuple(other for other in state.reservations if other is not reservation)
+        bring_up(self.cluster, self.cluster.resources.end_reservation(number, self.cluster.env.now))
+        self.open_cycle()

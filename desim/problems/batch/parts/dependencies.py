@@ -8,12 +8,16 @@ Cambridge University Press 2015, chapter 8.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import simpy
+
+from desim.core import Phase, at
 from desim.exceptions import WorkloadError
 from desim.problems.batch.job import Job, check_time
+from desim.problems.batch.parts.base import Part
 
 __all__ = ["Dependencies", "Dependency", "Followers"]
 
@@ -104,8 +108,8 @@ class Dependencies:
         return path[path.index(path[-1]) :]
 
 
-class Followers:
-    """State of the jobs with dependencies in one run.
+class Followers(Part):
+    """Part that submits jobs with dependencies.
 
     Parameters
     ----------
@@ -118,65 +122,75 @@ class Followers:
         Jobs whose submission time in the workload has passed and that are not submitted yet, by id.
     """
 
+    name = "dependencies"
+    constants = (Dependencies,)
+
     def __init__(self, dependencies: Dependencies) -> None:
-        self._dependencies = dependencies
-        self._missing = {job_id: len(one.jobs) for job_id, one in dependencies.of_job.items()}
+        self.dependencies = dependencies
+
+    def describe(self) -> dict[str, Any]:
+        """Return the number of jobs with dependencies."""
+        return {"dependencies": len(self.dependencies.of_job)}
+
+    def begin(self) -> None:
+        """Set up the state of a run."""
+        self._missing = {job_id: len(one.jobs) for job_id, one in self.dependencies.of_job.items()}
         self._ready: dict[int, float] = {}  # when the think time after the last predecessor ends
         self.jobs: dict[int, Job] = {}
+        self._record = self.cluster.simulation.records.tables["dependencies"].append
 
-    def arrive(self, job: Job) -> float | None:
-        """Take a job at its submission time in the workload; return the earliest time of its actual submission.
+    def is_empty(self) -> bool:
+        """Return whether no job waits for its submission."""
+        return not self.jobs
 
-        Parameters
-        ----------
-        job : Job
-            Job of the workload.
-
-        Returns
-        -------
-        float or None
-            Seconds; infinite while a predecessor has not ended, None if the job has no dependency.
-        """
-        job_id = job.job_id
-        if job_id not in self._dependencies.of_job:
-            return None
-        self.jobs[job_id] = job
-        return math.inf if self._missing[job_id] else self._ready[job_id]
-
-    def end(self, job_id: int, time: float) -> list[tuple[float, Job]]:
-        """Record the end of a job; return the waiting jobs whose last predecessor it was.
-
-        Parameters
-        ----------
-        job_id : int
-            Id of the job that ended.
-        time : float
-            Current time in seconds.
-
-        Returns
-        -------
-        list of (float, Job)
-            Earliest submission time in seconds and job, for each of them.
-        """
-        freed = []
-        for follower in self._dependencies.followers.get(job_id, ()):
-            self._missing[follower] -= 1
-            if not self._missing[follower]:
-                self._ready[follower] = time + self._dependencies.of_job[follower].think_time
-                if follower in self.jobs:
-                    freed.append((self._ready[follower], self.jobs[follower]))
-        return freed
-
-    def is_thinking(self) -> bool:
+    def is_due(self) -> bool:
         """Return whether a job waits only for its think time."""
         return not all(map(self._missing.__getitem__, self.jobs))
 
-    def row(self, job: Job, submission: float | None) -> tuple[int, float, str, float, float | None]:
-        """Return the record of a job: id, time in the workload, predecessors, think time and submission."""
-        one = self._dependencies.of_job[job.job_id]
-        return job.job_id, job.submission_time, " ".join(map(str, one.jobs)), one.think_time, submission
-
-    def forget(self) -> None:
+    def drop_future(self) -> Iterable[Callable[[Any], None]]:
         """Drop all jobs that are not submitted yet."""
         self.jobs = {}
-        self._dependencies = Dependencies(())
+        self.dependencies = Dependencies(())
+        return ()
+
+    def close(self) -> None:
+        """Record the jobs that were not submitted."""
+        for job in self.jobs.values():
+            self._record(self._row(job, None))
+
+    def delays(self, job: Job) -> bool:
+        """Take a job at its submission time in the workload; submit it later if it has dependencies."""
+        if job.job_id not in self.dependencies.of_job:
+            return False
+        self.jobs[job.job_id] = job
+        if not self._missing[job.job_id]:
+            self._submit_later(job)
+        return True
+
+    def left(self, job: Job, outcome: str) -> None:
+        """Schedule the submission of the jobs whose last predecessor has left."""
+        for follower in self.dependencies.followers.get(job.job_id, ()):
+            self._missing[follower] -= 1
+            if not self._missing[follower]:
+                self._ready[follower] = self.cluster.env.now + self.dependencies.of_job[follower].think_time
+                if follower in self.jobs:
+                    self._submit_later(self.jobs[follower])
+
+    def _submit_later(self, job: Job) -> None:
+        """Schedule the submission of a job whose predecessors have left, now if its time has passed."""
+        env = self.cluster.env
+        at(env, max(self._ready[job.job_id], env.now), Phase.ARRIVAL, job).callbacks.append(self._submit)
+
+    def _submit(self, event: simpy.Event) -> None:
+        """Submit a job; the current time becomes its submission time."""
+        waiting: Any = event.value
+        job = self.jobs.pop(waiting.job_id)
+        now = self.cluster.env.now
+        self._record(self._row(job, now))
+        self.cluster.submit(job._replace(submission_time=now))
+        self.cluster.stop_if_done()
+
+    def _row(self, job: Job, submission: float | None) -> tuple[int, float, str, float, float | None]:
+        """Return the record of a job: id, time in the workload, predecessors, think time and submission."""
+        one = self.dependencies.of_job[job.job_id]
+        return job.job_id, job.submission_time, " ".join(map(str, one.jobs)), one.think_time, submission

@@ -1,0 +1,79 @@
+"""Parts of a batch cluster: each feature in a module of its own, which a cluster without it does not import."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+from desim.exceptions import InvalidConfiguration
+from desim.problems.batch.job import Job
+from desim.problems.batch.parts.base import Part
+
+if TYPE_CHECKING:
+    from desim.problems.batch.parts.limits import Limit
+    from desim.problems.batch.parts.preemption import QualityOfService
+    from desim.problems.batch.parts.reservations import AdvanceReservation
+
+__all__ = ["Part", "check_parts", "hooks", "standard_parts"]
+
+
+def standard_parts(
+    jobs: Sequence[Job],
+    limits: Iterable[Limit],
+    reservations: tuple[AdvanceReservation, ...],
+    qos: Iterable[QualityOfService],
+    checkpoint_interval: float | None,
+) -> Iterator[Part]:
+    """Yield the parts for the arguments of a :class:`~desim.problems.batch.BatchCluster` that are not empty.
+
+    Parameters
+    ----------
+    jobs : sequence of Job
+        Jobs that are known in advance.
+    limits : iterable of Limit
+    reservations : tuple of AdvanceReservation
+    qos : iterable of QualityOfService
+    checkpoint_interval : float or None
+        Arguments of the cluster.
+    """
+    if any(map(_after, jobs)):
+        from desim.problems.batch.parts.dependencies import Dependencies, Followers
+
+        if (dependencies := Dependencies(jobs)).of_job:
+            yield Followers(dependencies)
+    if limits := tuple(limits):
+        from desim.problems.batch.parts.limits import Limits
+
+        yield Limits(limits)
+    if reservations:
+        from desim.problems.batch.parts.reservations import Reservations
+
+        yield Reservations(reservations)
+    if qos := tuple(qos):
+        from desim.problems.batch.parts.preemption import Preemption, QOSTable
+
+        table = QOSTable(qos)
+        for job in jobs:
+            table.check(job)
+        yield Preemption(table)
+    if checkpoint_interval is not None:
+        from desim.problems.batch.parts.checkpoints import Checkpoints
+
+        yield Checkpoints(checkpoint_interval)
+
+
+def check_parts(parts: Iterable[Part]) -> tuple[Part, ...]:
+    """Return a user's parts, or raise InvalidConfiguration if one is not an object of a subclass of `Part`."""
+    given = tuple(parts)
+    if wrong := [part for part in given if not isinstance(part, Part)]:
+        raise InvalidConfiguration(f"parts: got {wrong[0]!r}, expected objects of subclasses of desim's Part")
+    return given
+
+
+def hooks(parts: Iterable[Part], name: str) -> tuple[Callable[..., Any], ...]:
+    """Return the methods with a name of those parts whose class overrides it."""
+    return tuple(getattr(part, name) for part in parts if getattr(type(part), name) is not getattr(Part, name))
+
+
+_after = itemgetter(Job._fields.index("after"))  # faster than by name

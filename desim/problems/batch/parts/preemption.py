@@ -1,0 +1,444 @@
+"""Preemption by quality of service (QOS): which queued jobs may preempt running jobs, and what happens to these.
+
+A job has at most one QOS level, which defines whose jobs it may preempt. Agents decide about preemption, with the
+action `StartPreempting`. A preempted job is requeued, like one interrupted by an outage, or suspended. A suspended job
+keeps its work, and the preempting job borrows only its cores. Its memory, GPUs and other resources remain allocated to
+it, and so do cores that the preempting job does not need; only jobs that may preempt it can use these. It resumes on
+the same cores once all of them are free again, after the decisions of that instant.
+
+The terms are those of Slurm: a QOS has a priority, a list of QOS that it preempts, and a mode in which its own jobs are
+preempted. See Yoo, Jette and Grondona, "SLURM: Simple Linux Utility for Resource Management", JSSPP 2003.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import simpy
+
+from desim.checks import check_choice, check_float, did_you_mean
+from desim.core import Phase, at
+from desim.exceptions import InvalidConfiguration, WorkloadError
+from desim.problems.batch.job import Job, StartPreempting
+from desim.problems.batch.observation import Execution, corrected_end
+from desim.problems.batch.parts.base import Part
+
+if TYPE_CHECKING:
+    from desim.problems.batch.observation import BatchState
+
+__all__ = ["Preemption", "QOSTable", "QualityOfService"]
+
+
+@dataclass(frozen=True, slots=True)
+class QualityOfService:
+    """QOS level: whose jobs its jobs may preempt, and how its own jobs are preempted.
+
+    Attributes
+    ----------
+    name : str
+        Name, not empty.
+    priority : float
+        Priority, at least 0; larger is more important.
+    preempts : sequence of str
+        Names of the QOS levels whose jobs its jobs may preempt.
+    mode : {"requeue", "suspend"}
+        What happens to its own jobs when they are preempted.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If a value is out of range, or the level preempts itself.
+    """
+
+    name: str
+    priority: float = 0.0
+    preempts: Sequence[str] = ()
+    mode: Literal["requeue", "suspend"] = "requeue"
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+        if not isinstance(self.name, str) or not self.name:
+            raise InvalidConfiguration(f"the name of a QOS: got {self.name!r}, expected a nonempty string")
+        check_float(f"the priority of QOS {self.name!r}", self.priority, least=0)
+        check_choice(f"the mode of QOS {self.name!r}", self.mode, ("requeue", "suspend"))
+        if isinstance(self.preempts, str):
+            raise InvalidConfiguration(
+                f"QOS {self.name!r}: preempts: got {self.preempts!r}, expected a tuple; try ({self.preempts!r},)"
+            )
+        object.__setattr__(self, "preempts", tuple(self.preempts))
+        if self.name in self.preempts:
+            raise InvalidConfiguration(f"QOS {self.name!r} preempts itself")
+
+
+class QOSTable:
+    """QOS levels of a site; runs do not change them.
+
+    Parameters
+    ----------
+    qos : iterable of QualityOfService
+        QOS levels with unique names.
+
+    Attributes
+    ----------
+    by_name : dict of str to QualityOfService
+        QOS levels by name, in the given order.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If a level has the wrong type, occurs twice or is unknown; or if levels preempt each other in a cycle.
+    """
+
+    def __init__(self, qos: Iterable[QualityOfService]) -> None:
+        self.by_name: dict[str, QualityOfService] = {}
+        for one in qos:
+            if not isinstance(one, QualityOfService):
+                raise InvalidConfiguration(f"qos: got {one!r}, expected QualityOfService objects")
+            if one.name in self.by_name:
+                raise InvalidConfiguration(f"qos: the name {one.name!r} occurs twice; names must be unique")
+            self.by_name[one.name] = one
+        for one in self.by_name.values():
+            for other in one.preempts:
+                if other not in self.by_name:
+                    raise InvalidConfiguration(f"QOS {one.name!r}: preempts: got {self._unknown(other)}")
+        if circle := self._circle():
+            raise InvalidConfiguration(f"QOS levels preempt each other: {' preempts '.join(circle)}")
+
+    def _unknown(self, name: str) -> str:
+        there = ", ".join(self.by_name) or "none"
+        return f"{name!r}{did_you_mean(name, self.by_name)}, expected one of: {there}"
+
+    def _circle(self) -> list[str]:
+        """Return a cycle of QOS levels, each preempting the next, that ends with its first; empty if there is none."""
+        for name in self.by_name:
+            paths = [[name]]
+            seen: set[str] = set()
+            while paths:
+                path = paths.pop()
+                for other in self.by_name[path[-1]].preempts:
+                    if other == name:
+                        return [*path, other]
+                    if other not in seen:
+                        seen.add(other)
+                        paths.append([*path, other])
+        return []
+
+    def check(self, job: Job) -> None:
+        """Raise WorkloadError if a job has an unknown QOS."""
+        if job.qos and job.qos not in self.by_name:
+            raise WorkloadError(f"job {job.job_id}: qos: got {self._unknown(job.qos)}")
+
+    def of(self, job: Job) -> QualityOfService | None:
+        """Return the QOS of a job; None if it has none, so that it neither preempts nor is preempted."""
+        return self.by_name.get(job.qos)
+
+    def allows(self, job: Job, victim: Job) -> bool:
+        """Return whether a job may preempt another."""
+        one = self.of(job)
+        return one is not None and victim.qos in one.preempts
+
+    def suspends(self, job: Job) -> bool:
+        """Return whether a job is suspended when it is preempted."""
+        job_qos = self.of(job)
+        return job_qos is not None and job_qos.mode == "suspend"
+
+    def open_to(self, state: BatchState, job: Job, victims: Collection[int]) -> tuple[int, int]:
+        """Return the cores that a queued job could use if running jobs were preempted.
+
+        Parameters
+        ----------
+        state : BatchState
+            Current state of the cluster.
+        job : Job
+            Queued job.
+        victims : collection of int
+            Ids of the running jobs to preempt; the queued job must be allowed to preempt them.
+
+        Returns
+        -------
+        (int, int)
+            Bit sets of the cores that would be free, and of those that suspended jobs would lend.
+        """
+        suspended = state.suspended
+        running = (one.cores for each, one in state.running.items() if each not in victims)
+        closed = _union(running) | _union(one.cores for one in suspended.values() if not self.allows(job, one.job))
+        borrowed = _union(one.cores for one in suspended.values())
+        borrowed |= _union(state.running[each].cores for each in victims if self.suspends(state.running[each].job))
+        resources = state.resources
+        usable = ((1 << resources.num_cores) - 1) & ~resources.down & ~closed
+        return usable & ~borrowed, usable & borrowed
+
+    def rows(self) -> Iterator[tuple[Any, ...]]:
+        """Yield the record of each QOS level."""
+        for one in self.by_name.values():
+            yield one.name, one.priority, list(one.preempts), one.mode
+
+
+def _union(core_sets: Iterable[int]) -> int:
+    return reduce(or_, core_sets, 0)
+
+
+class Resumed(Execution):
+    """Execution of a job that resumes after it was suspended.
+
+    Parameters
+    ----------
+    *arguments : object
+        Arguments of :class:`Execution`.
+    done : float
+        Seconds that the job has run before.
+    work : float
+        Seconds of work that remain.
+    """
+
+    def __init__(self, *arguments: Any, done: float, work: float) -> None:
+        super().__init__(*arguments)
+        self.done = done
+        self.work = work
+        self.expected_end = self.requested_end
+
+    def expect(self, now: float) -> float:
+        """Set the end of the execution to its expected end, and return that time in seconds.
+
+        Parameters
+        ----------
+        now : float
+            Current time in seconds.
+
+        Returns
+        -------
+        float
+            New end in seconds, not before `now`.
+        """
+        until = max(self.expected_end, now)
+        self.duration = self.work = until - self.starting_time
+        return until
+
+
+class Suspended(NamedTuple):
+    """Suspended job.
+
+    Attributes
+    ----------
+    job : Job
+        Job that is suspended.
+    cores : int
+        Cores that it owns and others may borrow, as a bit set.
+    done : float
+        Seconds of work since it last started from the beginning or from a checkpoint.
+    starting_time : float
+        Last start in seconds.
+    """
+
+    job: Job
+    cores: int
+    done: float
+    starting_time: float
+
+    @property
+    def left(self) -> float:
+        """Seconds that the job is expected to run when it resumes."""
+        return corrected_end(self.job.requested_time - self.done, 0.0)
+
+
+class Preemption(Part):
+    """Part that starts jobs by preempting others, and suspends and resumes jobs.
+
+    Parameters
+    ----------
+    qos : QOSTable
+        QOS levels of the site.
+    """
+
+    name = "preemption"
+    constants = (QOSTable,)
+
+    def __init__(self, qos: QOSTable) -> None:
+        self.qos = qos
+
+    def describe(self) -> dict[str, Any]:
+        """Return the number of QOS levels."""
+        return {"qos": len(self.qos.by_name)}
+
+    def begin(self) -> None:
+        """Record the QOS levels."""
+        self._state = self.cluster._state
+        self._state.qos = self.qos
+        self._tables = self.cluster.simulation.records.tables
+        for row in self.qos.rows():
+            self._tables["qos"].append(row)
+
+    def outside(self) -> Collection[Job]:
+        """Return the suspended jobs, as they were submitted."""
+        return [self.cluster._elsewhere.get(job_id, one.job) for job_id, one in self._state.suspended.items()]
+
+    def explain(self, job: Job) -> str:
+        """Return why a job is suspended."""
+        return "it is suspended, and resumes when all of its cores are free"
+
+    def drop_future(self) -> Iterable[Callable[[Any], None]]:
+        """Let suspended jobs run for their requested times."""
+        for job_id, one in self._state.suspended.items():
+            self._state.suspended[job_id] = one._replace(job=one.job.known())
+        return ()
+
+    def arrived(self, job: Job, number: int) -> None:
+        """Check and record the QOS of a job."""
+        if job.qos:
+            self.qos.check(job)
+            self._tables["job_qos"].append((job.job_id, job.qos, number))
+
+    # preemption
+
+    def carry_out(self, action: Any) -> str | None:
+        """Start a job by preempting others; return why that is impossible, "" on success, None for other actions."""
+        if type(action) is not StartPreempting or action.job_id not in self._state.queued:
+            return None
+        job = self._state.queued[action.job_id]
+        fault, place = self._fault(job, action.victims)
+        if fault:
+            return f"job {job.job_id} cannot start: {fault}"
+        for victim in sorted(action.victims, key=self.cluster._numbers.__getitem__, reverse=True):
+            self._take_off(self._state.running[victim], job)
+        _, borrowed = self.qos.open_to(self._state, job, ())
+        self.cluster._start(job, self.cluster.resources.take_at(job, place, borrowed))
+        self._state.preemptions += 1
+        self.corrected()
+        return ""
+
+    def _fault(self, job: Job, victims: Any) -> tuple[str, Any]:
+        """Return why a queued job cannot preempt the given jobs ("" if it can), and where it starts."""
+        running = self._state.running
+        if not isinstance(victims, tuple) or len(set(victims)) < len(victims):
+            return f"victims: got {victims!r}, expected a tuple of distinct job ids", None
+        for victim in victims:
+            if victim not in running:
+                return f"job {victim}, which it would preempt, is not running", None
+            if not self.qos.allows(job, running[victim].job):
+                mine, other = (repr(one.qos) if one.qos else "none" for one in (job, running[victim].job))
+                return f"its QOS is {mine}, which does not preempt {other}, the QOS of job {victim}", None
+        place = self.cluster.resources.place_without(self._state, job, victims)
+        if place is None:
+            return f"it requests {job.requested_cores} cores, which would not be free even without jobs {victims}", None
+        return self.cluster._objection(job), place
+
+    def _take_off(self, execution: Execution, by: Job) -> None:
+        """Preempt a job: suspend it, or return it to the queue."""
+        job_id, suspends, numbers = execution.job.job_id, self.qos.suspends(execution.job), self.cluster._numbers
+        row = job_id, by.job_id, "suspend" if suspends else "requeue", numbers[job_id], numbers[by.job_id]
+        self._tables["preemptions"].append((self.cluster.env.now, *row))
+        if suspends:
+            self._suspend(execution)
+        else:
+            self.cluster._interrupt(execution, "preempted")
+
+    # suspension
+
+    def _suspend(self, execution: Execution) -> None:
+        """Suspend a running job, which keeps its cores."""
+        cluster, job, now = self.cluster, execution.job, self.cluster.env.now
+        execution.callbacks.clear()
+        cluster._note_cut(execution, "suspended")
+        cluster.resources.record(execution, cluster._numbers[job.job_id], now)
+        del self._state.running[job.job_id]
+        done = execution.done + (now - execution.starting_time)
+        self._state.suspended[job.job_id] = Suspended(job, execution.cores, done, execution.starting_time)
+        self._share()
+        self._state.count_usage(job, -job.requested_cores)
+        cluster.emit("interruption", execution)
+
+    def _end_suspension(self, job: Job) -> int:
+        """Remove a job from the suspended ones; return its cores."""
+        cores = self._state.suspended.pop(job.job_id).cores
+        self._share()
+        return cores
+
+    def _share(self) -> None:
+        self.cluster.resources.set_suspended(_union(one.cores for one in self._state.suspended.values()))
+
+    def _give_up(self, execution: Execution) -> None:
+        """Release a suspended job's cores, except those another job is using."""
+        cores = self._end_suspension(execution.job)
+        self.cluster.resources.give_up(cores, _union(one.cores for one in self._state.running.values()))
+
+    def cleared(self, cores: int, users: Collection[str | int]) -> None:
+        """Interrupt suspended jobs whose cores fail, as if they resumed and were interrupted at once."""
+        for one in reversed(list(self._state.suspended.values())):
+            if one.cores & cores and one.job.user_id not in users:
+                self.cluster._interrupt(self._resumed(one, 0.0), leave=self._give_up)
+
+    def room_freed(self) -> None:
+        """Resume suspended jobs at the end of this instant if their cores are free."""
+        if self._state.borrowed:
+            self.corrected()
+            self.settled()
+
+    def settled(self) -> None:
+        """Schedule the resumption of suspended jobs after all other events of this instant and any open cycle."""
+        if self._state.suspended and not self.cluster._cycling:
+            env = self.cluster.env
+            at(env, env.now, Phase.SLOT).callbacks.append(self._resume)
+
+    def _resume(self, event: simpy.Event) -> None:
+        """Resume suspended jobs whose cores are all free; jobs that borrowed their cores resume first."""
+        if self.cluster._cycling:  # the end of the cycle schedules it again
+            return
+        state, cluster = self._state, self.cluster
+        taken = cluster.resources.down | _union(one.cores for one in state.running.values())
+        back = []
+        for one in reversed(state.suspended.values()):
+            if not one.cores & taken:
+                back.append(one)
+            taken |= one.cores
+        for one in reversed(back):
+            job = one.job
+            execution = self._resumed(one, max(job.run_time - cluster._saved(job) - one.done, 0.0))
+            self._end_suspension(job)
+            state.running[job.job_id] = execution
+            state.count_usage(job, job.requested_cores)
+            if cluster.listening:
+                cluster.emit("start", execution)
+        if back:
+            self.corrected()
+            self.open_cycle()  # expected ends have changed
+
+    def _resumed(self, one: Suspended, work: float) -> Resumed:
+        """Return the execution of a resumed job, with its remaining seconds of work."""
+        cluster, job, duration = self.cluster, one.job, work
+        if work > job.requested_time - one.done and cluster.enforce_time_limit:
+            duration = min(work, max(job.requested_time + cluster.over_time_limit - one.done, 0.0))
+        execution = Resumed(cluster.env, job, duration, one.cores, cluster._on_completion, done=one.done, work=work)
+        cluster._expire_later(execution)
+        return execution
+
+    def corrected(self) -> None:
+        """Update the expected ends of suspended jobs, and of the jobs that borrow their cores.
+
+        Each core counts for the job that has held it longest: the suspended job at the bottom, if there is one. A
+        suspended job is expected to resume when the last job on its cores is expected to end.
+        """
+        state = self._state
+        borrowed: dict[int, tuple[int, float]] = {}
+        below = 0
+        for job_id, one in state.suspended.items():
+            borrowed[job_id] = one.cores & ~below, 0.0
+            below |= one.cores
+        above = [(one.cores, one.expected_end) for one in state.running.values() if one.cores & below]
+        for job_id, one in reversed(state.suspended.items()):  # jobs suspended later borrow from earlier ones
+            ends = [end for cores, end in above if cores & one.cores]
+            end = max(ends, default=state.env.now) + one.left
+            borrowed[job_id] = borrowed[job_id][0], end
+            above.append((one.cores, end))
+        for job_id, execution in state.running.items():
+            if execution.cores & below:
+                borrowed[job_id] = execution.cores & ~below, execution.expected_end
+        if borrowed != state.borrowed:
+            state.borrowed = borrowed
+            state.preemptions += 1
+            if state.running_table is not None:
+                state.running_table._fill(state.rows())
+        self.cluster.resources.count_once(state)
