@@ -114,13 +114,17 @@ class _Copier(pickle.Pickler):
         raise _Unknown(f"{kind.__qualname__} is a class outside desim")
 
 
+class _Rebuilder(pickle.Unpickler):
+    """Unpickler whose ``persistent_load`` can be set; since Python 3.13 that of the base class is read-only."""
+
+
 def _rebuilt(taken_apart: bytes, twins: list[Any]) -> Any:
     """Return the simulation rebuilt from pickled bytes; the first entries of the memo are the twins."""
     fill_memo = b"".join(
         pickle.BININT + number.to_bytes(4, "little") + pickle.BINPERSID + pickle.MEMOIZE + pickle.POP
         for number in range(len(twins))
     )
-    rebuilder = pickle.Unpickler(io.BytesIO(fill_memo + pickle.NONE + pickle.STOP + taken_apart))
+    rebuilder = _Rebuilder(io.BytesIO(fill_memo + pickle.NONE + pickle.STOP + taken_apart))
     rebuilder.persistent_load = twins.__getitem__  # type: ignore[method-assign]
     rebuilder.load()  # keeps the memo for the next load
     return rebuilder.load()

@@ -398,6 +398,11 @@ def system_of(problem: str | ProblemSpec) -> ProblemSpec:
     if is_reference(problem):
         return CustomProblem(problem)
     names = [name for name, kind in known.items() if kind.system_from is not None]
+    if not names:
+        raise InvalidConfiguration(
+            f"unknown problem {problem!r}: no problem is installed, since desim is only on the path; "
+            "try `pip install --no-deps -e .` in its clone"
+        )
     near, there = did_you_mean(problem, names), ", ".join(names)
     raise InvalidConfiguration(f"unknown problem {problem!r}{near}; expected one of {there}, or MODULE:FUNCTION")
 

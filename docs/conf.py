@@ -56,6 +56,7 @@ sphinx_gallery_conf = {
     "gallery_dirs": "auto_examples",
     "filename_pattern": r"plot_",
     "image_scrapers": ("_extensions.figures.scraper",),
+    "capture_repr": ("_repr_html_",),  # tables, but no addresses of figures' parts
     "reset_modules": ("_extensions.speed.keep",),
     "download_all_examples": False,
     "show_signature": False,

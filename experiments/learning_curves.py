@@ -12,19 +12,6 @@ from desim.agents.learning.pretrained import pretrained_names, read_card
 from desim.experiments.frame import BY, SEED, Choice, Frame, Panel
 from desim.sweep import Run
 
-__all__ = [
-    "COLUMN",
-    "EVALUATIONS",
-    "LENGTHS",
-    "Curve",
-    "curves_of",
-    "is_flat",
-    "panel_of",
-    "perform",
-    "trained_rows",
-    "with_weights",
-]
-
 COLUMN = "training"
 """Name of the column of a panel of trainings."""
 LENGTHS = {

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from desim.checks import did_you_mean
 from desim.cli.output import print_note, print_text
@@ -170,13 +171,11 @@ class Family:
         frames : mapping of str to Frame
             Measurements of the studies, by name.
         """
-        rules: Sequence[FixedRule] = ()
-        claims: Sequence[Claim] = ()
+        rules: list[FixedRule] = []
+        claims: list[Claim] = []
         if find_spec(f"{self.package}.claims"):
-            module = import_module(f"{self.package}.claims")
-            told: tuple[Callable[..., Sequence[FixedRule]], Callable[..., Sequence[Claim]]]
-            told = (module.fixed_rules, module.claims)
-            rules, claims = told[0](frames), told[1](frames)
+            module: Any = import_module(f"{self.package}.claims")
+            rules, claims = module.fixed_rules(frames), module.claims(frames)
         return Opening(claims, rules, read_register(self.package))
 
     def chapters(self, accounts: Sequence[Account], frames: Mapping[str, Frame]) -> list[Chapter]:

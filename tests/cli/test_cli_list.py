@@ -31,6 +31,9 @@ def test_everything_has_a_line(desim: Desim) -> None:
     for known, agent, workload in (("dag", "heft", "tpch"), ("deferrable", "tetris", "fluctuating")):
         assert agent in document["agents"][known]
         assert workload in document["workloads"][known]
+    one = json.loads(desim("list", "dag", "--json").out)
+    assert one == {part: {"dag": document[part]["dag"]} for part in document}
+    assert "PROBLEM: got 'dog' (did you mean 'dag'?)" in desim("list", "dog").err
 
 
 class Idle:

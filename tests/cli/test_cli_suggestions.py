@@ -11,6 +11,8 @@ from command_line import Desim
     [
         ("cmpare batch --agents fcfs", "unknown command 'cmpare' (did you mean 'compare'?)"),
         ("run bacth", "unknown problem 'bacth' (did you mean 'batch'?)"),
+        ("run batch --agent heft", "unknown batch agent 'heft': it is an agent for problem 'dag'"),
+        ("compare batch --agents fcfs,easy --metric wait", "did you mean 'waiting_time_mean'?"),
         ("run batch --agent eazy", "unknown batch agent 'eazy' (did you mean 'easy'?)"),
         ("run batch --agent easy-sff", "unknown priority 'sff' (did you mean 'sjf'?)"),
         ("run dag --agent rank-up-dft", "unknown allocation 'dft' (did you mean 'deft'?)"),
@@ -46,3 +48,16 @@ def test_options_are_named_as_on_the_command_line(desim: Desim, line: str, messa
     """Not as the library names its arguments."""
     outcome = desim(*line.split())
     assert outcome.status == 2 and message in outcome.err and "num_" not in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("run batch --jobs 1.5", "--jobs: got '1.5', expected an integer"),
+        ("run batch --seed x", "--seed: got 'x', expected an integer"),
+        ("run batch --load much", "--load: got 'much', expected a number"),
+    ],
+)
+def test_what_is_no_number_is_told_in_words(desim: Desim, line: str, message: str) -> None:
+    outcome = desim(*line.split())
+    assert outcome.status == 2 and message in outcome.err

@@ -377,7 +377,8 @@ def build(drawn: Drawn) -> BatchCluster:
     for name, kind in (("limits", Limit), ("reservations", AdvanceReservation), ("qos", QualityOfService)):
         if name in system:
             system[name] = [kind(**given) for given in system[name]]
-    return BatchCluster(stream_of(jobs, drawn.workload), processes=processes, **system)
+    stream = stream_of(jobs, drawn.workload | ({"iterator": False} if after else {}))  # dependencies take a list
+    return BatchCluster(stream, processes=processes, **system)
 
 
 if __name__ == "__main__":

@@ -156,12 +156,6 @@ def stream(path: Pathish, **options: Unpack[TraceOptions]) -> SWFStream:
     ----------
     path : str or path-like
         SWF file, plain or gzip.
-    dependencies : bool
-        Whether to read fields 17 and 18, the preceding job and the think time. Dependencies on dropped jobs are
-        omitted, and an unknown think time counts as 0.
-    attributes : collection of str
-        Further fields to keep as attributes of jobs, of ``"requested_memory"``, ``"group"`` and ``"executable"``; -1 is
-        unknown. Fields that are known only after a job has run, such as its used memory, cannot be read.
     **options : TraceOptions
         Filters and repairs, see `TraceOptions`.
 
@@ -186,6 +180,12 @@ def read(
     ----------
     path : str or path-like
         SWF file, plain or gzip.
+    dependencies : bool
+        Whether to read fields 17 and 18, the preceding job and the think time. Dependencies on dropped jobs are
+        omitted, and an unknown think time counts as 0.
+    attributes : collection of str
+        Further fields to keep as attributes of jobs, of ``"requested_memory"``, ``"group"`` and ``"executable"``; -1 is
+        unknown. Fields that are known only after a job has run, such as its used memory, cannot be read.
     **options : TraceOptions
         Filters and repairs, see `TraceOptions`.
 
@@ -210,9 +210,9 @@ def read(
         assert trace.place is not None
         for at, place in enumerate(trace.place.tolist()):
             if (value := float(found[place])) >= 0:
-                job = trace.jobs[at]
-                value = int(value) if name != "requested_memory" else value
-                trace.jobs[at] = job._replace(attributes={**job.attributes, name: value})
+                known = trace.jobs[at].attributes
+                given: float = value if name == "requested_memory" else int(value)
+                trace.jobs[at] = trace.jobs[at]._replace(attributes={**known, name: given})
     if dependencies:
         trace.report.counts.pop(TraceReason.DEPENDENCY, None)
         after = _dependencies(path, trace)

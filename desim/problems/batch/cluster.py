@@ -657,7 +657,7 @@ class BatchCluster(FailingCluster, Problem):
 
     def _start(self, job: Job, cores: int) -> None:
         """Start a job on cores that it has taken."""
-        if self.resources.has_speeds:
+        if self.resources.has_nodes:
             job = self._moved(job)
         duration = job.run_time - self._saved(job) if self._past else job.run_time
         if duration > job.requested_time and self.enforce_time_limit:
@@ -705,10 +705,10 @@ class BatchCluster(FailingCluster, Problem):
     def _complete(self, execution: Execution) -> None:
         job, duration, start = execution.job, execution.duration, execution.starting_time
         job_id, number, end = job.job_id, self._numbers.pop(job.job_id), start + duration
-        self.resources.release(execution, number, end)
-        self._state.leave(execution)
-        if self._elsewhere:
+        if self.resources.has_nodes:
+            self.resources.release(execution, number, end)
             self._elsewhere.pop(job_id, None)
+        self._state.leave(execution)
         whole = job.run_time - self._saved(job) if self._past else job.run_time
         if isinstance(execution, Resumed):
             whole = execution.work
@@ -984,6 +984,7 @@ class BatchCluster(FailingCluster, Problem):
             self._followers.forget()
         for past in self._past.values():
             past.saved = 0.0
+        self._elsewhere = {job_id: job.known() for job_id, job in self._elsewhere.items()}
         held = self._admission.held if self._admission is not None else {}
         as_known = Job.known if self._predictions is None else self._predictions.known
         for waiting in (self._state.queued, held):

@@ -114,8 +114,16 @@ class Job(NamedTuple):
 
         Parameters
         ----------
-        job_id, submission_time, request, requested_time, run_time, user_id
-            Fields of the job.
+        job_id : int
+            Identifier.
+        submission_time : float
+            Submission in seconds.
+        request : Request
+            Requested tasks.
+        requested_time, run_time : float
+            Times in seconds.
+        user_id : int
+            Number of the user.
         **others : object
             Its other fields by name.
 
@@ -139,7 +147,7 @@ class Job(NamedTuple):
         return self._replace(request=request, requested_cores=request.num_cores)
 
     def in_size(self, size: int) -> Job:
-        """Return the job in one of its sizes, which it keeps; size 0 is that of its own fields."""
+        """Return the job in one of its sizes, which it keeps; size 0 is that of its first fields."""
         if size == 0:
             return self._replace(sizes=()) if self.sizes else self
         cores, requested_time, run_time, request, run_times = self.sizes[size - 1]

@@ -634,11 +634,14 @@ class BatchState:
             usage.change(job.user_id, job.requested_cores, execution.starting_time)
 
     def leave(self, execution: Execution) -> None:
-        """Remove an execution from the running ones; its cores are released already."""
+        """Remove an execution from the running ones, and free its cores."""
         job_id = execution.job.job_id
         del self.running[job_id]
         if self.running_table is not None:
             self.running_table._remove(job_id, execution.expected_end)
+        resources = self.resources
+        resources.free |= execution.cores & ~resources.closed if resources.closed else execution.cores
+        resources.num_free = resources.free.bit_count()
         for usage in self.usages.values() if self.usages else ():
             usage.change(execution.job.user_id, -execution.job.requested_cores, self.env.now)
 

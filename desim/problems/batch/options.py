@@ -158,6 +158,7 @@ class BatchSystem(SeededProblemSpec):
             known = replace(known, jobs=workload.num_jobs)
         jobs = "its jobs" if workload.num_jobs is None else how_many(workload.num_jobs, "job")
         nodes = getattr(workload, "nodes", ())
+        assert workload.num_cores is not None, "load_workload refuses a machine of unknown size"
         cores = how_many(workload.num_cores, "core")
         place = f"{how_many(len(nodes), 'node')}, {cores}" if nodes else cores
         return ProblemInstance(

@@ -39,7 +39,7 @@ class CoreResources:
 
     unit = "core"
     start_action: type[Any] = Start
-    has_speeds = False
+    has_nodes = False
 
     def __init__(self, num_cores: int, reservations: Iterable[AdvanceReservation] = ()) -> None:
         self.num_cores = self.always_fits = check_int("num_cores", num_cores, least=1)
@@ -61,7 +61,7 @@ class CoreResources:
     def _begin(self, tables: Mapping[str, Any]) -> None:
         self.free = (1 << self.num_cores) - 1
         self.num_free = self.num_cores
-        self.down = self._suspended = self._closed = 0
+        self.down = self._suspended = self.closed = 0
         self.failures = FailureCounts(self.unit, self.num_cores)
         self.record_job: Callable[[Any], None] = tables["jobs"].append
         self._reserved: dict[int, int] = {}  # cores of reservations in progress, by number of the reservation
@@ -119,9 +119,7 @@ class CoreResources:
         return int(place)
 
     def release(self, execution: Execution, number: int, end: float) -> None:
-        """Release the cores of an execution, except those that are down or owned by suspended jobs."""
-        self.free |= execution.cores & ~self._closed if self._closed else execution.cores
-        self.num_free = self.free.bit_count()
+        """Do nothing, because jobs hold only cores, which :meth:`BatchState.leave` frees."""
 
     def moved(self, job: Job) -> Job:
         """Return a job as it runs where it is; the same object if its run time is the submitted one."""
@@ -147,11 +145,11 @@ class CoreResources:
 
     def set_suspended(self, cores: int) -> None:
         """Set the cores that suspended jobs own, as a bit set; they do not become free when others release them."""
-        self._suspended, self._closed = cores, cores | self.down
+        self._suspended, self.closed = cores, cores | self.down
 
     def give_up(self, cores: int, busy: int) -> None:
         """Free the cores of a job that was suspended, except those that running jobs use."""
-        self.free |= cores & ~self._closed & ~busy
+        self.free |= cores & ~self.closed & ~busy
         self.num_free = self.free.bit_count()
 
     def count_once(self, state: BatchState) -> None:
@@ -164,7 +162,7 @@ class CoreResources:
         back = self.down & ~down
         self.free = (self.free | back) & ~down
         self.num_free = self.free.bit_count()
-        self.down, self._closed = down, self._suspended | down
+        self.down, self.closed = down, self._suspended | down
 
     def core_set_of(self, units: Iterable[int]) -> int:
         """Return the cores of units, as a bit set."""

@@ -47,7 +47,7 @@ class NodeResources(CoreResources):
 
     unit = "node"
     start_action = StartOnNodes
-    has_speeds = True
+    has_nodes = True
 
     def __init__(
         self,
@@ -154,10 +154,9 @@ class NodeResources(CoreResources):
         return super().take_at(job, cores)
 
     def release(self, execution: Execution, number: int, end: float) -> None:
-        """Release the nodes of an execution, and record its place."""
+        """Release what an execution holds besides its cores, and record its place."""
         self.record(execution, number, end)
         self.room.release(self.held.pop(execution.job.job_id))
-        super().release(execution, number, end)
 
     def moved(self, job: Job) -> Job:
         """Return a job as it runs where it is; the same object if its run time is the submitted one."""

@@ -282,14 +282,16 @@ class Resources(Protocol):
         What a unit is.
     start_action : type
         Action that starts a job at a place chosen by an agent; its second field is the place.
-    has_speeds : bool
-        Whether run times may depend on the place, so that :meth:`moved` must be asked.
+    has_nodes : bool
+        Whether jobs hold more than cores, and their run times may depend on the place, so that :meth:`release` and
+        :meth:`moved` must be called.
     num_cores, always_fits : int
         Number of cores, and number of cores that any job may request without a question to :meth:`misfit`.
     reservations : tuple of AdvanceReservation
         Advance reservations by start.
-    free, down : int
-        Cores that are up and idle, and cores that are down, as bit sets.
+    free, down, closed : int
+        Cores that are up and idle, cores that are down, and cores that do not become free when a job releases them,
+        because they are down or owned by suspended jobs, as bit sets.
     num_free : int
         Number of cores that are up and idle.
     failures : FailureCounts
@@ -300,12 +302,13 @@ class Resources(Protocol):
 
     unit: str
     start_action: type[Any]
-    has_speeds: bool
+    has_nodes: bool
     num_cores: int
     always_fits: int
     reservations: tuple[AdvanceReservation, ...]
     free: int
     down: int
+    closed: int
     num_free: int
     failures: FailureCounts
     record_job: Callable[[Any], None]
@@ -363,7 +366,7 @@ class Resources(Protocol):
         """
 
     def release(self, execution: Execution, number: int, end: float) -> None:
-        """Release and record the place of an execution that has ended.
+        """Release what an execution that has ended holds besides its cores, and record its place.
 
         Parameters
         ----------
