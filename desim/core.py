@@ -268,6 +268,9 @@ class Agent(Protocol):
       can be read again and a problem that has this method. The agent never gets access to the simulation itself.
     * ``reset(info, rng)``, for agents that keep state or draw random numbers: the problem's ``describe()`` and the
       agent's own random stream, see ``desim.agents.base``.
+
+    A problem may call further methods as events happen, see :meth:`Problem.hear`: on a batch cluster, ``on_submit``,
+    ``on_start`` and ``on_end``.
     """
 
     def act(self, observation: Any) -> Any:
@@ -681,7 +684,7 @@ def run_to_end(problem: Problem, agent: Agent) -> Simulation:
 
 
 def prepare_agent(agent: Agent, simulation: Simulation) -> None:
-    """Call an agent's optional methods ``attach`` and ``reset`` before its first decision.
+    """Call an agent's optional methods ``attach`` and ``reset`` before its first decision, and let it hear events.
 
     Parameters
     ----------
@@ -696,3 +699,4 @@ def prepare_agent(agent: Agent, simulation: Simulation) -> None:
     reset = getattr(agent, "reset", None)
     if reset is not None:
         reset(simulation.problem.describe(), simulation.stream("agent"))
+    simulation.problem.hear(agent)

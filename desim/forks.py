@@ -13,7 +13,7 @@ import io
 import math
 import pickle
 from collections.abc import Iterator
-from copy import copy
+from copy import copy, deepcopy
 from copyreg import __newobj__  # type: ignore[attr-defined]
 from enum import Enum
 from itertools import count
@@ -140,6 +140,7 @@ def _copied(original: Simulation, configuration: Problem) -> Simulation | None:
         return None
     twins: list[tuple[Any, Any]] = [(value, value) for value in vars(original._configuration).values()]
     twins += [(table, records.tables[name]) for name, table in original.records.tables.items()]
+    twins += [(thing, deepcopy(thing)) for thing in problem.user_objects()]
     twins += [
         (PENDING, PENDING),
         (original._configuration, configuration),

@@ -522,6 +522,19 @@ class Problem(Summarized):
                     f"{name}: got an iterator, which can be read only once; pass a list to be able to fork"
                 )
 
+    def user_objects(self) -> list[Any]:
+        """Return objects in the state of a run that may be of a user's own classes; forks copy them by `deepcopy`."""
+        return []
+
+    def hear(self, agent: Any) -> None:
+        """Subscribe the methods of an agent that the problem calls as events happen; by default there are none.
+
+        Parameters
+        ----------
+        agent : Agent
+            Agent, before its first decision.
+        """
+
     def drop_future(self) -> None:
         """Drop the future that an agent cannot know at the current decision, for forks without foresight.
 

@@ -58,6 +58,8 @@ class Column:
         also tells the type of each.
     optional : bool
         Whether an entry of a description may be missing, because only some runs have it.
+    only_with : str
+        Entry of a run's description that a run must have for this column to exist.
     """
 
     name: str
@@ -72,6 +74,7 @@ class Column:
     formula: str = ""
     each: str = ""
     optional: bool = False
+    only_with: str = ""
 
     @property
     def nullable(self) -> bool:
@@ -358,7 +361,7 @@ def fault_of(column: Column, info: Mapping[str, Any]) -> str:
 
 def _bound(column: Column, info: Mapping[str, Any]) -> Iterable[Column]:
     if not column.each:
-        return (column,)
+        return () if column.only_with and column.only_with not in info else (column,)
     names = info.get(column.each, ())
     kinds = names if isinstance(names, Mapping) else dict.fromkeys(names, column.dtype)
     return (

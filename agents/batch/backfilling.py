@@ -60,12 +60,23 @@ class EASYBackfilling(NamedRepr):
         Priority order of the jobs, for example ``"fcfs"`` or ``F1``.
     specific_cores : bool
         Whether a reservation is for particular cores instead of a number of cores, as in Batsim's reference schedulers.
+    backfill : str, Priority, or class of Priority, optional
+        Order in which jobs overtake the blocked one (default: the same). EASY++ is ``EASYBackfilling("fcfs",
+        backfill="sjf-expected")`` on a cluster with ``predictor="user-average"``.
     """
 
-    def __init__(self, order: str | Priority | type[Priority] = "fcfs", *, specific_cores: bool = False) -> None:
+    def __init__(
+        self,
+        order: str | Priority | type[Priority] = "fcfs",
+        *,
+        specific_cores: bool = False,
+        backfill: str | Priority | type[Priority] | None = None,
+    ) -> None:
         self.priority = as_priority(order)
+        self.backfill = self.priority if backfill is None else as_priority(backfill)
         self.specific_cores = specific_cores
-        self.name = f"easy-{'specific-' if specific_cores else ''}{self.priority.name}"
+        then = "" if backfill is None else f"+{self.backfill.name}"
+        self.name = f"easy-{'specific-' if specific_cores else ''}{self.priority.name}{then}"
 
     def reset(self, simulation_info: dict[str, Any], rng: np.random.Generator | None) -> None:
         """Begin a run; raise InvalidConfiguration if specific_cores is used on a cluster with nodes."""
@@ -87,7 +98,10 @@ class EASYBackfilling(NamedRepr):
                 return plan.answer
             blocked = following
         plan.reserve(blocked)
-        plan.start_each(priority.order_among(queue, time, plan.fitting(fitting)))
+        backfill = self.backfill
+        if backfill is not priority:
+            backfill.look(observation)
+        plan.start_each(backfill.order_among(queue, time, plan.fitting(fitting)))
         return plan.answer
 
 
@@ -189,16 +203,16 @@ class ConservativeBackfilling(NamedRepr):
         if not self.reservations:
             return
         queue = observation.queue
-        job_ids, requested_times = queue.job_id, queue.requested_time
+        job_ids, lengths, longest = queue.job_id, queue.expected_time, queue.requested_time
         if not isinstance(self.priority, FCFS):
             order = self.priority.order(queue, observation.time)
-            job_ids, requested_times = job_ids[order], requested_times[order]
+            job_ids, lengths, longest = job_ids[order], lengths[order], longest[order]
         profile.begin_compression()
-        for job_id, requested in zip(job_ids.tolist(), requested_times.tolist(), strict=True):
+        for job_id, length, most in zip(job_ids.tolist(), lengths.tolist(), longest.tolist(), strict=True):
             slot = self.reservations.get(job_id)
             if slot is None:
                 continue
-            better = profile.compress(slot, requested)
+            better = profile.compress(slot, length, most)
             if better is not slot:
                 profile.give(slot)
                 self._reserve(profile, job_id, better)
@@ -218,7 +232,8 @@ class ConservativeBackfilling(NamedRepr):
             job_id = int(queue.job_id[position])
             if job_id not in self.reservations:
                 try:
-                    slot = profile.fit(observation.request_at(position), float(queue.requested_time[position]))
+                    lengths = float(queue.expected_time[position]), float(queue.requested_time[position])
+                    slot = profile.fit(observation.request_at(position), *lengths)
                 except InvalidConfiguration as error:  # of the placement policy, which does not know the job
                     raise InvalidConfiguration(f"job {job_id}: {error}") from error
                 if slot is not None:  # otherwise cores are down, and the job waits for their repair
@@ -259,7 +274,9 @@ class ConservativeBackfilling(NamedRepr):
         """
         actions: list[Any] = []
         if due:
-            plan = observation.plan(specific_cores=self.specific_cores, around_reservations=False)
+            # the slots are free of advance reservations for the requested times of their own jobs only
+            around = observation.predicts
+            plan = observation.plan(specific_cores=self.specific_cores, around_reservations=around)
             positions = observation.queue.positions_of([job_id for job_id, _ in due])
             for position, (job_id, slot) in zip(positions, due, strict=True):
                 if plan.start(position, place=slot.place):

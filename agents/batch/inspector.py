@@ -100,7 +100,7 @@ class BackfilledPriority(PriorityBase):
 class ReleasedBase(PriorityBase):
     """A priority order with the backfilling of SchedInspector's released program.
 
-    Beside the blocked job, jobs start in order of arrival if they end before it can start, by requested times. Unlike
+    Beside the blocked job, jobs start in order of arrival if they are expected to end before it can start. Unlike
     in EASY backfilling, longer jobs may not use cores that the blocked job leaves over.
     """
 
@@ -111,7 +111,7 @@ class ReleasedBase(PriorityBase):
         start = earliest_start(observation, int(cores[blocked]))
         begin = math.inf if start is None else start[0]
         started = []
-        for position in ((cores <= free) & (observation.time + queue.requested_time < begin)).nonzero()[0]:
+        for position in ((cores <= free) & (observation.time + queue.expected_time < begin)).nonzero()[0]:
             if cores[position] <= free:
                 free -= int(cores[position])
                 started.append(int(queue.job_id[position]))

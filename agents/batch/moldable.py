@@ -54,11 +54,11 @@ class MoldableBackfilling(NamedRepr):
             job_id = int(queue.job_id[position])
             sizes = observation.sizes_of(job_id)
             choices = []
-            for number, (cores, requested) in enumerate(sizes):
+            for number, (cores, length) in enumerate(sizes):
                 size = number if len(sizes) > 1 else None
                 if observation.allows_size(job_id, number) and (not blocked or plan.fits(position, size)):
                     start = time if blocked else plan.earliest(position, size)
-                    choices.append((start + requested + weight * cores * requested, cores, number, size))
+                    choices.append((start + length + weight * cores * length, cores, number, size))
             if not choices:
                 continue
             chosen = min(choices)[3]

@@ -6,14 +6,16 @@ priority is strict: it starts the first job if that fits and waits otherwise. Wi
 
 The score functions F1 to F4 come from Carastan-Santos and de Camargo, "Obtaining dynamic scheduling policies with
 simulation and machine learning", SC 2017; WFP3 and UNICEP from Tang, Lan, Desai and Buettner, "Fault-aware,
-utility-based job scheduling on Blue Gene/P systems", Cluster 2009. In their formulas, r is the requested time, n the
-number of requested cores, s the submission time and w the waiting time; times are in seconds.
+utility-based job scheduling on Blue Gene/P systems", Cluster 2009. In their formulas, r is
+the requested time, n the number of requested cores, s the submission time and w the waiting time; times are in seconds.
+The orders named ``...-expected`` take as r the time that the cluster's predictor expects.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +26,7 @@ from desim.problems.batch import BatchObservation, Queue
 from desim.reprs import NamedRepr
 
 __all__ = [
+    "EXPECTED",
     "F1",
     "F2",
     "F3",
@@ -44,7 +47,7 @@ __all__ = [
 class Priority(NamedRepr):
     """An order of the queue, and the strict agent that starts jobs in this order."""
 
-    name: ClassVar[str] = "priority"
+    name: str = "priority"
 
     def look(self, observation: BatchObservation) -> None:
         """Read the state of the cluster before jobs are ordered; most orders ignore it.
@@ -130,14 +133,33 @@ class LCFS(Priority):
         return -np.arange(len(queue), dtype=np.float64)
 
 
-class SJF(Priority):
+class ByLength(Priority):
+    """An order that depends on the lengths of jobs.
+
+    Parameters
+    ----------
+    expected : bool
+        Whether the lengths are the times that the cluster's predictor expects instead of the requested ones.
+    """
+
+    def __init__(self, *, expected: bool = False) -> None:
+        self.expected = expected
+        if expected:
+            self.name = f"{type(self).name}-expected"
+
+    def lengths(self, queue: Queue) -> NDArray[np.float64]:
+        """Return r, shape (L,)."""
+        return queue.expected_time if self.expected else queue.requested_time
+
+
+class SJF(ByLength):
     """Shortest job first, by requested time."""
 
     name = "sjf"
 
     def scores(self, queue: Queue, time: float) -> NDArray[np.float64]:
         """Return r."""
-        return queue.requested_time
+        return self.lengths(queue)
 
 
 class SmallestFirst(Priority):
@@ -155,59 +177,59 @@ def _log10_submission(queue: Queue) -> NDArray[np.float64]:
     return np.log10(np.maximum(queue.submission_time, 1.0))
 
 
-class F1(Priority):
+class F1(ByLength):
     """Score log10(r) n + 870 log10(s)."""
 
     name = "f1"
 
     def scores(self, queue: Queue, time: float) -> NDArray[np.float64]:
         """Return the score, with r of at least 1 s."""
-        requested = np.log10(np.maximum(queue.requested_time, 1.0))
+        requested = np.log10(np.maximum(self.lengths(queue), 1.0))
         return requested * queue.requested_cores + 870.0 * _log10_submission(queue)
 
 
-class F2(Priority):
+class F2(ByLength):
     """Score sqrt(r) n + 25600 log10(s)."""
 
     name = "f2"
 
     def scores(self, queue: Queue, time: float) -> NDArray[np.float64]:
         """Return the score."""
-        return np.sqrt(queue.requested_time) * queue.requested_cores + 25_600.0 * _log10_submission(queue)
+        return np.sqrt(self.lengths(queue)) * queue.requested_cores + 25_600.0 * _log10_submission(queue)
 
 
-class F3(Priority):
+class F3(ByLength):
     """Score r n + 6.86e6 log10(s)."""
 
     name = "f3"
 
     def scores(self, queue: Queue, time: float) -> NDArray[np.float64]:
         """Return the score."""
-        return queue.requested_time * queue.requested_cores + 6.86e6 * _log10_submission(queue)
+        return self.lengths(queue) * queue.requested_cores + 6.86e6 * _log10_submission(queue)
 
 
-class F4(Priority):
+class F4(ByLength):
     """Score r sqrt(n) + 5.3e5 log10(s)."""
 
     name = "f4"
 
     def scores(self, queue: Queue, time: float) -> NDArray[np.float64]:
         """Return the score."""
-        return queue.requested_time * np.sqrt(queue.requested_cores) + 5.3e5 * _log10_submission(queue)
+        return self.lengths(queue) * np.sqrt(queue.requested_cores) + 5.3e5 * _log10_submission(queue)
 
 
-class WFP3(Priority):
+class WFP3(ByLength):
     """Score -(w/r)^3 n; it grows with the slowdown and favours wide jobs."""
 
     name = "wfp3"
 
     def scores(self, queue: Queue, time: float) -> NDArray[np.float64]:
         """Return the score, with r of at least 1 s."""
-        ratio = (time - queue.submission_time) / np.maximum(queue.requested_time, 1.0)
+        ratio = (time - queue.submission_time) / np.maximum(self.lengths(queue), 1.0)
         return np.asarray(-(ratio**3) * queue.requested_cores)
 
 
-class UNICEP(Priority):
+class UNICEP(ByLength):
     """Score -w / (log2(n) r), with log2(1) taken as 1; it favours small, short jobs that have waited."""
 
     name = "unicep"
@@ -216,7 +238,7 @@ class UNICEP(Priority):
         """Return the score, with r of at least 1 s."""
         waiting = time - queue.submission_time
         width = np.where(queue.requested_cores > 1, np.log2(queue.requested_cores), 1.0)
-        return np.asarray(-waiting / (width * np.maximum(queue.requested_time, 1.0)))
+        return np.asarray(-waiting / (width * np.maximum(self.lengths(queue), 1.0)))
 
 
 class Multifactor(Priority):
@@ -339,8 +361,12 @@ FIXED_SCORES = {each.scores for each in (Priority, LCFS, SJF, SmallestFirst, F1,
 PRIORITIES: dict[str, type[Priority]] = {
     priority.name: priority for priority in (FCFS, LCFS, SJF, SmallestFirst, F1, F2, F3, F4, WFP3, UNICEP, Multifactor)
 }
-
 """Priority classes by name, in the order of the list."""
+
+EXPECTED: dict[str, Callable[[], Priority]] = {
+    f"{name}-expected": partial(one, expected=True) for name, one in PRIORITIES.items() if issubclass(one, ByLength)
+}
+"""What makes the priorities by expected instead of requested times, by name."""
 
 
 def as_priority(order: str | Priority | type[Priority]) -> Priority:
@@ -365,7 +391,8 @@ def as_priority(order: str | Priority | type[Priority]) -> Priority:
         return order
     if isinstance(order, type) and issubclass(order, Priority):
         return order()
-    if isinstance(order, str) and order in PRIORITIES:
-        return PRIORITIES[order]()
-    near = did_you_mean(order, PRIORITIES)
-    raise InvalidConfiguration(f"unknown priority {order!r}{near}; expected one of {', '.join(PRIORITIES)}")
+    known: dict[str, Callable[[], Priority]] = {**PRIORITIES, **EXPECTED}
+    if isinstance(order, str) and order in known:
+        return known[order]()
+    near = did_you_mean(order, known)
+    raise InvalidConfiguration(f"unknown priority {order!r}{near}; expected one of {', '.join(known)}")

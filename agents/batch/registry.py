@@ -11,7 +11,7 @@ from desim import plugins
 from desim.agents.batch.backfilling import ConservativeBackfilling, EASYBackfilling, SimpleBackfilling
 from desim.agents.batch.moldable import MoldableBackfilling
 from desim.agents.batch.preemptive import PreemptiveAgent
-from desim.agents.batch.priorities import PRIORITIES
+from desim.agents.batch.priorities import EXPECTED, PRIORITIES
 from desim.agents.batch.rollout import RolloutAgent
 from desim.agents.learning.pretrained import made_of
 from desim.agents.registry import Family, Registry
@@ -102,10 +102,16 @@ def _base_files(base: str) -> tuple[Path, ...] | None:
     return _REGISTRY.files(base)
 
 
+def _easy(rest: str, *, specific_cores: bool = False) -> Agent:
+    """Return EASY with an order, or with two such as ``fcfs+sjf-expected``: the second is that of backfilling."""
+    order, _, backfill = rest.partition("+")
+    return EASYBackfilling(order, specific_cores=specific_cores, backfill=backfill or None)
+
+
 _BACKFILLING: dict[str, tuple[str, Callable[[str], Agent]]] = {
     "backfilling": ("any later job that fits may start", SimpleBackfilling),
-    "easy": ("the first blocked job has a reservation", EASYBackfilling),
-    "easy-specific": ("EASY with reservations of particular cores", partial(EASYBackfilling, specific_cores=True)),
+    "easy": ("the first blocked job has a reservation", _easy),
+    "easy-specific": ("EASY with reservations of particular cores", partial(_easy, specific_cores=True)),
     "easy-moldable": ("EASY with the best size of each moldable job", MoldableBackfilling),
     "conservative": ("every job has a reservation", ConservativeBackfilling),
     "conservative-specific": (
@@ -116,12 +122,21 @@ _BACKFILLING: dict[str, tuple[str, Callable[[str], Agent]]] = {
 
 _REGISTRY: Registry = Registry(
     "batch",
-    {name: ((priority.__doc__ or "").splitlines()[0], priority) for name, priority in PRIORITIES.items()},
+    {
+        **{name: ((priority.__doc__ or "").splitlines()[0], priority) for name, priority in PRIORITIES.items()},
+        **{
+            name: (f"As {name.removesuffix('-expected')}, by predicted run times.", make)
+            for name, make in EXPECTED.items()
+        },
+    },
     {
         **{
             f"{kind}-PRIORITY": Family(f"Backfilling: {text}.", make, "fcfs")
             for kind, (text, make) in _BACKFILLING.items()
         },
+        "easy-PRIORITY+PRIORITY": Family(
+            "EASY in one order that backfills in another, such as easy-fcfs+sjf-expected.", _easy, "fcfs"
+        ),
         "preemptive-AGENT": Family(
             "A priority order or backfilling agent whose first job may preempt others, by QOS.",
             lambda base: PreemptiveAgent(_REGISTRY.create(base)),

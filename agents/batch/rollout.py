@@ -91,7 +91,7 @@ class RolloutAgent(Lookahead):
         fitting = observation.plan(around_reservations=False).fitting()
         if not len(fitting) or (first is not None and len(queue) == 1):
             return []
-        by_time = fitting[queue.requested_time[fitting].argsort(kind="stable")]
+        by_time = fitting[queue.expected_time[fitting].argsort(kind="stable")]
         jobs = [job for job in queue.job_id[by_time[: self.width + 1]].tolist() if job != first]
         parts = [starts[:count] for count in range(len(starts) - 1, 0, -1)]
         return [*jobs[: self.width], *parts[: self.width], *([] if first is None else [None])]
@@ -126,7 +126,7 @@ class _Starts:
 
     def _start(self, time: float, execution: Execution) -> None:
         job = execution.job
-        self._sum += self._cost(time - job.submission_time, job.requested_time)
+        self._sum += self._cost(time - job.submission_time, job.run_time)  # which is expected
 
     def _cost(self, waiting: float, requested: float) -> float:
         """Return a job's contribution to the objective, by its waiting time and requested time in seconds."""
@@ -143,6 +143,6 @@ class _Starts:
         """Return the mean; if the horizon is not reached, jobs still queued count as unfinished."""
         if self._env.now <= self._end:
             return Score(len(self._queue), self._sum / self._number)
-        pairs = zip(self._queue.submission_time.tolist(), self._queue.requested_time.tolist(), strict=True)
+        pairs = zip(self._queue.submission_time.tolist(), self._queue.expected_time.tolist(), strict=True)
         rest = sum(self._cost(self._end - submitted, requested) for submitted, requested in pairs)
         return Score(0, (self._sum + rest) / self._number)

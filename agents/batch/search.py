@@ -93,7 +93,7 @@ class OrderDecoder:
         self._ends[:running] = ends
         self._released[:running] = released
         self._cores[:count] = queue.requested_cores
-        self._times[:count] = queue.requested_time
+        self._times[:count] = queue.expected_time
         self._weights[:count] = weights
         arrays = self._ends, self._released, self._cores, self._times, self._weights
         now = float(observation.time), observation.free_cores, running
@@ -235,8 +235,8 @@ class SearchAgent(NamedRepr):
         known = (queue.requested_cores <= up).nonzero()[0]  # wider jobs cannot start until cores are repaired
         if not len(known):
             return None
-        decoder.see(observation, self._weights(queue.requested_time))
-        by_time = known[queue.requested_time[known].argsort(kind="stable")]
+        decoder.see(observation, self._weights(queue.expected_time))
+        by_time = known[queue.expected_time[known].argsort(kind="stable")]
         order, easy = self._best_beginning(self._beginnings(queue, by_time[:MOST_JOBS]))
         self.score = self._improve(order, easy)
         self._plan = queue.job_id[order]
@@ -253,13 +253,13 @@ class SearchAgent(NamedRepr):
         return 1.0
 
     def _beginnings(self, queue: Queue, by_time: Integers) -> list[Integers]:
-        """Return the orders from which the search may start: by requested time, by area, and the last plan's."""
-        areas = queue.requested_time[by_time] * queue.requested_cores[by_time]
+        """Return the orders from which the search may start: by expected time, by area, and the last plan's."""
+        areas = queue.expected_time[by_time] * queue.requested_cores[by_time]
         orders = [by_time, by_time[areas.argsort(kind="stable")]]
         return [*orders, self._continued(queue, by_time)] if len(self._plan) else orders
 
     def _continued(self, queue: Queue, by_time: Integers) -> Integers:
-        """Return the last plan's order; each new job precedes the first one in it with a longer requested time."""
+        """Return the last plan's order; each new job precedes the first one in it with a longer expected time."""
         ids = queue.job_id[by_time]
         by_id = ids.argsort()
         places = np.minimum(ids[by_id].searchsorted(self._plan), len(ids) - 1)
@@ -268,9 +268,9 @@ class SearchAgent(NamedRepr):
         is_new[known] = False
         old, new = by_time[known], by_time[is_new]
         longest = np.maximum.accumulate(
-            queue.requested_time[old]
+            queue.expected_time[old]
         )  # running maximum, which is sorted, so that searchsorted finds the first longer job
-        return np.insert(old, longest.searchsorted(queue.requested_time[new], "right"), new)
+        return np.insert(old, longest.searchsorted(queue.expected_time[new], "right"), new)
 
     def _best_beginning(self, orders: list[Integers]) -> tuple[Integers, bool]:
         """Return the order with the best score, and whether EASY backfilling gave it."""

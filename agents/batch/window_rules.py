@@ -105,17 +105,17 @@ class WindowRule(NamedRepr):
         if self.rule in ("reserving", "weighing") and 0 < len(positions) < len(shown):
             positions = self._harmless(observation, shown)
         elif self.rule == "aged" and len(positions) and self._oldest_has_waited(observation):
-            cores, times = queue.requested_cores[shown], queue.requested_time[shown]
+            cores, times = queue.requested_cores[shown], queue.expected_time[shown]
             positions = shown[allowed_beside_oldest(observation, shown, cores, times)]
         if not len(positions):
             return None
         if self.rule == "random":
             position = positions[self._rng.integers(len(positions))]
         elif self.rule in ("shortest", "reserving", "weighing"):
-            position = positions[queue.requested_time[positions].argmin()]
+            position = positions[queue.expected_time[positions].argmin()]
         elif self.rule == "aged":
             waits = observation.time - queue.submission_time[positions]
-            ages = np.log1p(queue.requested_time[positions]) - AGE_POWER * np.log1p(waits)
+            ages = np.log1p(queue.expected_time[positions]) - AGE_POWER * np.log1p(waits)
             position = positions[ages.argmin()]
         elif self.rule == "smallest":
             position = positions[queue.requested_cores[positions].argmin()]
@@ -130,7 +130,7 @@ class WindowRule(NamedRepr):
     def _harmless(self, observation: BatchObservation, shown: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the fitting jobs that do not delay the shortest blocked one; all if that cannot start soon anyway."""
         queue, time = observation.queue, observation.time
-        cores, times = queue.requested_cores[shown], queue.requested_time[shown]
+        cores, times = queue.requested_cores[shown], queue.expected_time[shown]
         fits = cores <= observation.free_cores
         blocked = int(np.where(fits, np.inf, times).argmin())
         start = earliest_start(observation, int(cores[blocked]))

@@ -272,6 +272,7 @@ class SchedulingEnv(Summarized, gymnasium.Env[Arrays, Any]):
             seed = int(self.np_random.integers(2**63))
             self._simulation = simulation = Simulation(problem, seed=seed, until=self.until, log_actions=self.forks)
             self.reward.reset(simulation)
+            simulation.problem.hear(self.encoder)
             self._decision = self._advance(simulation)
             if self._decision is not None:
                 break

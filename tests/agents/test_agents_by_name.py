@@ -30,6 +30,7 @@ DAG_ORDERS = ["fifo", "sjf", "hrrn", "hrrn-node", "rank-up", "critical-path", "l
 DAG_ALLOCATIONS = ["eft", "insertion-eft", "deft", "insertion-deft"]
 PARTS: dict[str, dict[str, list[str]]] = {
     "batch": {
+        "PRIORITY+PRIORITY": ["fcfs+sjf-expected", "f1+f1"],
         "PRIORITY": list(PRIORITIES),
         "RULE-HEAD-TAIL@SECONDS": ["reserving-9-1@600.5"],
         "RULE-HEAD-TAIL": ["shortest-9-1", "random-4-4"],

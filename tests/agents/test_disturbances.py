@@ -13,7 +13,7 @@ from desim.agents.batch import create
 from desim.core import Simulation
 from desim.problems.batch import AdvanceReservation, BatchCluster, BatchObservation, Job, Node, WaitForCores, WaitUntil
 from desim.problems.batch.cores import to_core_ids
-from desim.problems.batch.observation import corrected_end
+from desim.problems.batch.predictors import corrected_end
 from desim.processes import Outage, planned_outages
 
 BACKFILLING = ("backfilling", "easy", "easy-specific", "conservative", "conservative-specific")

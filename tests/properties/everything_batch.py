@@ -53,6 +53,7 @@ def draw(draws: Draws, agent: str) -> Drawn:
     if "outages" not in system and not agent.startswith("split-window:") and draws.chance(0.12):
         workload |= {"rows": twice(workload["rows"])} if workload["kind"] == "rows" else {}
     system["cycle"] = draws.cycle()
+    system["predictor"] = draws.predictor()
     return Drawn(system, workload, agent, {}, until)
 
 

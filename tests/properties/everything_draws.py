@@ -62,6 +62,9 @@ class Draws:
     def cycle(self) -> Any:
         return self.pick(("instant", "instant", "arrival", "event", 0.5, self.uniform(0.1, 20.0)))
 
+    def predictor(self) -> str:
+        return self.pick(("request", "request", "user-average", "user-average:1", "oracle"))
+
     def whole(self, low: int, high: int) -> int:
         """Draw a whole number, both ends included."""
         return int(self.rng.integers(low, high + 1))

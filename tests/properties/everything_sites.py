@@ -186,6 +186,7 @@ def draw(draws: Draws, agent: str) -> Drawn:
     own = sorted(draws.some(range(len(rows)), 3)) if "dependencies" not in system and draws.chance(0.1) else []
     workload = {"kind": "site", "rows": rows, "own": own, "iterator": draws.chance(0.08) and not looks_ahead(agent)}
     system["cycle"] = draws.cycle()
+    system["predictor"] = draws.predictor()
     return Drawn(system, workload, agent, {}, until)
 
 

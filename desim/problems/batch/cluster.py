@@ -29,6 +29,7 @@ from desim.problems.batch.nodes import CompiledRequest, Node, NodeAllocation, No
 from desim.problems.batch.observation import BatchObservation, BatchState, Execution
 from desim.problems.batch.parts import Part, check_parts, hooks, standard_parts
 from desim.problems.batch.placement import PlacementPolicy
+from desim.problems.batch.predictors import Predictions, RunTimePredictor, as_predictor, describe_predictor
 from desim.problems.batch.request import Request
 from desim.problems.batch.resources.cores import CoreResources
 from desim.problems.batch.resources.node_availability import StartOnNodes
@@ -50,7 +51,7 @@ class BatchCluster(FailingCluster, Problem):
     """Cluster of identical cores, or of nodes with resources, with an unbounded queue of jobs.
 
     A scheduling cycle opens at every arrival, completion, outage and repair, when a reservation begins or ends, and
-    when a running job reaches its expected end without ending (see `corrected_end`). `cycle` says which events of one
+    when a running job reaches its expected end without ending (see `predictor`). `cycle` says which events of one
     instant share a cycle. Completions are processed first, then outages, repairs and reservations, then arrivals.
 
     Within a cycle the agent is asked repeatedly:
@@ -106,6 +107,11 @@ class BatchCluster(FailingCluster, Problem):
         which is then the last job of the queue; the other events of the instant share the first of these cycles, as
         in the model of the DBF paper. ``"event"``: after each single event. A number: at its multiples, in seconds,
         if an event has happened since the last cycle.
+    predictor : str or RunTimePredictor
+        How long jobs are expected to run, which plans of backfilling use: ``"request"``, their requested times;
+        ``"user-average"``, the mean of the last two jobs of the user; ``"oracle"``, their actual run times; or an
+        object, see :mod:`desim.problems.batch.predictors`. A run works on a copy of it. Time limits remain those
+        of the requests.
     limits : iterable of Limit
         Limits on what a job may request, and on what a user, partition or queue may use at once. A job that requests
         more than a limit allows is treated like one that is too wide. Other jobs are held outside the queue until
@@ -164,6 +170,7 @@ class BatchCluster(FailingCluster, Problem):
         on_outage: Literal["requeue", "lose"] = "requeue",
         ask_when_empty: bool = False,
         cycle: Cycle = "instant",
+        predictor: str | RunTimePredictor = "request",
         limits: Iterable[Limit] = (),
         reservations: Iterable[AdvanceReservation] = (),
         qos: Iterable[QualityOfService] = (),
@@ -199,6 +206,7 @@ class BatchCluster(FailingCluster, Problem):
         self.parts = (*standard, *check_parts(parts))
         for part in self.parts:
             self.constants += part.constants
+        self.predictor = as_predictor(predictor)
 
     def describe(self) -> dict[str, Any]:
         """Return the configuration without the jobs, as JSON-compatible values."""
@@ -218,7 +226,34 @@ class BatchCluster(FailingCluster, Problem):
         description["parts"] = [part.name for part in self.parts]
         for part in self.parts:
             description |= part.describe()
-        return description | self.resources.describe()
+        return description | describe_predictor(self.predictor) | self.resources.describe()
+
+    def hear(self, agent: Any) -> None:
+        """Call an agent's methods ``on_submit``, ``on_start`` and ``on_end``, if it has them, as events happen.
+
+        They are called in the order of events, before the decision of the instant, in the agent's own run, and not in
+        forks. Jobs are given as agents know them. The methods of wrapped agents are called as well.
+
+        * ``on_submit(job)``: a job has arrived.
+        * ``on_start(execution)``: an execution has begun, see :class:`ObservedExecution`.
+        * ``on_end(execution, outcome)``: it has ended, ``execution.ran`` seconds later: ``"completed"``, ``"killed"``,
+          ``"lost"``, ``"requeued"``, ``"preempted"`` or ``"suspended"``.
+
+        Parameters
+        ----------
+        agent : Agent
+            Agent, before its first decision.
+        """
+        if (on_submit := getattr(agent, "on_submit", None)) is not None:
+            self.on("arrival", lambda time, job: on_submit(job.known()))
+        if (on_start := getattr(agent, "on_start", None)) is not None:
+            self.on("start", lambda time, execution: on_start(execution.observed()))
+        if (on_end := getattr(agent, "on_end", None)) is not None:
+            for event in ("completion", "interruption"):
+                self.on(event, lambda time, execution: on_end(execution.observed(), execution.outcome))
+        for name in ("agent", "base"):
+            if (wrapped := getattr(agent, name, None)) is not None and hasattr(wrapped, "act"):
+                self.hear(wrapped)
 
     # -- dynamics of one simulation, on the bound copy ------------------------------------------
 
@@ -244,6 +279,10 @@ class BatchCluster(FailingCluster, Problem):
         self._wakes: dict[float, simpy.Event] = {}  # times at which the agent has asked for a cycle
         self._on_completion = self._complete  # bound once instead of once per job
         self._record_job = self.resources.record_job
+        self._predictions: Predictions | None = None
+        if describe_predictor(self.predictor):  # not by requests
+            self._predictions = self._state.predictions = Predictions(self.predictor)
+            self._record_job = self._record_prediction
         self.observation = BatchObservation(self._state)
         self._decision = Decision(self.simulation, self.observation, immediate=self.cycle == "event")
         self._on_answer: list[Callable[[Any], None]] = [self._act]
@@ -325,16 +364,17 @@ class BatchCluster(FailingCluster, Problem):
         self._num_arrived = number + 1
         for arrived in self._arrived:
             arrived(job, number)
-        if requested_cores > self.resources.always_fits and (fault := self.resources.misfit(job)):
+        fault = self.resources.misfit(job) if requested_cores > self.resources.always_fits else ""
+        for refuses in self._refuses:
+            fault = fault or refuses(job, number)
+        if fault:
             self._turn_away(job, fault)
             return
         if job_id in self._numbers:
             raise WorkloadError(f"{job!r} arrives while another job {job_id} is in the system; job ids must be unique")
-        for refuses in self._refuses:
-            if fault := refuses(job, number):
-                self._turn_away(job, fault)
-                return
         self._numbers[job_id] = number
+        if self._predictions is not None:
+            self._predictions.submit(job)
         is_held = self._holds and any(holds(job) for holds in self._holds)
         if self.listening:
             self.emit("arrival", job)
@@ -344,6 +384,11 @@ class BatchCluster(FailingCluster, Problem):
             self._inbox.append(job)
         else:
             self._enqueue(job)
+
+    def _record_prediction(self, row: tuple[Any, ...]) -> None:
+        """Record a job, with what was predicted, and let the predictor learn from it."""
+        assert self._predictions is not None
+        self.resources.record_job(self._predictions.leave(row))
 
     # parts
 
@@ -486,6 +531,8 @@ class BatchCluster(FailingCluster, Problem):
             return False
         for resized in self._resized:
             resized(size)
+        if self._predictions is not None:
+            self._predictions.mold(size.job_id, action.size)
         self._start(size, cores)
         return True
 
@@ -571,7 +618,11 @@ class BatchCluster(FailingCluster, Problem):
         if duration > job.requested_time and self.enforce_time_limit:
             duration = min(duration, job.requested_time + self.over_time_limit)
         execution = Execution(self.env, job, duration, cores, self._on_completion)
-        if duration > job.requested_time:
+        expected = job.requested_time
+        if self._predictions is not None:
+            expected = self._predictions.of(job)
+            execution.predict(expected)
+        if duration > expected:
             self._expire_later(execution)
         self._state.start(execution)
         for started in self._started:
@@ -591,7 +642,7 @@ class BatchCluster(FailingCluster, Problem):
     def _expire_later(self, execution: Execution) -> None:
         """Schedule the correction of an execution's expected end, unless it ends by then."""
         if execution.expected_end <= self.env.now:
-            execution.correct()
+            execution.correct(self._predictions)
         time = execution.expected_end
         if time < execution.starting_time + execution.duration:
             at(self.env, time, Phase.COMPLETION, execution).callbacks.append(self._expire)
@@ -625,6 +676,7 @@ class BatchCluster(FailingCluster, Problem):
         row = (job, number, start, end, duration, execution.cores)
         self._record_job((*row, status, attempts, earlier, useful))
         if self.listening:
+            execution.outcome = status
             self.emit("completion", execution)
         if not self._cycling and self.resources.num_free >= self._awaited_cores:
             self._open_cycle()
@@ -689,6 +741,7 @@ class BatchCluster(FailingCluster, Problem):
             self._state.requeue(left.in_size(0) if left.sizes else left)
         for room_freed in self._room_freed:
             room_freed()
+        execution.outcome = outcome
         self.emit("interruption", execution)
         self.stop_if_done()
 
@@ -708,11 +761,20 @@ class BatchCluster(FailingCluster, Problem):
 
     # forks
 
+    def user_objects(self) -> list[Any]:
+        """Return the predictor, which may be of any class."""
+        return [] if self._predictions is None else [self._predictions.predictor]
+
+    def as_known(self, job: Job) -> Job:
+        """Return a job in the system as agents know it, with its expected run time as run time."""
+        return job.known() if self._predictions is None else self._predictions.known(job)
+
     def drop_future(self) -> None:
         """Remove future events that an agent cannot know at the current decision; for forks without foresight.
 
-        Queued and running jobs run for exactly their requested time, regardless of checkpoints. A job that has run
-        longer, which is possible with ``enforce_time_limit=False`` or a grace time, ends at its expected end. No other
+        Queued and running jobs run for exactly the time that the predictor expects, by default their requested time,
+        regardless of checkpoints. A job that has run longer, which is possible with ``enforce_time_limit=False`` or a
+        grace time, ends at its expected end. No other
         jobs arrive, not even those that arrived at this instant and are not in the queue yet. Cores that are down stay
         down, except those of reservations. Processes end. Wake-ups requested by agents and reservations remain.
         """
@@ -722,7 +784,7 @@ class BatchCluster(FailingCluster, Problem):
             past.saved = 0.0
         self._elsewhere = {job_id: job.known() for job_id, job in self._elsewhere.items()}
         for job_id, job in self._state.queued.items():
-            self._state.queued[job_id] = job.known()
+            self._state.queued[job_id] = self.as_known(job)
         now = self.env.now
         known = {self._wake_up, self._open_planned}.union(*(part.drop_future() for part in self.parts))
 

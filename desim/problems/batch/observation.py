@@ -5,11 +5,12 @@ Views are valid until the decision is answered; copy arrays that you need for lo
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from heapq import heappush
 from operator import attrgetter, itemgetter
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 import simpy
@@ -20,6 +21,7 @@ from desim.problems.batch.attributes import column_of
 from desim.problems.batch.cores import to_core_ids
 from desim.problems.batch.job import Job
 from desim.problems.batch.parts.base import Part
+from desim.problems.batch.predictors import Predictions, corrected_end
 from desim.problems.batch.resources.core_plan import CoreSetPlan, CountPlan, ReservationPlan
 from desim.problems.batch.resources.node_plan import NodePlan
 from desim.problems.batch.resources.node_profile import NodeProfile
@@ -32,37 +34,7 @@ if TYPE_CHECKING:
     from desim.problems.batch.parts.reservations import AdvanceReservation
     from desim.problems.batch.parts.usage import Usage
 
-__all__ = ["BatchObservation", "BatchState", "Execution", "Queue", "Running", "corrected_end"]
-
-OVERRUN_PATIENCE = 60.0
-"""Seconds that a job is expected to continue when it has just passed its requested time."""
-
-
-def corrected_end(expected: float, now: float) -> float:
-    """Return the expected end of a job that may have exceeded its requested time.
-
-    A job that exceeds its requested time is expected to end 1 minute later. Whenever it exceeds the expected end as
-    well, its overrun is expected to double: to 1, 2, 4, 8, ... minutes in all. The expectation therefore does not
-    depend on when this function is called.
-
-    Parameters
-    ----------
-    expected : float
-        End by the requested time, in seconds.
-    now : float
-        Current time in seconds.
-
-    Returns
-    -------
-    float
-        Expected end in seconds, always after `now`.
-    """
-    if expected > now:
-        return expected
-    more = OVERRUN_PATIENCE
-    while expected + more <= now:
-        more *= 2
-    return expected + more
+__all__ = ["BatchObservation", "BatchState", "Execution", "ObservedExecution", "Queue", "Running"]
 
 
 class _Rows:
@@ -144,17 +116,18 @@ class Queue(_Rows):
     """Queued jobs in order of arrival; every column is an array of length L, the number of queued jobs."""
 
     def __init__(self, state: BatchState) -> None:
-        super().__init__(3, 2)
+        self._expected = 1 if state.predictions is None else 2  # column of the expected run times
+        super().__init__(3, 1 + self._expected)
         self._state = state
 
     def __getstate__(self) -> tuple[Any, ...]:
         """Return the rows, for a fork."""
-        return *super().__getstate__(), self._state
+        return *super().__getstate__(), self._state, self._expected
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         """Copy the rows to a new buffer."""
         super().__setstate__(state[:2])
-        self._state = state[2]
+        self._state, self._expected = state[2:]
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         """Return a column by name: one of those below, the queue, partition or QOS of the jobs, or an attribute.
@@ -211,6 +184,11 @@ class Queue(_Rows):
         return self._float_views[1][self._begin : self._end]
 
     @property
+    def expected_time(self) -> NDArray[np.float64]:
+        """Expected run times in seconds, by the cluster's predictor: by default, the requested times; shape (L,)."""
+        return self._float_views[self._expected][self._begin : self._end]
+
+    @property
     def head_cores(self) -> int:
         """Requested cores of the first job; faster than the first item of the array."""
         cores: int = self._integer_items[1][self._begin]
@@ -223,9 +201,9 @@ class Queue(_Rows):
         return time
 
     def job_at(self, position: int) -> tuple[int, int, float]:
-        """Return id, requested cores and requested time of the job at a position; faster than items of the arrays."""
+        """Return id, requested cores and expected time of the job at a position; faster than items of the arrays."""
         place = self._begin + position
-        return self._integer_items[0][place], self._integer_items[1][place], self._float_items[1][place]
+        return self._integer_items[0][place], self._integer_items[1][place], self._float_items[self._expected][place]
 
     def positions_of(self, job_ids: Sequence[int]) -> list[int]:
         """Return the positions of some jobs, which must be in the queue."""
@@ -241,7 +219,7 @@ class Queue(_Rows):
 
     def numbers(self, index: slice | NDArray[np.int64]) -> NDArray[np.int64]:
         """Return four columns at once: cores, users, and the bits of submission and requested times, shape (4, n)."""
-        return self._block[1:, self._begin : self._end][:, index]
+        return self._block[1:5, self._begin : self._end][:, index]
 
     def _add(self, job: Job, position: int | None = None) -> None:
         if position is None and self._end < self._block.shape[1]:
@@ -250,9 +228,11 @@ class Queue(_Rows):
         else:
             place = self._open(self._end - self._begin if position is None else position)
         job_ids, requested_cores, user_ids = self._integer_items
-        submitted, requested_times = self._float_items
+        submitted, requested_times = self._float_items[:2]
         numbers = job[:6]
         job_ids[place], submitted[place], requested_cores[place], requested_times[place], _, user_ids[place] = numbers
+        if (predictions := self._state.predictions) is not None:
+            self._float_items[2][place] = predictions.of(job)
 
     def _remove(self, job_id: int) -> None:
         if self._integer_items[0][self._begin] == job_id:
@@ -264,8 +244,9 @@ class Queue(_Rows):
 class Running:
     """Running jobs by expected end; every column is an array of length R, the number of running jobs.
 
-    The expected end is the start plus the requested time. If a job has not ended by then, the cluster corrects its
-    expected end, see `corrected_end`, and opens a scheduling cycle. No expected end therefore lies in the past.
+    The expected end is the start plus the time that the cluster's predictor expects, by default the requested time. If
+    a job has not ended by then, the cluster corrects its expected end, by default by `corrected_end`, and opens a
+    scheduling cycle. No expected end therefore lies in the past.
     """
 
     changes: int
@@ -358,6 +339,27 @@ class Running:
         self._add(job_id, cores, corrected, start)
 
 
+class ObservedExecution(NamedTuple):
+    """What agents may see of an execution.
+
+    Attributes
+    ----------
+    job : Job
+        Job, with its requested time as run time.
+    starting_time : float
+        Start in seconds.
+    cores : int
+        Allocated cores as a bit set.
+    ran : float
+        Seconds since the start.
+    """
+
+    job: Job
+    starting_time: float
+    cores: int
+    ran: float
+
+
 class Execution(simpy.Event):
     """Execution of a job, which is also the SimPy event of its end.
 
@@ -383,13 +385,17 @@ class Execution(simpy.Event):
     work : float or None
         Seconds of work that remained at the start of a resumption; None for other executions.
     expected_end : float
-        Expected end in seconds: by the requested time, or later if the job has exceeded it.
+        Expected end in seconds: by the requested or predicted time, or later if the job has exceeded it.
+    outcome : str
+        How the execution ended, for listeners: ``"completed"``, ``"killed"``, ``"lost"``, ``"requeued"``,
+        ``"preempted"`` or ``"suspended"``; empty until then.
     """
 
     _ok = True
     _value = None
     done = 0.0
     work: float | None = None
+    outcome = ""
 
     def __init__(
         self, env: simpy.Environment, job: Job, duration: float, cores: int, end: Callable[[Any], None]
@@ -408,9 +414,24 @@ class Execution(simpy.Event):
         """End by the requested time, in seconds."""
         return self.starting_time + (self.job.requested_time - self.done)
 
-    def correct(self) -> None:
+    def observed(self) -> ObservedExecution:
+        """Return what agents may see of the execution now."""
+        ran = self.env.now - self.starting_time
+        return ObservedExecution(self.job.known(), self.starting_time, self.cores, ran)
+
+    def predict(self, length: float) -> None:
+        """Expect the job to run for a number of seconds in all, since it started from the beginning."""
+        self.expected_end = self.starting_time + (length - self.done)
+
+    def correct(self, predictions: Predictions | None) -> None:
         """Expect a job that has not ended by its expected end to continue."""
-        self.expected_end = corrected_end(self.requested_end, self.env.now)
+        now = self.env.now
+        if predictions is None:
+            self.expected_end = corrected_end(self.requested_end, now)
+        else:
+            self.predict(predictions.correct(self.job, self.done + (now - self.starting_time)))
+            if self.expected_end <= now:  # by rounding
+                self.expected_end = math.nextafter(now, math.inf)
 
     def expect(self, now: float) -> float:
         """Set the end of the execution to its expected end, and return that time in seconds.
@@ -426,8 +447,8 @@ class Execution(simpy.Event):
             New end in seconds, not before `now`.
         """
         end = max(self.expected_end, now)
-        overdue = end > self.requested_end
-        self.duration = end - self.starting_time if overdue else self.job.requested_time
+        by_request = end == self.requested_end
+        self.duration = self.job.requested_time if by_request else end - self.starting_time
         self.job = self.job._replace(run_time=self.duration)
         return end
 
@@ -463,6 +484,8 @@ class BatchState:
         expected end.
     preemptions : int
         Number of times that preemption has changed the running jobs or their expected ends.
+    predictions : Predictions or None
+        Expected run times; None if jobs are expected to run for their requested times.
     """
 
     __slots__ = (
@@ -470,6 +493,7 @@ class BatchState:
         "borrowed",
         "env",
         "parts",
+        "predictions",
         "preemptions",
         "qos",
         "queue_table",
@@ -497,6 +521,7 @@ class BatchState:
         self.suspended: dict[int, Suspended] = {}
         self.borrowed: dict[int, tuple[int, float]] = {}
         self.preemptions = 0
+        self.predictions: Predictions | None = None
 
     def enqueue(self, job: Job) -> None:
         """Append a job to the queue."""
@@ -557,7 +582,7 @@ class BatchState:
     def correct(self, execution: Execution) -> None:
         """Expect a running job that has not ended by its expected end to continue."""
         before = execution.expected_end
-        execution.correct()
+        execution.correct(self.predictions)
         if self.running_table is not None:
             self.running_table._correct(execution.job.job_id, before, execution.expected_end)
 
@@ -709,9 +734,26 @@ class BatchObservation:
         return self._state.table_of_running()
 
     def sizes_of(self, job_id: int) -> list[tuple[int, float]]:
-        """Return (cores, requested time in seconds) of each size of a queued job; a rigid job has one size."""
-        job = self._state.queued[job_id]
-        return [(size.requested_cores, size.requested_time) for size in job.in_all_sizes()]
+        """Return (cores, expected time in seconds) of each size of a queued job; a rigid job has one size."""
+        sizes, predictions = self._state.queued[job_id].in_all_sizes(), self._state.predictions
+        if predictions is None:
+            return [(size.requested_cores, size.requested_time) for size in sizes]
+        return [(size.requested_cores, time) for size, time in zip(sizes, predictions.times[job_id], strict=False)]
+
+    @property
+    def predicts(self) -> bool:
+        """Whether jobs are expected to run for predicted instead of requested times."""
+        return self._state.predictions is not None
+
+    def requested_time_of(self, job_id: int, size: int | None = None) -> float:
+        """Return the requested time of a queued job in one of its sizes, in seconds."""
+        return self._state.queued[job_id].in_size(size or 0).requested_time
+
+    def latest_ends(self) -> Iterator[tuple[float, int, int]]:
+        """Yield what ``running.releases()`` does, in any order, with the ends by requested times."""
+        running = self._state.running
+        for end, cores, job_id in self.running.releases():
+            yield max(end, running[job_id].requested_end) if job_id in running else end, cores, job_id
 
     def allows_size(self, job_id: int, size: int) -> bool:
         """Return whether the limits of the site allow a queued job to start in a given size now.
@@ -816,6 +858,6 @@ class BatchObservation:
         raise TypeError("an observation is a live view and cannot be pickled; copy the arrays that you need")
 
 
-_QUEUE_COLUMNS = ("job_id", "requested_cores", "user_id", "submission_time", "requested_time")
+_QUEUE_COLUMNS = ("job_id", "requested_cores", "user_id", "submission_time", "requested_time", "expected_time")
 _submission_time = attrgetter("submission_time")
 _id_and_cores = itemgetter(Job._fields.index("job_id"), Job._fields.index("requested_cores"))

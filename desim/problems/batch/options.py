@@ -77,6 +77,8 @@ class SystemOptions:
     """What fails as a whole: a core; with --nodes, a node; or N of them, e.g. the cores of a node."""
     cycle: Annotated[str, arg(metavar="instant|arrival|event|S")] = "instant"
     """When agents are asked: once for each instant, for each arrival, after each event, or every S seconds."""
+    predictor: Annotated[str, arg(metavar="request|user-average|oracle")] = "request"
+    """What plans expect as run times: the requests, the mean of the user's last two jobs, or the actual run times."""
     placement: Annotated[str, arg(metavar="NAME")] = "first-fit"
     """Placement policy on nodes: first-fit, best-fit, worst-fit, dot-product or gpu-packing."""
 
@@ -196,6 +198,8 @@ class BatchSystem(SeededProblemSpec):
         system = asdict(options.system)
         if system["cycle"] == "arrival":
             del system["cycle"]  # so that stored runs from before the option keep their identity
+        if system["predictor"] == "request":
+            del system["predictor"]
         nodes = workload.pop("nodes")
         if nodes is None:
             del system["placement"]  # has no effect without nodes, and stored runs keep their identity
@@ -304,6 +308,7 @@ def cluster(workload: plugins.Workload, options: SystemOptions, site: SiteOption
         too_wide=options.too_wide,
         on_outage=options.on_outage,
         cycle=parse_cycle(options.cycle),
+        predictor=options.predictor,
         processes=outages,
     )
 

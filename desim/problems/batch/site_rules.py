@@ -223,7 +223,8 @@ def in_force(result: Result) -> list[str]:
     Returns
     -------
     list of str
-        Sentences on limits, QOS, reservations, grace time, checkpoints and dependencies; empty if there were none.
+        Sentences on limits, QOS, reservations, grace time, checkpoints, predictors and dependencies; empty if there
+        were none.
     """
     info, sentences = result.info, []
     if "limits" in info:
@@ -243,6 +244,9 @@ def in_force(result: Result) -> list[str]:
         sentences.append(f"Jobs may exceed their requested time by {info['over_time_limit']:,.10g} s.")
     if "checkpoint_interval" in info:
         sentences.append(f"Jobs have a checkpoint every {info['checkpoint_interval']:,.10g} s of work.")
+    if "predictor" in info:
+        known = ", which knows the actual ones" if info.get("foresight") else ""
+        sentences.append(f"Plans use run times predicted by {info['predictor']}{known}.")
     if "dependencies" in info:
         sentences.append(f"{info['dependencies']:,} jobs depend on the ends of other jobs.")
     return sentences

@@ -49,6 +49,8 @@ INFO = (
         optional=True,
     ),
     Column("cycle_period", "float", "time between scheduling cycles, if they are periodic", unit="s", optional=True),
+    Column("predictor", "text", "what predicts run times, unless they are the requested times", optional=True),
+    Column("foresight", "boolean", "whether the predictor knows the actual run times", optional=True),
     Column("attributes", "texts", "types of the attributes of jobs by name, if any", optional=True),
     Column("dependencies", "integer", "number of jobs with dependencies, if any", least=0, optional=True),
     Column("parts", "texts", "names of the optional features of the cluster", optional=True),
@@ -66,31 +68,38 @@ def _pack_jobs(rows: list[tuple[Any, ...]], info: Mapping[str, Any]) -> dict[str
     """Return the columns of rows.
 
     A row holds job, arrival number, start, end and duration of the last execution, core set, status, attempts, and the
-    seconds of earlier executions and of work that was kept.
+    seconds of earlier executions and of work that was kept; with a predictor, also the prediction and the number of its
+    corrections.
     """
-    jobs, numbers, starts, ends, durations, core_sets, statuses, attempts, earlier, useful = columns_of(rows, 10)
+    predicted = ("predicted_time", "corrections") if "predictor" in info else ()
+    columns = columns_of(rows, 10 + len(predicted))
+    jobs, numbers, starts, ends, durations, core_sets, statuses, attempts, earlier, useful = columns[:10]
     ids, submissions, cores, requested, run_times, users = columns_of([job[:6] for job in jobs], 6)
     attributes = {name: [job.attributes.get(name) for job in jobs] for name in info.get("attributes", ())}
     for name, values in attributes.items():
         if info["attributes"][name] == "text":
             attributes[name] = [None if value is None else str(value) for value in values]
-    return attributes | {
-        "job_id": ids,
-        "submission_time": submissions,
-        "requested_number_of_resources": cores,
-        "requested_time": requested,
-        "run_time": run_times,
-        "starting_time": starts,
-        "execution_time": durations,
-        "finish_time": ends,
-        "allocated_resources": format_core_sets(core_sets, info["num_cores"]),
-        "status": statuses,
-        "attempts": attempts,
-        "earlier_execution_time": earlier,
-        "useful_execution_time": useful,
-        "user_id": users,
-        "arrival_number": numbers,
-    }
+    return (
+        attributes
+        | dict(zip(predicted, columns[10:], strict=True))
+        | {
+            "job_id": ids,
+            "submission_time": submissions,
+            "requested_number_of_resources": cores,
+            "requested_time": requested,
+            "run_time": run_times,
+            "starting_time": starts,
+            "execution_time": durations,
+            "finish_time": ends,
+            "allocated_resources": format_core_sets(core_sets, info["num_cores"]),
+            "status": statuses,
+            "attempts": attempts,
+            "earlier_execution_time": earlier,
+            "useful_execution_time": useful,
+            "user_id": users,
+            "arrival_number": numbers,
+        }
+    )
 
 
 def _pack_interruptions(rows: list[tuple[Any, ...]], info: Mapping[str, Any]) -> dict[str, Any]:
@@ -170,6 +179,23 @@ JOBS = Table(
         ),
         Column("user_id", "integer", "user who submitted the job, -1 if unknown", least=-1),
         arrival_number(),
+        Column(
+            "predicted_time",
+            "float",
+            "predicted run time at submission, at most the requested time",
+            unit="s",
+            null="if rejected",
+            least=0,
+            only_with="predictor",
+        ),
+        Column(
+            "corrections",
+            "integer",
+            "number of times that the job has run longer than predicted",
+            null="if rejected",
+            least=0,
+            only_with="predictor",
+        ),
         Column("{}", "text", "attribute of the job", null="unless the job has it", each="attributes"),
     ),
     sort_by=("submission_time", "job_id"),

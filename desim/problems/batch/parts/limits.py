@@ -149,8 +149,8 @@ class Limits(Part):
         return self.held.values()
 
     def drop_future(self) -> Iterable[Callable[[Any], None]]:
-        """Let held jobs run for their requested times."""
-        self.held = {job_id: job.known() for job_id, job in self.held.items()}
+        """Let held jobs run for their expected times."""
+        self.held = {job_id: self.cluster.as_known(job) for job_id, job in self.held.items()}
         return ()
 
     def _groups_of(self, job: Job) -> Iterator[Key]:

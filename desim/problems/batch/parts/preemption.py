@@ -24,8 +24,9 @@ from desim.checks import check_choice, check_float, did_you_mean
 from desim.core import Phase, at
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch.job import Job, StartPreempting
-from desim.problems.batch.observation import Execution, corrected_end
+from desim.problems.batch.observation import Execution
 from desim.problems.batch.parts.base import Part
+from desim.problems.batch.predictors import corrected_end
 
 if TYPE_CHECKING:
     from desim.problems.batch.observation import BatchState
@@ -232,17 +233,20 @@ class Suspended(NamedTuple):
         Seconds of work since it last started from the beginning or from a checkpoint.
     starting_time : float
         Last start in seconds.
+    length : float
+        Seconds that the job is expected to run in all.
     """
 
     job: Job
     cores: int
     done: float
     starting_time: float
+    length: float
 
     @property
     def left(self) -> float:
         """Seconds that the job is expected to run when it resumes."""
-        return corrected_end(self.job.requested_time - self.done, 0.0)
+        return corrected_end(self.length - self.done, 0.0)
 
 
 class Preemption(Part):
@@ -281,9 +285,9 @@ class Preemption(Part):
         return "it is suspended, and resumes when all of its cores are free"
 
     def drop_future(self) -> Iterable[Callable[[Any], None]]:
-        """Let suspended jobs run for their requested times."""
+        """Let suspended jobs run for their expected times."""
         for job_id, one in self._state.suspended.items():
-            self._state.suspended[job_id] = one._replace(job=one.job.known())
+            self._state.suspended[job_id] = one._replace(job=one.job.known()._replace(run_time=one.length))
         return ()
 
     def arrived(self, job: Job, number: int) -> None:
@@ -346,9 +350,13 @@ class Preemption(Part):
         cluster.resources.record(execution, cluster._numbers[job.job_id], now)
         del self._state.running[job.job_id]
         done = execution.done + (now - execution.starting_time)
-        self._state.suspended[job.job_id] = Suspended(job, execution.cores, done, execution.starting_time)
+        length = job.requested_time
+        if self._state.predictions is not None:  # corrections included
+            length = execution.done + (execution.expected_end - execution.starting_time)
+        self._state.suspended[job.job_id] = Suspended(job, execution.cores, done, execution.starting_time, length)
         self._share()
         self._state.count_usage(job, -job.requested_cores)
+        execution.outcome = "suspended"
         cluster.emit("interruption", execution)
 
     def _end_suspension(self, job: Job) -> int:
@@ -412,6 +420,8 @@ class Preemption(Part):
         if work > job.requested_time - one.done and cluster.enforce_time_limit:
             duration = min(work, max(job.requested_time + cluster.over_time_limit - one.done, 0.0))
         execution = Resumed(cluster.env, job, duration, one.cores, cluster._on_completion, done=one.done, work=work)
+        if self._state.predictions is not None:
+            execution.predict(one.length)
         cluster._expire_later(execution)
         return execution
 

@@ -83,7 +83,7 @@ class CountPlan:
             of_these = cores[among]
             fits = of_these <= self.free
             if self.shadow < inf:
-                fits &= (self.now + queue.requested_time[among] <= self.shadow) | (of_these <= self.spare)
+                fits &= (self.now + queue.expected_time[among] <= self.shadow) | (of_these <= self.spare)
             among = among[fits]
         if self.answer:
             self._note_head()
@@ -154,7 +154,7 @@ class CountPlan:
     def _start_one_by_one(self, positions: IntArray) -> None:
         queue = self.observation.queue
         widths = queue.requested_cores[positions].tolist()
-        ends = (self.now + queue.requested_time[positions]).tolist()
+        ends = (self.now + queue.expected_time[positions]).tolist()
         for position, width, end in zip(positions.tolist(), widths, ends, strict=True):
             if self._allows(width, end):
                 self._take(position, queue.job_at(position)[0], width, end)
@@ -199,7 +199,7 @@ class CountPlan:
         return [WaitForCores(least, arrivals)] if least > self.free else None
 
     def _job(self, position: int, size: int | None = None) -> tuple[int, int, float]:
-        """Return id, cores and requested time of a job in one of its sizes."""
+        """Return id, cores and expected time of a job in one of its sizes."""
         job = self.observation.queue.job_at(position)
         return job if size is None else (job[0], *self.observation.sizes_of(job[0])[size])
 
@@ -222,7 +222,7 @@ class CountPlan:
         (order, count), self._head = self._head, None
         positions = np.arange(count) if order is None else np.asarray(order[:count], np.int64)
         queue = self.observation.queue
-        ends, cores = self.now + queue.requested_time[positions], queue.requested_cores[positions]
+        ends, cores = self.now + queue.expected_time[positions], queue.requested_cores[positions]
         self._starts += zip(ends.tolist(), cores.tolist(), positions.tolist(), strict=True)
 
     def _releases(self) -> Iterator[tuple[float, int, int]]:
@@ -286,7 +286,8 @@ class ReservationPlan(CountPlan):
     """Plan that counts cores around advance reservations.
 
     A job starts only if, by its requested time, it uses no cores of an advance reservation. All decisions use a profile
-    of free cores that contains the running jobs and the advance reservations.
+    of free cores that contains the running jobs and the advance reservations. With predicted run times, a second one
+    contains what is certain: in it, all jobs run for their requested times.
 
     Parameters
     ----------
@@ -294,18 +295,50 @@ class ReservationPlan(CountPlan):
         Observation of the decision.
     """
 
-    start_each = CountPlan._start_one_by_one
     start_in_order = start_until_refused
 
     def __init__(self, observation: BatchObservation) -> None:
         super().__init__(observation)
         self.profile = AvailabilityProfile.of_running(observation)
+        self._certain = AvailabilityProfile.of_latest(observation) if observation.predicts else None
+
+    def start_each(self, positions: IntArray) -> None:
+        """Start every job that fits and would not delay the reserved one."""
+        if self._certain is None:
+            self._start_one_by_one(positions)
+        else:
+            for position in positions.tolist():
+                self.start(position)
+
+    def fits(self, position: int, size: int | None = None) -> bool:
+        """Return whether a job fits, would not delay the reserved one, and ends in time by its request."""
+        return self._is_certain(position, size) and super().fits(position, size)
+
+    def start(self, position: int, size: int | None = None, place: Any = None) -> bool:
+        """Start a job if it fits, would not delay the reserved one, and ends in time; return whether it starts."""
+        if not (self._is_certain(position, size) and super().start(position, size, place)):
+            return False
+        if self._certain is not None:
+            width = self._job(position, size)[1]
+            self._certain.take(Reservation(self.now, self.now + self._requested(position, size), width, 0))
+        return True
+
+    def _requested(self, position: int, size: int | None = None) -> float:
+        """Return the requested time of a job in one of its sizes."""
+        return self.observation.requested_time_of(self.observation.queue.job_at(position)[0], size)
+
+    def _is_certain(self, position: int, size: int | None) -> bool:
+        """Return whether a job uses no cores of an advance reservation even if all jobs run as long as they may."""
+        if self._certain is None:
+            return True
+        width = self._job(position, size)[1]
+        return self._certain.has_until(self.now + self._requested(position, size), width)
 
     def fitting(self, among: IntArray | None = None) -> IntArray:
         """Return the positions of the jobs that could start now."""
         among = super().fitting(among)
         queue, profile = self.observation.queue, self.profile
-        ends = self.now + queue.requested_time[among]
+        ends = self.now + queue.expected_time[among]
         points = np.maximum(np.searchsorted(profile.times, ends), 1) - 1
         fits: NDArray[np.bool_] = queue.requested_cores[among] <= np.minimum.accumulate(profile.free)[points]
         return among[fits]
@@ -313,20 +346,20 @@ class ReservationPlan(CountPlan):
     def reserve(self, position: int, size: int | None = None) -> None:
         """Take the earliest slot of a job in the profile, unless cores are down for an unknown time."""
         _, width, length = self._job(position, size)
-        if (slot := self.profile.fit(width, length)) is not None:
+        if (slot := self.profile.fit(width, length, self._requested(position, size))) is not None:
             self.profile.take(slot)
 
     def earliest(self, position: int, size: int | None = None) -> float:
         """Return the start of the earliest slot of a job in the profile."""
         _, width, length = self._job(position, size)
-        slot = self.profile.fit(width, length)
+        slot = self.profile.fit(width, length, self._requested(position, size))
         return inf if slot is None else slot.start
 
     def ends_in_time(self, position: int, victims: Collection[int] = ()) -> bool:
         """Return whether a job ends before advance reservations need its cores, those of its victims included."""
-        _, width, length = self._job(position)
-        profile = AvailabilityProfile.of_running(self.observation)
-        for end, released, job_id in self.observation.running.releases():
+        width, length = self._job(position)[1], self._requested(position)
+        profile = AvailabilityProfile.of_latest(self.observation)
+        for end, released, job_id in self.observation.latest_ends():
             if job_id in victims:
                 profile.give(Reservation(self.now, end, released, 0))
         borrowed = max(width - profile.free[0], 0)  # borrowed from jobs that are suspended already

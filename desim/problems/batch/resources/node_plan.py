@@ -54,7 +54,7 @@ class NodePlan:
         self._fitting: IntArray | None = None  # last result of fitting(); None after each start
         self._chosen: tuple[int, Place | None] = -1, None  # last position examined and its place, until a job starts
         self._started: dict[int, tuple[float, Place]] = {}  # expected ends and places by position
-        self._reserved: tuple[CompiledRequest, float] | None = None  # request and requested time of the reserved job
+        self._reserved: tuple[CompiledRequest, float, float] | None = None  # of the reserved job
         self.shadow = inf
         self._beyond: NodeAvailability | None = None  # free at the shadow time, beside the reserved job
         self._beside: NodeAvailability | None = None  # free now and then
@@ -78,7 +78,7 @@ class NodePlan:
         fits = {each for each in distinct if takes_one[each] and (each.tasks == 1 or room.fits(each))}
         found = [position for position in positions if requests[position] in fits]
         if self._around:
-            found = [position for position in found if self._has_room(*self._job(position))]
+            found = [position for position in found if self._has_room(*self._job(position)[::2])]
         else:
             self._failed.update(each for each in distinct if each not in fits)
         self._fitting = np.array(found, np.int64)
@@ -131,26 +131,26 @@ class NodePlan:
         """Return when a job fits as the running jobs and the started ones end."""
         if self.fits(position, size):
             return self.observation.time
-        return self._release_until_fits(self.room.copy(), *self._job(position))
+        return self._release_until_fits(self.room.copy(), *self._job(position)[::2])
 
     def ends_in_time(self, position: int, victims: Collection[int] = ()) -> bool:
         """Return whether no node that suits a job has an advance reservation before the job's expected end."""
         # this is stricter than necessary, because a preemption cannot name nodes
         if not self._around:
             return True
-        (request, length), table, now = self._job(position), self.room.table, self.observation.time
+        (request, _, length), table, now = self._job(position), self.room.table, self.observation.time
         return bool(table.open_to(request, table.closed_between(now, now + length))[request.eligible].all())
 
     def wait(self, position: int | None = None, *, arrivals: bool = True) -> list[WaitForCores] | None:
         """Return None, because the number of free cores does not decide whether a job fits."""
         return None
 
-    def _job(self, position: int) -> tuple[CompiledRequest, float]:
-        """Return request and requested time of a job."""
+    def _job(self, position: int) -> tuple[CompiledRequest, float, float]:
+        """Return request, expected time and requested time of a job."""
         job_id, _, length = self.observation.queue.job_at(position)
-        if self._requests is not None:
-            return self._requests[position], length
-        return self.nodes.compiled_request(job_id), length
+        longest = self.observation.requested_time_of(job_id) if self.observation.predicts else length
+        request = self.nodes.compiled_request(job_id) if self._requests is None else self._requests[position]
+        return request, length, longest
 
     def _look(self, length: float) -> None:
         """Close the nodes with an advance reservation within the given time from now, in seconds."""
@@ -168,8 +168,8 @@ class NodePlan:
     def _choose(self, position: int) -> Place | None:
         """Return the place of a job that may start, or None if it has none that would not delay the reserved job."""
         if self._chosen[0] != position:
-            request, length = self._job(position)
-            self._look(length)
+            request, length, longest = self._job(position)
+            self._look(longest)
             try:
                 place = self._place(request, length)
             except InvalidConfiguration as error:
@@ -204,7 +204,7 @@ class NodePlan:
         if self._beyond is None:
             assert self._reserved is not None
             self._beyond = self.room.copy()
-            self.shadow = self._release_until_fits(self._beyond, *self._reserved)
+            self.shadow = self._release_until_fits(self._beyond, *self._reserved[::2])
             if self.shadow < inf:  # otherwise nodes are down and the job may never start
                 place = self._beyond.place(self._reserved[0], self.nodes.policy)
                 self._beyond.take(place or ())

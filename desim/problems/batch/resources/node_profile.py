@@ -108,7 +108,7 @@ class NodeProfile(AvailabilityProfile):
         self._spare += self._rows[:count]
         del self.times[:count], self._rows[:count]
 
-    def fit(self, wanted: Any, duration: float) -> Any:
+    def fit(self, wanted: Any, duration: float, longest: float = 0.0) -> Any:
         """Return the earliest slot on nodes with enough free resources for a duration.
 
         Parameters
@@ -117,20 +117,22 @@ class NodeProfile(AvailabilityProfile):
             Compiled request.
         duration : float
             Duration in seconds.
+        longest : float
+            Seconds for which the nodes must have no advance reservation, if longer.
 
         Returns
         -------
         NodeSlot or None
             The slot; None if it never fits.
         """
-        return self._first(wanted, duration, len(self.times))
+        return self._first(wanted, duration, longest, len(self.times))
 
     def begin_compression(self) -> None:
         """Begin a round of compression, in which :meth:`compress` is called once for each job with a slot."""
         self._freed, self._freed_later = self._freed_later, {}
         self._lines, self._stretches = {}, {}
 
-    def compress(self, slot: Any, duration: float) -> Any:
+    def compress(self, slot: Any, duration: float, longest: float = 0.0) -> Any:
         """Return the earliest slot for a job that has a slot, as if it had none.
 
         The slot was the earliest when it was taken or in the last round. So an earlier one must have a task on a node
@@ -142,7 +144,9 @@ class NodeProfile(AvailabilityProfile):
         slot : NodeSlot
             Slot of the job, the earliest at the time it was taken.
         duration : float
-            Duration in seconds for which the job requests its nodes.
+            Duration in seconds for which the job is expected to hold its nodes.
+        longest : float
+            As for :meth:`fit`.
 
         Returns
         -------
@@ -150,13 +154,13 @@ class NodeProfile(AvailabilityProfile):
             The same object if there is no earlier slot.
         """
         if slot.start == slot.end:  # an empty slot holds nothing, so others may have been placed over it
-            return self.fit(slot.shape, duration) or slot
+            return self.fit(slot.shape, duration, longest) or slot
         span = self._span(slot, duration)
         if span is None:
             return slot
         self._hold(slot.start, slot.end, slot.held, taken=False)
         first, stop = (bisect_left(self.times, time) for time in span)
-        earlier = self._first(slot.shape, duration, stop, first)
+        earlier = self._first(slot.shape, duration, longest, stop, first)
         self._hold(slot.start, slot.end, slot.held, taken=True)
         return earlier or slot
 
@@ -263,7 +267,9 @@ class NodeProfile(AvailabilityProfile):
                     counts[first - begin : last - begin, self.table.nodes_of(number)] = 0
         return counts
 
-    def _first(self, shape: CompiledRequest, duration: float, stop: int, begin: int = 0) -> NodeSlot | None:
+    def _first(
+        self, shape: CompiledRequest, duration: float, longest: float, stop: int, begin: int = 0
+    ) -> NodeSlot | None:
         """Return the earliest slot that begins at a point from number ``begin`` to ``stop`` - 1; None if there is none.
 
         Points are examined in blocks that double in size.
@@ -271,18 +277,20 @@ class NodeProfile(AvailabilityProfile):
         width = 8
         while begin < stop:
             end = min(begin + width, stop)
-            place = self._first_of(shape, duration, begin, end)
+            place = self._first_of(shape, duration, longest, begin, end)
             if place is not None:
                 return place
             begin, width = end, 2 * width
         return None
 
-    def _first_of(self, shape: CompiledRequest, duration: float, begin: int, end: int) -> NodeSlot | None:
+    def _first_of(
+        self, shape: CompiledRequest, duration: float, longest: float, begin: int, end: int
+    ) -> NodeSlot | None:
         """Return the earliest slot that begins at one of some points; None if there is none."""
         for first, stop in self._fitting(shape, duration, begin, end, len(self.times)):
             slot_end = self.times[first] + duration
             room = self._room(first, stop)
-            room.closed = self.table.closed_between(self.times[first], slot_end)
+            room.closed = self.table.closed_between(self.times[first], max(slot_end, self.times[first] + longest))
             held = room.place(shape, self.policy)
             if held is not None:  # otherwise the free GPUs differ between points
                 return NodeSlot(self.times[first], slot_end, held, shape)

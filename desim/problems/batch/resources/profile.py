@@ -77,6 +77,16 @@ class AvailabilityProfile:
         self.running: dict[int, Any] = {}
         self._freed_until = -np.inf  # nothing was freed after this time since the previous round began
         self._freed_next = -np.inf  # the same for the next round
+        self._bounds: AvailabilityProfile | None = None  # what advance reservations leave, if jobs may run longer
+
+    @classmethod
+    def of_latest(cls, observation: BatchObservation) -> Self:
+        """Return the profile of running jobs, by their requested ends, and of advance reservations."""
+        profile = cls._of_free(observation)
+        for end, cores, job_id in observation.latest_ends():
+            profile._release_at(end, cls._slot_of(observation, job_id, cores, end))
+        profile._add_reservations(observation)
+        return profile
 
     @classmethod
     def of_running(cls, observation: BatchObservation) -> Self:
@@ -109,6 +119,12 @@ class AvailabilityProfile:
         self._change(end, np.inf, slot.cores)
 
     def _add_reservations(self, observation: BatchObservation) -> None:
+        if observation.predicts and observation.reservations:
+            self._bounds = AvailabilityProfile(observation.time, observation.num_cores - observation.down_cores)
+            self._bounds._reserve(observation)
+        self._reserve(observation)
+
+    def _reserve(self, observation: BatchObservation) -> None:
         for reservation in observation.reservations:
             if reservation.start > observation.time:
                 self._change(reservation.start, reservation.end, -reservation.cores)
@@ -140,7 +156,7 @@ class AvailabilityProfile:
         """Drop the first points."""
         del self.times[:count], self.free[:count]
 
-    def fit(self, cores: int, duration: float) -> Reservation | None:
+    def fit(self, cores: int, duration: float, longest: float = 0.0) -> Reservation | None:
         """Return the earliest slot with enough free cores for a duration.
 
         Parameters
@@ -149,20 +165,22 @@ class AvailabilityProfile:
             Number of cores.
         duration : float
             Duration in seconds.
+        longest : float
+            Seconds for which advance reservations must leave enough cores, if run times are predicted.
 
         Returns
         -------
         Reservation or None
             The slot; None if there are never enough cores.
         """
-        start = self._earliest(cores, duration, np.inf, np.inf)
+        start = self._earliest(cores, duration, np.inf, np.inf, longest)
         return Reservation(start, start + duration, cores, 0) if start < np.inf else None
 
     def begin_compression(self) -> None:
         """Begin a round of compression, in which :meth:`compress` is called once for each job with a slot."""
         self._freed_until, self._freed_next = self._freed_next, -np.inf
 
-    def compress(self, slot: Reservation, duration: float) -> Reservation:
+    def compress(self, slot: Reservation, duration: float, longest: float = 0.0) -> Reservation:
         """Return the earliest slot for a job that has a slot, as if it had none.
 
         The slot was the earliest when it was taken or in the last round. So an earlier one must use cores that were
@@ -173,7 +191,9 @@ class AvailabilityProfile:
         slot : Reservation
             Slot of the job, the earliest at the time it was taken.
         duration : float
-            Duration in seconds for which the job requests its cores.
+            Duration in seconds for which the job is expected to hold its cores.
+        longest : float
+            As for :meth:`fit`.
 
         Returns
         -------
@@ -181,8 +201,8 @@ class AvailabilityProfile:
             The same object if there is no earlier slot.
         """
         if slot.start == slot.end:  # an empty slot holds no cores, so others may have been placed over it
-            return self.fit(slot.cores, duration) or slot
-        start = self._earliest(slot.cores, duration, slot.start, self._freed_until)
+            return self.fit(slot.cores, duration, longest) or slot
+        start = self._earliest(slot.cores, duration, slot.start, self._freed_until, longest)
         return Reservation(start, start + duration, slot.cores, 0) if start < slot.start else slot
 
     def has_until(self, end: float, cores: int) -> bool:
@@ -198,7 +218,7 @@ class AvailabilityProfile:
         points = zip(self.times, self.free, strict=True)
         return self.free[0] >= cores and all(free >= cores for time, free in points if time < end)
 
-    def _earliest(self, cores: int, duration: float, before: float, freed_until: float) -> float:
+    def _earliest(self, cores: int, duration: float, before: float, freed_until: float, longest: float) -> float:
         """Return the earliest time from which enough cores stay free for a duration, or until the time ``before``.
 
         Return ``before`` if there is none, or if it would not lie before the end of what was freed.
@@ -218,8 +238,16 @@ class AvailabilityProfile:
                     break
                 place += 1
             else:
-                return start
+                if self._bounds is None or self._bounds._has(start, start + longest, cores):
+                    return start
+                place = bisect_right(times, start)
         return before
+
+    def _has(self, start: float, end: float, cores: int) -> bool:
+        """Return whether enough cores are free in an interval, at least at its start."""
+        first = max(bisect_right(self.times, start) - 1, 0)
+        last = max(bisect_left(self.times, end), first + 1)
+        return min(self.free[first:last]) >= cores
 
     def agrees_with(self, observation: BatchObservation, taken: list[Reservation]) -> bool:
         """Return whether the profile begins with the cores that are free now, apart from slots yet to be filled.
@@ -300,7 +328,7 @@ class CoreProfile(AvailabilityProfile):
         """Free a slot that was occupied before."""
         self._change(slot.start, slot.end, slot.core_set)
 
-    def fit(self, cores: int, duration: float) -> Reservation | None:
+    def fit(self, cores: int, duration: float, longest: float = 0.0) -> Reservation | None:
         """Return the earliest slot in which enough cores, always the same ones, stay free for a duration."""
         for place, start in enumerate(self.times):
             slot = self._slot(place, start, cores, duration, None)
@@ -308,7 +336,7 @@ class CoreProfile(AvailabilityProfile):
                 return slot
         return None
 
-    def compress(self, slot: Reservation, duration: float) -> Reservation:
+    def compress(self, slot: Reservation, duration: float, longest: float = 0.0) -> Reservation:
         """Return the earliest slot for a job as if it had none; it may start as before on lower cores."""
         since, _, cores, _ = slot
         if slot.start == slot.end:

@@ -224,7 +224,7 @@ class Profile(Protocol):
     def advance(self, time: float) -> None:
         """Move the beginning of the profile to a later time."""
 
-    def fit(self, request: Any, duration: float) -> Any:
+    def fit(self, request: Any, duration: float, longest: float = 0.0) -> Any:
         """Return the earliest slot in which enough resources stay free for a duration.
 
         Parameters
@@ -233,6 +233,8 @@ class Profile(Protocol):
             Request of a job, see :meth:`BatchObservation.request_at`.
         duration : float
             Duration in seconds.
+        longest : float
+            Seconds for which advance reservations must leave enough, if the job may run longer than `duration`.
 
         Returns
         -------
@@ -243,7 +245,7 @@ class Profile(Protocol):
     def begin_compression(self) -> None:
         """Begin a round of compression, in which :meth:`compress` is called once for each job with a slot."""
 
-    def compress(self, slot: Any, duration: float) -> Any:
+    def compress(self, slot: Any, duration: float, longest: float = 0.0) -> Any:
         """Return the earliest slot for a job that has a slot, as if it had none.
 
         Parameters
@@ -251,7 +253,9 @@ class Profile(Protocol):
         slot : Slot
             Slot of the job, the earliest when it was taken or in the last round.
         duration : float
-            Duration in seconds for which the job requests its resources.
+            Duration in seconds for which the job is expected to hold its resources.
+        longest : float
+            As for :meth:`fit`.
 
         Returns
         -------
