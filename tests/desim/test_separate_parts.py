@@ -1,4 +1,4 @@
-"""Each part of a batch cluster is a module of its own: a cluster that does not use it runs without it."""
+"""Each part of a batch cluster is a separate module: a cluster that does not use it runs without it."""
 
 from __future__ import annotations
 
@@ -70,16 +70,16 @@ def parts_of_a_run(missing: tuple[str, ...]) -> list[str]:
     return ran.stdout.split()
 
 
-class Licenses(Part):
+class Licences(Part):
     """At most `count` jobs with a license are queued or running."""
 
-    name = "licenses"
+    name = "licences"
 
     def __init__(self, count: int) -> None:
         self.count = count
 
     def describe(self) -> dict[str, Any]:
-        return {"licenses": self.count}
+        return {"licences": self.count}
 
     def begin(self) -> None:
         self.waiting: list[Job] = []
@@ -88,7 +88,7 @@ class Licenses(Part):
         return self.waiting
 
     def explain(self, job: Job) -> str:
-        return "all licenses are in use"
+        return "all licences are in use"
 
     def holds(self, job: Job) -> bool:
         if job.attributes.get("license") and not self.count:
@@ -151,21 +151,21 @@ def run(simulation: Simulation) -> Any:
 class TestYourOwn:
     @pytest.mark.parametrize("limits", [(), [Limit("license", running_jobs=2)]])
     def test_it_holds_jobs_back(self, limits: Any) -> None:
-        result = simulate(BatchCluster(LICENSED, 4, parts=[Licenses(1)], limits=limits), create("fcfs"))
+        result = simulate(BatchCluster(LICENSED, 4, parts=[Licences(1)], limits=limits), create("fcfs"))
         assert result.table("jobs")["starting_time"].to_list() == [0.0, 10.0, 20.0, 0.0]
-        assert result.info["parts"] == ["limits"] * bool(limits) + ["licenses"]
-        assert result.info["licenses"] == 1
+        assert result.info["parts"] == ["limits"] * bool(limits) + ["licences"]
+        assert result.info["licences"] == 1
         assert validate(result).ok
 
     def test_each_run_has_its_own(self) -> None:
-        cluster = BatchCluster(LICENSED, 4, parts=[Licenses(1)])
+        cluster = BatchCluster(LICENSED, 4, parts=[Licences(1)])
         first, second = (simulate(cluster, create("fcfs"), until=5.0) for _ in range(2))
         assert first.table("jobs").equals(second.table("jobs"))
         assert first.table("jobs")["status"].to_list() == ["running", "queued", "queued", "running"]
 
     @pytest.mark.parametrize("foresight", [True, False])
     def test_forks_have_their_own(self, foresight: bool) -> None:
-        simulation = Simulation(BatchCluster(LICENSED, 4, parts=[Licenses(1)]))
+        simulation = Simulation(BatchCluster(LICENSED, 4, parts=[Licences(1)]))
         simulation.advance()
         fork = simulation.fork(foresight=foresight)
         for one in (fork, simulation):
@@ -173,8 +173,8 @@ class TestYourOwn:
         assert simulation.problem.parts[0] is not fork.problem.parts[0]
 
     def test_a_held_job_cannot_start(self) -> None:
-        with pytest.raises(InfeasibleAction, match="job 1 is held back: all licenses are in use"):
-            simulate(BatchCluster(LICENSED, 4, parts=[Licenses(1)]), Always())
+        with pytest.raises(InfeasibleAction, match="job 1 is held back: all licences are in use"):
+            simulate(BatchCluster(LICENSED, 4, parts=[Licences(1)]), Always())
 
     def test_it_forbids_starts(self) -> None:
         cluster = BatchCluster([Job(0, 1.0, 1, 10.0, 10.0)], 4, parts=[NoOddTimes()])

@@ -704,15 +704,15 @@ class BatchCluster(FailingCluster, Problem):
 
     def on_failure(self, units: list[int]) -> None:
         """Interrupt the jobs that run on cores or nodes that fail."""
-        from desim.problems.batch.parts.outages import take_down
+        from desim.problems.batch.parts.outages import begin_outage
 
-        take_down(self, self.resources.fail(units))
+        begin_outage(self, self.resources.fail(units))
 
     def on_repair(self, units: list[int]) -> None:
         """Return repaired cores or nodes to service."""
-        from desim.problems.batch.parts.outages import bring_up
+        from desim.problems.batch.parts.outages import end_outage
 
-        bring_up(self, self.resources.repair(units))
+        end_outage(self, self.resources.repair(units))
 
     def _saved(self, job: Job) -> float:
         """Return the seconds of work of a job that its checkpoints have saved."""

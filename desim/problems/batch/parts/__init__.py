@@ -1,4 +1,4 @@
-"""Parts of a batch cluster: each feature in a module of its own, which a cluster without it does not import."""
+"""Parts of a batch cluster: one module per feature, which a cluster without it does not import."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from desim.problems.batch.parts.preemption import QualityOfService
     from desim.problems.batch.parts.reservations import AdvanceReservation
 
-__all__ = ["Part", "check_parts", "hooks", "standard_parts"]
+__all__ = ["Part"]
 
 
 def standard_parts(

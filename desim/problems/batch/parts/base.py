@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from desim.problems.batch.job import Job
-
 if TYPE_CHECKING:
     from desim.problems.batch.cluster import BatchCluster
+    from desim.problems.batch.job import Job
     from desim.problems.batch.observation import Execution
 
 __all__ = ["Part"]
 
 
 class Part:
-    """A feature of a batch cluster, separate from it: limits, preemption, or your own in ``parts=[MyPart()]``.
+    """A feature of a batch cluster, separate from it: limits, preemption, or a custom one in ``parts=[MyPart()]``.
 
     The cluster copies each part for every run and calls those of the methods below that its class overrides. A method
     that no part overrides costs nothing. If several parts override one, they are called in this order: dependencies,
@@ -35,7 +34,7 @@ class Part:
 
     Examples
     --------
-    A site holds long jobs back at night, so that short ones find room: see the guide on site policies.
+    A part that counts licences is in the guide on site policies.
     """
 
     name: ClassVar[str] = "part"

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from desim.problems.batch.cluster import BatchCluster
 
-__all__ = ["bring_up", "clear", "take_down"]
+__all__ = ["begin_outage", "clear_cores", "end_outage"]
 
 
-def take_down(cluster: BatchCluster, units: list[int]) -> None:
+def begin_outage(cluster: BatchCluster, units: list[int]) -> None:
     """Take units out of service, and interrupt the jobs that run on them.
 
     Parameters
@@ -23,12 +23,12 @@ def take_down(cluster: BatchCluster, units: list[int]) -> None:
     """
     if units:
         cores = cluster.resources.core_set_of(units)
-        clear(cluster, cores, down=cluster.resources.down | cores)
+        clear_cores(cluster, cores, down=cluster.resources.down | cores)
         _change(cluster, "down", cores)
         cluster.emit("outage", cluster.failures.ids(units))
 
 
-def bring_up(cluster: BatchCluster, units: list[int]) -> None:
+def end_outage(cluster: BatchCluster, units: list[int]) -> None:
     """Return units to service.
 
     Parameters
@@ -45,7 +45,7 @@ def bring_up(cluster: BatchCluster, units: list[int]) -> None:
         cluster.emit("repair", cluster.failures.ids(units))
 
 
-def clear(cluster: BatchCluster, cores: int, down: int, users: Sequence[str | int] = ()) -> None:
+def clear_cores(cluster: BatchCluster, cores: int, down: int, users: Sequence[str | int] = ()) -> None:
     """Set the cores that are down, and interrupt the jobs on given cores.
 
     Parameters

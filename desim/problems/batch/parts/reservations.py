@@ -18,7 +18,7 @@ from desim.checks import check_float, check_int, did_you_mean
 from desim.core import Phase, at
 from desim.exceptions import InvalidConfiguration
 from desim.problems.batch.parts.base import Part
-from desim.problems.batch.parts.outages import bring_up, clear, take_down
+from desim.problems.batch.parts.outages import begin_outage, clear_cores, end_outage
 
 __all__ = ["AdvanceReservation", "Reservations", "reservations_of", "reservations_on_nodes"]
 
@@ -233,9 +233,9 @@ class Reservations(Part):
         cluster = self.cluster
         units, users = cluster.resources.reserve(number), self.reservations[number].users
         if users:
-            clear(cluster, cluster.resources.core_set_of(units), cluster.resources.down, users)
+            clear_cores(cluster, cluster.resources.core_set_of(units), cluster.resources.down, users)
         else:
-            take_down(cluster, units)
+            begin_outage(cluster, units)
         self.open_cycle()  # even if these units had failed before
 
     def _close(self, event: simpy.Event) -> None:
@@ -243,5 +243,5 @@ class Reservations(Part):
         number: Any = event.value
         reservation, state = self.reservations[number], self.cluster._state
         state.reservations = tuple(other for other in state.reservations if other is not reservation)
-        bring_up(self.cluster, self.cluster.resources.end_reservation(number, self.cluster.env.now))
+        end_outage(self.cluster, self.cluster.resources.end_reservation(number, self.cluster.env.now))
         self.open_cycle()
