@@ -20,7 +20,6 @@ from desim.core import Phase
 from desim.problems.batch.attributes import column_of
 from desim.problems.batch.cores import to_core_ids
 from desim.problems.batch.job import Job
-from desim.problems.batch.parts.base import Part
 from desim.problems.batch.predictors import Predictions, corrected_end
 from desim.problems.batch.resources.core_plan import CoreSetPlan, CountPlan, ReservationPlan
 from desim.problems.batch.resources.node_plan import NodePlan
@@ -30,6 +29,7 @@ from desim.problems.batch.resources.profile import AvailabilityProfile, CoreProf
 from desim.problems.batch.resources.protocols import Plan, Profile, Resources
 
 if TYPE_CHECKING:
+    from desim.problems.batch.parts.base import Part
     from desim.problems.batch.parts.preemption import QOSTable, QualityOfService, Suspended
     from desim.problems.batch.parts.reservations import AdvanceReservation
     from desim.problems.batch.parts.usage import Usage
