@@ -287,12 +287,12 @@ def as_predictor(predictor: Any) -> RunTimePredictor:
 
 
 class Predictions:
-    """Predicted run times of the jobs in the system during one run, by a predictor of its own.
+    """Predicted run times of the jobs in the system during one run, by a copy of a predictor.
 
     Parameters
     ----------
     predictor : RunTimePredictor
-        Predictor; the run works on a copy.
+        Predictor; it is not changed.
 
     Attributes
     ----------
