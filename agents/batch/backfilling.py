@@ -274,7 +274,7 @@ class ConservativeBackfilling(NamedRepr):
         """
         actions: list[Any] = []
         if due:
-            # the slots are free of advance reservations for the requested times of their own jobs only
+            # the slots are free of advance reservations for the requested times of their jobs only
             around = observation.predicts
             plan = observation.plan(specific_cores=self.specific_cores, around_reservations=around)
             positions = observation.queue.positions_of([job_id for job_id, _ in due])

@@ -1,4 +1,4 @@
-"""Run-time predictors: what plans expect, how predictions are corrected, and what stays certain."""
+"""Predictors of run times: what plans expect, how predictions are corrected, and what stays certain."""
 
 from __future__ import annotations
 

@@ -46,6 +46,7 @@ ON_PAGES_ONLY = {"colour": r"colors?|colored", "-re": r"centers?|centered|meters
 #: Titles of papers and names of what others have made, as they are.
 QUOTED = (
     '"Utilization, predictability, workloads, and user runtime estimates in scheduling the IBM SP2 with backfilling"',
+    '"Backfilling using system-generated predictions rather than user runtime estimates"',
     "AzurePublicDataset",
 )
 CODE = re.compile(r"``.*?``|:[\w:]+:`[^`]*`|`[^`\n]*`|https?:\S+|^ *\$ .*$", re.M | re.S)

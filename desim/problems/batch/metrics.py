@@ -142,7 +142,21 @@ def _measure(result: Result, **options: Any) -> dict[str, float]:
         submission = result.scan("jobs").select("submission_time").collect()["submission_time"].to_numpy()
         interval = [options.get(name, default) for name, default in _INTERVAL.items()]
         values |= node_metrics(result, _observed_interval(submission, result.end_time, *interval))
+    if "predictor" in result.info:
+        values["prediction_accuracy_mean"] = _prediction_accuracy(result)
     return values
+
+
+def _prediction_accuracy(result: Result) -> float:
+    """Return the mean over all finished jobs of the shorter of predicted and useful time over the longer."""
+    import polars as pl
+
+    predicted, ran = pl.col("predicted_time"), pl.col("useful_execution_time")
+    shorter, longer = pl.min_horizontal(predicted, ran), pl.max_horizontal(predicted, ran)
+    finished = result.scan("jobs").filter(ran.is_not_null())
+    accuracy = pl.when(longer > 0).then(shorter / longer).otherwise(1.0)
+    mean = finished.select(accuracy.mean()).collect().item()
+    return math.nan if mean is None else float(mean)
 
 
 _INTERVAL: dict[str, Any] = {"warm_up": 0.0, "cool_down": 0.0, "window": None}
@@ -547,6 +561,12 @@ def _described() -> tuple[Metric, ...]:
             "executions",
             "lower",
             only_with="qos",
+        ),
+        Metric(
+            "prediction_accuracy_mean",
+            "with a predictor: mean over finished jobs of min(predicted, useful execution time) over the larger one",
+            better="higher",
+            only_with="predictor",
         ),
     )
 

@@ -1,4 +1,4 @@
-"""Run-time predictors: how long jobs are expected to run, which backfilling plans with.
+"""Predictors of run times: how long jobs are expected to run, which backfilling plans with.
 
 A cluster asks its predictor for the run time of each job at submission, and caps the answer by the requested time. It
 reports every job that has ended, so that a predictor can learn. If a job runs longer than predicted, the predictor
@@ -170,7 +170,7 @@ class UserAverage(Request):
 
 
 class Fitted(UserAverage):
-    """A user's own regression, fitted again as jobs end; the mean of the user's last two until the first fit.
+    """A custom regression, fitted again as jobs end; the mean of the user's last two until the first fit.
 
     Parameters
     ----------
@@ -287,12 +287,12 @@ def as_predictor(predictor: Any) -> RunTimePredictor:
 
 
 class Predictions:
-    """Predicted run times of the jobs in the system during one run, by a predictor of its own.
+    """Predicted run times of the jobs in the system during one run, by a copy of a predictor.
 
     Parameters
     ----------
     predictor : RunTimePredictor
-        Predictor; the run works on a copy.
+        Predictor; it is not changed.
 
     Attributes
     ----------
