@@ -140,7 +140,8 @@ def test_an_order_alone_goes_with_deft() -> None:
     ],
 )
 def test_a_name_that_means_nothing(problem: str, name: str) -> None:
-    with pytest.raises(InvalidConfiguration, match=r"; (expected one of|try for example) .*|unknown priority"):
+    hints = r"; (expected one of|try for example) .*|unknown priority|is an agent for problem"
+    with pytest.raises(InvalidConfiguration, match=hints):
         plugins.create_agent(problem, name)
 
 

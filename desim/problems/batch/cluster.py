@@ -206,7 +206,8 @@ class BatchCluster(FailingCluster, Problem):
         self.parts = (*standard, *check_parts(parts))
         for part in self.parts:
             self.constants += part.constants
-        self.predictor = as_predictor(predictor)
+        as_predictor(predictor)  # raises an error early
+        self.predictor = predictor
 
     def describe(self) -> dict[str, Any]:
         """Return the configuration without the jobs, as JSON-compatible values."""
@@ -226,7 +227,7 @@ class BatchCluster(FailingCluster, Problem):
         description["parts"] = [part.name for part in self.parts]
         for part in self.parts:
             description |= part.describe()
-        return description | describe_predictor(self.predictor) | self.resources.describe()
+        return description | describe_predictor(as_predictor(self.predictor)) | self.resources.describe()
 
     def hear(self, agent: Any) -> None:
         """Call an agent's methods ``on_submit``, ``on_start`` and ``on_end``, if it has them, as events happen.
@@ -280,8 +281,8 @@ class BatchCluster(FailingCluster, Problem):
         self._on_completion = self._complete  # bound once instead of once per job
         self._record_job = self.resources.record_job
         self._predictions: Predictions | None = None
-        if describe_predictor(self.predictor):  # not by requests
-            self._predictions = self._state.predictions = Predictions(self.predictor)
+        if describe_predictor(predictor := as_predictor(self.predictor)):  # not by requests
+            self._predictions = self._state.predictions = Predictions(predictor)
             self._record_job = self._record_prediction
         self.observation = BatchObservation(self._state)
         self._decision = Decision(self.simulation, self.observation, immediate=self.cycle == "event")
