@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from desim.problems.batch.cluster import BatchCluster
 from desim.problems.batch.cores import core_set, lowest_cores, parse_core_sets, to_core_ids
+from desim.problems.batch.execution import Execution
 from desim.problems.batch.fragmentation import Fragmentation, FragmentationGradient, typical_requests
 from desim.problems.batch.job import (
     Job,
@@ -17,7 +18,7 @@ from desim.problems.batch.job import (
     check_job,
 )
 from desim.problems.batch.nodes import CompiledRequest, Node, NodeAllocation, NodeTable
-from desim.problems.batch.observation import BatchObservation, Execution, Queue, Running
+from desim.problems.batch.observation import BatchObservation, Queue, Running
 from desim.problems.batch.parts.base import Part
 from desim.problems.batch.placement import PLACEMENTS, PlacementPolicy
 from desim.problems.batch.request import GPU, Request

@@ -23,10 +23,11 @@ from desim.exceptions import InfeasibleAction, InvalidConfiguration, WorkloadErr
 from desim.problem import Problem, Process
 from desim.problems.batch.attributes import types_of_attributes
 from desim.problems.batch.cycles import Cycle, check_cycle, describe_cycle, next_multiple
+from desim.problems.batch.execution import Execution
 from desim.problems.batch.executions import NO_PAST, PastExecutions
 from desim.problems.batch.job import Job, Start, StartPreempting, StartWithSize, WaitForCores, WaitUntil, check_job
 from desim.problems.batch.nodes import CompiledRequest, Node, NodeAllocation, NodeTable
-from desim.problems.batch.observation import BatchObservation, BatchState, Execution
+from desim.problems.batch.observation import BatchObservation, BatchState
 from desim.problems.batch.parts import Part, check_parts, hooks, standard_parts
 from desim.problems.batch.placement import PlacementPolicy
 from desim.problems.batch.predictors import Predictions, RunTimePredictor, as_predictor, describe_predictor

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import polars as pl
 
-    from desim.problems.batch.observation import Execution
+    from desim.problems.batch.execution import Execution
 
     Keeps = Callable[[Execution, float], float]
 

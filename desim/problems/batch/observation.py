@@ -5,22 +5,20 @@ Views are valid until the decision is answered; copy arrays that you need for lo
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from heapq import heappush
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter, itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import simpy
 from numpy.typing import NDArray
 
-from desim.core import Phase
 from desim.problems.batch.attributes import column_of
 from desim.problems.batch.cores import to_core_ids
+from desim.problems.batch.execution import Execution
 from desim.problems.batch.job import Job
-from desim.problems.batch.predictors import Predictions, corrected_end
+from desim.problems.batch.predictors import Predictions
 from desim.problems.batch.resources.core_plan import CoreSetPlan, CountPlan, ReservationPlan
 from desim.problems.batch.resources.node_plan import NodePlan
 from desim.problems.batch.resources.node_profile import NodeProfile
@@ -34,7 +32,7 @@ if TYPE_CHECKING:
     from desim.problems.batch.parts.reservations import AdvanceReservation
     from desim.problems.batch.parts.usage import Usage
 
-__all__ = ["BatchObservation", "BatchState", "Execution", "ObservedExecution", "Queue", "Running"]
+__all__ = ["BatchObservation", "BatchState", "Queue", "Running"]
 
 
 class _Rows:
@@ -337,120 +335,6 @@ class Running:
         cores, start = self._cores[place], self._starts[place]
         self._remove(job_id, expected_end)
         self._add(job_id, cores, corrected, start)
-
-
-class ObservedExecution(NamedTuple):
-    """What agents may see of an execution.
-
-    Attributes
-    ----------
-    job : Job
-        Job, with its requested time as run time.
-    starting_time : float
-        Start in seconds.
-    cores : int
-        Allocated cores as a bit set.
-    ran : float
-        Seconds since the start.
-    """
-
-    job: Job
-    starting_time: float
-    cores: int
-    ran: float
-
-
-class Execution(simpy.Event):
-    """Execution of a job, which is also the SimPy event of its end.
-
-    Parameters
-    ----------
-    env : simpy.Environment
-        Environment, whose current time is the start of the execution.
-    job : Job
-        Job that runs.
-    duration : float
-        Duration in seconds, unless the execution is interrupted.
-    cores : int
-        Allocated cores as a bit set.
-    end : callable
-        Function that is called with the execution when it has ended.
-
-    Attributes
-    ----------
-    starting_time : float
-        Start in seconds.
-    done : float
-        Seconds that the job had run before it was suspended; 0 if this execution is not a resumption.
-    work : float or None
-        Seconds of work that remained at the start of a resumption; None for other executions.
-    expected_end : float
-        Expected end in seconds: by the requested or predicted time, or later if the job has exceeded it.
-    outcome : str
-        How the execution ended, for listeners: ``"completed"``, ``"killed"``, ``"lost"``, ``"requeued"``,
-        ``"preempted"`` or ``"suspended"``; empty until then.
-    """
-
-    _ok = True
-    _value = None
-    done = 0.0
-    work: float | None = None
-    outcome = ""
-
-    def __init__(
-        self, env: simpy.Environment, job: Job, duration: float, cores: int, end: Callable[[Any], None]
-    ) -> None:
-        self.env = env
-        self.callbacks = [end]
-        self.job = job
-        self.duration = duration
-        self.cores = cores
-        self.starting_time = env._now
-        self.expected_end = env._now + job.requested_time
-        heappush(env._queue, (env._now + duration, Phase.COMPLETION, next(env._eid), self))  # like env.schedule()
-
-    @property
-    def requested_end(self) -> float:
-        """End by the requested time, in seconds."""
-        return self.starting_time + (self.job.requested_time - self.done)
-
-    def observed(self) -> ObservedExecution:
-        """Return what agents may see of the execution now."""
-        ran = self.env.now - self.starting_time
-        return ObservedExecution(self.job.known(), self.starting_time, self.cores, ran)
-
-    def predict(self, length: float) -> None:
-        """Expect the job to run for a number of seconds in all, since it started from the beginning."""
-        self.expected_end = self.starting_time + (length - self.done)
-
-    def correct(self, predictions: Predictions | None) -> None:
-        """Expect a job that has not ended by its expected end to continue."""
-        now = self.env.now
-        if predictions is None:
-            self.expected_end = corrected_end(self.requested_end, now)
-        else:
-            self.predict(predictions.correct(self.job, self.done + (now - self.starting_time)))
-            if self.expected_end <= now:  # by rounding
-                self.expected_end = math.nextafter(now, math.inf)
-
-    def expect(self, now: float) -> float:
-        """Set the end of the execution to its expected end, and return that time in seconds.
-
-        Parameters
-        ----------
-        now : float
-            Current time in seconds.
-
-        Returns
-        -------
-        float
-            New end in seconds, not before `now`.
-        """
-        end = max(self.expected_end, now)
-        by_request = end == self.requested_end
-        self.duration = self.job.requested_time if by_request else end - self.starting_time
-        self.job = self.job._replace(run_time=self.duration)
-        return end
 
 
 class BatchState:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from desim.problems.batch.cluster import BatchCluster
+    from desim.problems.batch.execution import Execution
     from desim.problems.batch.job import Job
-    from desim.problems.batch.observation import Execution
 
 __all__ = ["Part"]
 

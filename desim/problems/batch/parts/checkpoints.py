@@ -8,7 +8,7 @@ from desim.checks import check_float
 from desim.problems.batch.parts.base import Part
 
 if TYPE_CHECKING:
-    from desim.problems.batch.observation import Execution
+    from desim.problems.batch.execution import Execution
 
 __all__ = ["Checkpoints"]
 

@@ -23,8 +23,8 @@ import simpy
 from desim.checks import check_choice, check_float, did_you_mean
 from desim.core import Phase, at
 from desim.exceptions import InvalidConfiguration, WorkloadError
+from desim.problems.batch.execution import Execution
 from desim.problems.batch.job import Job, StartPreempting
-from desim.problems.batch.observation import Execution
 from desim.problems.batch.parts.base import Part
 from desim.problems.batch.predictors import corrected_end
 

@@ -13,8 +13,9 @@ from desim.problems.batch.job import Start
 from desim.processes.outages import FailureCounts
 
 if TYPE_CHECKING:
+    from desim.problems.batch.execution import Execution
     from desim.problems.batch.job import Job
-    from desim.problems.batch.observation import BatchState, Execution
+    from desim.problems.batch.observation import BatchState
     from desim.problems.batch.parts.reservations import AdvanceReservation
     from desim.problems.batch.resources.nodes import NodeView
 

@@ -12,7 +12,8 @@ from desim.problems.batch.job import Job, WaitForCores
 from desim.processes.outages import FailureCounts
 
 if TYPE_CHECKING:
-    from desim.problems.batch.observation import BatchObservation, BatchState, Execution
+    from desim.problems.batch.execution import Execution
+    from desim.problems.batch.observation import BatchObservation, BatchState
     from desim.problems.batch.parts.reservations import AdvanceReservation
     from desim.problems.batch.resources.nodes import NodeView
 

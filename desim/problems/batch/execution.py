@@ -1,0 +1,130 @@
+"""A running job: its execution, which is the event of its end, and what agents may see of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from heapq import heappush
+from typing import Any, NamedTuple
+
+import simpy
+
+from desim.core import Phase
+from desim.problems.batch.job import Job
+from desim.problems.batch.predictors import Predictions, corrected_end
+
+__all__ = ["Execution", "ObservedExecution"]
+
+
+class ObservedExecution(NamedTuple):
+    """What agents may see of an execution.
+
+    Attributes
+    ----------
+    job : Job
+        Job, with its requested time as run time.
+    starting_time : float
+        Start in seconds.
+    cores : int
+        Allocated cores as a bit set.
+    ran : float
+        Seconds since the start.
+    """
+
+    job: Job
+    starting_time: float
+    cores: int
+    ran: float
+
+
+class Execution(simpy.Event):
+    """Execution of a job, which is also the SimPy event of its end.
+
+    Parameters
+    ----------
+    env : simpy.Environment
+        Environment, whose current time is the start of the execution.
+    job : Job
+        Job that runs.
+    duration : float
+        Duration in seconds, unless the execution is interrupted.
+    cores : int
+        Allocated cores as a bit set.
+    end : callable
+        Function that is called with the execution when it has ended.
+
+    Attributes
+    ----------
+    starting_time : float
+        Start in seconds.
+    done : float
+        Seconds that the job had run before it was suspended; 0 if this execution is not a resumption.
+    work : float or None
+        Seconds of work that remained at the start of a resumption; None for other executions.
+    expected_end : float
+        Expected end in seconds: by the requested or predicted time, or later if the job has exceeded it.
+    outcome : str
+        How the execution ended, for listeners: ``"completed"``, ``"killed"``, ``"lost"``, ``"requeued"``,
+        ``"preempted"`` or ``"suspended"``; empty until then.
+    """
+
+    _ok = True
+    _value = None
+    done = 0.0
+    work: float | None = None
+    outcome = ""
+
+    def __init__(
+        self, env: simpy.Environment, job: Job, duration: float, cores: int, end: Callable[[Any], None]
+    ) -> None:
+        self.env = env
+        self.callbacks = [end]
+        self.job = job
+        self.duration = duration
+        self.cores = cores
+        self.starting_time = env._now
+        self.expected_end = env._now + job.requested_time
+        heappush(env._queue, (env._now + duration, Phase.COMPLETION, next(env._eid), self))  # like env.schedule()
+
+    @property
+    def requested_end(self) -> float:
+        """End by the requested time, in seconds."""
+        return self.starting_time + (self.job.requested_time - self.done)
+
+    def observed(self) -> ObservedExecution:
+        """Return what agents may see of the execution now."""
+        ran = self.env.now - self.starting_time
+        return ObservedExecution(self.job.known(), self.starting_time, self.cores, ran)
+
+    def predict(self, length: float) -> None:
+        """Expect the job to run for a number of seconds in all, since it started from the beginning."""
+        self.expected_end = self.starting_time + (length - self.done)
+
+    def correct(self, predictions: Predictions | None) -> None:
+        """Expect a job that has not ended by its expected end to continue."""
+        now = self.env.now
+        if predictions is None:
+            self.expected_end = corrected_end(self.requested_end, now)
+        else:
+            self.predict(predictions.correct(self.job, self.done + (now - self.starting_time)))
+            if self.expected_end <= now:  # by rounding
+                self.expected_end = math.nextafter(now, math.inf)
+
+    def expect(self, now: float) -> float:
+        """Set the end of the execution to its expected end, and return that time in seconds.
+
+        Parameters
+        ----------
+        now : float
+            Current time in seconds.
+
+        Returns
+        -------
+        float
+            New end in seconds, not before `now`.
+        """
+        end = max(self.expected_end, now)
+        by_request = end == self.requested_end
+        self.duration = self.job.requested_time if by_request else end - self.starting_time
+        self.job = self.job._replace(run_time=self.duration)
+        return end
