@@ -235,10 +235,12 @@ class TestArguments:
 class TestProblems:
     def test_one_problem_serves_many_runs_and_does_not_change(self) -> None:
         problem = BatchCluster(random_jobs(40, 4), 4)
-        before = copy.deepcopy(problem.__dict__)
+        before = copy.deepcopy(problem)
         first, second = simulate(problem, FCFS()), simulate(problem, FCFS())
         assert_same(first, second)
-        assert problem.__dict__ == before
+        values, resources = vars(problem), vars(problem.resources)
+        assert resources == vars(before.resources)
+        assert values == vars(before) | {"resources": problem.resources}
 
     def test_runs_may_take_turns(self) -> None:
         problem = BatchCluster(random_jobs(40, 4), 4)
