@@ -163,6 +163,7 @@ class PlainCluster:
         self.numbers: dict[int, int] = {}
         self.ended: dict[int, float] = {}
         self.thinking: dict[int, Job] = {}
+        self.ready: dict[int, float] = {}
         self.held_back: list[Job] = []
         self.full: list[Any] = []
         self.saved: dict[int, float] = {}
@@ -271,6 +272,7 @@ class PlainCluster:
     def arrive(self) -> None:
         """Take all jobs of the workload whose time has come."""
         while self.coming and self.coming[0].submission_time == self.now:
+            self.submit_due()
             job = self.coming.pop(0)
             if job.job_id in self.site.dependencies and self.site.dependencies[job.job_id].jobs:
                 self.thinking[job.job_id] = job
@@ -283,14 +285,16 @@ class PlainCluster:
         """Let a job be submitted if all that it comes after has ended."""
         one = self.site.dependencies[job.job_id]
         if all(other in self.ended for other in one.jobs):
-            ready = max(self.ended[other] for other in one.jobs) + one.think_time
-            self.at(max(ready, self.now), ARRIVAL, self.submit_follower, job)
+            ready = max(max(self.ended[other] for other in one.jobs) + one.think_time, self.now)
+            self.ready[job.job_id] = ready
+            self.at(ready, ARRIVAL, self.submit_due)
 
-    def submit_follower(self, job: Job) -> None:
-        """Submit a job that came after others."""
-        del self.thinking[job.job_id]
-        self.asked_for[job.job_id] = self.now
-        self.submit(job._replace(submission_time=self.now))
+    def submit_due(self) -> None:
+        """Submit the jobs that came after others and whose time has come, as they stand in the workload."""
+        while due := [job for job in self.thinking.values() if self.ready.get(job.job_id, math.inf) <= self.now]:
+            job = self.thinking.pop(due[0].job_id)
+            self.asked_for[job.job_id] = self.now
+            self.submit(job._replace(submission_time=self.now))
 
     def submit(self, job: Job) -> None:
         """Turn a job away, hold it back, or let it into the queue."""

@@ -125,3 +125,9 @@ def test_dealt_jobs_and_what_is_refused() -> None:
         closed_loop(jobs, session_gap=-1)
     with pytest.raises(InvalidConfiguration, match="num_users: got 0"):
         deal(jobs, 0, np.random.default_rng(5))
+
+
+def test_jobs_of_one_instant_keep_the_order_of_the_log() -> None:
+    jobs = [Job(1, 0.0, 1, 5.0, 5.0, 0), Job(2, 10.0, 1, 4.0, 4.0, 0), Job(3, 10.0, 1, 4.0, 4.0, 1)]
+    result = simulate(BatchCluster(closed_loop(jobs, [0.0, 0.0, 4.0]), 1), create("fcfs"))
+    assert result.jobs.sort("job_id")["starting_time"].to_list() == [0.0, 10.0, 14.0]

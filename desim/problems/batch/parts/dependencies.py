@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from typing import Any
 
 import simpy
@@ -137,6 +138,8 @@ class Followers(Part):
         self._missing = {job_id: len(one.jobs) for job_id, one in self.dependencies.of_job.items()}
         self._ready: dict[int, float] = {}  # when the think time after the last predecessor ends
         self.jobs: dict[int, Job] = {}
+        self._positions: dict[int, int] = {}  # of these jobs, in the workload
+        self._due: list[tuple[float, int, int]] = []  # heap of (time, position, id) of those that wait for their time
         self._record = self.cluster.simulation.records.tables["dependencies"].append
 
     def is_empty(self) -> bool:
@@ -149,7 +152,7 @@ class Followers(Part):
 
     def drop_future(self) -> Iterable[Callable[[Any], None]]:
         """Drop all jobs that are not submitted yet."""
-        self.jobs = {}
+        self.jobs, self._due = {}, []
         self.dependencies = Dependencies(())
         return ()
 
@@ -160,9 +163,11 @@ class Followers(Part):
 
     def delays(self, job: Job) -> bool:
         """Take a job at its submission time in the workload; submit it later if it has dependencies."""
+        self._submit()  # jobs that stand before this one in the workload
         if job.job_id not in self.dependencies.of_job:
             return False
         self.jobs[job.job_id] = job
+        self._positions[job.job_id] = len(self._positions)
         if not self._missing[job.job_id]:
             self._submit_later(job)
         return True
@@ -179,16 +184,19 @@ class Followers(Part):
     def _submit_later(self, job: Job) -> None:
         """Schedule the submission of a job whose predecessors have left, now if its time has passed."""
         env = self.cluster.env
-        at(env, max(self._ready[job.job_id], env.now), Phase.ARRIVAL, job).callbacks.append(self._submit)
+        time = max(self._ready[job.job_id], env.now)
+        heappush(self._due, (time, self._positions[job.job_id], job.job_id))
+        at(env, time, Phase.ARRIVAL).callbacks.append(self._submit)
 
-    def _submit(self, event: simpy.Event) -> None:
-        """Submit a job; the current time becomes its submission time."""
-        waiting: Any = event.value
-        job = self.jobs.pop(waiting.job_id)
+    def _submit(self, event: simpy.Event | None = None) -> None:
+        """Submit the jobs whose time has come, in order of the workload; the time becomes their submission time."""
         now = self.cluster.env.now
-        self._record(self._row(job, now))
-        self.cluster.submit(job._replace(submission_time=now))
-        self.cluster.stop_if_done()
+        while self._due and self._due[0][0] <= now:
+            job = self.jobs.pop(heappop(self._due)[2])
+            self._record(self._row(job, now))
+            self.cluster.submit(job._replace(submission_time=now))
+        if event is not None:
+            self.cluster.stop_if_done()
 
     def _row(self, job: Job, submission: float | None) -> tuple[int, float, str, float, float | None]:
         """Return the record of a job: id, time in the workload, predecessors, think time and submission."""
