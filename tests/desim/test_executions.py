@@ -137,7 +137,11 @@ def test_one_physical_schedule_has_one_set_of_metrics() -> None:
     assert suspended.table("interruptions")["outcome"].to_list() == ["suspended"]
     assert requeued.table("interruptions")["outcome"].to_list() == ["preempted"]
     for options in ({}, {"warm_up": 100.0}, {"window": (200.0, 800.0)}, {"unfinished": "include"}):
-        assert suspended.metrics(**options) == requeued.metrics(**options)
+        found = [one.metrics(**options) for one in (suspended, requeued)]
+        for values in found:
+            for name in ("queue_length_mean", "queue_length_max", "queued_load_mean"):
+                del values[name]  # a suspended job is not queued
+        assert str(found[0]) == str(found[1])  # as text, since nan differs from itself
 
 
 @settings(max_examples=15)

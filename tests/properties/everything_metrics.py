@@ -47,6 +47,8 @@ def _of_sites(result: Result) -> Iterator[str]:
         yield from (f"utilization_{name}" for name in _capacity(result))
         if result.table("nodes")["gpus"].sum():
             yield "fragmentation_gpus"
+    if "predictor" in result.info:
+        yield "prediction_accuracy_mean"
 
 
 def _capacity(result: Result) -> dict[str, list[float]]:
@@ -116,6 +118,7 @@ def _batch(result: Result, values: dict[str, float]) -> dict[str, Any]:
         "bounded_slowdown": not len(finished),
         "fairness": not values["users"],
         "makespan": not len(finished),
+        "prediction_accuracy": not len(finished),
         "offered_load": not len(times) or times.min() == times.max(),
         "utilization": not values["available_core_seconds"],
         "queue_length": not length,

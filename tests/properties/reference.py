@@ -226,7 +226,7 @@ class Conservative(Scheduler):
                 if len(others) < len(self.reservations):
                     self.reservations = others
                     self.reservations.append(self.fit(job, state))
-        for job in state.queue:
+        for job in in_order(state.queue, self.order, state.now):
             if not any(held.job is job for held in self.reservations):
                 place = self.fit(job, state)
                 self.reservations.append(place)
@@ -241,8 +241,10 @@ class Conservative(Scheduler):
         return min((held.start for held in self.reservations), default=math.inf)
 
 
-def run_reference(jobs: Sequence[Job], num_cores: int, scheduler: Scheduler) -> dict[int, Placed]:
-    """Run jobs, given by submission time, and return where each of them ran."""
+def run_reference(
+    jobs: Sequence[Job], num_cores: int, scheduler: Scheduler, cycle: str = "instant"
+) -> dict[int, Placed]:
+    """Run jobs, given by submission time, and return where each of them ran; a cycle for each instant or arrival."""
     coming, queue, running = list(jobs), [], []
     placed: dict[int, Placed] = {}
     while coming or queue or running:
@@ -255,7 +257,10 @@ def run_reference(jobs: Sequence[Job], num_cores: int, scheduler: Scheduler) -> 
             ended = [other for other in running if other.end <= now]
             running = [other for other in running if other.end > now]
             arrived = bool(coming) and coming[0].submission_time <= now
-            if arrived and not (first_of_instant and queue and (ended or woken)):
+            if arrived and cycle == "instant":
+                queue += [job for job in coming if job.submission_time <= now]
+                coming = [job for job in coming if job.submission_time > now]
+            elif arrived and not (first_of_instant and queue and (ended or woken)):
                 queue.append(coming.pop(0))
             elif not (queue and (ended or (first_of_instant and woken))):
                 break

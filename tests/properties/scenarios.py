@@ -25,6 +25,11 @@ class Scenario(NamedTuple):
     jobs: list[Job]
     num_cores: int
 
+    @property
+    def cycle(self) -> Any:
+        """Return when agents are asked: one half of the scenarios for each instant, the others for each arrival."""
+        return ("instant", "arrival")[len(self.jobs) % 2]
+
     def __repr__(self) -> str:
         """Show what is needed to build it again."""
         rows = ", ".join(repr(tuple(job[:5])) for job in self.jobs)
@@ -86,7 +91,7 @@ def simulated(scenario: Scenario, agent: Any) -> dict[int, Placed]:
         cores = frozenset(core for core in range(scenario.num_cores) if execution.cores >> core & 1)
         placed[execution.job.job_id] = Placed(time, cores)
 
-    cluster = BatchCluster(scenario.jobs, scenario.num_cores)
+    cluster = BatchCluster(scenario.jobs, scenario.num_cores, cycle=scenario.cycle)
     cluster.on("start", note)
     perform(cluster, agent)
     return placed
@@ -95,7 +100,7 @@ def simulated(scenario: Scenario, agent: Any) -> dict[int, Placed]:
 def difference(scenario: Scenario, kind: str, order: str) -> str | None:
     """Return where the simulator and the reference part, or None if they agree on everything."""
     found = simulated(scenario, create(order if kind == "strict" else f"{kind}-{order}"))
-    expected = run_reference(scenario.jobs, scenario.num_cores, reference_scheduler(kind, order))
+    expected = run_reference(scenario.jobs, scenario.num_cores, reference_scheduler(kind, order), scenario.cycle)
     if found == expected:
         return None
     assert found.keys() == expected.keys(), f"{kind}-{order}: {sorted(found)} ran, not {sorted(expected)}: {scenario}"

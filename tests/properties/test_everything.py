@@ -13,7 +13,7 @@ from everything_runs import RULES, Summary, check, features, run_all
 from everything_sites import families, site
 
 from desim.problems.batch import PLACEMENTS
-from desim.problems.batch import cluster as batch
+from desim.problems.batch.resources.cores import CoreResources
 from desim.problems.dag import JobState
 from desim.problems.deferrable import cluster as deferrable
 from desim.problems.multiserver import RewardModel
@@ -139,8 +139,13 @@ def is_caught(problem: str, count: int) -> bool:
 
 
 def test_a_core_too_many_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    lowest = batch.lowest_cores
-    monkeypatch.setattr(batch, "lowest_cores", lambda free, count: lowest(free, min(count + 1, free.bit_count())))
+    take = CoreResources.take
+
+    def take_more(self: CoreResources, job: Any) -> int:
+        cores = take(self, job)
+        return cores | (self.free & -self.free) if cores else 0
+
+    monkeypatch.setattr(CoreResources, "take", take_more)
     assert is_caught("batch", 10)
 
 

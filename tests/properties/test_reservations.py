@@ -39,7 +39,7 @@ def test_no_job_starts_after_its_first_reservation(order: str, specific_cores: b
         agent = Watched(order, specific_cores)
         placed = simulated(scenario, agent)
         expected = Conservative(order, specific_cores)
-        run_reference(scenario.jobs, scenario.num_cores, expected)
+        run_reference(scenario.jobs, scenario.num_cores, expected, scenario.cycle)
         assert agent.promised == expected.first_promise, scenario
         late = {job_id for job_id, place in placed.items() if place.start > agent.promised[job_id]}
         assert not late, f"jobs {late} start after their first reservation: {scenario}"
