@@ -146,12 +146,10 @@ def trace_episodes(
         more = {"num_jobs": options.trace_jobs, "load": load, "overestimate": overestimate}
         loaded = provider.load("lublin", num_cores=cores, seed=first + number, **more)
         traces.setdefault(cores, []).append(list(loaded.jobs))
-    shape: dict[str, Any] = {
-        "num_jobs": options.num_jobs,
-        "arrivals": arrivals,
-        "cycle": "arrival",
-    }  # as the paper has it
-    parts = [TraceEpisodes(one, cores, **shape) for cores, one in traces.items()]
+    parts = [  # with a cycle for each arrival, as in the paper
+        TraceEpisodes(one, cores, num_jobs=options.num_jobs, arrivals=arrivals, cycle="arrival")
+        for cores, one in traces.items()
+    ]
     return parts[0] if len(parts) == 1 else partial(_one_of, parts)
 
 

@@ -1,9 +1,9 @@
 """What makes a build faster; none of it changes a page.
 
-Memory suffices for a build without garbage collection. numpydoc compiles its template anew for each docstring and
-signature. Sphinx formats thousands of debugging messages that nobody sees, searches every module for the lines of its
-definitions, which only source pages need, and reads the source of each function twice. For every list and field, the
-parser creates all its states, of which it needs one or two.
+Garbage is not collected, because memory suffices. The template of numpydoc is compiled once instead of for each
+docstring. Debugging messages are not formatted. Modules are not searched for the lines of their definitions, which only
+source pages need. The source of each function is read once. A parser creates a state when it needs it, instead of all
+states for every list and field.
 """
 
 from __future__ import annotations

@@ -293,12 +293,12 @@ class BatchCluster(FailingCluster, Problem):
         for part in self.parts:
             part.cluster = self
         hook = partial(hooks, self.parts)
-        self._keeps, self._cleared, self._corrected = hook("keeps"), hook("cleared"), hook("corrected")
-        self._room_freed, self._settled, self._carriers = hook("room_freed"), hook("settled"), hook("carry_out")
-        self._arrived, self._started = hook("arrived"), hook("started")
+        self._delays, self._arrived, self._refuses, self._holds = map(hook, ("delays", "arrived", "refuses", "holds"))
+        self._may_start, self._resized, self._started = map(hook, ("may_start", "resized", "started"))
+        self._keeps, self._room_freed, self._left = map(hook, ("keeps", "room_freed", "left"))
+        self._corrected, self._cleared, self._settled = map(hook, ("corrected", "cleared", "settled"))
+        self._carriers = hook("carry_out")
         self._state.parts = self.parts
-        self._delays, self._refuses, self._holds = hook("delays"), hook("refuses"), hook("holds")
-        self._may_start, self._resized, self._left = hook("may_start"), hook("resized"), hook("left")
         self._state.attributes = self.attributes
         if self._left:
             self._on_completion = self._complete_for_parts
@@ -404,7 +404,7 @@ class BatchCluster(FailingCluster, Problem):
         self._leave(execution.job, "ended")
 
     def _leave(self, job: Job, outcome: str) -> None:
-        """Tell parts that a job has left the cluster."""
+        """Call the hook ``left`` of the parts."""
         for left in self._left:
             left(job, outcome)
 

@@ -124,7 +124,11 @@ class Execution(simpy.Event):
             New end in seconds, not before `now`.
         """
         end = max(self.expected_end, now)
+        self._end_at(end)
+        return end
+
+    def _end_at(self, end: float) -> None:
+        """Set the end of the execution."""
         by_request = end == self.requested_end
         self.duration = self.job.requested_time if by_request else end - self.starting_time
         self.job = self.job._replace(run_time=self.duration)
-        return end

@@ -82,7 +82,7 @@ class RunTimePredictor(Protocol):
         """Return how long a job is expected to run, in seconds, at its submission; once for each of its sizes."""
 
     def learn(self, job: Job, ran: float, outcome: str) -> None:
-        """Learn from a job that has left.
+        """Update the predictor with the run time of a job that has left the cluster.
 
         Parameters
         ----------
@@ -121,7 +121,7 @@ class Request:
         return job.requested_time
 
     def learn(self, job: Job, ran: float, outcome: str) -> None:
-        """Learn nothing."""
+        """Do nothing: requested times do not depend on earlier jobs."""
 
     def correct(self, job: Job, elapsed: float) -> float:
         """Return the requested time or, if that has passed, 1, 2, 4, ... minutes more; see `corrected_end`."""
@@ -335,7 +335,7 @@ class Predictions:
         return length
 
     def leave(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Learn from a job that leaves, by its row of the job table; return the row with prediction and corrections."""
+        """Update the predictor with a row of the job table; return the row with prediction and corrections added."""
         job, ran, outcome, useful = row[0], row[4], row[6], row[9]
         if outcome == "rejected":
             return *row, None, None

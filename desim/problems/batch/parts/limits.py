@@ -149,7 +149,7 @@ class Limits(Part):
         return self.held.values()
 
     def drop_future(self) -> Iterable[Callable[[Any], None]]:
-        """Let held jobs run for their expected times."""
+        """Set the run times of held jobs to their expected ones."""
         self.held = {job_id: self.cluster.as_known(job) for job_id, job in self.held.items()}
         return ()
 
@@ -179,7 +179,7 @@ class Limits(Part):
         return True
 
     def left(self, job: Job, outcome: str) -> None:
-        """Let in the held jobs for which a job that leaves makes room."""
+        """Admit held jobs that the limits allow now that a job has left the cluster."""
         if outcome == "rejected":
             return
         keys, cores = self._keys.pop(job.job_id), self._cores.pop(job.job_id)

@@ -202,22 +202,9 @@ class Resumed(Execution):
         self.work = work
         self.expected_end = self.requested_end
 
-    def expect(self, now: float) -> float:
-        """Set the end of the execution to its expected end, and return that time in seconds.
-
-        Parameters
-        ----------
-        now : float
-            Current time in seconds.
-
-        Returns
-        -------
-        float
-            New end in seconds, not before `now`.
-        """
-        until = max(self.expected_end, now)
-        self.duration = self.work = until - self.starting_time
-        return until
+    def _end_at(self, end: float) -> None:
+        """Set the end of the execution."""
+        self.duration = self.work = end - self.starting_time
 
 
 class Suspended(NamedTuple):
@@ -285,7 +272,7 @@ class Preemption(Part):
         return "it is suspended, and resumes when all of its cores are free"
 
     def drop_future(self) -> Iterable[Callable[[Any], None]]:
-        """Let suspended jobs run for their expected times."""
+        """Set the run times of suspended jobs to their expected ones."""
         for job_id, one in self._state.suspended.items():
             self._state.suspended[job_id] = one._replace(job=one.job.known()._replace(run_time=one.length))
         return ()
