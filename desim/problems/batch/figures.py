@@ -34,7 +34,7 @@ from desim.plotting.runs import Results, Run, Window, counted_jobs, down_spans, 
 from desim.problem import Figure, ReportText
 from desim.problems.batch.cores import parse_core_sets
 from desim.problems.batch.executions import executions
-from desim.problems.batch.site_rules import in_force
+from desim.problems.batch.parts.text import in_force
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -18,7 +18,7 @@ from desim.plotting.formatting import how_many
 from desim.problems.batch import BatchCluster, Job
 from desim.problems.batch.cycles import parse_cycle
 from desim.problems.batch.kind import KIND
-from desim.problems.batch.site_rules import limits_of_text, qos_of_text, reservations_of_text
+from desim.problems.batch.parts.text import limits_of_text, qos_of_text, reservations_of_text
 from desim.scenario import ProblemInstance, SeededProblemSpec, Steps, failures
 
 __all__ = [

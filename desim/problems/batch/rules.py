@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from desim.problems.batch.executions import with_kept_time
 from desim.problems.batch.node_rules import NODE_RULES, has_other_times, in_their_sizes, is_uneven, run_where_they_were
 from desim.problems.batch.occupancy import Conflicts, CoreRanges, conflicts, overloads, read_core_ranges, spread
-from desim.problems.batch.preemption_rules import PREEMPTION_RULES, worked_before
-from desim.problems.batch.reservation_rules import RESERVATION_RULES, cut_by_reservations
+from desim.problems.batch.parts.preemption.rules import PREEMPTION_RULES, worked_before
+from desim.problems.batch.parts.reservations.rules import RESERVATION_RULES, cut_by_reservations
 from desim.problems.batch.tables import ENDED, FINISHED
 from desim.validation import (
     Check,
