@@ -78,9 +78,8 @@ class Validate:
             cores = result.info["num_cores"]
             drawn = self.jobs, self.seed, self.load, self.overestimate
             options = WorkloadOptions(self.trace, cores, *drawn, nodes=self.nodes)
-            site = SiteOptions(
-                dependencies=self.dependencies, session_gap=self.session_gap, users=self.users, moldable=self.moldable
-            )
+            names = ("dependencies", "session_gap", "users", "moldable")
+            site = SiteOptions(**{name: getattr(self, name) for name in names if hasattr(SiteOptions, name)})
             jobs = load_workload(options, site).jobs
         report = validate(result, jobs, stop_after=self.stop_after)
         if self.as_json:

@@ -17,6 +17,15 @@ MODULES = ("checkpoints", "dependencies", "limits", "outages", "preemption", "re
 NEEDED_BY = {"outages": ("reservations",)}
 """Parts that need another one."""
 
+BROUGHT = {
+    "dependencies": "dependencies session_gap",
+    "limits": "limits limited_jobs",
+    "reservations": "reservations reservation_nodes reservation_users node_reservations user_reservations",
+    "preemption": "qos job_qos preemptions suspended",
+    "checkpoints": "checkpoint_interval",
+}
+"""Tables, entries of the description, rules, metrics and options that go with a part."""
+
 RUN = """
 import sys
 missing = {missing!r}
@@ -49,25 +58,47 @@ agent = "easy-fcfs" if "usage" in missing else "easy-multifactor"
 result = simulate(BatchCluster(jobs, 4, **site), create(agent if "preemption" in missing else "preemptive-" + agent))
 assert set(result.table("jobs")["status"]) == {{"completed"}}, result.table("jobs")
 print(*result.info["parts"])
+if not {whole!r}:
+    sys.exit()
+
+import contextlib, io
+from dataclasses import fields
+from desim.cli.app import main
+from desim.problems.batch.kind import KIND
+from desim.problems.batch.options import SiteOptions
+from desim.validation import validate
+
+validate(result, jobs).raise_if_invalid()
+assert result.metrics()["jobs_completed"] == len(jobs)
+print(len(KIND.words.in_force(result)))
+with contextlib.redirect_stdout(io.StringIO()):
+    assert main(["run", "batch", "--jobs", "20", "--cores", "256", "--agent", "easy-fcfs", "--until", "1e5"]) == 0
+for named in (KIND.tables, KIND.info, KIND.rules, KIND.metrics, fields(SiteOptions)):
+    print(*(one.name for one in named), end=" ")
 """
 
 
 @pytest.mark.parametrize("name", ["", *MODULES])
 def test_the_rest_runs_without_a_part(name: str) -> None:
     missing = (name, *NEEDED_BY.get(name, ()))
+    parts, sentences, *names = lines_of_a_run(missing, whole=True)
     every = ["dependencies", "limits", "reservations", "preemption", "checkpoints"]
-    assert parts_of_a_run(missing) == [part for part in every if part not in missing]
+    assert parts.split() == [part for part in every if part not in missing]
+    assert int(sentences) == len(parts.split())
+    there = set(names[0].split())
+    for part, brought in BROUGHT.items():
+        assert there.isdisjoint(brought.split()) if part in missing else there.issuperset(brought.split())
 
 
 def test_a_cluster_without_features_imports_none() -> None:
-    assert not parts_of_a_run(MODULES)
+    assert lines_of_a_run(MODULES) == [""]
 
 
-def parts_of_a_run(missing: tuple[str, ...]) -> list[str]:
-    code = RUN.format(missing=missing)
+def lines_of_a_run(missing: tuple[str, ...], *, whole: bool = False) -> list[str]:
+    code = RUN.format(missing=missing, whole=whole)
     ran = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
     assert not ran.returncode, ran.stderr
-    return ran.stdout.split()
+    return ran.stdout.splitlines()
 
 
 class Licences(Part):

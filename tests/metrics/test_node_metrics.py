@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from desim import InvalidConfiguration, simulate
+from desim import simulate
 from desim.agents.batch import create
 from desim.problems.batch import BatchCluster, Job, Node, Request
 from desim.problems.batch.fragmentation import Fragmentation, typical_requests
-from desim.problems.batch.node_metrics import waits_by
 from desim.problems.batch.nodes import NodeTable
 from desim.problems.batch.resources.node_availability import NodeAvailability
 from desim.processes.outages import Outage, planned_outages
@@ -131,24 +130,6 @@ def test_without_gpus_there_is_no_fragmentation() -> None:
     values = simulate(BatchCluster([Job(1, 0.0, 2, 5.0, 5.0)], nodes=Node.several(2, 4)), create("fcfs")).metrics()
     assert values["utilization_cores"] == 0.25
     assert not {"fragmentation_gpus", "utilization_memory", "utilization_gpus"} & set(values)
-
-
-def test_waits_by_group() -> None:
-    nodes = [Node("a", 1, partition="p"), Node("b", 1, partition="q")]
-    rows = [(0, "p", 7), (0, "p", 7), (0, "q", 8), (5, "q", 9)]
-    jobs = [
-        Job.of_tasks(number, float(time), Request(partition=partition), 10.0, 10.0, user)
-        for number, (time, partition, user) in enumerate(rows)
-    ]
-    result = simulate(BatchCluster(jobs, nodes=nodes), create("backfilling"))
-    by_partition = waits_by(result, "partition").select("partition", "jobs", "mean", "max").rows()
-    assert by_partition == [("p", 2, 5.0, 10.0), ("q", 2, 2.5, 5.0)]
-    assert waits_by(result, "user").select("user", "jobs", "median").rows() == [(7, 2, 5.0), (8, 1, 0.0), (9, 1, 5.0)]
-    assert waits_by(result, "user")["core_hours"].sum() == pytest.approx(4 * 10 / 3600)
-    cores = simulate(BatchCluster([Job(0, 0.0, 1, 1.0, 1.0)], 2), create("fcfs"))
-    with pytest.raises(InvalidConfiguration, match="'partition' needs a cluster of nodes; try 'user'"):
-        waits_by(cores, "partition")
-    assert waits_by(cores, "user")["jobs"].to_list() == [1]
 
 
 def test_windows_add_up() -> None:

@@ -31,7 +31,8 @@ from numpy.random import Generator
 
 from desim.checks import check_float, check_int
 from desim.exceptions import InvalidConfiguration, WorkloadError
-from desim.problems.batch import Dependency, Job
+from desim.problems import batch
+from desim.problems.batch import Job
 
 __all__ = ["SESSION_GAP", "closed_loop", "deal"]
 
@@ -109,7 +110,7 @@ def closed_loop(
             user = users.setdefault(job.user_id, _User())
             begin = _submitted(user, job, session_gap, sequential=sequential)
             if user.before:
-                after = Dependency(user.before, user.think_time + job.submission_time - user.began)
+                after = batch.Dependency(user.before, user.think_time + job.submission_time - user.began)
             user.ended = max(user.ended, job.submission_time + (0.0 if math.isnan(wait) else wait) + job.run_time)
         made.append(job._replace(submission_time=begin, after=after))
     return sorted(made, key=attrgetter("submission_time"))  # ties keep their order

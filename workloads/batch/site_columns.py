@@ -24,8 +24,8 @@ from typing import Any, Self
 import numpy as np
 
 from desim.exceptions import InvalidConfiguration, WorkloadError
-from desim.problems.batch import Dependency, Job, Request, Size
-from desim.problems.batch.parts.dependencies import Dependencies
+from desim.problems import batch
+from desim.problems.batch import Job, Request, Size
 from desim.workloads.batch._cells import cells_of, found_columns, is_missing, number, several
 from desim.workloads.batch.trace import Trace
 
@@ -120,6 +120,8 @@ class SiteColumns:
             except (InvalidConfiguration, WorkloadError) as error:
                 raise WorkloadError(f"{where(row)}: {error}") from error
         if after:
+            from desim.problems.batch.parts.dependencies import Dependencies
+
             try:
                 Dependencies(trace.jobs)  # raises for a circular dependency
             except WorkloadError as error:
@@ -149,9 +151,9 @@ class SiteColumns:
         cells: Mapping[str, Sequence[Any]],
         ids: Sequence[Any],
         where: Callable[[int], str],
-    ) -> dict[int, Dependency]:
+    ) -> dict[int, batch.Dependency]:
         """Return the dependencies by row."""
-        found: dict[int, Dependency] = {}
+        found: dict[int, batch.Dependency] = {}
         if "after" not in cells:
             return found
         row_of_id: dict[str, int] = {}
@@ -175,7 +177,9 @@ class SiteColumns:
             if kept:
                 think_time = cells["think_time"][row] if "think_time" in cells else None
                 try:
-                    found[row] = Dependency(tuple(kept), 0.0 if is_missing(think_time) else self._think(think_time))
+                    found[row] = batch.Dependency(
+                        tuple(kept), 0.0 if is_missing(think_time) else self._think(think_time)
+                    )
                 except InvalidConfiguration as error:
                     raise WorkloadError(f"{where(row)}: {error}") from error
         return found

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from desim.checks import check_choice, check_int
 from desim.exceptions import WorkloadError
-from desim.problems.batch import Dependency
+from desim.problems import batch
 from desim.problems.batch.job import Job
 from desim.workloads.batch.selection import (
     PARTS,
@@ -253,7 +253,7 @@ def texts(path: Pathish, field: int) -> dict[int, str]:
     return found
 
 
-def _dependencies(path: Pathish, trace: Trace) -> dict[int, Dependency]:
+def _dependencies(path: Pathish, trace: Trace) -> dict[int, batch.Dependency]:
     """Return the dependencies of fields 17 and 18 by job id; a row of the trace is known by its line."""
     number_of: dict[int, int] = {}  # by line
     parts: set[int] = set()  # lines of partial executions
@@ -271,7 +271,7 @@ def _dependencies(path: Pathish, trace: Trace) -> dict[int, Dependency]:
         if line in id_of or line not in parts:
             first.setdefault(number, line)
     return {
-        id_of[line]: Dependency((id_of[first[preceding]],), max(think_time, 0.0))
+        id_of[line]: batch.Dependency((id_of[first[preceding]],), max(think_time, 0.0))
         for line, preceding, think_time in links
         if line in id_of and first.get(preceding) in id_of
     }

@@ -34,7 +34,7 @@ from desim.plotting.runs import Results, Run, Window, counted_jobs, down_spans, 
 from desim.problem import Figure, ReportText
 from desim.problems.batch.cores import parse_core_sets
 from desim.problems.batch.executions import executions
-from desim.problems.batch.parts.text import in_force
+from desim.problems.batch.parts import gathered
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -438,6 +438,17 @@ def _workload(result: Result) -> dict[str, float]:
     return values | {"offered load": values["cores x run time, sum (core-{})"] / room if room else float("nan")}
 
 
+def _in_force(result: Result) -> list[str]:
+    """Return the features of a run, its grace time and its predictor as sentences; empty if there were none."""
+    sentences, info = [sentence(result) for sentence in gathered("sentence")], result.info
+    if "over_time_limit" in info:
+        sentences.append(f"Jobs may exceed their requested time by {info['over_time_limit']:,.10g} s.")
+    if "predictor" in info:
+        known = ", which knows the actual ones" if info.get("foresight") else ""
+        sentences.append(f"Plans use run times predicted by {info['predictor']}{known}.")
+    return list(filter(None, sentences))
+
+
 FIGURES = {
     "gantt": Figure(
         gantt,
@@ -459,7 +470,7 @@ FIGURES = {
 WORDS = ReportText(
     workload=_workload,
     size=lambda result: ("cores", int(result.info["num_cores"])),
-    in_force=in_force,
+    in_force=_in_force,
     left_behind={"queued": "jobs_queued", "running": "jobs_running", "lost": "jobs_lost"},
     of_finished_jobs=(
         "waiting_time",

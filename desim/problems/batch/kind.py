@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from desim.problem import ProblemDescriptor
+from desim.problems.batch.parts import gathered
 from desim.problems.batch.tables import INFO, TABLES
 
 __all__ = ["KIND"]
@@ -10,8 +11,8 @@ __all__ = ["KIND"]
 KIND = ProblemDescriptor(
     name="batch",
     description="A queue of parallel jobs for cores, or for nodes with memory and GPUs.",
-    tables=TABLES,
-    info=INFO,
+    tables=(*TABLES, *gathered("TABLES")),
+    info=(*INFO, *gathered("INFO")),
     former_info={"kill_at_request": "enforce_time_limit", "grace": "over_time_limit"},
     metrics_from="desim.problems.batch.metrics:METRICS",
     rules_from="desim.problems.batch.rules:RULES",

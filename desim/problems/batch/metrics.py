@@ -40,6 +40,7 @@ from desim.exceptions import InvalidConfiguration
 from desim.problem import Better, Metric, Metrics
 from desim.problems.batch.executions import with_kept_time
 from desim.problems.batch.node_metrics import NODE_METRICS, node_metrics
+from desim.problems.batch.parts import gathered
 from desim.problems.batch.tables import INTERRUPTIONS, JOBS
 from desim.records import Parts
 from desim.statistics import maximum, step_integral, time_integral
@@ -135,28 +136,28 @@ def _measure(result: Result, **options: Any) -> dict[str, float]:
         end_time=result.end_time,
         outages=result.scan("outages"),
         interruptions=result.scan("interruptions"),
-        preempts="qos" in result.info,
         **options,
     )
-    if "num_nodes" in result.info:
-        submission = result.scan("jobs").select("submission_time").collect()["submission_time"].to_numpy()
-        interval = [options.get(name, default) for name, default in _INTERVAL.items()]
-        values |= node_metrics(result, _observed_interval(submission, result.end_time, *interval))
-    if "predictor" in result.info:
-        values["prediction_accuracy_mean"] = _prediction_accuracy(result)
+    submission = result.scan("jobs").select("submission_time").collect()["submission_time"].to_numpy()
+    interval = [options.get(name, default) for name, default in _INTERVAL.items()]
+    observed = _observed_interval(submission, result.end_time, *interval)
+    for measure in (_prediction_accuracy, *gathered("measure"), node_metrics):
+        values |= measure(result, observed)
     return values
 
 
-def _prediction_accuracy(result: Result) -> float:
+def _prediction_accuracy(result: Result, observed: tuple[float, float]) -> dict[str, float]:
     """Return the mean over all finished jobs of the shorter of predicted and useful time over the longer."""
     import polars as pl
 
+    if "predictor" not in result.info:
+        return {}
     predicted, ran = pl.col("predicted_time"), pl.col("useful_execution_time")
     shorter, longer = pl.min_horizontal(predicted, ran), pl.max_horizontal(predicted, ran)
     finished = result.scan("jobs").filter(ran.is_not_null())
     accuracy = pl.when(longer > 0).then(shorter / longer).otherwise(1.0)
     mean = finished.select(accuracy.mean()).collect().item()
-    return math.nan if mean is None else float(mean)
+    return {"prediction_accuracy_mean": math.nan if mean is None else float(mean)}
 
 
 _INTERVAL: dict[str, Any] = {"warm_up": 0.0, "cool_down": 0.0, "window": None}
@@ -169,7 +170,6 @@ def batch_metrics(
     end_time: float,
     outages: pl.DataFrame | pl.LazyFrame | None = None,
     interruptions: pl.DataFrame | pl.LazyFrame | None = None,
-    preempts: bool = False,
     warm_up: float = 0.0,
     cool_down: float = 0.0,
     window: tuple[float, float] | None = None,
@@ -190,8 +190,6 @@ def batch_metrics(
         Table with columns ``time`` and ``cores_up``, in the order of the events; None if all cores were always up.
     interruptions : polars.DataFrame or polars.LazyFrame, optional
         Table of interrupted executions; None if no job was returned to the queue.
-    preempts : bool
-        Whether jobs may preempt others; if so, preemptions are counted.
     warm_up : float
         Seconds from the first submission to the start of the observed interval (see `warm_up_of`).
     cool_down : float
@@ -227,10 +225,7 @@ def batch_metrics(
         **_occupation(table, cuts, _available(outages, num_cores, observed), observed, end_time),
         **_queue(table, cuts, observed, end_time),
     }
-    found = {name: float(values[name]) for name in METRICS.names_for(())}  # metrics of node resources are added later
-    if preempts:
-        found["preemptions"] = float(np.count_nonzero(_within(cuts.finish[cuts.preempted], observed, end_time)))
-    return found
+    return {name: float(values[name]) for name in METRICS.names_for(())}  # those of nodes and features are added later
 
 
 def warm_up_of(jobs: pl.DataFrame | pl.LazyFrame, fraction: float) -> float:
@@ -556,13 +551,6 @@ def _described() -> tuple[Metric, ...]:
         ),
         Metric("throughput", "finished jobs per hour", "jobs/h", "higher"),
         Metric(
-            "preemptions",
-            "with QOS levels: executions preempted by another job within the observed interval",
-            "executions",
-            "lower",
-            only_with="qos",
-        ),
-        Metric(
             "prediction_accuracy_mean",
             "with a predictor: mean over finished jobs of min(predicted, useful execution time) over the larger one",
             better="higher",
@@ -572,7 +560,7 @@ def _described() -> tuple[Metric, ...]:
 
 
 METRICS = Metrics(
-    (*_described(), *NODE_METRICS),
+    (*_described(), *gathered("METRICS"), *NODE_METRICS),
     _measure,
     headline=(
         "waiting_time_mean",

@@ -1,4 +1,4 @@
-"""Metrics of a cluster of nodes: utilization of resources, GPU fragmentation, and waits of groups of jobs.
+"""Metrics of a cluster of nodes: utilization of resources, and GPU fragmentation.
 
 Source of the fragmentation metric: Weng and others, "Beware of fragmentation", USENIX ATC 2023. It is the amount of
 free GPUs that a typical job of the workload could not use, weighted by the frequency of each request.
@@ -7,13 +7,11 @@ free GPUs that a typical job of the workload could not use, weighted by the freq
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.checks import check_choice
-from desim.exceptions import InvalidConfiguration
 from desim.problem import Metric
 from desim.problems.batch.allocations import allocations, capacities, devices, is_readable, placed
 from desim.problems.batch.fragmentation import Fragmentation, typical_requests
@@ -26,7 +24,7 @@ if TYPE_CHECKING:
 
     from desim.result import Result
 
-__all__ = ["NODE_METRICS", "node_metrics", "waits_by"]
+__all__ = ["NODE_METRICS", "node_metrics"]
 
 Floats = NDArray[np.float64]
 
@@ -50,7 +48,7 @@ NODE_METRICS = (
 
 
 def node_metrics(result: Result, observed: tuple[float, float]) -> dict[str, float]:
-    """Return the metrics of a run on nodes.
+    """Return the metrics of the resources of nodes.
 
     Parameters
     ----------
@@ -62,8 +60,11 @@ def node_metrics(result: Result, observed: tuple[float, float]) -> dict[str, flo
     Returns
     -------
     dict of str to float
-        ``utilization_NAME`` of each resource and GPU model; ``fragmentation_gpus`` if there are GPUs.
+        ``utilization_NAME`` of each resource and GPU model; ``fragmentation_gpus`` if there are GPUs. Empty without
+        nodes.
     """
+    if "num_nodes" not in result.info:
+        return {}
     nodes = result.table("nodes")
     held = allocations(nodes, result.table("requests"), result.table("placements"))
     there = capacities(nodes)
@@ -180,50 +181,3 @@ def _requests(requests: pl.DataFrame) -> list[Request]:
 
 def _pairs(text: str) -> tuple[tuple[str, int], ...]:
     return tuple((name, int(amount)) for name, _, amount in (pair.partition("=") for pair in text.split()))
-
-
-def waits_by(result: Result, group: Literal["partition", "user"]) -> pl.DataFrame:
-    """Return waiting times of the jobs of each partition or user.
-
-    Parameters
-    ----------
-    result : Result
-        Result of a run of a batch cluster.
-    group : {"partition", "user"}
-        Grouping: by requested partition (empty if none is requested), which needs nodes, or by user (-1 if
-        unknown).
-
-    Returns
-    -------
-    polars.DataFrame
-        One row per group, sorted: its name, ``jobs`` that have started, ``core_hours`` of their executions, and
-        ``mean``, ``median``, ``p95`` and ``max`` of their waiting times in seconds.
-
-    Raises
-    ------
-    InvalidConfiguration
-        If the grouping is by partition and the cluster has no nodes.
-    """
-    import polars as pl
-
-    check_choice("group", group, ("partition", "user"))
-    jobs = result.table("jobs").filter(pl.col("starting_time").is_not_null()).rename({"user_id": "user"})
-    if group == "partition":
-        if "num_nodes" not in result.info:
-            raise InvalidConfiguration("group: 'partition' needs a cluster of nodes; try 'user'")
-        key = ["arrival_number", "job_id"]
-        jobs = jobs.join(result.table("requests").select(*key, "partition"), on=key, how="left", maintain_order="left")
-    wait = pl.col("waiting_time")
-    core_seconds = pl.col("requested_number_of_resources") * pl.col("execution_time").fill_null(0.0)
-    return (
-        jobs.group_by(group)
-        .agg(
-            jobs=pl.len().cast(pl.Int64),
-            core_hours=core_seconds.sum() / 3600,
-            mean=wait.mean(),
-            median=wait.median(),
-            p95=wait.quantile(0.95, "linear"),
-            max=wait.max(),
-        )
-        .sort(group)
-    )

@@ -6,7 +6,7 @@ Time intervals are half-open, as for cores: resources released at time t may be 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -14,163 +14,21 @@ import numpy as np
 import polars as pl
 
 from desim.problems.batch.allocations import amount_of, devices, further_resources, is_readable, placed
-from desim.problems.batch.job import Job
 from desim.problems.batch.nodes import CORES, GPU, MEMORY, Request
 from desim.problems.batch.occupancy import read_core_ranges
+from desim.problems.batch.recorded import KEY, SPAN, all_executions, has_suspensions, on_nodes
 from desim.validation import Check, Recorded, Rule, single_row
 
-__all__ = ["NODE_RULES", "all_executions", "has_other_times", "in_their_sizes", "is_uneven", "run_where_they_were"]
-
-KEY = ["arrival_number", "job_id"]
-SPAN = ["arrival_number", "job_id", "starting_time", "finish_time"]
-"""Columns that identify an execution of a job."""
+__all__ = ["NODE_RULES"]
 
 tasks, node = pl.col("tasks"), pl.col("node")
 
 
-def _on_nodes(run: Recorded) -> bool:
-    return "num_nodes" in run.info
-
-
 def _check(of: str, wrong: Callable[[Recorded], pl.DataFrame], message: str) -> Check:
-    return Check(of, wrong, message, when=_on_nodes)
-
-
-def run_where_they_were(run: Recorded) -> Iterator[tuple[Any, ...]]:
-    """Yield the jobs of the workload, with their run times on the nodes of their last execution.
-
-    On a node, the run time is that for the model of its GPUs, if given, or else the job's run time, divided by the
-    speed of the node. The slowest node determines the run time of the job.
-
-    Parameters
-    ----------
-    run : Recorded
-        Run on nodes.
-
-    Yields
-    ------
-    tuple
-        Fields of each job, in order of arrival.
-    """
-    table = run["nodes"].select("node", "gpus", "gpu_model", "speed")
-    nodes = {node: (model if gpus else "", speed) for node, gpus, model, speed in table.iter_rows()}
-    is_even = all(speed == 1 for _, speed in nodes.values())
-    where: dict[int, Iterator[set[tuple[str, float]]]] | None = None
-    for job in in_their_sizes(run):
-        if is_even and not job.run_times:
-            yield job[:6]
-            continue
-        if where is None:
-            where = _where_they_were(run, nodes)
-        there = next(where.get(job.job_id, iter(())), None) or {("", 1.0)}  # never started: run time as submitted
-        run_time = max(job.run_times.get(model, job.run_time) / speed for model, speed in there)
-        yield (*job[:4], run_time, job.user_id)
-
-
-def in_their_sizes(run: Recorded) -> Iterator[Job]:
-    """Yield the jobs of the workload; moldable jobs in their recorded size, if it is one of theirs.
-
-    Parameters
-    ----------
-    run : Recorded
-        Run, whose workload may be an iterator.
-
-    Yields
-    ------
-    Job
-        Jobs in order of arrival.
-    """
-    recorded: dict[int, set[tuple[Any, ...]]] | None = None
-    for job in run.workload or ():
-        if not job.sizes:
-            yield job
-            continue
-        sizes = job.in_all_sizes()
-        if recorded is None:
-            recorded = {}
-            columns = run["jobs"].select("job_id", "requested_number_of_resources", "requested_time", "run_time")
-            for job_id, *values in columns.iter_rows():
-                recorded.setdefault(job_id, set()).update((tuple(values), tuple(values[:2])))
-        told = recorded.get(job.job_id, set())
-        exact = (size for size in sizes if size[2:5] in told)
-        near = (size for size in sizes if size[2:4] in told)  # run times may differ between nodes
-        yield next(exact, None) or next(near, sizes[0])
-
-
-def is_uneven(run: Recorded) -> bool:
-    """Return whether run times may differ between nodes.
-
-    Parameters
-    ----------
-    run : Recorded
-        Run on nodes or cores.
-
-    Returns
-    -------
-    bool
-        Whether nodes differ in speed or GPU model.
-    """
-    return _on_nodes(run) and run["nodes"].select("speed", "gpu_model").n_unique() > 1
-
-
-def has_other_times(run: Recorded) -> bool:
-    """Return whether run times may differ from the submitted ones.
-
-    Parameters
-    ----------
-    run : Recorded
-        Run on nodes or cores.
-
-    Returns
-    -------
-    bool
-        Whether a node has a speed other than 1, or GPUs with a model name.
-    """
-    return _on_nodes(run) and not run["nodes"].filter((pl.col("speed") != 1) | (pl.col("gpu_model") != "")).is_empty()
-
-
-def _where_they_were(run: Recorded, nodes: dict[int, tuple[str, float]]) -> dict[int, Iterator[set[tuple[str, float]]]]:
-    """Return (GPU model, speed) of the nodes of last executions, by job id, in order of arrival; ids may recur."""
-    last = run["jobs"].select(SPAN).sort("arrival_number")
-    placed = run["placements"].join(last, on=SPAN, how="semi", nulls_equal=True)
-    at_once = run["jobs"].filter(pl.col("starting_time") == pl.col("finish_time"))
-    ranges = read_core_ranges(at_once["allocated_resources"], run.info["num_cores"])
-    cores: dict[int, list[tuple[int, int]]] = {number: [] for number in at_once["arrival_number"]}
-    for row, *ends in zip(ranges.row.tolist(), ranges.first.tolist(), ranges.last.tolist(), strict=True):
-        cores[at_once["arrival_number"][row]].append((ends[0], ends[1]))
-    of_node = {row[0]: (row[1], row[1] + row[2]) for row in run["nodes"].select("node", "first_core", "cores").rows()}
-    there: dict[int, set[tuple[str, float]]] = {}
-    for number, node in placed.select("arrival_number", "node").iter_rows():
-        begin, end = of_node[node]
-        if number in cores and not any(first < end and begin <= last for first, last in cores[number]):
-            continue  # an interrupted execution of zero length that started at the same instant
-        there.setdefault(number, set()).add(nodes[node])
-    where: dict[int, list[set[tuple[str, float]]]] = {}
-    for number, job_id in last.select("arrival_number", "job_id").iter_rows():
-        where.setdefault(job_id, []).append(there.get(number, set()))
-    return {job_id: iter(sets) for job_id, sets in where.items()}
+    return Check(of, wrong, message, when=on_nodes)
 
 
 # -- holdings -------------------------------------------------------------------------------------
-
-
-def all_executions(run: Recorded) -> pl.DataFrame:
-    """Return all executions as recorded: the last one of each job, without outcome, and those that were interrupted.
-
-    Parameters
-    ----------
-    run : Recorded
-        Run on nodes or cores.
-
-    Returns
-    -------
-    polars.DataFrame
-        Numbers and ids of the jobs, starts, ends (null while a job runs), cores and outcomes.
-    """
-    columns = [*SPAN, "allocated_resources"]
-    last = run.where("jobs", pl.col("starting_time").is_not_null()).select(*columns, outcome=pl.lit(None, pl.String))
-    cut = run.where("interruptions", pl.col("outcome") != "lost").select(*columns, pl.col("outcome").cast(pl.String))
-    return pl.concat([last, cut])
 
 
 def _placed(run: Recorded) -> pl.DataFrame:
@@ -332,7 +190,7 @@ def _held(run: Recorded) -> pl.DataFrame:
     """
     placed, devices = run.once(_placed), run.once(_devices)
     cores = _holding(placed, pl.lit(CORES), tasks * pl.col("task_cores"), pl.col("node_cores"))
-    if "qos" in run.info:
+    if run.once(has_suspensions):
         placed, devices = (_until_resumed(run, rows) for rows in (placed, devices))
     all_of = [(MEMORY, pl.col("task_memory"), pl.col("node_memory"))]
     further = further_resources(run["nodes"], run["requests"])

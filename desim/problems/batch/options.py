@@ -18,7 +18,7 @@ from desim.plotting.formatting import how_many
 from desim.problems.batch import BatchCluster, Job
 from desim.problems.batch.cycles import parse_cycle
 from desim.problems.batch.kind import KIND
-from desim.problems.batch.parts.text import limits_of_text, qos_of_text, reservations_of_text
+from desim.problems.batch.parts import gathered
 from desim.scenario import ProblemInstance, SeededProblemSpec, Steps, failures
 
 __all__ = [
@@ -84,37 +84,21 @@ class SystemOptions:
 
 
 @dataclass(frozen=True)
-class SiteOptions:
-    """Policies of the site and behaviour of its users."""
+class UserOptions:
+    """Behaviour of users."""
 
-    reservations: Annotated[
-        str | None, arg(metavar="FILE|START:END:WHAT+...", help_behavior_hint="(default: none)")
-    ] = None
-    """Advance reservations, in seconds, in which a number of cores is unavailable. On nodes, WHAT is nodes=n1|n2,
-    nodes=all or partition=gpu; append :users=3|4 to admit the jobs of these users."""
-    limits: Annotated[str | None, arg(metavar="FILE|GROUPS:WHAT=NUMBER+...", help_behavior_hint="(default: none)")] = (
-        None
-    )
-    """Limits on jobs, users or queues, e.g. user:running_jobs=4:running_cores=64+queue=debug:job_time=600."""
-    qos: Annotated[str | None, arg(metavar="FILE|NAME:WHAT=VALUE+...", help_behavior_hint="(default: none)")] = None
-    """QOS levels for preemptive-... agents, e.g. urgent:preempts=standby:scope=user:members=1+standby:mode=suspend."""
     over_time_limit: Annotated[float, arg(metavar="S")] = 0.0
     """Seconds that a job may exceed its requested time before it is killed."""
-    checkpoint_interval: Annotated[float | None, arg(metavar="S", help_behavior_hint="(default: none)")] = None
-    """Seconds of work between checkpoints, from which interrupted jobs resume."""
-    dependencies: Annotated[
-        Literal["drop", "keep", "users", "sequential"] | None,
-        arg(help_behavior_hint="(default: keep those of a job table)"),
-    ] = None
-    """Job dependencies: as recorded in the log (keep), or each user's jobs with their think times, in sessions of
-    batches (users) or one job after the other (sequential)."""
-    session_gap: Annotated[float, arg(metavar="S")] = 1_200.0
-    """Think time in seconds above which a new session of a user starts; for --dependencies users and sequential."""
     users: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: no user ids)")] = None
     """Number of users to whom generated jobs are assigned at random."""
     moldable: Annotated[float | None, arg(metavar="SIGMA", help_behavior_hint="(default: rigid jobs)")] = None
     """Variance of parallelism in Downey's speedup model, by which jobs run on 1/4 to 4 times their cores; 0 is a
     linear speedup."""
+
+
+@dataclass(frozen=True)
+class SiteOptions(UserOptions, *reversed(gathered("Options", "options"))):  # type: ignore[misc]  # those of each feature
+    """Policies of the site and behaviour of its users."""
 
 
 @dataclass(frozen=True)
@@ -207,12 +191,10 @@ class BatchSystem(SeededProblemSpec):
             workload["nodes"] = Path(nodes) if Path(nodes).exists() else nodes
         plain = asdict(SiteOptions())
         site = {name: value for name, value in asdict(options.site).items() if value != plain[name]}
-        site |= {name: Path(site[name]) for name in _FILES if name in site and Path(site[name]).exists()}
+        files = gathered("FILES", "options")  # options that may be the name of a file
+        site |= {name: Path(site[name]) for name in files if name in site and Path(site[name]).exists()}
         return {"workload": workload, "system": system} | ({"site": site} if site else {})
 
-
-_FILES = ("reservations", "limits", "qos")
-"""Site options that may be the name of a file."""
 
 SYSTEM = BatchSystem()
 
@@ -246,7 +228,7 @@ def load_workload(
     """
     provider = plugins.workload_provider("batch", options.trace)
     machine: dict[str, Any] = {} if options.nodes is None else {"nodes": options.nodes}
-    for name in ("dependencies", "moldable", "users", "session_gap"):
+    for name in ("moldable", "users", *gathered("OF_WORKLOAD", "options")):
         if site is not None and getattr(site, name) != getattr(SiteOptions, name):
             machine[name] = getattr(site, name)
     workload: plugins.Workload = provider.load(
@@ -294,28 +276,21 @@ def cluster(workload: plugins.Workload, options: SystemOptions, site: SiteOption
     nodes = getattr(workload, "nodes", ())
     if not nodes and options.placement != SystemOptions.placement:
         raise InvalidConfiguration(f"placement: got {options.placement!r} without nodes; give --nodes as well")
-    qos, jobs = ([], workload.jobs) if site.qos is None else qos_of_text(site.qos, workload.jobs)
+    arguments: dict[str, Any] = {"jobs": workload.jobs}
+    for settings in reversed(gathered("settings", "options")):  # QOS levels before limits, which may be by QOS
+        arguments |= settings(site, workload, arguments["jobs"])
     return BatchCluster(
-        jobs,
-        None if nodes else workload.num_cores,
+        num_cores=None if nodes else workload.num_cores,
         **({"nodes": nodes, "placement": options.placement} if nodes else {}),
+        **arguments,
         enforce_time_limit=options.enforce_time_limit,
         over_time_limit=site.over_time_limit,
-        checkpoint_interval=site.checkpoint_interval,
-        limits=() if site.limits is None else limits_of_text(site.limits, jobs),
-        reservations=() if site.reservations is None else reservations_of_text(site.reservations, _user_ids(workload)),
-        qos=qos,
         too_wide=options.too_wide,
         on_outage=options.on_outage,
         cycle=parse_cycle(options.cycle),
         predictor=options.predictor,
         processes=outages,
     )
-
-
-def _user_ids(workload: plugins.Workload) -> dict[str, int]:
-    """Return the ids of users by name, if they have names."""
-    return {job.attributes["user"]: job.user_id for job in _in_advance(workload) if "user" in job.attributes}
 
 
 def _in_advance(workload: plugins.Workload) -> Sequence[Job]:

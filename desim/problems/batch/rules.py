@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,11 +17,19 @@ import polars as pl
 from numpy.typing import NDArray
 
 from desim.problems.batch.executions import with_kept_time
-from desim.problems.batch.node_rules import NODE_RULES, has_other_times, in_their_sizes, is_uneven, run_where_they_were
+from desim.problems.batch.node_rules import NODE_RULES
 from desim.problems.batch.occupancy import Conflicts, CoreRanges, conflicts, overloads, read_core_ranges, spread
-from desim.problems.batch.parts.preemption.rules import PREEMPTION_RULES, worked_before
-from desim.problems.batch.parts.reservations.rules import RESERVATION_RULES, cut_by_reservations
-from desim.problems.batch.tables import ENDED, FINISHED
+from desim.problems.batch.parts import gathered
+from desim.problems.batch.recorded import (
+    KEY,
+    has_other_times,
+    has_suspensions,
+    in_their_sizes,
+    is_uneven,
+    run_where_they_were,
+    worked_before,
+)
+from desim.problems.batch.tables import FINISHED
 from desim.validation import (
     Check,
     Recorded,
@@ -35,9 +42,6 @@ from desim.validation import (
 )
 
 __all__ = ["RULES"]
-
-KEY = ["arrival_number", "job_id"]
-"""Columns that identify a job; both must match."""
 
 status = pl.col("status").cast(pl.String)
 submission, start, finish = pl.col("submission_time"), pl.col("starting_time"), pl.col("finish_time")
@@ -65,7 +69,7 @@ def _whole(run: Recorded) -> pl.Expr:
     """Return the duration of a job's last execution if it is not interrupted."""
     left = _left(run)
     whole = pl.min_horizontal(left, _allowed(run)) if run.info["enforce_time_limit"] else left
-    return whole - worked_before(run) if "qos" in run.info else whole
+    return whole - worked_before(run) if run.once(has_suspensions) else whole
 
 
 def _allowed(run: Recorded) -> pl.Expr:
@@ -75,9 +79,9 @@ def _allowed(run: Recorded) -> pl.Expr:
 
 def _left(run: Recorded) -> pl.Expr:
     """Return the work of a job that is not saved; all of it if nodes differ, where saved work has no fixed length."""
-    if "checkpoint_interval" not in run.info or run.once(is_uneven):
-        return run_time
     last = run.once(_saved_work)
+    if last.is_empty() or run.once(is_uneven):
+        return run_time
     return run_time - pl.col("arrival_number").replace_strict(last["arrival_number"], last["work"], default=0.0)
 
 
@@ -95,7 +99,7 @@ def _execution_time(run: Recorded) -> pl.Expr:
     left, allowed, kills = _left(run), _allowed(run), pl.lit(run.info["enforce_time_limit"])
     too_long = (left > allowed) & kills
     is_other, is_too_long, is_unlimited = execution != left, too_long, execution != allowed
-    if "qos" in run.info:  # work before a suspension is a sum of differences, and rounded
+    if run.once(has_suspensions):  # work before a suspension is a sum of differences, and rounded
         before = worked_before(run)
         is_other, is_unlimited = (
             pl.when(before > 0)
@@ -103,7 +107,7 @@ def _execution_time(run: Recorded) -> pl.Expr:
             .otherwise(execution != whole)
             for whole in (left, allowed)
         )
-    if "checkpoint_interval" in run.info and run.once(is_uneven):  # saved work is known only in seconds on other nodes
+    if run.once(is_uneven):  # saved work is known only in seconds on other nodes
         saved = pl.col("arrival_number").is_in(run.once(_saved_work)["arrival_number"].implode())
         is_other = pl.when(saved).then(execution > left).otherwise(is_other)
         is_too_long = pl.when(saved).then((execution > allowed) & kills).otherwise(too_long)
@@ -122,8 +126,8 @@ def _unfinished(run: Recorded) -> pl.DataFrame:
 
 def _rejected(run: Recorded) -> pl.Expr:
     rejected, impossible = status == "rejected", cores > pl.lit(run.info["num_cores"])
-    if "limits" in run.info:
-        impossible |= pl.col("arrival_number").is_in(run.once(_beyond_limits)["arrival_number"].implode())
+    for beyond in gathered("impossible", "rules"):
+        impossible |= pl.col("arrival_number").is_in(run.once(beyond).implode())
     unfounded = ~impossible & pl.lit("num_nodes" not in run.info)  # a job with few cores may not fit on nodes, either
     return (impossible & ~rejected) | (rejected & (unfounded | pl.lit(run.info["too_wide"] != "reject")))
 
@@ -385,9 +389,11 @@ def _without_cause(run: Recorded) -> pl.DataFrame:
     held = cuts.select(pl.col("row").cast(pl.Int64), finish)[ranges.row[index]].with_columns(core=pl.Series(core))
     caused = held.join(run.once(_downtimes), left_on=["finish_time", "core"], right_on=["time", "core"], how="semi")
     explained = pl.col("row").is_in(caused["row"].unique().implode()) | pl.Series(ranges.malformed)
-    reserved = run.once(cut_by_reservations)
     unexplained = cuts.filter(by_outage & ~explained)
-    return unexplained.join(reserved, on=reserved.columns, how="anti", maintain_order="left")
+    for cut in gathered("cut_executions", "rules"):
+        others = run.once(cut)
+        unexplained = unexplained.join(others, on=others.columns, how="anti", maintain_order="left")
+    return unexplained
 
 
 def _wrong_outcomes(run: Recorded) -> pl.Expr:
@@ -418,42 +424,12 @@ def _attempts(run: Recorded) -> pl.DataFrame:
     return jobs.filter(pl.col("attempts") != pl.col("expected"))
 
 
-_SPAN = "in [{begin}, {end}) s"
-# -- limits ---------------------------------------------------------------------------------------
-
-
-def _beyond_limits(run: Recorded) -> pl.DataFrame:
-    """Return the jobs that request more than their limits allow."""
-    limits = run["limited_jobs"].join(run["limits"], on="limit").join(run["jobs"], on=KEY)
-    wide = (cores > pl.col("job_cores")) | (cores > pl.col("running_cores"))
-    return limits.filter(wide.fill_null(False) | (requested > pl.col("job_time")).fill_null(False))
-
-
-def _beyond_groups(run: Recorded) -> pl.DataFrame:
-    """Return the times at which a group had more running jobs or cores than allowed, with the numbers."""
-    members = run["limited_jobs"].join(run["limits"].select("limit", "running_jobs", "running_cores"), on="limit")
-    executions = run.once(_executions).filter(pl.col("begin") < pl.col("end")).select(*KEY, "begin", "end", "requested")
-    found = []
-    for (_, group), part in members.join(executions, on=KEY).group_by("limit", "group", maintain_order=True):
-        sizes = {"running_jobs": np.ones(len(part), np.int64), "running_cores": part["requested"].to_numpy()}
-        for name, size in sizes.items():
-            most = part[name][0]
-            if most is None:
-                continue
-            spans = part["begin"].to_numpy(), part["end"].to_numpy()
-            times, used, _ = overloads(*spans, size, limit_times=_NONE, limits=_NO_COUNT, num_cores=most)
-            if len(times):
-                columns = {"time": times, "used": used}
-                found.append(pl.DataFrame(columns).with_columns(group=pl.lit(group), most=most, what=pl.lit(name)))
-    return pl.concat(found) if found else pl.DataFrame()
-
-
-_NONE, _NO_COUNT = np.zeros(0), np.zeros(0, np.int64)
+# -- work -----------------------------------------------------------------------------------------
 
 
 def _wrong_work(run: Recorded) -> pl.DataFrame:
     """Return the interruptions whose work does not follow from earlier ones, their outcome and the checkpoints."""
-    interval, number = run.info.get("checkpoint_interval"), "arrival_number"
+    number = "arrival_number"
     before, after, speed, outcome = (pl.col(name) for name in ("work_before", "work_after", "speed", "outcome"))
     restarts = outcome != "suspended"
     cuts = (
@@ -470,7 +446,7 @@ def _wrong_work(run: Recorded) -> pl.DataFrame:
     bounds = {}
     for name, time in {"least": worked - tolerance, "expected": worked, "most": worked + tolerance}.items():
         # at the very end of an interval, rounding decides whether the checkpoint counts
-        saved = pl.lit(0.0) if interval is None else pl.max_horizontal(time // interval * interval, 0.0)
+        saved = pl.max_horizontal(0.0, *(kept(run, time) for kept in gathered("kept", "rules")))
         kept = pl.when(outcome == "lost").then(0.0).otherwise(pl.col("restart") + speed * saved)
         bounds[name] = pl.when(restarts).then(kept).otherwise(reached)
     cuts = cuts.with_columns(**bounds, reached=reached)
@@ -499,53 +475,20 @@ def _wrong_sums(run: Recorded) -> pl.DataFrame:
     return jobs.filter(((earlier - pl.col("earlier")).abs() > off) | wrong)
 
 
-# -- dependencies ---------------------------------------------------------------------------------
-
-
-def _wrong_dependencies(run: Recorded) -> pl.DataFrame:
-    """Return the jobs with dependencies whose submission time does not match them."""
-    of_row = run["dependencies"].with_row_index("row")
-    ended = pl.when(status == "rejected").then(submission).when(status.is_in(ENDED)).then(finish)
-    ends = run["jobs"].select(other="job_id", ended=ended)
-    others = of_row.select("row", other=pl.col("after").str.split(" ")).explode("other")
-    others = others.with_columns(pl.col("other").cast(pl.Int64, strict=False)).join(ends, on="other", how="left")
-    last = others.group_by("row").agg(  # null if a predecessor has not ended
-        ended=pl.when(pl.col("ended").is_null().any()).then(None).otherwise(pl.col("ended").max())
-    )
-    expected = pl.max_horizontal("trace_submission_time", pl.col("ended") + pl.col("think_time"))
-    due = of_row.join(last, on="row", how="left").with_columns(
-        expected=pl.when(pl.col("ended").is_not_null()).then(expected)
-    )
-    recorded = run["jobs"].select("job_id", recorded="submission_time").unique("job_id")
-    due = due.join(recorded, on="job_id", how="left", maintain_order="left")
-    may = pl.col("expected").is_not_null()  # else a predecessor never ended
-    is_late = may & (pl.lit(run.drained) | (pl.col("expected") < run.end_time))
-    waits = pl.col("submission_time").is_null()
-    wrong = pl.when(waits).then(is_late).otherwise(pl.col("expected").ne_missing(pl.col("submission_time")))
-    return due.filter(wrong | pl.col("recorded").ne_missing(pl.col("submission_time")))
-
-
 def _given(run: Recorded) -> Iterable[tuple[Any, ...]]:
     """Return the jobs of the workload in their recorded sizes, with their run times on their nodes."""
     return run_where_they_were(run) if "num_nodes" in run.info else (job[:6] for job in in_their_sizes(run))
 
 
 def _submitted(run: Recorded) -> Iterable[tuple[Any, ...]]:
-    """Return the jobs of the workload; those with dependencies have their recorded submission times."""
-    if "dependencies" not in run.info:
-        return _given(run)
-    columns = run["dependencies"].select("job_id", "trace_submission_time", "submission_time")
-    times = {job_id: (planned, submitted) for job_id, planned, submitted in columns.iter_rows()}
-    rows = []
-    for job_id, planned, *others in _given(run):
-        known, submitted = times.get(job_id, (None, None))
-        if known != planned:
-            rows.append((job_id, planned, *others))
-        elif submitted is not None:
-            rows.append((job_id, submitted, *others))
-    return sorted(rows, key=itemgetter(1))
+    """Return the jobs of the workload, with the changes that features explain."""
+    jobs = _given(run)
+    for submitted in gathered("submitted", "rules"):
+        jobs = submitted(run, jobs)
+    return jobs
 
 
+_SPAN = "in [{begin}, {end}) s"
 _MISCOUNTED = "job {job_id} requests {requested} cores, but has {held} " + _SPAN
 
 RULES = (
@@ -733,20 +676,6 @@ RULES = (
     ),
     *NODE_RULES,
     Rule(
-        "dependencies",
-        "a job with dependencies is submitted when its predecessors have ended and its think time has passed, but not "
-        "before its time in the workload",
-        (
-            Check(
-                "jobs",
-                _wrong_dependencies,
-                "job {job_id}, planned for {trace_submission_time} s after jobs {after} with think time "
-                "{think_time} s: submitted at {submission_time} s, expected {expected} s",
-                when=lambda run: "dependencies" in run.info,
-            ),
-        ),
-    ),
-    Rule(
         "work",
         "an execution goes on with the work that was kept: all at a suspension, full checkpoint intervals otherwise; "
         "the execution times of a job are the sums over its executions",
@@ -765,20 +694,7 @@ RULES = (
             ),
         ),
     ),
-    *RESERVATION_RULES,
-    Rule(
-        "limits",
-        "no user, partition or queue ever exceeds its limits of running jobs and cores",
-        (
-            Check(
-                "jobs",
-                _beyond_groups,
-                "at {time} s, {what} of group {group} is {used}, but at most {most} are allowed",
-                when=lambda run: "limits" in run.info,
-            ),
-        ),
-    ),
-    *PREEMPTION_RULES,
+    *gathered("RULES", "rules"),
     conservation_rule(
         ("job_id", "submission_time", "requested_number_of_resources", "requested_time", "run_time", "user_id"),
         rows=_submitted,

@@ -9,20 +9,13 @@ from desim.problems.batch.cores import format_core_sets
 from desim.tables import Column, Table, arrival_number, columns_of, turnaround_time
 
 __all__ = [
-    "DEPENDENCIES",
     "INFO",
     "INTERRUPTIONS",
     "JOBS",
-    "JOB_QOS",
-    "LIMITED_JOBS",
-    "LIMITS",
     "NODES",
     "OUTAGES",
     "PLACEMENTS",
-    "PREEMPTIONS",
-    "QOS",
     "REQUESTS",
-    "RESERVATIONS",
     "TABLES",
 ]
 
@@ -36,7 +29,6 @@ INFO = (
     Column(
         "over_time_limit", "float", "time that a job may exceed its requested time", unit="s", least=0, optional=True
     ),
-    Column("checkpoint_interval", "float", "work between checkpoints, if there are any", unit="s", optional=True),
     Column("infeasible", "text", "what an infeasible action does", values=("raise", "forward")),
     Column("too_wide", "text", "what happens to a job that requests too much", values=("error", "reject")),
     Column("on_outage", "text", "what happens to a running job when its core fails", values=("requeue", "lose")),
@@ -52,13 +44,7 @@ INFO = (
     Column("predictor", "text", "what predicts run times, unless they are the requested times", optional=True),
     Column("foresight", "boolean", "whether the predictor knows the actual run times", optional=True),
     Column("attributes", "texts", "types of the attributes of jobs by name, if any", optional=True),
-    Column("dependencies", "integer", "number of jobs with dependencies, if any", least=0, optional=True),
     Column("parts", "texts", "names of the optional features of the cluster", optional=True),
-    Column("limits", "integer", "number of limits on jobs, users or queues, if any", least=1, optional=True),
-    Column("reservations", "integer", "number of advance reservations, if any", least=1, optional=True),
-    Column("qos", "integer", "number of QOS levels, if any", least=1, optional=True),
-    Column("node_reservations", "integer", "number of reservations of nodes, if any", least=1, optional=True),
-    Column("user_reservations", "integer", "number of reservations that admit users, if any", least=1, optional=True),
     Column("num_nodes", "integer", "number of nodes, if the cluster has nodes", least=1, optional=True),
     Column("placement", "text", "policy that chooses nodes if an agent names none", optional=True),
 )
@@ -341,136 +327,5 @@ PLACEMENTS = Table(
     only_with="num_nodes",
 )
 
-DEPENDENCIES = Table(
-    "dependencies",
-    "a job with dependencies, once its time in the workload has passed",
-    (
-        Column("job_id", "integer", "identifier of the job"),
-        Column("trace_submission_time", "float", "submission time in the workload", unit="s", least=0),
-        Column("after", "text", 'identifiers of its predecessors, such as "3 7"'),
-        Column("think_time", "float", "time from the last end of a predecessor to submission", unit="s", least=0),
-        Column("submission_time", "float", "actual submission", unit="s", null="if not submitted by the end"),
-    ),
-    sort_by=("trace_submission_time", "job_id"),
-    only_with="dependencies",
-)
-
-
-def _pack_limits(rows: list[tuple[Any, ...]], info: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the columns of rows (number, limit)."""
-    numbers, limits = columns_of(rows, 2)
-    columns: dict[str, Any] = {"limit": numbers}
-    columns["scope"] = [limit.scope for limit in limits]
-    columns["members"] = [sorted(limit.members or ()) for limit in limits]
-    return columns | {name: [getattr(limit, name) for limit in limits] for name in _LIMITED}
-
-
-_LIMITED = ("job_cores", "job_time", "running_jobs", "running_cores")
-
-LIMITS = Table(
-    "limits",
-    "a limit of the site",
-    (
-        Column("limit", "integer", "number of the limit", least=0),
-        Column("scope", "text", "what defines the groups of jobs, such as user or queue"),
-        Column("members", "texts", "limited groups; none if all are"),
-        Column("job_cores", "integer", "maximum cores of a job", unit="cores", null="without a limit", least=1),
-        Column("job_time", "float", "maximum requested time of a job", unit="s", null="without a limit", least=0),
-        Column("running_jobs", "integer", "maximum running jobs of a group", null="without a limit", least=1),
-        Column("running_cores", "integer", "maximum cores of these", unit="cores", null="without a limit", least=1),
-    ),
-    sort_by=("limit",),
-    pack=_pack_limits,
-    only_with="limits",
-)
-
-LIMITED_JOBS = Table(
-    "limited_jobs",
-    "a job and a limit that applies to it",
-    (
-        Column("job_id", "integer", "identifier of the job"),
-        Column("limit", "integer", "number of the limit", least=0),
-        Column("group", "text", "group of the job, for example its user or partition"),
-        arrival_number("of the job"),
-    ),
-    sort_by=("arrival_number", "limit"),
-    only_with="limits",
-)
-
-RESERVATIONS = Table(
-    "reservations",
-    "an advance reservation of cores or nodes",
-    (
-        Column("reservation", "integer", "number of the reservation", least=0),
-        Column("start", "float", "start of the reservation", unit="s", least=0),
-        Column("end", "float", "end of the reservation", unit="s", least=0),
-        Column("cores", "integer", "number of reserved cores", unit="cores", least=1),
-    ),
-    sort_by=("reservation",),
-    only_with="reservations",
-)
-
-RESERVATION_NODES = Table(
-    "reservation_nodes",
-    "a node of a reservation",
-    (
-        Column("reservation", "integer", "number of the reservation", least=0),
-        Column("node", "integer", "number of the node", least=0),
-    ),
-    sort_by=("reservation", "node"),
-    only_with="node_reservations",
-)
-
-RESERVATION_USERS = Table(
-    "reservation_users",
-    "a user whose jobs may run on the nodes of a reservation",
-    (
-        Column("reservation", "integer", "number of the reservation", least=0),
-        Column("user_id", "integer", "number of the user", least=0),
-    ),
-    sort_by=("reservation", "user_id"),
-    only_with="user_reservations",
-)
-
-QOS = Table(
-    "qos",
-    "a QOS level",
-    (
-        Column("qos", "text", "name of the QOS level"),
-        Column("priority", "float", "priority; larger is more important", least=0),
-        Column("preempts", "texts", "QOS levels whose jobs its jobs may preempt"),
-        Column("mode", "text", "what happens to its own jobs when preempted", values=("requeue", "suspend")),
-    ),
-    only_with="qos",
-)
-
-JOB_QOS = Table(
-    "job_qos",
-    "a job with a QOS",
-    (
-        Column("job_id", "integer", "identifier of the job"),
-        Column("qos", "text", "name of its QOS level"),
-        arrival_number("of the job"),
-    ),
-    sort_by=("arrival_number",),
-    only_with="qos",
-)
-
-PREEMPTIONS = Table(
-    "preemptions",
-    "a job that was preempted by another",
-    (
-        Column("time", "float", "time of the preemption", unit="s", least=0),
-        Column("job_id", "integer", "identifier of the preempted job"),
-        Column("preempted_by", "integer", "identifier of the job that started instead"),
-        Column("mode", "text", "what happened to the preempted job", values=("requeue", "suspend")),
-        arrival_number("of the preempted job"),
-        Column("number_preempted_by", "integer", "arrival number of the job that started", least=0),
-    ),
-    sort_by=("time", "arrival_number"),
-    only_with="qos",
-)
-
-OF_RESERVATIONS = (RESERVATIONS, RESERVATION_NODES, RESERVATION_USERS)
-OF_SITES = (DEPENDENCIES, LIMITS, LIMITED_JOBS, *OF_RESERVATIONS, QOS, JOB_QOS, PREEMPTIONS)
-TABLES = (JOBS, INTERRUPTIONS, OUTAGES, NODES, REQUESTS, PLACEMENTS, *OF_SITES)
+TABLES = (JOBS, INTERRUPTIONS, OUTAGES, NODES, REQUESTS, PLACEMENTS)
+"""Tables of every run, and of runs on nodes; those of features are in their packages."""

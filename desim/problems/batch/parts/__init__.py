@@ -1,8 +1,15 @@
-"""Parts of a batch cluster: one module per feature, which a cluster without it does not import."""
+"""Parts of a batch cluster: one package per feature, with all that the others ask about it.
+
+The package of a feature has its :class:`Part`; ``INFO`` and ``TABLES``, which describe what a run with the feature
+records; ``sentence``, which says for reports what was in force; ``METRICS`` and ``measure``, if it has metrics;
+``rules`` with validation rules; and ``options`` for the command line. Nothing outside names a feature to find these:
+:func:`gathered` collects them, and whatever is deleted with a package is not there.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib import import_module
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +22,38 @@ if TYPE_CHECKING:
     from desim.problems.batch.parts.preemption import QualityOfService
     from desim.problems.batch.parts.reservations import AdvanceReservation
 
-__all__ = ["Part"]
+__all__ = ["Part", "gathered"]
+
+FEATURES = ("dependencies", "limits", "reservations", "preemption", "checkpoints")
+"""Packages of the features, in the order in which their hooks are called."""
+
+
+def gathered(name: str, module: str = "") -> tuple[Any, ...]:
+    """Return what the features define under a name, in their order; a tuple stands for its elements.
+
+    Parameters
+    ----------
+    name : str
+        Name such as ``"TABLES"``; features without it are left out.
+    module : str
+        Module of the packages, such as ``"rules"``.
+
+    Returns
+    -------
+    tuple
+        Values of the features.
+    """
+    found: list[Any] = []
+    for feature in FEATURES:
+        place = ".".join(filter(None, (__name__, feature, module)))
+        try:
+            value = getattr(import_module(place), name, ())
+        except ModuleNotFoundError as error:
+            if error.name not in (place, f"{__name__}.{feature}"):
+                raise
+        else:
+            found += value if isinstance(value, tuple) else (value,)
+    return tuple(found)
 
 
 def standard_parts(

@@ -70,12 +70,6 @@ class CoreResources:
         self.failures = FailureCounts(self.unit, self.num_cores)
         self.record_job: Callable[[Any], None] = tables["jobs"].append
         self._reserved: dict[int, int] = {}  # cores of reservations in progress, by number of the reservation
-        for number, reservation in enumerate(self.reservations):
-            tables["reservations"].append((number, reservation.start, reservation.end, self._cores_of(number)))
-
-    def _cores_of(self, number: int) -> int:
-        """Return the number of cores of a reservation."""
-        return self.reservations[number].cores
 
     def misfit(self, job: Job) -> str:
         """Return why a job cannot even start if everything is free, or an empty string if it can."""

@@ -65,12 +65,7 @@ class NodeResources(CoreResources):
 
     def describe(self) -> dict[str, Any]:
         """Return what a description of the cluster contains besides its number of cores."""
-        description: dict[str, Any] = {"num_nodes": len(self.table), "placement": self.policy.name}
-        if self.reservations:
-            description["node_reservations"] = len(self.reservations)
-        if user_reservations := sum(bool(reservation.users) for reservation in self.reservations):
-            description["user_reservations"] = user_reservations
-        return description
+        return {"num_nodes": len(self.table), "placement": self.policy.name}
 
     # one run
 
@@ -88,15 +83,6 @@ class NodeResources(CoreResources):
         self._record_placement = tables["placements"].append
         for number, node in enumerate(self.table.nodes):
             tables["nodes"].append((number, node, self.table.first_core[number]))
-        for number, reservation in enumerate(self.reservations):
-            for of_reservation in self.table.nodes_of(number):
-                tables["reservation_nodes"].append((number, of_reservation))
-            for user in reservation.users:
-                tables["reservation_users"].append((number, user))
-
-    def _cores_of(self, number: int) -> int:
-        """Return the number of cores of the nodes of a reservation."""
-        return sum(self.table.nodes[node].cores for node in self.table.nodes_of(number))
 
     def _record_with_request(self, row: tuple[Any, ...]) -> None:
         """Record a job and its request once nothing of it, including its size, can change any more."""

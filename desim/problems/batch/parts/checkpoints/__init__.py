@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from desim.checks import check_float
 from desim.problems.batch.parts.base import Part
+from desim.tables import Column
 
 if TYPE_CHECKING:
     from desim.problems.batch.execution import Execution
+    from desim.result import Result
 
 __all__ = ["Checkpoints"]
 
@@ -39,3 +41,13 @@ class Checkpoints(Part):
     def keeps(self, execution: Execution, seconds: float) -> float:
         """Return the seconds up to the last checkpoint."""
         return seconds // self.interval * self.interval
+
+
+INFO = (Column("checkpoint_interval", "float", "work between checkpoints, if there are any", unit="s", optional=True),)
+"""Entries in the description of a run."""
+
+
+def sentence(result: Result) -> str:
+    """Return what was in force in a run, for reports; empty if there were no checkpoints."""
+    interval = result.info.get("checkpoint_interval")
+    return "" if interval is None else f"Jobs have a checkpoint every {interval:,.10g} s of work."

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import simpy
 
@@ -19,6 +19,10 @@ from desim.core import Phase, at
 from desim.exceptions import WorkloadError
 from desim.problems.batch.job import Job, check_time
 from desim.problems.batch.parts.base import Part
+from desim.tables import Column, Table
+
+if TYPE_CHECKING:
+    from desim.result import Result
 
 __all__ = ["Dependencies", "Dependency", "Followers"]
 
@@ -202,3 +206,30 @@ class Followers(Part):
         """Return the record of a job: id, time in the workload, predecessors, think time and submission."""
         one = self.dependencies.of_job[job.job_id]
         return job.job_id, job.submission_time, " ".join(map(str, one.jobs)), one.think_time, submission
+
+
+INFO = (Column("dependencies", "integer", "number of jobs with dependencies, if any", least=0, optional=True),)
+"""Entries in the description of a run."""
+
+TABLES = (
+    Table(
+        "dependencies",
+        "a job with dependencies, once its time in the workload has passed",
+        (
+            Column("job_id", "integer", "identifier of the job"),
+            Column("trace_submission_time", "float", "submission time in the workload", unit="s", least=0),
+            Column("after", "text", 'identifiers of its predecessors, such as "3 7"'),
+            Column("think_time", "float", "time from the last end of a predecessor to submission", unit="s", least=0),
+            Column("submission_time", "float", "actual submission", unit="s", null="if not submitted by the end"),
+        ),
+        sort_by=("trace_submission_time", "job_id"),
+        only_with="dependencies",
+    ),
+)
+"""Tables of a run."""
+
+
+def sentence(result: Result) -> str:
+    """Return what was in force in a run, for reports; empty if there were no dependencies."""
+    count = result.info.get("dependencies")
+    return "" if count is None else f"{count:,} jobs depend on the ends of other jobs."

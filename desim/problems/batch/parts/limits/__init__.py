@@ -10,14 +10,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from desim.checks import check_float, check_int
 from desim.exceptions import InvalidConfiguration
 from desim.problems.batch.job import Job
 from desim.problems.batch.parts.base import Part
+from desim.tables import Column, Table, arrival_number
+
+if TYPE_CHECKING:
+    from desim.result import Result
 
 __all__ = ["Limit", "Limits"]
+
+MAXIMA = {
+    "job_cores": "cores per job",
+    "job_time": "s per job",
+    "running_jobs": "jobs at once",
+    "running_cores": "cores at once",
+}
+"""What a limit may bound, with units."""
 
 Key = tuple[int, str]
 """Number of a limit, and name of one of its groups."""
@@ -141,7 +153,8 @@ class Limits(Part):
         self._closed: set[Key] = set()  # groups that are full for a held job
         tables = self.cluster.simulation.records.tables
         self._record = tables["limited_jobs"].append
-        for row in enumerate(self.limits):
+        for number, limit in enumerate(self.limits):
+            row = number, limit.scope, sorted(limit.members or ()), *(getattr(limit, name) for name in MAXIMA)
             tables["limits"].append(row)
 
     def outside(self) -> Collection[Job]:
@@ -250,3 +263,51 @@ class Limits(Part):
     def _count(self, key: Key, jobs: int, cores: int) -> None:
         before = self._used.get(key, (0, 0))
         self._used[key] = before[0] + jobs, before[1] + cores
+
+
+INFO = (Column("limits", "integer", "number of limits on jobs, users or queues, if any", least=1, optional=True),)
+"""Entries in the description of a run."""
+
+
+TABLES = (
+    Table(
+        "limits",
+        "a limit of the site",
+        (
+            Column("limit", "integer", "number of the limit", least=0),
+            Column("scope", "text", "what defines the groups of jobs, such as user or queue"),
+            Column("members", "texts", "limited groups; none if all are"),
+            Column("job_cores", "integer", "maximum cores of a job", unit="cores", null="without a limit", least=1),
+            Column("job_time", "float", "maximum requested time of a job", unit="s", null="without a limit", least=0),
+            Column("running_jobs", "integer", "maximum running jobs of a group", null="without a limit", least=1),
+            Column("running_cores", "integer", "maximum cores of these", unit="cores", null="without a limit", least=1),
+        ),
+        sort_by=("limit",),
+        only_with="limits",
+    ),
+    Table(
+        "limited_jobs",
+        "a job and a limit that applies to it",
+        (
+            Column("job_id", "integer", "identifier of the job"),
+            Column("limit", "integer", "number of the limit", least=0),
+            Column("group", "text", "group of the job, for example its user or partition"),
+            arrival_number("of the job"),
+        ),
+        sort_by=("arrival_number", "limit"),
+        only_with="limits",
+    ),
+)
+"""Tables of a run."""
+
+
+def sentence(result: Result) -> str:
+    """Return what was in force in a run, for reports; empty if there were no limits."""
+    if "limits" not in result.info:
+        return ""
+    found = []
+    for limit in result.table("limits").to_dicts():
+        most = [f"{limit[name]:,g} {unit}" for name, unit in MAXIMA.items() if limit[name] is not None]
+        whose = f"{limit['scope']} {', '.join(limit['members'])}" if limit["members"] else f"each {limit['scope']}"
+        found.append(f"{whose}: at most {', '.join(most)}")
+    return f"Limits: {'; '.join(found)}."

@@ -23,13 +23,16 @@ import simpy
 from desim.checks import check_choice, check_float, did_you_mean
 from desim.core import Phase, at
 from desim.exceptions import InvalidConfiguration, WorkloadError
+from desim.problem import Metric
 from desim.problems.batch.execution import Execution
 from desim.problems.batch.job import Job, StartPreempting
 from desim.problems.batch.parts.base import Part
 from desim.problems.batch.predictors import corrected_end
+from desim.tables import Column, Table, arrival_number
 
 if TYPE_CHECKING:
     from desim.problems.batch.observation import BatchState
+    from desim.result import Result
 
 __all__ = ["Preemption", "QOSTable", "QualityOfService"]
 
@@ -439,3 +442,83 @@ class Preemption(Part):
             if state.running_table is not None:
                 state.running_table._fill(state.rows())
         self.cluster.resources.count_once(state)
+
+
+INFO = (Column("qos", "integer", "number of QOS levels, if any", least=1, optional=True),)
+"""Entries in the description of a run."""
+
+TABLES = (
+    Table(
+        "qos",
+        "a QOS level",
+        (
+            Column("qos", "text", "name of the QOS level"),
+            Column("priority", "float", "priority; larger is more important", least=0),
+            Column("preempts", "texts", "QOS levels whose jobs its jobs may preempt"),
+            Column("mode", "text", "what happens to its own jobs when preempted", values=("requeue", "suspend")),
+        ),
+        only_with="qos",
+    ),
+    Table(
+        "job_qos",
+        "a job with a QOS",
+        (
+            Column("job_id", "integer", "identifier of the job"),
+            Column("qos", "text", "name of its QOS level"),
+            arrival_number("of the job"),
+        ),
+        sort_by=("arrival_number",),
+        only_with="qos",
+    ),
+    Table(
+        "preemptions",
+        "a job that was preempted by another",
+        (
+            Column("time", "float", "time of the preemption", unit="s", least=0),
+            Column("job_id", "integer", "identifier of the preempted job"),
+            Column("preempted_by", "integer", "identifier of the job that started instead"),
+            Column("mode", "text", "what happened to the preempted job", values=("requeue", "suspend")),
+            arrival_number("of the preempted job"),
+            Column("number_preempted_by", "integer", "arrival number of the job that started", least=0),
+        ),
+        sort_by=("time", "arrival_number"),
+        only_with="qos",
+    ),
+)
+"""Tables of a run."""
+
+
+def sentence(result: Result) -> str:
+    """Return what was in force in a run, for reports; empty if there were no QOS levels."""
+    if "qos" not in result.info:
+        return ""
+    found = []
+    for level in result.table("qos").to_dicts():
+        preempts = f", preempts {', '.join(level['preempts'])}" if level["preempts"] else ""
+        mode = "suspended" if level["mode"] == "suspend" else "requeued"
+        found.append(f"{level['qos']} with priority {level['priority']:g}{preempts}, {mode} when preempted")
+    return f"Quality of service (QOS): {'; '.join(found)}."
+
+
+METRICS = (
+    Metric(
+        "preemptions",
+        "with QOS levels: executions preempted by another job within the observed interval",
+        "executions",
+        "lower",
+        only_with="qos",
+    ),
+)
+"""Metrics of runs with QOS levels."""
+
+
+def measure(result: Result, observed: tuple[float, float]) -> dict[str, float]:
+    """Return the metrics of a run within an observed interval, which includes the end of the run."""
+    import polars as pl
+
+    if "qos" not in result.info:
+        return {}
+    finish, (begin, end) = pl.col("finish_time"), observed
+    cut = result.scan("interruptions").filter(pl.col("outcome").is_in(["preempted", "suspended"]))
+    counted = cut.filter((finish >= begin) & ((finish < end) | (end >= result.end_time)))
+    return {"preemptions": float(counted.select(pl.len()).collect().item())}

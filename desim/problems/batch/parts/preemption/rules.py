@@ -10,43 +10,18 @@ from collections.abc import Callable
 import numpy as np
 import polars as pl
 
-from desim.problems.batch.node_rules import all_executions
 from desim.problems.batch.occupancy import read_core_ranges, spread
+from desim.problems.batch.recorded import all_executions
 from desim.validation import Check, Recorded, Rule
 
-__all__ = ["PREEMPTION_RULES", "worked_before"]
+__all__ = ["RULES"]
 
 NUMBER = "arrival_number"
 outcome = pl.col("outcome")
-length = pl.col("finish_time") - pl.col("starting_time")
 
 
 def _check(of: str, wrong: Callable[[Recorded], pl.DataFrame], message: str) -> Check:
     return Check(of, wrong, message, when=lambda run: "qos" in run.info)
-
-
-def worked_before(run: Recorded) -> pl.Expr:
-    """Return the seconds of work before a job's last start since it last started from the beginning or a checkpoint.
-
-    Parameters
-    ----------
-    run : Recorded
-        Run with QOS levels.
-
-    Returns
-    -------
-    polars.Expr
-        Expression for the job table, in seconds; 0 for jobs that were not suspended.
-    """
-    done = run.once(_worked_before)
-    return pl.col(NUMBER).replace_strict(done[NUMBER], done["done"], default=0.0, return_dtype=pl.Float64)
-
-
-def _worked_before(run: Recorded) -> pl.DataFrame:
-    cuts = run["interruptions"].sort("finish_time", maintain_order=True)
-    ends = outcome != "suspended"  # earlier work is lost, except what checkpoints have saved
-    gone = ends.reverse().cum_sum().reverse().over(NUMBER) > 0
-    return cuts.filter(~gone).group_by(NUMBER, maintain_order=True).agg(done=length.sum())
 
 
 def _executions(run: Recorded) -> pl.DataFrame:
@@ -151,7 +126,7 @@ def _intruders(run: Recorded) -> pl.DataFrame:
     return pl.DataFrame(found, schema, orient="row")
 
 
-PREEMPTION_RULES = (
+RULES = (
     Rule(
         "qos",
         "jobs have known QOS levels, which do not preempt themselves (this and the following two rules: with QOS "

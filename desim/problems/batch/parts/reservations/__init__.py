@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import simpy
@@ -19,10 +19,15 @@ from desim.core import Phase, at
 from desim.exceptions import InvalidConfiguration
 from desim.problems.batch.parts.base import Part
 from desim.problems.batch.parts.outages import begin_outage, clear_cores, end_outage
+from desim.tables import Column, Table
+
+if TYPE_CHECKING:
+    from desim.result import Result
 
 __all__ = ["AdvanceReservation", "Reservations", "reservations_of", "reservations_on_nodes"]
 
 _MOST_NAMES = 8  # listed in a message
+_MOST_RESERVATIONS, _MOST_NODES = 5, 5  # listed one by one in sentences
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -208,12 +213,25 @@ class Reservations(Part):
         self.reservations = reservations
 
     def describe(self) -> dict[str, Any]:
-        """Return the number of reservations."""
-        return {"reservations": len(self.reservations)}
+        """Return the numbers of reservations, of those of nodes, and of those that admit users."""
+        counts = {
+            "reservations": len(self.reservations),
+            "node_reservations": sum(bool(one.nodes) for one in self.reservations),
+            "user_reservations": sum(bool(one.users) for one in self.reservations),
+        }
+        return {name: count for name, count in counts.items() if count}
 
     def begin(self) -> None:
         """Schedule the beginnings and ends; ends first, as another reservation may begin at the same instant."""
-        env = self.cluster.env
+        env, tables, resources = self.cluster.env, self.cluster.simulation.records.tables, self.cluster.resources
+        for number, one in enumerate(self.reservations):
+            nodes: Any = one.nodes  # their numbers
+            cores = one.cores or resources.core_set_of(nodes).bit_count()
+            tables["reservations"].append((number, one.start, one.end, cores))
+            for node in nodes:
+                tables["reservation_nodes"].append((number, node))
+            for user in one.users:
+                tables["reservation_users"].append((number, user))
         for number, reservation in enumerate(self.reservations):
             at(env, reservation.end, Phase.CAPACITY, number).callbacks.append(self._close)
         for number, reservation in enumerate(self.reservations):
@@ -245,3 +263,82 @@ class Reservations(Part):
         state.reservations = tuple(other for other in state.reservations if other is not reservation)
         end_outage(self.cluster, self.cluster.resources.end_reservation(number, self.cluster.env.now))
         self.open_cycle()
+
+
+INFO = (
+    Column("reservations", "integer", "number of advance reservations, if any", least=1, optional=True),
+    Column("node_reservations", "integer", "number of reservations of nodes, if any", least=1, optional=True),
+    Column("user_reservations", "integer", "number of reservations that admit users, if any", least=1, optional=True),
+)
+"""Entries in the description of a run."""
+
+TABLES = (
+    Table(
+        "reservations",
+        "an advance reservation of cores or nodes",
+        (
+            Column("reservation", "integer", "number of the reservation", least=0),
+            Column("start", "float", "start of the reservation", unit="s", least=0),
+            Column("end", "float", "end of the reservation", unit="s", least=0),
+            Column("cores", "integer", "number of reserved cores", unit="cores", least=1),
+        ),
+        sort_by=("reservation",),
+        only_with="reservations",
+    ),
+    Table(
+        "reservation_nodes",
+        "a node of a reservation",
+        (
+            Column("reservation", "integer", "number of the reservation", least=0),
+            Column("node", "integer", "number of the node", least=0),
+        ),
+        sort_by=("reservation", "node"),
+        only_with="node_reservations",
+    ),
+    Table(
+        "reservation_users",
+        "a user whose jobs may run on the nodes of a reservation",
+        (
+            Column("reservation", "integer", "number of the reservation", least=0),
+            Column("user_id", "integer", "number of the user", least=0),
+        ),
+        sort_by=("reservation", "user_id"),
+        only_with="user_reservations",
+    ),
+)
+"""Tables of a run."""
+
+
+def sentence(result: Result) -> str:
+    """Return what was in force in a run, for reports; empty if there were no reservations."""
+    if "reservations" not in result.info:
+        return ""
+    columns = result.table("reservations").select("reservation", "cores", "start", "end").rows()
+    shown = [
+        f"{_taken(reservation, cores, result)} from {start:,.10g} to {end:,.10g} s{_but(reservation, result)}"
+        for reservation, cores, start, end in columns
+    ]
+    more = [f"{len(shown) - _MOST_RESERVATIONS:,} more"] if len(shown) > _MOST_RESERVATIONS else []
+    return f"Reservations: {'; '.join(shown[:_MOST_RESERVATIONS] + more)}."
+
+
+def _taken(reservation: int, cores: int, result: Result) -> str:
+    """Return a description of what a reservation takes."""
+    if "node_reservations" not in result.info:
+        return f"{cores:,} cores"
+    nodes = result.table("nodes").join(
+        result.table("reservation_nodes").filter(reservation=reservation), on="node", how="semi"
+    )
+    if len(nodes) == 1:
+        return f"node {nodes['name'].item()}"
+    if len(nodes) == result.info["num_nodes"]:
+        return "all nodes"
+    return f"{len(nodes):,} nodes" if len(nodes) > _MOST_NODES else f"nodes {', '.join(nodes['name'])}"
+
+
+def _but(reservation: int, result: Result) -> str:
+    """Return a description of the users whom a reservation admits."""
+    if "user_reservations" not in result.info:
+        return ""
+    users = result.table("reservation_users").filter(reservation=reservation)["user_id"].to_list()
+    return f" but for user{'s' * (len(users) > 1)} {', '.join(map(str, users))}" if users else ""

@@ -7,7 +7,7 @@ import polars as pl
 
 from desim.validation import Check, Recorded, Rule
 
-__all__ = ["RESERVATION_RULES", "cut_by_reservations"]
+__all__ = ["RULES", "cut_executions"]
 
 start, finish = pl.col("starting_time"), pl.col("finish_time")
 
@@ -59,19 +59,8 @@ def _miscounted(run: Recorded) -> pl.DataFrame:
     return both.filter(wrong.fill_null(True))
 
 
-def cut_by_reservations(run: Recorded) -> pl.DataFrame:
-    """Return the executions that may have been interrupted by the start of a reservation of one of their nodes.
-
-    Parameters
-    ----------
-    run : Recorded
-        Run on nodes or cores.
-
-    Returns
-    -------
-    polars.DataFrame
-        Columns ``arrival_number``, ``starting_time`` and ``finish_time``.
-    """
+def cut_executions(run: Recorded) -> pl.DataFrame:
+    """Return the executions that may have been interrupted by the start of a reservation of one of their nodes."""
     columns = ["arrival_number", "starting_time", "finish_time"]
     if "user_reservations" not in run.info:
         return run["interruptions"].select(columns).clear()
@@ -79,7 +68,7 @@ def cut_by_reservations(run: Recorded) -> pl.DataFrame:
     return began.join(run["reservation_users"], on="reservation", how="semi").select(columns)
 
 
-RESERVATION_RULES = (
+RULES = (
     Rule(
         "reservations",
         "no more cores are up than reservations leave",

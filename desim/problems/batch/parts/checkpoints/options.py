@@ -1,0 +1,28 @@
+"""Checkpoints on the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+from tyro.conf import arg
+
+if TYPE_CHECKING:
+    from desim.plugins import Workload
+    from desim.problems.batch.job import Job
+
+__all__ = ["Options", "settings"]
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options of checkpoints."""
+
+    checkpoint_interval: Annotated[float | None, arg(metavar="S", help_behavior_hint="(default: none)")] = None
+    """Seconds of work between checkpoints, from which interrupted jobs resume."""
+
+
+def settings(options: Options, workload: Workload, jobs: Iterable[Job]) -> dict[str, Any]:
+    """Return arguments of a cluster that follow from the options."""
+    return {"checkpoint_interval": options.checkpoint_interval}

@@ -1,0 +1,79 @@
+"""Advance reservations on the command line: ``START:END:CORES`` in seconds, joined by ``+``, or a file.
+
+An example is ``0:3600:16+86400:90000:256``. On nodes, reservations name nodes and possibly the users whose jobs may run
+there: ``0:3600:nodes=n1|n7``, ``9:99:nodes=all``, ``0:60:partition=gpu:users=3|4``. A file has ``start``, ``end`` and
+some of ``cores``, ``nodes``, ``partition`` and ``users``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+from tyro.conf import arg
+
+from desim.exceptions import InvalidConfiguration, WorkloadError
+from desim.problems.batch.job import Job
+from desim.problems.batch.parts.reservations import AdvanceReservation
+from desim.problems.batch.parts.text import names_of, number_of, read_entries, whole
+
+if TYPE_CHECKING:
+    from desim.plugins import Workload
+
+__all__ = ["Options", "reservations_of_text", "settings"]
+
+FILES = ("reservations",)
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options of advance reservations."""
+
+    reservations: Annotated[
+        str | None, arg(metavar="FILE|START:END:WHAT+...", help_behavior_hint="(default: none)")
+    ] = None
+    """Advance reservations, in seconds, in which a number of cores is unavailable. On nodes, WHAT is nodes=n1|n2,
+    nodes=all or partition=gpu; append :users=3|4 to admit the jobs of these users."""
+
+
+def settings(options: Options, workload: Workload, jobs: Iterable[Job]) -> dict[str, Any]:
+    """Return arguments of a cluster that follow from the options."""
+    if options.reservations is None:
+        return {}
+    known = jobs if isinstance(jobs, Sequence) else ()
+    users = {job.attributes["user"]: job.user_id for job in known if "user" in job.attributes}
+    return {"reservations": reservations_of_text(options.reservations, users)}
+
+
+def reservations_of_text(text: str, users: Mapping[str, int] | None = None) -> list[AdvanceReservation]:
+    """Return the reservations in a file or in the short notation, given user ids by name; see :func:`read_entries`.
+
+    Examples
+    --------
+    >>> reservations_of_text("0:3600:16+7200:9000:4")[1]
+    Reservation(start=7200.0, end=9000.0, cores=4)
+    >>> reservations_of_text("0:3600:nodes=n1|n7:users=3")
+    [Reservation(start=0.0, end=3600.0, nodes=('n1', 'n7'), users=(3,))]
+    """
+    known = users or {}
+
+    def reservation(where: str, entry: Mapping[str, Any]) -> AdvanceReservation:
+        start, end = (number_of(where, name, entry.get(name, "")) for name in ("start", "end"))
+        admitted = tuple(
+            known[user] if user in known else whole(number_of(where, "users", user))
+            for user in names_of(entry.get("users"))
+        )
+        given, nodes = entry.get("cores"), names_of(entry.get("nodes"))
+        cores = 0 if given in ("", None) else whole(number_of(where, "cores", given))
+        partition = str(entry.get("partition") or "").strip()
+        try:
+            return AdvanceReservation(
+                start, end, cores, "all" if nodes == ["all"] else tuple(nodes), partition, admitted
+            )
+        except InvalidConfiguration as error:
+            raise WorkloadError(f"{where}: {error}") from error
+
+    names = ("cores", "nodes", "partition", "users")
+    expected = "START:END:CORES, on nodes START:END:nodes=NAME|NAME, nodes=all or partition=NAME, several joined by +"
+    return read_entries(text, "reservations", ("start", "end"), names, reservation, expected=expected, unnamed="cores")

@@ -1,0 +1,205 @@
+"""Views of a recorded batch run that several validation rules need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import polars as pl
+
+from desim.problems.batch.job import Job
+from desim.problems.batch.occupancy import read_core_ranges
+from desim.validation import Recorded
+
+__all__ = [
+    "KEY",
+    "SPAN",
+    "all_executions",
+    "has_other_times",
+    "has_suspensions",
+    "in_their_sizes",
+    "is_uneven",
+    "on_nodes",
+    "run_where_they_were",
+    "worked_before",
+]
+
+KEY = ["arrival_number", "job_id"]
+"""Columns that identify a job; both must match."""
+
+SPAN = [*KEY, "starting_time", "finish_time"]
+"""Columns that identify an execution of a job."""
+
+
+def on_nodes(run: Recorded) -> bool:
+    """Return whether a run is one on nodes."""
+    return "num_nodes" in run.info
+
+
+def has_suspensions(run: Recorded) -> bool:
+    """Return whether a job was suspended."""
+    return bool((run["interruptions"]["outcome"] == "suspended").any())
+
+
+def is_uneven(run: Recorded) -> bool:
+    """Return whether run times may differ between nodes.
+
+    Parameters
+    ----------
+    run : Recorded
+        Run on nodes or cores.
+
+    Returns
+    -------
+    bool
+        Whether nodes differ in speed or GPU model.
+    """
+    return on_nodes(run) and run["nodes"].select("speed", "gpu_model").n_unique() > 1
+
+
+def has_other_times(run: Recorded) -> bool:
+    """Return whether run times may differ from the submitted ones.
+
+    Parameters
+    ----------
+    run : Recorded
+        Run on nodes or cores.
+
+    Returns
+    -------
+    bool
+        Whether a node has a speed other than 1, or GPUs with a model name.
+    """
+    return on_nodes(run) and not run["nodes"].filter((pl.col("speed") != 1) | (pl.col("gpu_model") != "")).is_empty()
+
+
+def run_where_they_were(run: Recorded) -> Iterator[tuple[Any, ...]]:
+    """Yield the jobs of the workload, with their run times on the nodes of their last execution.
+
+    On a node, the run time is that for the model of its GPUs, if given, or else the job's run time, divided by the
+    speed of the node. The slowest node determines the run time of the job.
+
+    Parameters
+    ----------
+    run : Recorded
+        Run on nodes.
+
+    Yields
+    ------
+    tuple
+        Fields of each job, in order of arrival.
+    """
+    table = run["nodes"].select("node", "gpus", "gpu_model", "speed")
+    nodes = {node: (model if gpus else "", speed) for node, gpus, model, speed in table.iter_rows()}
+    is_even = all(speed == 1 for _, speed in nodes.values())
+    where: dict[int, Iterator[set[tuple[str, float]]]] | None = None
+    for job in in_their_sizes(run):
+        if is_even and not job.run_times:
+            yield job[:6]
+            continue
+        if where is None:
+            where = _where_they_were(run, nodes)
+        there = next(where.get(job.job_id, iter(())), None) or {("", 1.0)}  # never started: run time as submitted
+        run_time = max(job.run_times.get(model, job.run_time) / speed for model, speed in there)
+        yield (*job[:4], run_time, job.user_id)
+
+
+def in_their_sizes(run: Recorded) -> Iterator[Job]:
+    """Yield the jobs of the workload; moldable jobs in their recorded size, if it is one of theirs.
+
+    Parameters
+    ----------
+    run : Recorded
+        Run, whose workload may be an iterator.
+
+    Yields
+    ------
+    Job
+        Jobs in order of arrival.
+    """
+    recorded: dict[int, set[tuple[Any, ...]]] | None = None
+    for job in run.workload or ():
+        if not job.sizes:
+            yield job
+            continue
+        sizes = job.in_all_sizes()
+        if recorded is None:
+            recorded = {}
+            columns = run["jobs"].select("job_id", "requested_number_of_resources", "requested_time", "run_time")
+            for job_id, *values in columns.iter_rows():
+                recorded.setdefault(job_id, set()).update((tuple(values), tuple(values[:2])))
+        told = recorded.get(job.job_id, set())
+        exact = (size for size in sizes if size[2:5] in told)
+        near = (size for size in sizes if size[2:4] in told)  # run times may differ between nodes
+        yield next(exact, None) or next(near, sizes[0])
+
+
+def _where_they_were(run: Recorded, nodes: dict[int, tuple[str, float]]) -> dict[int, Iterator[set[tuple[str, float]]]]:
+    """Return (GPU model, speed) of the nodes of last executions, by job id, in order of arrival; ids may recur."""
+    last = run["jobs"].select(SPAN).sort("arrival_number")
+    placed = run["placements"].join(last, on=SPAN, how="semi", nulls_equal=True)
+    at_once = run["jobs"].filter(pl.col("starting_time") == pl.col("finish_time"))
+    ranges = read_core_ranges(at_once["allocated_resources"], run.info["num_cores"])
+    cores: dict[int, list[tuple[int, int]]] = {number: [] for number in at_once["arrival_number"]}
+    for row, *ends in zip(ranges.row.tolist(), ranges.first.tolist(), ranges.last.tolist(), strict=True):
+        cores[at_once["arrival_number"][row]].append((ends[0], ends[1]))
+    of_node = {row[0]: (row[1], row[1] + row[2]) for row in run["nodes"].select("node", "first_core", "cores").rows()}
+    there: dict[int, set[tuple[str, float]]] = {}
+    for number, node in placed.select("arrival_number", "node").iter_rows():
+        begin, end = of_node[node]
+        if number in cores and not any(first < end and begin <= last for first, last in cores[number]):
+            continue  # an interrupted execution of zero length that started at the same instant
+        there.setdefault(number, set()).add(nodes[node])
+    where: dict[int, list[set[tuple[str, float]]]] = {}
+    for number, job_id in last.select("arrival_number", "job_id").iter_rows():
+        where.setdefault(job_id, []).append(there.get(number, set()))
+    return {job_id: iter(sets) for job_id, sets in where.items()}
+
+
+def all_executions(run: Recorded) -> pl.DataFrame:
+    """Return all executions as recorded: the last one of each job, without outcome, and those that were interrupted.
+
+    Parameters
+    ----------
+    run : Recorded
+        Run on nodes or cores.
+
+    Returns
+    -------
+    polars.DataFrame
+        Numbers and ids of the jobs, starts, ends (null while a job runs), cores and outcomes.
+    """
+    columns = [*SPAN, "allocated_resources"]
+    last = run.where("jobs", pl.col("starting_time").is_not_null()).select(*columns, outcome=pl.lit(None, pl.String))
+    cut = run.where("interruptions", pl.col("outcome") != "lost").select(*columns, pl.col("outcome").cast(pl.String))
+    return pl.concat([last, cut])
+
+
+def worked_before(run: Recorded) -> pl.Expr:
+    """Return the seconds of work before a job's last start since it last started from the beginning or a checkpoint.
+
+    Parameters
+    ----------
+    run : Recorded
+        Run.
+
+    Returns
+    -------
+    polars.Expr
+        Expression for the job table, in seconds; 0 for jobs that were not suspended.
+    """
+    done = run.once(_worked_before)
+    return pl.col("arrival_number").replace_strict(
+        done["arrival_number"], done["done"], default=0.0, return_dtype=pl.Float64
+    )
+
+
+def _worked_before(run: Recorded) -> pl.DataFrame:
+    cuts = run["interruptions"].sort("finish_time", maintain_order=True)
+    ends = pl.col("outcome") != "suspended"  # earlier work is lost, except what checkpoints have saved
+    gone = ends.reverse().cum_sum().reverse().over("arrival_number") > 0
+    return (
+        cuts.filter(~gone)
+        .group_by("arrival_number", maintain_order=True)
+        .agg(done=(pl.col("finish_time") - pl.col("starting_time")).sum())
+    )
