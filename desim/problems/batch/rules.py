@@ -85,9 +85,16 @@ def _left(run: Recorded) -> pl.Expr:
     return run_time - pl.col("arrival_number").replace_strict(last["arrival_number"], last["work"], default=0.0)
 
 
+def _kept(run: Recorded, worked: pl.Expr) -> list[pl.Expr]:
+    """Return how many of the seconds that a job has worked it keeps at an interruption, by each feature that says so."""
+    found = (kept(run, worked) for kept in gathered("kept", "rules"))
+    return [seconds for seconds in found if seconds is not None]
+
+
 def _saved_work(run: Recorded) -> pl.DataFrame:
     """Return the seconds, at the speed of the last execution, that checkpoints have saved of interrupted jobs."""
-    cut = run.where("interruptions", pl.col("outcome") != "suspended")
+    keeps = pl.lit(bool(_kept(run, pl.lit(0.0))))
+    cut = run.where("interruptions", (pl.col("outcome") != "suspended") & keeps)
     return (
         cut.group_by("arrival_number")
         .agg(work=(pl.col("work_after") / pl.col("speed")).max())
@@ -446,7 +453,7 @@ def _wrong_work(run: Recorded) -> pl.DataFrame:
     bounds = {}
     for name, time in {"least": worked - tolerance, "expected": worked, "most": worked + tolerance}.items():
         # at the very end of an interval, rounding decides whether the checkpoint counts
-        saved = pl.max_horizontal(0.0, *(kept(run, time) for kept in gathered("kept", "rules")))
+        saved = pl.max_horizontal(0.0, *_kept(run, time))
         kept = pl.when(outcome == "lost").then(0.0).otherwise(pl.col("restart") + speed * saved)
         bounds[name] = pl.when(restarts).then(kept).otherwise(reached)
     cuts = cuts.with_columns(**bounds, reached=reached)

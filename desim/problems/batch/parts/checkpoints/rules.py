@@ -9,7 +9,7 @@ from desim.validation import Recorded
 __all__ = ["kept"]
 
 
-def kept(run: Recorded, worked: pl.Expr) -> pl.Expr:
-    """Return the seconds that checkpoints have saved of the seconds that a job has worked."""
+def kept(run: Recorded, worked: pl.Expr) -> pl.Expr | None:
+    """Return the seconds that checkpoints have saved of the seconds that a job has worked; None without checkpoints."""
     interval = run.info.get("checkpoint_interval")
-    return pl.lit(0.0) if interval is None else worked // interval * interval
+    return None if interval is None else worked // interval * interval
