@@ -147,12 +147,12 @@ class ConservativeBackfilling(NamedRepr):
         else:
             profile.advance(observation.time)
             if observation.running.changes != self._changes:
-                self._release_ended(profile, observation)
+                self._follow(profile, observation)
         self._fit_new(profile, observation)
         due = self._pop_due(observation.time)
         is_settled = observation.running.first_end > observation.time  # else jobs that end now have not all ended
         if is_settled and not profile.agrees_with(observation, [slot for _, slot in due if slot.end > slot.start]):
-            # an expected end was corrected, or another agent has acted: no reservation is valid any more
+            # another agent has acted: no reservation is valid any more
             profile = self._rebuild(observation)
             self._fit_new(profile, observation)
             due = self._pop_due(observation.time)
@@ -163,29 +163,60 @@ class ConservativeBackfilling(NamedRepr):
         self._profile = profile = observation.profile(specific_cores=self.specific_cores)
         self._ends = {}
         for slot in profile.running.values():
-            self._ends[slot.end] = self._ends.get(slot.end, 0) + 1
+            self._count_end(slot.end, 1)
         self._changes = observation.running.changes
         self.reservations = {}
         self._starts = []
         self._settled = True
         return profile
 
-    def _release_ended(self, profile: Profile, observation: BatchObservation) -> None:
-        """Free the remaining slots of ended jobs and compress the schedule."""
+    def _count_end(self, end: float, change: int) -> None:
+        """Count that one running job more, or one less, is expected to end at a given time."""
+        count = self._ends.get(end, 0) + change
+        if count:
+            self._ends[end] = count
+        else:
+            del self._ends[end]
+
+    def _follow(self, profile: Profile, observation: BatchObservation) -> None:
+        """Free the remaining slots of ended jobs, extend those of corrected ones, and compress the schedule."""
         self._changes = observation.running.changes
         time = observation.time
         ended = profile.running.keys() - observation.running.ids()
         for job_id in ended:
             slot = profile.running.pop(job_id)
-            if self._ends[slot.end] == 1:
-                del self._ends[slot.end]
-            else:
-                self._ends[slot.end] -= 1
+            self._count_end(slot.end, -1)
             if slot.end > time:
                 profile.give(slot._replace(start=time))
                 self._settled = False
+        if min(self._ends, default=np.inf) <= time:
+            self._extend(profile, observation)
         if ended and not self._settled:
             self._fit_again(profile, observation)
+
+    def _extend(self, profile: Profile, observation: BatchObservation) -> None:
+        """Extend the slots of running jobs whose expected ends were corrected.
+
+        Reservations are kept in order of priority as long as they fit; the others are given back.
+        """
+        ends = {job_id: end for end, _, job_id in observation.running.releases()}
+        longer, until = [], observation.time
+        for job_id, slot in profile.running.items():
+            end = ends[job_id]
+            if end > slot.end:
+                longer.append(slot._replace(start=max(slot.end, observation.time), end=end))
+                profile.running[job_id] = slot._replace(end=end)
+                self._count_end(slot.end, -1)
+                self._count_end(end, 1)
+                until = max(until, end)
+        queue, held = observation.queue, self.reservations
+        in_order = queue.job_id[self.priority.order(queue, observation.time)].tolist()
+        slots = ((job_id, held[job_id]) for job_id in in_order if job_id in held)
+        affected = {job_id: slot for job_id, slot in slots if slot.start < min(until, slot.end)}
+        for job_id, is_kept in zip(affected, profile.extend(longer, list(affected.values())), strict=True):
+            if not is_kept:
+                del held[job_id]
+                self._settled = False
 
     def _is_late(self, time: float) -> bool:
         """Return whether a reserved start has passed between two decisions."""
@@ -281,7 +312,7 @@ class ConservativeBackfilling(NamedRepr):
             for position, (job_id, slot) in zip(positions, due, strict=True):
                 if plan.start(position, place=slot.place):
                     profile.running[job_id] = slot
-                    self._ends[slot.end] = self._ends.get(slot.end, 0) + 1
+                    self._count_end(slot.end, 1)
                     self._changes += 1
                 else:
                     self.reservations[job_id] = slot

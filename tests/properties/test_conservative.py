@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from random import Random
 from typing import Any
 
@@ -9,11 +10,14 @@ import pytest
 from conservative import ConservativeByRules
 
 from desim import simulate
-from desim.agents.batch import create
-from desim.problems.batch import AdvanceReservation, BatchCluster, Job, to_core_ids
+from desim.agents.batch import ConservativeBackfilling, create
+from desim.core import Agent
+from desim.problems.batch import AdvanceReservation, BatchCluster, BatchObservation, Job, Node, to_core_ids
 from desim.processes import Outage, planned_outages
+from desim.reprs import NamedRepr
 
 NUM_CORES = 8
+PER_NODE = 2
 
 
 def workload(rng: Random) -> list[Job]:
@@ -23,7 +27,7 @@ def workload(rng: Random) -> list[Job]:
         time += rng.choice((0.0, 1.0, 5.0, 40.0))
         requested = float(rng.randint(1, 60))
         ran = rng.choice((requested, requested, rng.uniform(0.0, requested), requested * rng.choice((2, 5, 30))))
-        jobs.append(Job(job_id, time, rng.randint(1, NUM_CORES), requested, float(ran)))
+        jobs.append(Job(job_id, time, rng.randint(1, NUM_CORES), requested, float(ran), rng.randrange(3)))
     return jobs
 
 
@@ -38,20 +42,78 @@ def disturbances(rng: Random) -> dict[str, Any]:
     return {"processes": [planned_outages(outages)], "reservations": [reservation]}
 
 
+def options_of(kind: str, rng: Random) -> dict[str, Any]:
+    """Return the options of a cluster on which jobs run longer than expected."""
+    options: dict[str, Any] = {"over_time_limit": 45.0} if kind == "grace" else {"enforce_time_limit": False}
+    if kind.startswith("predictor"):
+        options["predictor"] = "user-average"
+    if kind.endswith("disturbances"):
+        options |= disturbances(rng)
+    return options
+
+
+def starts_of(cluster: BatchCluster, agent: Agent) -> list[float]:
+    """Return the last starts by job id."""
+    return simulate(cluster, agent).jobs.sort("job_id")["starting_time"].to_list()
+
+
 @pytest.mark.parametrize("cycle", ["arrival", "instant", "event", 7.0])
 @pytest.mark.parametrize("order", ["fcfs", "sjf"])
-@pytest.mark.parametrize("kind", ["overruns", "grace", "disturbances"])
+@pytest.mark.parametrize("kind", ["overruns", "grace", "disturbances", "predictor", "predictor, disturbances"])
 def test_conservative_backfilling_follows_its_rules(cycle: Any, order: str, kind: str) -> None:
-    for seed in range(5):
+    for seed in range(3):
         rng = Random(f"{kind} {seed}")
         jobs = workload(rng)
-        options = {"over_time_limit": 45.0} if kind == "grace" else {"enforce_time_limit": False}
-        if kind == "disturbances":
-            options |= disturbances(rng)
-        starts = [
-            simulate(BatchCluster(jobs, NUM_CORES, cycle=cycle, **options), agent)
-            .jobs.sort("job_id")["starting_time"]
-            .to_list()
-            for agent in (create(f"conservative-{order}"), ConservativeByRules(order))
-        ]
-        assert starts[0] == starts[1], seed
+        options = {"cycle": cycle} | options_of(kind, rng)
+        starts = starts_of(BatchCluster(jobs, NUM_CORES, **options), create(f"conservative-{order}"))
+        assert starts == starts_of(BatchCluster(jobs, NUM_CORES, **options), ConservativeByRules(order)), seed
+        if "disturbances" not in kind:
+            one_node = BatchCluster(jobs, nodes=[Node("n1", NUM_CORES)], **options)
+            assert starts == starts_of(one_node, create(f"conservative-{order}")), seed
+
+
+class Promises(NamedRepr):
+    """Agent that checks after each of its decisions that no two jobs have the same core or node at the same time."""
+
+    def __init__(self, base: ConservativeBackfilling) -> None:
+        self.base, self.name = base, base.name
+
+    def reset(self, simulation_info: dict[str, Any], rng: Any) -> None:
+        self.base.reset(simulation_info, rng)
+
+    def act(self, observation: BatchObservation) -> Any:
+        answer = self.base.act(observation)
+        slots = [*self.base.reservations.values(), *self.base._profile.running.values()]
+        for moment in {max(slot.start, observation.time) for slot in slots}:
+            held = Counter[int]()
+            for slot in slots:
+                if slot.start <= moment < slot.end:
+                    nodes = ((one.node, one.amounts[0]) for one in slot.held) if hasattr(slot, "held") else ()
+                    held += Counter(dict(nodes) or dict.fromkeys(to_core_ids(slot.core_set), PER_NODE))
+            assert not held or max(held.values()) <= PER_NODE
+        return answer
+
+
+@pytest.mark.parametrize("specific_cores", [True, False])
+def test_promises_that_are_kept_do_not_overlap_with_jobs_that_run_longer(specific_cores: bool) -> None:
+    for seed in range(10):
+        options: dict[str, Any] = {"predictor": "user-average", "enforce_time_limit": seed % 2 > 0}
+        if specific_cores:
+            options["num_cores"] = NUM_CORES
+        else:
+            options["nodes"] = [Node(f"n{number}", PER_NODE) for number in range(NUM_CORES // PER_NODE)]
+        cluster = BatchCluster(workload(Random(seed)), **options)
+        simulate(cluster, Promises(ConservativeBackfilling(specific_cores=specific_cores)))
+
+
+def test_a_promise_that_nothing_delays_survives_the_correction_of_another_job() -> None:
+    """At 10 s, job 0 is expected to end at 70 s: job 3 loses its promise for 10 s, and job 4 keeps its own for 20 s."""
+    jobs = [
+        Job(0, 0.0, 1, 10.0, 100.0),
+        Job(1, 0.0, 1, 20.0, 20.0),
+        Job(2, 0.0, 1, 30.0, 30.0),
+        Job(3, 1.0, 1, 10.0, 10.0),
+        Job(4, 2.0, 1, 30.0, 30.0),
+    ]
+    cluster = BatchCluster(jobs, 3, enforce_time_limit=False)
+    assert starts_of(cluster, create("conservative-fcfs")) == [0.0, 0.0, 0.0, 30.0, 20.0]

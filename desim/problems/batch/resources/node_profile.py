@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
@@ -347,9 +347,22 @@ class NodeProfile(AvailabilityProfile):
         """Occupy a slot."""
         self._hold(slot.start, slot.end, slot.held, taken=True)
 
-    def give(self, slot: Any) -> None:
-        """Free a slot that was occupied before."""
+    def _untake(self, slot: Any) -> None:
+        """Free a slot, although it may be taken again."""
         self._hold(slot.start, slot.end, slot.held, taken=False)
+
+    def _has_slot(self, slot: Any) -> bool:
+        """Return whether what a slot holds is free."""
+        rows = self._rows[bisect_right(self.times, slot.start) - 1 : bisect_left(self.times, slot.end)]
+        for one in slot.held:
+            if (one.amounts > self._amounts[:, rows, one.node].T).any():
+                return False
+            if any((self._gpus[rows, one.node, gpu] < share).any() for gpu, share in one.gpus):
+                return False
+        return True
+
+    def _note_freed(self, slot: Any) -> None:
+        """Note until when each node was freed, for :meth:`compress`."""
         for held in slot.held:
             for freed in (self._freed, self._freed_later):
                 freed[held.node] = max(freed.get(held.node, -np.inf), slot.end)

@@ -261,15 +261,56 @@ class AvailabilityProfile:
         """
         return self.free[0] + sum(slot.cores for slot in taken) == observation.free_cores
 
-    def take(self, slot: Reservation) -> None:
+    def take(self, slot: Any) -> None:
         """Occupy a slot."""
         self._change(slot.start, slot.end, -slot.cores)
 
-    def give(self, slot: Reservation) -> None:
+    def give(self, slot: Any) -> None:
         """Free a slot that was occupied before."""
+        self._untake(slot)
+        self._note_freed(slot)
+
+    def extend(self, longer: list[Any], slots: list[Any]) -> list[bool]:
+        """Occupy more for running jobs that continue, and return which slots fit beside them.
+
+        Parameters
+        ----------
+        longer : list of Slot
+            What the running jobs occupy in addition.
+        slots : list of Slot
+            All occupied slots that overlap these, most important ones first. A slot that does not fit beside
+            the running jobs and the slots before it is freed.
+
+        Returns
+        -------
+        list of bool
+            Whether each slot is still occupied.
+        """
+        for slot in slots:
+            self._untake(slot)
+        for slot in longer:
+            self.take(slot)
+        fits = []
+        for slot in slots:
+            fits.append(self._has_slot(slot))
+            if fits[-1]:
+                self.take(slot)
+            else:
+                self._note_freed(slot)
+        return fits
+
+    def _untake(self, slot: Any) -> None:
+        """Free a slot, although it may be taken again."""
         self._change(slot.start, slot.end, slot.cores)
+
+    def _note_freed(self, slot: Any) -> None:
+        """Note until when resources were freed, for :meth:`compress`."""
         self._freed_until = max(self._freed_until, slot.end)
         self._freed_next = max(self._freed_next, slot.end)
+
+    def _has_slot(self, slot: Any) -> bool:
+        """Return whether what a slot holds is free."""
+        return self._has(slot.start, slot.end, slot.cores)
 
     def _change(self, start: float, end: float, change: int) -> None:
         """Change the free cores in an interval, and remove points at which nothing changes."""
@@ -320,13 +361,16 @@ class CoreProfile(AvailabilityProfile):
             free |= slot.core_set
         return free == observation.free_core_set
 
-    def take(self, slot: Reservation) -> None:
+    def take(self, slot: Any) -> None:
         """Occupy a slot."""
         self._change(slot.start, slot.end, slot.core_set)
 
-    def give(self, slot: Reservation) -> None:
-        """Free a slot that was occupied before."""
-        self._change(slot.start, slot.end, slot.core_set)
+    _untake = take
+
+    def _has_slot(self, slot: Any) -> bool:
+        """Return whether what a slot holds is free."""
+        first, last = bisect_right(self.times, slot.start) - 1, bisect_left(self.times, slot.end)
+        return all(not slot.core_set & ~free for free in self.free[first:last])
 
     def fit(self, cores: int, duration: float, longest: float = 0.0) -> Reservation | None:
         """Return the earliest slot in which enough cores, always the same ones, stay free for a duration."""

@@ -270,6 +270,23 @@ class Profile(Protocol):
     def give(self, slot: Any) -> None:
         """Free a slot that was occupied before."""
 
+    def extend(self, longer: list[Any], slots: list[Any]) -> list[bool]:
+        """Occupy more for running jobs that continue, and return which slots fit beside them.
+
+        Parameters
+        ----------
+        longer : list of Slot
+            What the running jobs occupy in addition.
+        slots : list of Slot
+            All occupied slots that overlap these, most important ones first. A slot that does not fit beside
+            the running jobs and the slots before it is freed.
+
+        Returns
+        -------
+        list of bool
+            Whether each slot is still occupied.
+        """
+
 
 class Resources(Protocol):
     """What the jobs of a cluster hold: its cores, or its nodes, whose cores are numbered node by node.
