@@ -118,7 +118,7 @@ class ConservativeBackfilling(NamedRepr):
     Attributes
     ----------
     reservations : dict of int to Slot
-        Reserved slots of the queued jobs, by job id; a job may have none while cores are down.
+        Reserved slots of the queued jobs, by row; a job may have none while cores are down.
     """
 
     def __init__(self, order: str | Priority | type[Priority] = "fcfs", *, specific_cores: bool = False) -> None:
@@ -182,9 +182,9 @@ class ConservativeBackfilling(NamedRepr):
         """Free the remaining slots of ended jobs, extend those of corrected ones, and compress the schedule."""
         self._changes = observation.running.changes
         time = observation.time
-        ended = profile.running.keys() - observation.running.ids()
-        for job_id in ended:
-            slot = profile.running.pop(job_id)
+        ended = profile.running.keys() - observation.running.rows()
+        for row in ended:
+            slot = profile.running.pop(row)
             self._count_end(slot.end, -1)
             if slot.end > time:
                 profile.give(slot._replace(start=time))
@@ -234,19 +234,19 @@ class ConservativeBackfilling(NamedRepr):
         if not self.reservations:
             return
         queue = observation.queue
-        job_ids, lengths, longest = queue.job_id, queue.expected_time, queue.requested_time
+        rows, lengths, longest = queue.row, queue.expected_time, queue.requested_time
         if not isinstance(self.priority, FCFS):
             order = self.priority.order(queue, observation.time)
-            job_ids, lengths, longest = job_ids[order], lengths[order], longest[order]
+            rows, lengths, longest = rows[order], lengths[order], longest[order]
         profile.begin_compression()
-        for job_id, length, most in zip(job_ids.tolist(), lengths.tolist(), longest.tolist(), strict=True):
-            slot = self.reservations.get(job_id)
+        for row, length, most in zip(rows.tolist(), lengths.tolist(), longest.tolist(), strict=True):
+            slot = self.reservations.get(row)
             if slot is None:
                 continue
             better = profile.compress(slot, length, most)
             if better is not slot:
                 profile.give(slot)
-                self._reserve(profile, job_id, better)
+                self._reserve(profile, row, better)
                 self._settled = False
 
     def _fit_new(self, profile: Profile, observation: BatchObservation) -> None:
@@ -255,46 +255,46 @@ class ConservativeBackfilling(NamedRepr):
         missing = len(queue) - len(self.reservations)
         if not missing:
             return
-        if missing == 1 and int(queue.job_id[-1]) not in self.reservations:
+        if missing == 1 and int(queue.row[-1]) not in self.reservations:
             positions = [len(queue) - 1]
         else:
             positions = self.priority.order(queue, observation.time).tolist()
         for position in positions:
-            job_id = int(queue.job_id[position])
-            if job_id not in self.reservations:
+            row = int(queue.row[position])
+            if row not in self.reservations:
                 try:
                     lengths = float(queue.expected_time[position]), float(queue.requested_time[position])
                     slot = profile.fit(observation.request_at(position), *lengths)
                 except InvalidConfiguration as error:  # of the placement policy, which does not know the job
-                    raise InvalidConfiguration(f"job {job_id}: {error}") from error
+                    raise InvalidConfiguration(f"job {observation.id_of(row)}: {error}") from error
                 if slot is not None:  # otherwise cores are down, and the job waits for their repair
-                    self._reserve(profile, job_id, slot)
+                    self._reserve(profile, row, slot)
 
-    def _reserve(self, profile: Profile, job_id: int, slot: Slot) -> None:
+    def _reserve(self, profile: Profile, row: int, slot: Slot) -> None:
         profile.take(slot)
-        self.reservations[job_id] = slot
-        heappush(self._starts, (slot.start, job_id))
+        self.reservations[row] = slot
+        heappush(self._starts, (slot.start, row))
         if len(self._starts) > 64 + 4 * len(self.reservations):
-            self._starts = [(slot.start, job_id) for job_id, slot in self.reservations.items()]
+            self._starts = [(slot.start, row) for row, slot in self.reservations.items()]
             heapify(self._starts)
 
     def _next_start(self) -> tuple[float, int]:
-        """Return the time and job id of the earliest valid reservation."""
+        """Return the time and row of the earliest valid reservation."""
         while self._starts:
-            start, job_id = self._starts[0]
-            slot = self.reservations.get(job_id)
+            start, row = self._starts[0]
+            slot = self.reservations.get(row)
             if slot is not None and slot.start == start:
-                return start, job_id
+                return start, row
             heappop(self._starts)
         return np.inf, -1
 
     def _pop_due(self, time: float) -> list[tuple[int, Slot]]:
         """Remove and return the reservations that are due."""
         due = []
-        start, job_id = self._next_start()
+        start, row = self._next_start()
         while start <= time:
-            due.append((job_id, self.reservations.pop(job_id)))
-            start, job_id = self._next_start()
+            due.append((row, self.reservations.pop(row)))
+            start, row = self._next_start()
         return due
 
     def _start(self, profile: Profile, due: list[tuple[int, Slot]], observation: BatchObservation) -> list[Any] | None:
@@ -308,15 +308,15 @@ class ConservativeBackfilling(NamedRepr):
             # the slots are free of advance reservations for the requested times of their jobs only
             around = observation.predicts
             plan = observation.plan(specific_cores=self.specific_cores, around_reservations=around)
-            positions = observation.queue.positions_of([job_id for job_id, _ in due])
-            for position, (job_id, slot) in zip(positions, due, strict=True):
+            positions = observation.queue.positions_of([row for row, _ in due])
+            for position, (row, slot) in zip(positions, due, strict=True):
                 if plan.start(position, place=slot.place):
-                    profile.running[job_id] = slot
+                    profile.running[row] = slot
                     self._count_end(slot.end, 1)
                     self._changes += 1
                 else:
-                    self.reservations[job_id] = slot
-                    heappush(self._starts, (slot.start, job_id))
+                    self.reservations[row] = slot
+                    heappush(self._starts, (slot.start, row))
             actions = plan.answer
         following, _ = self._next_start()
         if observation.time < following < np.inf and following not in self._ends:

@@ -51,12 +51,12 @@ class MoldableBackfilling(NamedRepr):
         weight = (len(queue) - 1) / observation.num_cores
         blocked = False
         for position in self.priority.order(queue, time).tolist():
-            job_id = int(queue.job_id[position])
-            sizes = observation.sizes_of(job_id)
+            row = int(queue.row[position])
+            sizes = observation.sizes_of(row)
             choices = []
             for number, (cores, length) in enumerate(sizes):
                 size = number if len(sizes) > 1 else None
-                if observation.allows_size(job_id, number) and (not blocked or plan.fits(position, size)):
+                if observation.allows_size(row, number) and (not blocked or plan.fits(position, size)):
                     start = time if blocked else plan.earliest(position, size)
                     choices.append((start + length + weight * cores * length, cores, number, size))
             if not choices:

@@ -74,20 +74,20 @@ class PreemptiveAgent(NamedRepr):
             self._plan(observation)
             return None
         position, is_next = first
-        job_id = int(observation.queue.job_id[position])
+        row = int(observation.queue.row[position])
         if is_next and observation.plan(around_reservations=False).fits(position):  # without borrowed cores
             self._plan(observation)
-            starts = any(getattr(one, "job_id", one) == job_id for one in self._planned)
-            return None if starts or not observation.plan().ends_in_time(position) else self._instead(job_id, ())
-        victims = _victims(observation, job_id)
+            starts = any(getattr(one, "row", one) == row for one in self._planned)
+            return None if starts or not observation.plan().ends_in_time(position) else self._instead(row, ())
+        victims = _victims(observation, row)
         if victims is None or not observation.plan().ends_in_time(position, victims):
             self._plan(observation)
             return None
-        return self._instead(job_id, victims)
+        return self._instead(row, victims)
 
-    def _instead(self, job_id: int, victims: Sequence[int]) -> StartPreempting:
+    def _instead(self, row: int, victims: Sequence[int]) -> StartPreempting:
         self._planned = []
-        return StartPreempting(job_id, tuple(victims))
+        return StartPreempting(row, tuple(victims))
 
     def _plan(self, observation: BatchObservation) -> None:
         """Store the wrapped agent's actions, except what it waits for: jobs that arrive may preempt.
@@ -107,11 +107,11 @@ class PreemptiveAgent(NamedRepr):
             return None
         self.priority.look(observation)
         order = self.priority.order(queue, observation.time)
-        job_ids = queue.job_id[order].tolist()
-        first = min(job_ids, key=lambda job_id: -_priority_of(observation, job_id))  # ties keep the order
-        while above := _above(observation, job_ids, first):  # else it would start, only to be preempted at once
-            first = min(above, key=lambda job_id: -_priority_of(observation, job_id))
-        job_qos, place = observation.qos_of(first), job_ids.index(first)
+        rows = queue.row[order].tolist()
+        first = min(rows, key=lambda row: -_priority_of(observation, row))  # ties keep the order
+        while above := _above(observation, rows, first):  # else it would start, only to be preempted at once
+            first = min(above, key=lambda row: -_priority_of(observation, row))
+        job_qos, place = observation.qos_of(first), rows.index(first)
         return None if job_qos is None or not job_qos.preempts else (int(order[place]), place == 0)
 
 
@@ -119,30 +119,30 @@ def _above(observation: BatchObservation, order: Sequence[int], first: int) -> l
     """Return the queued jobs that may preempt another queued job once it runs, in the given order."""
     mine = observation.qos_of(first)
     levels = {one.name for one in observation.qos.values() if mine is not None and mine.name in one.preempts}
-    named = ((job_id, observation.qos_of(job_id)) for job_id in order) if levels else ()
-    return [job_id for job_id, level in named if level is not None and level.name in levels]
+    named = ((row, observation.qos_of(row)) for row in order) if levels else ()
+    return [row for row, level in named if level is not None and level.name in levels]
 
 
-def _priority_of(observation: BatchObservation, job_id: int) -> float:
-    job_qos = observation.qos_of(job_id)
+def _priority_of(observation: BatchObservation, row: int) -> float:
+    job_qos = observation.qos_of(row)
     return 0.0 if job_qos is None else job_qos.priority
 
 
-def _victims(observation: BatchObservation, job_id: int) -> list[int] | None:
+def _victims(observation: BatchObservation, row: int) -> list[int] | None:
     """Return the jobs that a queued job has to preempt; None if preempting all of them would not suffice."""
-    if observation.has_room_without(job_id, ()):
+    if observation.has_room_without(row, ()):
         return []
-    candidates = reversed(observation.preemptible_by(job_id))  # of jobs with equal start, the last one first
+    candidates = reversed(observation.preemptible_by(row))  # of jobs with equal start, the last one first
     ordered = sorted(candidates, key=lambda one: (_priority_of(observation, one[0]), -one[1]))
     taken: list[int] = []
     for victim, _ in ordered:
         taken.append(victim)
-        if observation.has_room_without(job_id, taken):
+        if observation.has_room_without(row, taken):
             break
     else:
         return None
     for victim in taken[-2::-1]:  # the last one is needed: before it was added, the job did not fit
         spared = [other for other in taken if other != victim]
-        if observation.has_room_without(job_id, spared):
+        if observation.has_room_without(row, spared):
             taken = spared
     return taken

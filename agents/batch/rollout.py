@@ -85,14 +85,14 @@ class RolloutAgent(Lookahead):
             Alternative actions; empty if there is no choice: nothing fits, or the only queued job is to start.
         """
         starts = action if isinstance(action, list) else [action]
-        names = [each.job_id if isinstance(each, Start | StartOnNodes) else each for each in starts]
+        names = [each.row if isinstance(each, Start | StartOnNodes) else each for each in starts]
         first = names[0] if names and isinstance(names[0], int | np.integer) else None
         queue = observation.queue
         fitting = observation.plan(around_reservations=False).fitting()
         if not len(fitting) or (first is not None and len(queue) == 1):
             return []
         by_time = fitting[queue.expected_time[fitting].argsort(kind="stable")]
-        jobs = [job for job in queue.job_id[by_time[: self.width + 1]].tolist() if job != first]
+        jobs = [job for job in queue.row[by_time[: self.width + 1]].tolist() if job != first]
         parts = [starts[:count] for count in range(len(starts) - 1, 0, -1)]
         return [*jobs[: self.width], *parts[: self.width], *([] if first is None else [None])]
 

@@ -239,9 +239,9 @@ class SearchAgent(NamedRepr):
         by_time = known[queue.expected_time[known].argsort(kind="stable")]
         order, easy = self._best_beginning(self._beginnings(queue, by_time[:MOST_JOBS]))
         self.score = self._improve(order, easy)
-        self._plan = queue.job_id[order]
+        self._plan = queue.row[order]
         decoder.decode(np.concatenate((order, by_time[MOST_JOBS:])), easy=easy, limit=0.0)
-        starts: list[int] = queue.job_id[decoder.due].tolist()
+        starts: list[int] = queue.row[decoder.due].tolist()
         return starts or None
 
     def _weights(self, times: Floats) -> Floats | float:
@@ -260,11 +260,11 @@ class SearchAgent(NamedRepr):
 
     def _continued(self, queue: Queue, by_time: Integers) -> Integers:
         """Return the last plan's order; each new job precedes the first one in it with a longer expected time."""
-        ids = queue.job_id[by_time]
-        by_id = ids.argsort()
-        places = np.minimum(ids[by_id].searchsorted(self._plan), len(ids) - 1)
-        known = by_id[places[ids[by_id[places]] == self._plan]]
-        is_new = np.ones(len(ids), np.bool_)
+        rows = queue.row[by_time]
+        by_row = rows.argsort()
+        places = np.minimum(rows[by_row].searchsorted(self._plan), len(rows) - 1)
+        known = by_row[places[rows[by_row[places]] == self._plan]]
+        is_new = np.ones(len(rows), np.bool_)
         is_new[known] = False
         old, new = by_time[known], by_time[is_new]
         longest = np.maximum.accumulate(

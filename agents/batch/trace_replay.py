@@ -97,9 +97,9 @@ class TraceReplay(NamedRepr):
         """Discard the state of the previous run."""
         self.delays: dict[int, float] = {}
         self.unknown = 0
-        self._due: list[tuple[float, int, int]] = []  # heap of (start, number, job id) of future starts
+        self._due: list[tuple[float, int, int]] = []  # heap of (start, number, row) of future starts
         self._late: list[tuple[float, int, int]] = []  # the same for due jobs, sorted
-        self._known: set[int] = set()  # job ids in both
+        self._known: set[int] = set()  # rows in both
         self._count = 0
 
     def act(self, observation: BatchObservation) -> list[Any] | None:
@@ -120,13 +120,14 @@ class TraceReplay(NamedRepr):
         while self._due and self._due[0][0] <= now:
             self._late.append(heappop(self._due))
         waiting = []
-        positions = observation.queue.positions_of([job_id for _, _, job_id in self._late])
+        positions = observation.queue.positions_of([row for _, _, row in self._late])
         for position, entry in zip(positions, self._late, strict=True):
-            start, _, job_id = entry
+            start, _, row = entry
+            job_id = observation.id_of(row)
             if not plan.start_on(position, self._nodes.get(job_id, ())):
                 waiting.append(entry)
                 continue
-            self._known.remove(job_id)
+            self._known.remove(row)
             if start < now:
                 self.delays[job_id] = now - start
         self._late = waiting
@@ -150,11 +151,12 @@ class TraceReplay(NamedRepr):
         fresh, place = len(queue) - len(self._known), len(queue)
         while fresh:
             place -= 1
-            job_id = queue.job_at(place)[0]
-            if job_id in self._known:
+            row = queue.job_at(place)[0]
+            if row in self._known:
                 continue
             fresh -= 1
             submitted = float(queue.submission_time[place])
+            job_id = observation.id_of(row)
             start = self._recorded.get(job_id, math.nan)
             if start < submitted - _ROUNDING:
                 raise InvalidConfiguration(
@@ -163,6 +165,6 @@ class TraceReplay(NamedRepr):
                 )
             if math.isnan(start):
                 self.unknown += 1
-            heappush(self._due, (submitted if math.isnan(start) else start, self._count, job_id))
-            self._known.add(job_id)
+            heappush(self._due, (submitted if math.isnan(start) else start, self._count, row))
+            self._known.add(row)
             self._count += 1

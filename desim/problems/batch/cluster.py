@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import struct
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -57,8 +57,8 @@ class BatchCluster(FailingCluster, Problem):
 
     Within a cycle the agent is asked repeatedly:
 
-    * A job id or a :class:`Start` starts that job, and the cycle continues. So do :class:`StartWithSize`, which starts
-      a moldable job in one of its sizes, and :class:`StartPreempting`, which starts a job by preempting others.
+    * The row of a job or a :class:`Start` starts that job, and the cycle continues. So do :class:`StartWithSize`, which
+      starts a moldable job in one of its sizes, and :class:`StartPreempting`, which starts a job by preempting others.
     * None, a :class:`WaitUntil` or a :class:`WaitForCores` ends the cycle.
     * A list of such actions is carried out in order and ends the cycle. It saves an agent that has decided on several
       actions at once the decisions in between.
@@ -75,9 +75,11 @@ class BatchCluster(FailingCluster, Problem):
     Parameters
     ----------
     jobs : iterable of Job
-        Jobs in order of submission. An iterator is read once, one job ahead of the clock, so that memory use grows
-        only with the jobs in the system. A list can be simulated repeatedly; only in a list may jobs depend on others,
-        and only their attributes are recorded. A job with dependencies is submitted once its predecessors have ended
+        Jobs in order of submission; their ids may be numbers or text, and may recur. The row of a job, which actions
+        name, is the number of its submission, from 0: without dependencies, its position among the jobs. An iterator
+        is read once, one job ahead of the clock, so that memory use grows only with the jobs in the system. A list can
+        be simulated repeatedly; only in a list may jobs depend on others, and only their attributes are recorded. A
+        job with dependencies is submitted once its predecessors have ended
         and its think time has passed, but not before its submission time in the workload.
     num_cores : int, optional
         Number of cores, at least 1. Omit it with `nodes`, which determine the number of cores.
@@ -265,10 +267,12 @@ class BatchCluster(FailingCluster, Problem):
         self.resources = self.resources.begun(tables)
         self.failures = self.resources.failures
         self._state = BatchState(self.env, self.resources)
-        self._inbox: deque[Job] = deque()  # jobs that arrived while a cycle was open, which does not show them
-        self._numbers: dict[int, int] = {}  # arrival numbers of the jobs in the system, by id
-        self._num_arrived = 0
-        self._past: dict[int, PastExecutions] = {}  # of jobs in the system that were interrupted, by id
+        self._inbox: deque[tuple[int, Job]] = (
+            deque()
+        )  # jobs that arrived while a cycle was open, which does not show them
+        self._num_arrived = 0  # the row of the next job
+        self._past: dict[int, PastExecutions] = {}  # of jobs in the system that were interrupted, by row
+        self._known: set[int] | None = None  # without foresight: rows of jobs that were requeued, and are as expected
         self._elsewhere: dict[int, Job] = {}  # running jobs as submitted, if their run time differs where they run
         self._period = 0.0 if isinstance(self.cycle, str) else self.cycle
         self._serializes = self.cycle in ("arrival", "event")
@@ -339,7 +343,7 @@ class BatchCluster(FailingCluster, Problem):
         Raises
         ------
         WorkloadError
-            If the job is invalid or too wide, or has the id of a job in the system.
+            If the job is invalid or too wide.
         """
         check_job(job)
         if job.submission_time > self.env.now:
@@ -348,11 +352,11 @@ class BatchCluster(FailingCluster, Problem):
 
     def _take(self, job: Job) -> None:
         """Put a job that has arrived into the queue, or into the inbox while a cycle is open."""
-        numbers = job[:6]
+        numbers: tuple[Any, ...] = job[:6]
         job_id, _, requested_cores, requested_time, run_time, _ = numbers
         try:
             plausible = requested_cores > 0 <= requested_time < math.inf > run_time >= 0
-            _NUMBERS.pack(*numbers)
+            _NUMBERS.pack(*(numbers if type(job_id) is not str else (0, *numbers[1:])))
         except (TypeError, struct.error) as error:
             check_job(job)
             raise WorkloadError(f"{job!r} holds a value of the wrong type: {error}") from error
@@ -362,30 +366,27 @@ class BatchCluster(FailingCluster, Problem):
             raise WorkloadError(
                 f"job {job_id} depends on other jobs, but the cluster does not know all jobs in advance; pass a list"
             )
-        number = self._num_arrived
-        self._num_arrived = number + 1
+        row = self._num_arrived
+        self._num_arrived = row + 1
         for arrived in self._arrived:
-            arrived(job, number)
+            arrived(job, row)
         fault = self.resources.misfit(job) if requested_cores > self.resources.always_fits else ""
         for refuses in self._refuses:
-            fault = fault or refuses(job, number)
+            fault = fault or refuses(job, row)
         if fault:
-            self._turn_away(job, fault)
+            self._turn_away(job, row, fault)
             return
-        if job_id in self._numbers:
-            raise WorkloadError(f"{job!r} arrives while another job {job_id} is in the system; job ids must be unique")
-        self._numbers[job_id] = number
         if self._predictions is not None:
-            self._predictions.submit(job)
-        is_held = self._holds and any(holds(job) for holds in self._holds)
+            self._predictions.submit(job, row)
+        is_held = self._holds and any(holds(job, row) for holds in self._holds)
         if self.listening:
             self.emit("arrival", job)
         if is_held:
             return
         if self._cycling and (self._acting or self._serializes):
-            self._inbox.append(job)
+            self._inbox.append((row, job))
         else:
-            self._enqueue(job)
+            self._enqueue(row, job)
 
     def _record_prediction(self, row: tuple[Any, ...]) -> None:
         """Record a job, with what was predicted, and let the predictor learn from it."""
@@ -401,34 +402,34 @@ class BatchCluster(FailingCluster, Problem):
 
     def _complete_for_parts(self, execution: Execution) -> None:
         self._complete(execution)
-        self._leave(execution.job, "ended")
+        self._leave(execution.job, execution.row, "ended")
 
-    def _leave(self, job: Job, outcome: str) -> None:
+    def _leave(self, job: Job, row: int, outcome: str) -> None:
         """Call the hook ``left`` of the parts."""
         for left in self._left:
-            left(job, outcome)
+            left(job, row, outcome)
 
-    def _let_in(self, part: Part, jobs: Iterable[Job]) -> None:
+    def _let_in(self, part: Part, jobs: Mapping[int, Job]) -> None:
         """Put jobs that a part has held into the queue, unless a later part holds them, and open a cycle."""
         later = hooks(self.parts[self.parts.index(part) + 1 :], "holds")
-        for job in jobs:
-            if not any(holds(job) for holds in later):
-                self._state.admit(job, self._numbers)
+        for row, job in jobs.items():
+            if not any(holds(job, row) for holds in later):
+                self._state.admit(row, job)
         self._open_cycle()
 
-    def _turn_away(self, job: Job, why: str) -> None:
-        """Reject a job that has just been counted as arrived, or raise, depending on ``too_wide``."""
+    def _turn_away(self, job: Job, row: int, why: str) -> None:
+        """Reject a job that has arrived, or raise, depending on ``too_wide``."""
         if self.too_wide == "error":
             raise WorkloadError(f"job {job.job_id} {why}; too_wide='reject' records such jobs as rejected")
-        self._record_job((job, self._num_arrived - 1, None, None, None, 0, "rejected", 0, 0.0, None))
+        self._record_job((job, row, None, None, None, 0, "rejected", 0, 0.0, None))
         self.emit("rejection", job)
-        self._leave(job, "rejected")
+        self._leave(job, row, "rejected")
 
     # scheduling cycles
 
-    def _enqueue(self, job: Job) -> None:
+    def _enqueue(self, row: int, job: Job) -> None:
         """Append a job to the queue, and open a cycle unless the agent awaits more cores than are free."""
-        self._state.enqueue(job)
+        self._state.enqueue(row, job)
         if self._hears_arrivals and job.requested_cores < self._awaited_cores:
             self._awaited_cores = job.requested_cores
         if self.resources.num_free >= self._awaited_cores and not self._cycling:
@@ -459,7 +460,7 @@ class BatchCluster(FailingCluster, Problem):
             goes_on = bool(self._state.queued) or self.ask_when_empty
         self._acting, self._cycling = False, goes_on
         while self._inbox and not (self._cycling and self._serializes):
-            self._enqueue(self._inbox.popleft())
+            self._enqueue(*self._inbox.popleft())
         if self._is_missed:
             self._is_missed = False
             self._open_cycle()
@@ -488,12 +489,12 @@ class BatchCluster(FailingCluster, Problem):
             return self._wait(action) or self._refuse(action)
         try:
             job = self._state.queued.get(action)
-        except TypeError:  # unhashable, so not a job id
+        except TypeError:  # unhashable, so not a row
             return self._refuse(action)
         if job is not None:
-            if (self._may_start and self._objection(job)) or not (cores := self.resources.take(job)):
+            if (self._may_start and self._objection(job, action)) or not (cores := self.resources.take(job, action)):
                 return self._refuse(action)
-            self._start(job, cores)
+            self._start(job, action, cores)
             return True
         done = self._place(action) or self._mold(action) or "" in (carry_out(action) for carry_out in self._carriers)
         return done or self._refuse(action)
@@ -518,33 +519,34 @@ class BatchCluster(FailingCluster, Problem):
         """Start a job on the cores or nodes that the action names; return whether that is feasible."""
         if type(action) is not self.resources.start_action:
             return False
-        job_id, place = action
-        job = self._state.queued.get(job_id)
-        if job is None or self._objection(job) or self.resources.fault(job, place):
+        row, place = action
+        job = self._state.queued.get(row)
+        if job is None or self._objection(job, row) or self.resources.fault(job, place):
             return False
-        self._start(job, self.resources.take_at(job, place))
+        self._start(job, row, self.resources.take_at(job, row, place))
         return True
 
     def _mold(self, action: Any) -> bool:
         """Start a moldable job in the given size; return whether the action is a feasible :class:`StartWithSize`."""
         if type(action) is not StartWithSize or (size := self._size(action)) is None or not self.resources.fits(size):
             return False
-        if self._objection(size, action.size) or not (cores := self.resources.take(size)):
+        row = action.row
+        if self._objection(size, row, action.size) or not (cores := self.resources.take(size, row)):
             return False
         for resized in self._resized:
-            resized(size)
+            resized(size, row)
         if self._predictions is not None:
-            self._predictions.mold(size.job_id, action.size)
-        self._start(size, cores)
+            self._predictions.mold(row, action.size)
+        self._start(size, row, cores)
         return True
 
-    def _objection(self, job: Job, size: int | None = None) -> str:
+    def _objection(self, job: Job, row: int, size: int | None = None) -> str:
         """Return why the parts do not let a job start, or an empty string if they do."""
-        return next(filter(None, (may_start(job, size) for may_start in self._may_start)), "")
+        return next(filter(None, (may_start(job, row, size) for may_start in self._may_start)), "")
 
     def _size(self, action: StartWithSize) -> Job | None:
         """Return the job in the size that an action names, or None if it has no such size."""
-        job = self._state.queued.get(action.job_id)
+        job = self._state.queued.get(action.row)
         return None if job is None or action.size not in range(1 + len(job.sizes)) else job.in_size(action.size)
 
     def _refuse(self, action: Any) -> bool:
@@ -562,48 +564,58 @@ class BatchCluster(FailingCluster, Problem):
             return f"{action!r} awaits more cores than the {self.num_cores} of the cluster"
         if isinstance(action, Start | StartOnNodes) and type(action) is not start_action:
             wrong = "nodes" if isinstance(action, StartOnNodes) else "cores"
-            hint = f"try a {start_action.__name__}, or return the id of the job"
+            hint = f"try a {start_action.__name__}, or return the row of the job"
             return f"{action!r} names {wrong}, but the cluster has {unit}s; {hint}"
-        job_id = action.job_id if isinstance(action, Start | StartOnNodes | StartWithSize | StartPreempting) else action
-        try:
-            if job_id in self._state.running:
-                return f"job {job_id} cannot start: it is already running"
-            job = self._state.queued.get(job_id)
-        except TypeError:
-            job = None
-        if job is not None:
-            return self._explain_start(job, action)
-        not_queued = f"{action!r} is not the id of a queued job; return the id of one, or None to wait"
-        return self._explain_hold(job_id) or not_queued
+        row = action.row if isinstance(action, Start | StartOnNodes | StartWithSize | StartPreempting) else action
+        row = python_scalar(row)
+        if isinstance(row, int) and row in self._state.queued:
+            return self._explain_start(row, action)
+        not_queued = f"{action!r} is not the row of a queued job; return one of queue.row, or None to wait"
+        return (self._explain_row(row) if isinstance(row, int) else "") or not_queued
 
-    def _explain_start(self, job: Job, action: Any) -> str:
+    def _explain_start(self, row: int, action: Any) -> str:
         """Return why an action cannot start a queued job."""
         if isinstance(action, StartWithSize):
             return self._explain_size(action)
+        job, name = self._state.queued[row], self.named(row)
         if isinstance(action, StartPreempting):
-            return f"job {job.job_id} cannot start: it preempts others, but the cluster has no qualities (QOS levels)"
+            return f"{name} cannot start: it preempts others, but the cluster has no qualities (QOS levels)"
         place = action[1] if isinstance(action, self.resources.start_action) else None
-        if objection := self._objection(job):
-            return f"job {job.job_id} cannot start: {objection}"
-        return f"job {job.job_id} cannot start{self.resources.fault(job, place)}"
+        if objection := self._objection(job, row):
+            return f"{name} cannot start: {objection}"
+        return f"{name} cannot start{self.resources.fault(job, place)}"
 
-    def _explain_hold(self, job_id: Any) -> str:
-        """Return why a part keeps a job outside the queue, or an empty string if none does."""
-        job_id = python_scalar(job_id)
-        for part in self.parts if isinstance(job_id, int) else ():
-            for job in part.outside():
-                if job.job_id == job_id:
-                    return f"job {job_id} is held back: {part.explain(job)}"
+    def _explain_row(self, row: int) -> str:
+        """Return why a job that is not queued cannot start, or an empty string if it is not in the system."""
+        if row in self._state.running:
+            return f"{self.named(row)} cannot start: it is already running"
+        for part in self.parts:
+            if (job := part.outside().get(row)) is not None:
+                return f"{self.named(row)} is held back: {part.explain(job, row)}"
         return ""
 
     def _explain_size(self, action: StartWithSize) -> str:
         size = self._size(action)
         if size is None:
-            count = 1 + len(self._state.queued[action.job_id].sizes)
+            count = 1 + len(self._state.queued[action.row].sizes)
             sizes = f"{count} sizes" if count > 1 else "only size 0"
             return f"{action!r} names a size that does not exist: the job has {sizes}"
-        fault = self.resources.fault(size) or f": {self._objection(size, action.size)}"
-        return f"job {action.job_id} cannot start in size {action.size}{fault}"
+        fault = self.resources.fault(size) or f": {self._objection(size, action.row, action.size)}"
+        return f"{self.named(action.row)} cannot start in size {action.size}{fault}"
+
+    def in_system(self) -> dict[int, Job]:
+        """Return the jobs that have arrived and not left, by row."""
+        jobs = {row: one.job for row, one in self._state.running.items()} | self._state.queued | dict(self._inbox)
+        for part in self.parts:
+            jobs.update(part.outside())
+        return jobs
+
+    def named(self, row: int) -> str:
+        """Return the name of a job in the system for messages: its id, and its row if another one has this id."""
+        jobs = self.in_system()
+        job_id = jobs[row].job_id
+        recurs = any(one.job_id == job_id for other, one in jobs.items() if other != row)
+        return f"job {job_id} (row {row})" if recurs else f"job {job_id}"
 
     def _wake_up(self, event: simpy.Event) -> None:
         time: Any = event.value
@@ -612,17 +624,19 @@ class BatchCluster(FailingCluster, Problem):
 
     # jobs start and end
 
-    def _start(self, job: Job, cores: int) -> None:
+    def _start(self, job: Job, row: int, cores: int) -> None:
         """Start a job on cores that it has taken."""
+        if self._known is not None:
+            job = self._without_secrets(job, row)
         if self.resources.has_nodes:
-            job = self._moved(job)
-        duration = job.run_time - self._saved(job) if self._past else job.run_time
+            job = self._moved(job, row)
+        duration = job.run_time - self._saved(row) if self._past else job.run_time
         if duration > job.requested_time and self.enforce_time_limit:
             duration = min(duration, job.requested_time + self.over_time_limit)
-        execution = Execution(self.env, job, duration, cores, self._on_completion)
+        execution = Execution(self.env, row, job, duration, cores, self._on_completion)
         expected = job.requested_time
         if self._predictions is not None:
-            expected = self._predictions.of(job)
+            expected = self._predictions.of(row)
             execution.predict(expected)
         if duration > expected:
             self._expire_later(execution)
@@ -632,13 +646,13 @@ class BatchCluster(FailingCluster, Problem):
         if self.listening:
             self.emit("start", execution)
 
-    def _moved(self, job: Job) -> Job:
+    def _moved(self, job: Job, row: int) -> Job:
         """Return a job that starts with its run time where it is."""
-        there = self.resources.moved(job)
+        there = self.resources.moved(job, row)
         if there is not job:
-            self._elsewhere[job.job_id] = job
-        if job.job_id in self._past:  # the same share of the work takes a different time here
-            self._past[job.job_id].move(there.run_time)
+            self._elsewhere[row] = job
+        if row in self._past:  # the same share of the work takes a different time here
+            self._past[row].move(there.run_time)
         return there
 
     def _expire_later(self, execution: Execution) -> None:
@@ -652,7 +666,7 @@ class BatchCluster(FailingCluster, Problem):
     def _expire(self, event: simpy.Event) -> None:
         """Correct the expected end of a job that has not ended by then, and open a cycle: plans must be revised."""
         execution: Any = event.value
-        running = self._state.running.get(execution.job.job_id)
+        running = self._state.running.get(execution.row)
         if running is not None and running is execution:  # else it was interrupted
             self._state.correct(running)
             self._expire_later(running)
@@ -662,21 +676,20 @@ class BatchCluster(FailingCluster, Problem):
                 self._open_cycle()
 
     def _complete(self, execution: Execution) -> None:
-        job, duration, start = execution.job, execution.duration, execution.starting_time
-        job_id, number, end = job.job_id, self._numbers.pop(job.job_id), start + duration
+        job, row, duration, start = execution.job, execution.row, execution.duration, execution.starting_time
+        end = start + duration
         if self.resources.has_nodes:
-            self.resources.release(execution, number, end)
-            self._elsewhere.pop(job_id, None)
+            self.resources.release(execution, end)
+            self._elsewhere.pop(row, None)
         self._state.leave(execution)
-        whole = job.run_time - self._saved(job) if self._past else job.run_time
+        whole = job.run_time - self._saved(row) if self._past else job.run_time
         if execution.work is not None:
             whole = execution.work
         status = "completed" if duration == whole else "killed"
         attempts, earlier, useful = 1, 0.0, duration
-        if self._past and (past := self._past.pop(job_id, None)) is not None:
+        if self._past and (past := self._past.pop(row, None)) is not None:
             attempts, earlier, useful = past.count + 1, past.length, past.useful() + duration
-        row = (job, number, start, end, duration, execution.cores)
-        self._record_job((*row, status, attempts, earlier, useful))
+        self._record_job((job, row, start, end, duration, execution.cores, status, attempts, earlier, useful))
         if self.listening:
             execution.outcome = status
             self.emit("completion", execution)
@@ -689,16 +702,16 @@ class BatchCluster(FailingCluster, Problem):
 
     def close(self, time: float) -> None:
         """Record the jobs that are running or queued when the run ends."""
-        for job_id, execution in self._state.running.items():
-            self.resources.record(execution, self._numbers[job_id], None)
-            past, times = self._past.get(job_id, NO_PAST), (execution.starting_time, None, None)
-            running = (execution.job, self._numbers[job_id], *times, execution.cores, "running", past.count + 1)
+        for row, execution in self._state.running.items():
+            self.resources.record(execution, None)
+            past, times = self._past.get(row, NO_PAST), (execution.starting_time, None, None)
+            running = (execution.job, row, *times, execution.cores, "running", past.count + 1)
             self._record_job((*running, past.length, None))
-        outside = [job for part in self.parts for job in part.outside()]
-        for job in (*self._state.queued.values(), *self._inbox, *outside):
-            past = self._past.get(job.job_id, NO_PAST)
-            queued = (job, self._numbers[job.job_id], None, None, None, 0, "queued", past.count)
-            self._record_job((*queued, past.length, None))
+        outside = (item for part in self.parts for item in part.outside().items())
+        for row, job in (*self._state.queued.items(), *self._inbox, *outside):
+            past = self._past.get(row, NO_PAST)
+            shown = job if self._known is None else self._without_secrets(job, row)
+            self._record_job((shown, row, None, None, None, 0, "queued", past.count, past.length, None))
         for part in self.parts:
             part.close()
 
@@ -716,9 +729,9 @@ class BatchCluster(FailingCluster, Problem):
 
         end_outage(self, self.resources.repair(units))
 
-    def _saved(self, job: Job) -> float:
+    def _saved(self, row: int) -> float:
         """Return the seconds of work of a job that its checkpoints have saved."""
-        past = self._past.get(job.job_id)
+        past = self._past.get(row)
         return 0.0 if past is None else past.saved
 
     def _interrupt(
@@ -726,21 +739,23 @@ class BatchCluster(FailingCluster, Problem):
     ) -> None:
         """End an execution early, because of an outage or with the given outcome; `leave` frees its cores."""
         execution.callbacks.clear()
-        job, start, now, cores = execution.job, execution.starting_time, self.env.now, execution.cores
-        self.resources.release(execution, self._numbers[job.job_id], now)
+        job, row, start, now = execution.job, execution.row, execution.starting_time, self.env.now
+        self.resources.release(execution, now)
         (leave or self._state.leave)(execution)
         outcome = outcome or ("lost" if self.on_outage == "lose" else "requeued")
-        earlier = self._past.get(job.job_id, NO_PAST).length
+        earlier = self._past.get(row, NO_PAST).length
         past = self._note_cut(execution, outcome)
         if outcome == "lost":
-            del self._past[job.job_id]
-            self._elsewhere.pop(job.job_id, None)
-            row = (job, self._numbers.pop(job.job_id), start, now, now - start, cores, "lost", past.count)
-            self._record_job((*row, earlier, None))
-            self._leave(job, "lost")
+            del self._past[row]
+            self._elsewhere.pop(row, None)
+            lost = (job, row, start, now, now - start, execution.cores, "lost", past.count)
+            self._record_job((*lost, earlier, None))
+            self._leave(job, row, "lost")
         else:
-            left = self._elsewhere.pop(job.job_id, job)  # restarts in the size in which it ran
-            self._state.requeue(left.in_size(0) if left.sizes else left)
+            if self._known is not None:
+                self._known.add(row)
+            left = self._elsewhere.pop(row, job)  # restarts in the size in which it ran
+            self._state.requeue(row, left.in_size(0) if left.sizes else left)
         for room_freed in self._room_freed:
             room_freed()
         execution.outcome = outcome
@@ -749,15 +764,15 @@ class BatchCluster(FailingCluster, Problem):
 
     def _note_cut(self, execution: Execution, outcome: str) -> PastExecutions:
         """Record that an execution ended early; return the executions of the job so far."""
-        job_id, start, now = execution.job.job_id, execution.starting_time, self.env.now
-        past = self._past.get(job_id)
+        row, start, now = execution.row, execution.starting_time, self.env.now
+        past = self._past.get(row)
         if past is None:
-            past = self._past[job_id] = PastExecutions()
-        submitted, there = self._elsewhere.get(job_id, execution.job).run_time, execution.job.run_time
+            past = self._past[row] = PastExecutions()
+        submitted, there = self._elsewhere.get(row, execution.job).run_time, execution.job.run_time
         speed = submitted / there if submitted and there else 1.0  # seconds of work per second
         before, after = past.cut(execution, now, outcome, speed, self._keeps)
         self.simulation.records.tables["interruptions"].append(
-            (job_id, self._numbers[job_id], start, now, execution.cores, outcome, speed, before, after)
+            (execution.job.job_id, row, start, now, execution.cores, outcome, speed, before, after)
         )
         return past
 
@@ -767,9 +782,13 @@ class BatchCluster(FailingCluster, Problem):
         """Return the predictor, which may be of any class."""
         return [] if self._predictions is None else [self._predictions.predictor]
 
-    def as_known(self, job: Job) -> Job:
+    def as_known(self, job: Job, row: int) -> Job:
         """Return a job in the system as agents know it, with its expected run time as run time."""
-        return job.known() if self._predictions is None else self._predictions.known(job)
+        return job.known() if self._predictions is None else self._predictions.known(job, row)
+
+    def _without_secrets(self, job: Job, row: int) -> Job:
+        """Return a queued job as agents know it, in a fork without foresight: when it starts, not for all at once."""
+        return job if self._known is not None and row in self._known else self.as_known(job, row)
 
     def drop_future(self) -> None:
         """Remove future events that an agent cannot know at the current decision; for forks without foresight.
@@ -784,9 +803,8 @@ class BatchCluster(FailingCluster, Problem):
         self._inbox.clear()
         for past in self._past.values():
             past.saved = 0.0
-        self._elsewhere = {job_id: job.known() for job_id, job in self._elsewhere.items()}
-        for job_id, job in self._state.queued.items():
-            self._state.queued[job_id] = self.as_known(job)
+        self._elsewhere = {row: job.known() for row, job in self._elsewhere.items()}
+        self._known = set()
         now = self.env.now
         known = {self._wake_up, self._open_planned}.union(*(part.drop_future() for part in self.parts))
 
@@ -801,4 +819,4 @@ class BatchCluster(FailingCluster, Problem):
 
 _submission_time = attrgetter("submission_time")
 _WAITS = (WaitForCores, WaitUntil)
-_NUMBERS = struct.Struct("qdqddq")  # the field types of a Job: int64 and float64
+_NUMBERS = struct.Struct("qdqddq")  # the field types of a Job: int64 and float64; its id may be text, too

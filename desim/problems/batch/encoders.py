@@ -316,7 +316,7 @@ class WindowEncoder:
         Returns
         -------
         tuple of (int or None) and bool
-            Job id or None, and feasibility; an infeasible action means waiting.
+            Row of a job or None, and feasibility; an infeasible action means waiting.
 
         Raises
         ------
@@ -330,14 +330,14 @@ class WindowEncoder:
         position = self.window.position(slot, len(queue)) if slot < self.window.size else None
         if position is None:
             return None, False
-        job_id, cores, time = queue.job_at(position)
+        row, cores, time = queue.job_at(position)
         if cores > observation.free_cores:
             return None, False
         if self._reserves(observation):
             job = np.array([position]), np.array([cores]), np.array([time])
             if not allowed_beside_oldest(observation, *job)[0]:
                 return None, False
-        return job_id, True
+        return row, True
 
     def encode_action(self, observation: BatchObservation, answer: Any) -> int | None:
         """Return the action of this encoder that is closest to an agent's answer.
@@ -355,15 +355,15 @@ class WindowEncoder:
             S if the agent waits. None if it starts only jobs that the window does not show, or a job that this
             encoder considers infeasible.
         """
-        ids = observation.queue.job_id[self.window.index(len(observation.queue))].tolist()
+        rows = observation.queue.row[self.window.index(len(observation.queue))].tolist()
         starts = [
-            one.job_id if isinstance(one, Start) else one
+            one.row if isinstance(one, Start) else one
             for one in (answer if isinstance(answer, list) else [answer])
             if not (one is None or isinstance(one, WaitForCores | WaitUntil))
         ]
         if not starts:
             return self.slots
-        slot = next((ids.index(job_id) for job_id in starts if job_id in ids), None)
+        slot = next((rows.index(row) for row in starts if row in rows), None)
         return slot if slot is not None and self.decode(observation, slot)[1] else None
 
 

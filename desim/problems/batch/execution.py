@@ -29,12 +29,15 @@ class ObservedExecution(NamedTuple):
         Allocated cores as a bit set.
     ran : float
         Seconds since the start.
+    row : int
+        Row of the job.
     """
 
     job: Job
     starting_time: float
     cores: int
     ran: float
+    row: int
 
 
 class Execution(simpy.Event):
@@ -44,6 +47,8 @@ class Execution(simpy.Event):
     ----------
     env : simpy.Environment
         Environment, whose current time is the start of the execution.
+    row : int
+        Row of the job.
     job : Job
         Job that runs.
     duration : float
@@ -74,11 +79,12 @@ class Execution(simpy.Event):
     work: float | None = None
     outcome = ""
 
-    def __init__(
-        self, env: simpy.Environment, job: Job, duration: float, cores: int, end: Callable[[Any], None]
+    def __init__(  # noqa: PLR0917  # called for each start
+        self, env: simpy.Environment, row: int, job: Job, duration: float, cores: int, end: Callable[[Any], None]
     ) -> None:
         self.env = env
         self.callbacks = [end]
+        self.row = row
         self.job = job
         self.duration = duration
         self.cores = cores
@@ -94,7 +100,7 @@ class Execution(simpy.Event):
     def observed(self) -> ObservedExecution:
         """Return what agents may see of the execution now."""
         ran = self.env.now - self.starting_time
-        return ObservedExecution(self.job.known(), self.starting_time, self.cores, ran)
+        return ObservedExecution(self.job.known(), self.starting_time, self.cores, ran, self.row)
 
     def predict(self, length: float) -> None:
         """Expect the job to run for a number of seconds in all, since it started from the beginning."""
@@ -106,7 +112,7 @@ class Execution(simpy.Event):
         if predictions is None:
             self.expected_end = corrected_end(self.requested_end, now)
         else:
-            self.predict(predictions.correct(self.job, self.done + (now - self.starting_time)))
+            self.predict(predictions.correct(self.job, self.row, self.done + (now - self.starting_time)))
             if self.expected_end <= now:  # by rounding
                 self.expected_end = math.nextafter(now, math.inf)
 

@@ -57,7 +57,7 @@ class BasePolicy(Protocol):
         """Return the position of the job to start next in a nonempty queue."""
 
     def backfill(self, observation: BatchObservation, blocked: int) -> list[int] | None:
-        """Return ids of jobs that may be backfilled around the chosen job at a position, which does not fit."""
+        """Return rows of jobs that may be backfilled around the chosen job at a position, which does not fit."""
 
 
 class Question(NamedTuple):
@@ -67,14 +67,14 @@ class Question(NamedTuple):
     ----------
     position : int
         Position of the chosen job in the queue.
-    job_id : int
-        Id of the chosen job.
+    row : int
+        Row of the chosen job.
     rejections : int
         Number of earlier rejections of this job.
     """
 
     position: int
-    job_id: int
+    row: int
     rejections: int
 
 
@@ -160,13 +160,13 @@ class Inspection:
                 return self._wait()  # woken for an earlier rejection, whose wait has already ended
             self._seen = None
         if self._head is not None:
-            return self._accept(observation, int((queue.job_id == self._head).argmax()))
+            return self._accept(observation, int((queue.row == self._head).argmax()))
         position = self.base.first(queue, observation.time)
-        job_id = int(queue.job_id[position])
-        rejections = self._rejections.get(job_id, 0)
-        if job_id in self._accepted or rejections == self.max_rejections:
+        row = int(queue.row[position])
+        rejections = self._rejections.get(row, 0)
+        if row in self._accepted or rejections == self.max_rejections:
             return self._accept(observation, position)
-        self.question = Question(position, job_id, rejections)
+        self.question = Question(position, row, rejections)
         return self.question
 
     def decide(self, observation: BatchObservation, *, accept: bool) -> Answer:
@@ -194,35 +194,35 @@ class Inspection:
             raise DesimError("no question is open; call next() first")
         if accept:
             return self._accept(observation, question.position)
-        self._rejections[question.job_id] = question.rejections + 1
+        self._rejections[question.row] = question.rejections + 1
         self._end_cycle(observation, [], observation.time + self.interval)
         return self._wait()
 
     def _accept(self, observation: BatchObservation, position: int) -> Answer:
         """Return the action that starts a job, or that backfills others while it waits for its cores."""
         queue = observation.queue
-        job_id = int(queue.job_id[position])
+        row = int(queue.row[position])
         if queue.requested_cores[position] <= observation.free_cores:
-            self._forget(job_id)
-            return job_id
-        self._accepted.add(job_id)
+            self._forget(row)
+            return row
+        self._accepted.add(row)
         if self.keeps_accepted:
-            self._head = job_id
+            self._head = row
         started = self.base.backfill(observation, position)
         self._end_cycle(observation, started or [], math.inf)
         return started
 
-    def _forget(self, job_id: int) -> None:
+    def _forget(self, row: int) -> None:
         """Remove a job that starts from all state."""
-        self._rejections.pop(job_id, None)
-        self._accepted.discard(job_id)
-        if job_id == self._head:
+        self._rejections.pop(row, None)
+        self._accepted.discard(row)
+        if row == self._head:
             self._head = None
 
     def _end_cycle(self, observation: BatchObservation, started: list[int], until: float) -> None:
         """Store the expected cluster state if nothing happens except the starts of the given jobs."""
-        for job_id in started:
-            self._forget(job_id)
+        for row in started:
+            self._forget(row)
         changes, length, down = _state(observation)
         self._seen = changes + len(started), length - len(started), down
         self._until = until

@@ -64,8 +64,9 @@ class Job(NamedTuple):
 
     Attributes
     ----------
-    job_id : int
-        Identifier, unique among the jobs in the system at the same time.
+    job_id : int or str
+        Identifier in the log. Several jobs may have the same; the cluster tells them apart by row, the number of the
+        submission.
     submission_time : float
         Time at which the job enters the queue, in seconds, at least 0.
     requested_cores : int
@@ -212,17 +213,17 @@ TAKEN = {*Job._fields, *JOBS.names, "recorded_nodes", "nodes"}
 class Start(NamedTuple):
     """Action that starts a queued job on given cores.
 
-    If core ids do not matter, return just the job id instead: the cluster then takes the lowest free cores.
+    If core ids do not matter, return just the row instead: the cluster then takes the lowest free cores.
 
     Attributes
     ----------
-    job_id : int
-        Id of the queued job.
+    row : int
+        Row of the queued job, see :attr:`Queue.row`.
     cores : int
         Cores as a bit set: bit i stands for core i.
     """
 
-    job_id: int
+    row: int
     cores: int
 
 
@@ -231,13 +232,13 @@ class StartWithSize(NamedTuple):
 
     Attributes
     ----------
-    job_id : int
-        Id of the queued job.
+    row : int
+        Row of the queued job.
     size : int
         Index of the size, from 0.
     """
 
-    job_id: int
+    row: int
     size: int
 
 
@@ -246,17 +247,17 @@ class StartPreempting(NamedTuple):
 
     Attributes
     ----------
-    job_id : int
-        Id of the queued job.
+    row : int
+        Row of the queued job.
     victims : tuple of int
-        Ids of the running jobs to preempt first; empty if suspended jobs have enough cores to lend.
+        Rows of the running jobs to preempt first; empty if suspended jobs have enough cores to lend.
     """
 
-    job_id: int
+    row: int
     victims: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)  # not a tuple, which numpy would treat as numbers when comparing job ids
+@dataclass(frozen=True, slots=True)  # not a tuple, which numpy would treat as numbers when comparing rows
 class WaitForCores:
     """Action that ends a scheduling cycle, and skips decisions at which the agent would only wait.
 

@@ -293,7 +293,7 @@ class NodeFeatureEncoder(WindowEncoder):
         Returns
         -------
         tuple of (int, StartOnNodes or None) and bool
-            Job id, placement or None, and feasibility; an infeasible action means waiting.
+            Row of a job, placement or None, and feasibility; an infeasible action means waiting.
 
         Raises
         ------
@@ -309,16 +309,16 @@ class NodeFeatureEncoder(WindowEncoder):
         position = self.window.position(slot, len(queue)) if slot < self.window.size else None
         if position is None:
             return None, False
-        job_id = queue.job_at(position)[0]
+        row = queue.job_at(position)[0]
         if not self.names_nodes:
             fits = bool(view.fitting(np.array([position]))[0])
-            return (job_id, True) if fits else (None, False)
+            return (row, True) if fits else (None, False)
         if node >= len(view):
             return None, False
-        held = view.room.place(view.compiled_request(job_id), NodeFirst(view.policy, node))
+        held = view.room.place(view.compiled_request(row), NodeFirst(view.policy, node))
         if held is None or held[0].node != node:
             return None, False
-        return StartOnNodes(job_id, held), True
+        return StartOnNodes(row, held), True
 
     def encode_action(self, observation: BatchObservation, answer: Any) -> int | None:
         """Return the action of this encoder that is closest to an agent's answer.
@@ -337,7 +337,7 @@ class NodeFeatureEncoder(WindowEncoder):
             that cannot start.
         """
         queue, view = observation.queue, self._view(observation)
-        ids = queue.job_id[self.window.index(len(queue))].tolist()
+        rows = queue.row[self.window.index(len(queue))].tolist()
         starts = [
             one
             for one in (answer if isinstance(answer, list) else [answer])
@@ -346,15 +346,15 @@ class NodeFeatureEncoder(WindowEncoder):
         if not starts:
             return self.slots * (self.num_rows if self.names_nodes else 1)
         for one in starts:
-            job_id = one.job_id if isinstance(one, StartOnNodes | Start | StartWithSize) else one
-            if job_id not in ids:
+            row = one.row if isinstance(one, StartOnNodes | Start | StartWithSize) else one
+            if row not in rows:
                 continue
-            action = ids.index(job_id)
+            action = rows.index(row)
             if self.names_nodes:
                 held = (
                     one.held
                     if isinstance(one, StartOnNodes)
-                    else view.room.place(view.compiled_request(job_id), view.policy)
+                    else view.room.place(view.compiled_request(row), view.policy)
                 )
                 if not held:
                     return None
@@ -389,9 +389,9 @@ def _ends(seen: BatchObservation, view: NodeView) -> NDArray[np.float64]:
     ends = np.zeros((2, len(view)))
     first, last = ends[0].tolist(), ends[1].tolist()
     known: set[int] = set()
-    for end, _, job_id in seen.running.releases():  # in order of expected end
+    for end, _, row in seen.running.releases():  # in order of expected end
         left = max(end - seen.time, 0.0)
-        for held in view.allocation_of(job_id):
+        for held in view.allocation_of(row):
             node = held.node
             if node not in known:
                 known.add(node)

@@ -8,12 +8,13 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter, itemgetter
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import numpy as np
 import simpy
 from numpy.typing import NDArray
 
+from desim.forks import FlatDict
 from desim.problems.batch.attributes import column_of
 from desim.problems.batch.cores import to_core_ids
 from desim.problems.batch.execution import Execution
@@ -157,9 +158,22 @@ class Queue(_Rows):
         return column_of(name, list(self._state.queued.values()), self._state.attributes)
 
     @property
-    def job_id(self) -> NDArray[np.int64]:
-        """Job ids, shape (L,)."""
+    def row(self) -> NDArray[np.int64]:
+        """Rows of the jobs, which actions name, shape (L,).
+
+        The row of a job is the number of its submission, from 0; in a workload without dependencies, its position.
+        """
         return self._integer_views[0][self._begin : self._end]
+
+    @property
+    def id(self) -> NDArray[Any]:
+        """Ids of the jobs as given, shape (L,): integers, or objects if some are text. Several jobs may share one."""
+        return _ids(job.job_id for job in self._state.queued.values())
+
+    @property
+    def job_id(self) -> NoReturn:
+        """Raise AttributeError: actions name rows."""
+        raise AttributeError(_ROWS.format(name="queue"))
 
     @property
     def requested_cores(self) -> NDArray[np.int64]:
@@ -199,16 +213,16 @@ class Queue(_Rows):
         return time
 
     def job_at(self, position: int) -> tuple[int, int, float]:
-        """Return id, requested cores and expected time of the job at a position; faster than items of the arrays."""
+        """Return row, requested cores and expected time of the job at a position; faster than items of the arrays."""
         place = self._begin + position
         return self._integer_items[0][place], self._integer_items[1][place], self._float_items[self._expected][place]
 
-    def positions_of(self, job_ids: Sequence[int]) -> list[int]:
-        """Return the positions of some jobs, which must be in the queue."""
-        if len(job_ids) < 2:
-            return [self._position(job_id) for job_id in job_ids]
-        positions = {job_id: position for position, job_id in enumerate(self.job_id.tolist())}
-        return [positions[job_id] for job_id in job_ids]
+    def positions_of(self, rows: Sequence[int]) -> list[int]:
+        """Return the positions of some jobs, given by row, which must be in the queue."""
+        if len(rows) < 2:
+            return [self._position(row) for row in rows]
+        positions = {row: position for position, row in enumerate(self.row.tolist())}
+        return [positions[row] for row in rows]
 
     def least_cores(self, end: int) -> int:
         """Return the smallest core request of the first `end` jobs; faster than the array."""
@@ -219,24 +233,24 @@ class Queue(_Rows):
         """Return four columns at once: cores, users, and the bits of submission and requested times, shape (4, n)."""
         return self._block[1:5, self._begin : self._end][:, index]
 
-    def _add(self, job: Job, position: int | None = None) -> None:
+    def _add(self, row: int, job: Job, position: int | None = None) -> None:
         if position is None and self._end < self._block.shape[1]:
             place = self._end
             self._end = place + 1
         else:
             place = self._open(self._end - self._begin if position is None else position)
-        job_ids, requested_cores, user_ids = self._integer_items
+        rows, requested_cores, user_ids = self._integer_items
         submitted, requested_times = self._float_items[:2]
-        numbers = job[:6]
-        job_ids[place], submitted[place], requested_cores[place], requested_times[place], _, user_ids[place] = numbers
+        rows[place] = row
+        _, submitted[place], requested_cores[place], requested_times[place], _, user_ids[place] = job[:6]
         if (predictions := self._state.predictions) is not None:
-            self._float_items[2][place] = predictions.of(job)
+            self._float_items[2][place] = predictions.of(row)
 
-    def _remove(self, job_id: int) -> None:
-        if self._integer_items[0][self._begin] == job_id:
+    def _remove(self, row: int) -> None:
+        if self._integer_items[0][self._begin] == row:
             self._begin += 1
         else:
-            self._close(self._position(job_id))
+            self._close(self._position(row))
 
 
 class Running:
@@ -250,22 +264,33 @@ class Running:
     changes: int
     """Number of starts and ends so far; anything derived from the table is valid until it changes."""
 
-    def __init__(self) -> None:
+    def __init__(self, state: BatchState) -> None:
+        self._state = state
         self.changes = 0
         self._ends: list[float] = []  # usually few jobs are running, for which lists are faster than arrays
         self._starts: list[float] = []
         self._cores: list[int] = []
-        self._ids: list[int] = []
+        self._rows: list[int] = []
         self._arrays: dict[str, NDArray[Any]] = {}
 
     def __len__(self) -> int:
         """Return the number of running jobs."""
-        return len(self._ids)
+        return len(self._rows)
 
     @property
-    def job_id(self) -> NDArray[np.int64]:
-        """Job ids, shape (R,)."""
-        return self._array("job_id", self._ids, np.int64)
+    def row(self) -> NDArray[np.int64]:
+        """Rows of the jobs, see :attr:`Queue.row`, shape (R,)."""
+        return self._array("row", self._rows, np.int64)
+
+    @property
+    def id(self) -> NDArray[Any]:
+        """Ids of the jobs as given, shape (R,): integers, or objects if some are text."""
+        return _ids(self._state.job_at(row).job_id for row in self._rows)
+
+    @property
+    def job_id(self) -> NoReturn:
+        """Raise AttributeError: actions name rows."""
+        raise AttributeError(_ROWS.format(name="running"))
 
     @property
     def requested_cores(self) -> NDArray[np.int64]:
@@ -288,17 +313,17 @@ class Running:
         return self._ends[0] if self._ends else np.inf
 
     def releases(self) -> Iterator[tuple[float, int, int]]:
-        """Return an iterator of (expected end, cores, job id) by expected end; faster than arrays for the first few."""
-        return zip(self._ends, self._cores, self._ids, strict=True)
+        """Return an iterator of (expected end, cores, row) by expected end; faster than arrays for the first few."""
+        return zip(self._ends, self._cores, self._rows, strict=True)
 
     def list_into(self, ends: list[float], cores: list[float]) -> None:
         """Append expected ends and cores, by expected end, to two lists."""
         ends += self._ends
         cores += self._cores
 
-    def ids(self) -> Iterator[int]:
-        """Return the job ids by expected end; faster than the array."""
-        return iter(self._ids)
+    def rows(self) -> Iterator[int]:
+        """Return the rows of the jobs by expected end; faster than the array."""
+        return iter(self._rows)
 
     def _array(self, name: str, values: list[Any], dtype: type) -> NDArray[Any]:
         """Return a column as an array, cached until a job starts or ends."""
@@ -308,33 +333,33 @@ class Running:
             array.flags.writeable = False
         return array
 
-    def _add(self, job_id: int, requested_cores: int, expected_end: float, starting_time: float) -> None:
+    def _add(self, row: int, requested_cores: int, expected_end: float, starting_time: float) -> None:
         self.changes += 1
         self._arrays = {}
         place = bisect_right(self._ends, expected_end)
         self._ends.insert(place, expected_end)
         self._starts.insert(place, starting_time)
         self._cores.insert(place, requested_cores)
-        self._ids.insert(place, job_id)
+        self._rows.insert(place, row)
 
     def _fill(self, rows: Iterable[tuple[int, int, float, float]]) -> None:
         """Replace all rows."""
         self.changes += 1
-        self._ends, self._starts, self._cores, self._ids = [], [], [], []
-        for row in rows:
-            self._add(*row)
+        self._ends, self._starts, self._cores, self._rows = [], [], [], []
+        for one in rows:
+            self._add(*one)
 
-    def _remove(self, job_id: int, expected_end: float) -> None:
+    def _remove(self, row: int, expected_end: float) -> None:
         self.changes += 1
         self._arrays = {}
-        place = self._ids.index(job_id, bisect_left(self._ends, expected_end))
-        del self._ends[place], self._starts[place], self._cores[place], self._ids[place]
+        place = self._rows.index(row, bisect_left(self._ends, expected_end))
+        del self._ends[place], self._starts[place], self._cores[place], self._rows[place]
 
-    def _correct(self, job_id: int, expected_end: float, corrected: float) -> None:
-        place = self._ids.index(job_id, bisect_left(self._ends, expected_end))
+    def _correct(self, row: int, expected_end: float, corrected: float) -> None:
+        place = self._rows.index(row, bisect_left(self._ends, expected_end))
         cores, start = self._cores[place], self._starts[place]
-        self._remove(job_id, expected_end)
-        self._add(job_id, cores, corrected, start)
+        self._remove(row, expected_end)
+        self._add(row, cores, corrected, start)
 
 
 class BatchState:
@@ -350,9 +375,9 @@ class BatchState:
     Attributes
     ----------
     queued : dict of int to Job
-        Queued jobs by id, in order of arrival.
+        Queued jobs by row, in order of arrival.
     running : dict of int to Execution
-        Running jobs by id.
+        Running jobs by row.
     reservations : tuple of AdvanceReservation
         Reservations that have not ended, by start.
     qos : QOSTable or None
@@ -362,7 +387,7 @@ class BatchState:
     attributes : dict of str to str
         Types of the attributes of jobs by name, as far as they are known in advance.
     suspended : dict of int to Suspended
-        Suspended jobs by id, in order of suspension.
+        Suspended jobs by row, in order of suspension.
     borrowed : dict of int to (int, float)
         For each suspended job and each job that runs on its cores: the cores that become free when it ends, and its
         expected end.
@@ -393,7 +418,7 @@ class BatchState:
     def __init__(self, env: simpy.Environment, resources: Resources) -> None:
         self.env = env
         self.resources = resources
-        self.queued: dict[int, Job] = {}
+        self.queued: dict[int, Job] = FlatDict()
         self.running: dict[int, Execution] = {}
         self.queue_table: Queue | None = None  # tables are maintained only after their first use
         self.running_table: Running | None = None
@@ -407,42 +432,42 @@ class BatchState:
         self.preemptions = 0
         self.predictions: Predictions | None = None
 
-    def enqueue(self, job: Job) -> None:
+    def enqueue(self, row: int, job: Job) -> None:
         """Append a job to the queue."""
-        self.queued[job.job_id] = job
+        self.queued[row] = job
         if self.queue_table is not None:
-            self.queue_table._add(job)
+            self.queue_table._add(row, job)
 
-    def requeue(self, job: Job) -> None:
+    def requeue(self, row: int, job: Job) -> None:
         """Return an interrupted job to its position in the queue, before jobs submitted at the same time."""
-        jobs = list(self.queued.values())
-        self._insert(job, bisect_left(jobs, job.submission_time, key=_submission_time), jobs)
+        self._insert(row, job, bisect_left([*self.queued.values()], job.submission_time, key=_submission_time))
 
-    def admit(self, job: Job, numbers: Mapping[int, int]) -> None:
-        """Insert an admitted job into the queue by its arrival number."""
-        jobs, number = list(self.queued.values()), numbers[job.job_id]
-        place = len(jobs)
-        while place and numbers[jobs[place - 1].job_id] > number:
+    def admit(self, row: int, job: Job) -> None:
+        """Insert an admitted job into the queue by its row."""
+        place = len(self.queued)
+        for other in reversed(self.queued):
+            if other < row:
+                break
             place -= 1
-        self._insert(job, place, jobs)
+        self._insert(row, job, place)
 
-    def _insert(self, job: Job, place: int, jobs: list[Job]) -> None:
-        jobs.insert(place, job)
+    def _insert(self, row: int, job: Job, place: int) -> None:
+        jobs = [*self.queued.items()]
+        jobs.insert(place, (row, job))
         self.queued.clear()  # the same dictionary, in a new order
-        self.queued.update((each.job_id, each) for each in jobs)
+        self.queued.update(jobs)
         if self.queue_table is not None:
-            self.queue_table._add(job, place)
+            self.queue_table._add(row, job, place)
 
     def start(self, execution: Execution) -> None:
         """Move a job from the queue to the running ones; its cores are taken already."""
-        job = execution.job
-        job_id = job.job_id
-        del self.queued[job_id]
+        job, row = execution.job, execution.row
+        del self.queued[row]
         if self.queue_table is not None:
-            self.queue_table._remove(job_id)
-        self.running[job_id] = execution
+            self.queue_table._remove(row)
+        self.running[row] = execution
         if self.running_table is not None:
-            self.running_table._add(job_id, job.requested_cores, execution.expected_end, execution.starting_time)
+            self.running_table._add(row, job.requested_cores, execution.expected_end, execution.starting_time)
         if self.usages:
             self.count_usage(job, job.requested_cores)
 
@@ -453,10 +478,10 @@ class BatchState:
 
     def leave(self, execution: Execution) -> None:
         """Remove an execution from the running ones, and free its cores."""
-        job_id = execution.job.job_id
-        del self.running[job_id]
+        row = execution.row
+        del self.running[row]
         if self.running_table is not None:
-            self.running_table._remove(job_id, execution.expected_end)
+            self.running_table._remove(row, execution.expected_end)
         resources = self.resources
         resources.free |= execution.cores & ~resources.closed if resources.closed else execution.cores
         resources.num_free = resources.free.bit_count()
@@ -468,16 +493,16 @@ class BatchState:
         before = execution.expected_end
         execution.correct(self.predictions)
         if self.running_table is not None:
-            self.running_table._correct(execution.job.job_id, before, execution.expected_end)
+            self.running_table._correct(execution.row, before, execution.expected_end)
 
-    def rows(self) -> Iterator[tuple[int, int, float, float]]:
-        """Yield id, cores, expected end and start of the running jobs, then of the suspended ones."""
-        for job_id, execution in self.running.items():
-            cores = self.borrowed[job_id][0].bit_count() if job_id in self.borrowed else execution.job.requested_cores
-            yield job_id, cores, execution.expected_end, execution.starting_time
-        for job_id, one in self.suspended.items():
-            cores, end = self.borrowed[job_id]
-            yield job_id, cores.bit_count(), end, one.starting_time
+    def running_rows(self) -> Iterator[tuple[int, int, float, float]]:
+        """Yield row, cores, expected end and start of the running jobs, then of the suspended ones."""
+        for row, execution in self.running.items():
+            cores = self.borrowed[row][0].bit_count() if row in self.borrowed else execution.job.requested_cores
+            yield row, cores, execution.expected_end, execution.starting_time
+        for row, one in self.suspended.items():
+            cores, end = self.borrowed[row]
+            yield row, cores.bit_count(), end, one.starting_time
 
     def usage(self, half_life: float) -> Usage:
         """Return the usage of each user since the first call, including jobs that were running then."""
@@ -490,19 +515,24 @@ class BatchState:
             self.usages[half_life] = usage
         return self.usages[half_life]
 
+    def job_at(self, row: int) -> Job:
+        """Return a queued, running or suspended job."""
+        queued = self.queued.get(row)
+        return (self.running.get(row) or self.suspended[row]).job if queued is None else queued
+
     def table_of_queue(self) -> Queue:
         """Return the table of queued jobs."""
         if self.queue_table is None:
             self.queue_table = Queue(self)
-            for job in self.queued.values():
-                self.queue_table._add(job)
+            for row, job in self.queued.items():
+                self.queue_table._add(row, job)
         return self.queue_table
 
     def table_of_running(self) -> Running:
         """Return the table of running jobs."""
         if self.running_table is None:
-            self.running_table = Running()
-            self.running_table._fill(self.rows())
+            self.running_table = Running(self)
+            self.running_table._fill(self.running_rows())
         return self.running_table
 
 
@@ -564,10 +594,14 @@ class BatchObservation:
         """Queued jobs in order of arrival."""
         return self._state.table_of_queue()
 
+    def id_of(self, row: int) -> Any:
+        """Return the id of a queued, running or suspended job as it was given."""
+        return self._state.job_at(row).job_id
+
     def request_at(self, position: int) -> Any:
         """Return the request of the job at a position in the queue, for a profile: a number of cores, or a request."""
-        job_id, cores, _ = self.queue.job_at(position)
-        return cores if self.nodes is None else self.nodes.compiled_request(job_id)
+        row, cores, _ = self.queue.job_at(position)
+        return cores if self.nodes is None else self.nodes.compiled_request(row)
 
     def plan(self, *, specific_cores: bool = False, around_reservations: bool = True) -> Plan:
         """Return a new plan, in which an agent considers starts at this decision.
@@ -602,11 +636,12 @@ class BatchObservation:
         return (CoreProfile if specific_cores else AvailabilityProfile).of_running(self)
 
     def heads(self) -> Iterator[tuple[int, int]]:
-        """Return an iterator of (id, requested cores) of the queued jobs, from the first on.
+        """Return an iterator of (row, requested cores) of the queued jobs, from the first on.
 
         If only the first few are needed, this saves building the table of all queued jobs.
         """
-        return map(_id_and_cores, self._state.queued.values())
+        queued = self._state.queued
+        return zip(queued, map(_requested_cores, queued.values()), strict=True)
 
     @property
     def running(self) -> Running:
@@ -617,42 +652,42 @@ class BatchObservation:
         """
         return self._state.table_of_running()
 
-    def sizes_of(self, job_id: int) -> list[tuple[int, float]]:
+    def sizes_of(self, row: int) -> list[tuple[int, float]]:
         """Return (cores, expected time in seconds) of each size of a queued job; a rigid job has one size."""
-        sizes, predictions = self._state.queued[job_id].in_all_sizes(), self._state.predictions
+        sizes, predictions = self._state.queued[row].in_all_sizes(), self._state.predictions
         if predictions is None:
             return [(size.requested_cores, size.requested_time) for size in sizes]
-        return [(size.requested_cores, time) for size, time in zip(sizes, predictions.times[job_id], strict=False)]
+        return [(size.requested_cores, time) for size, time in zip(sizes, predictions.times[row], strict=False)]
 
     @property
     def predicts(self) -> bool:
         """Whether jobs are expected to run for predicted instead of requested times."""
         return self._state.predictions is not None
 
-    def requested_time_of(self, job_id: int, size: int | None = None) -> float:
+    def requested_time_of(self, row: int, size: int | None = None) -> float:
         """Return the requested time of a queued job in one of its sizes, in seconds."""
-        return self._state.queued[job_id].in_size(size or 0).requested_time
+        return self._state.queued[row].in_size(size or 0).requested_time
 
     def latest_ends(self) -> Iterator[tuple[float, int, int]]:
         """Yield what ``running.releases()`` does, in any order, with the ends by requested times."""
         running = self._state.running
-        for end, cores, job_id in self.running.releases():
-            yield max(end, running[job_id].requested_end) if job_id in running else end, cores, job_id
+        for end, cores, row in self.running.releases():
+            yield max(end, running[row].requested_end) if row in running else end, cores, row
 
-    def allows_size(self, job_id: int, size: int) -> bool:
+    def allows_size(self, row: int, size: int) -> bool:
         """Return whether the limits of the site allow a queued job to start in a given size now.
 
         The result may change with every start: if one job grows, another may no longer be able to.
 
         Parameters
         ----------
-        job_id : int
-            Id of the queued job.
+        row : int
+            Row of the queued job.
         size : int
             Index of the size, from 0.
         """
-        job = self._state.queued[job_id].in_size(size)
-        return not any(part.may_start(job, size) for part in self._state.parts)
+        job = self._state.queued[row].in_size(size)
+        return not any(part.may_start(job, row, size) for part in self._state.parts)
 
     @property
     def has_limits(self) -> bool:
@@ -674,13 +709,9 @@ class BatchObservation:
         """QOS levels by name; empty if the site has none."""
         return self._state.qos.by_name if self._state.qos is not None else {}
 
-    def qos_of(self, job_id: int) -> QualityOfService | None:
+    def qos_of(self, row: int) -> QualityOfService | None:
         """Return the QOS of a job, or None if it has none."""
-        return self._state.qos.of(self._job(job_id)) if self._state.qos is not None else None
-
-    def _job(self, job_id: int) -> Job:
-        state = self._state
-        return state.queued.get(job_id) or (state.running.get(job_id) or state.suspended[job_id]).job
+        return self._state.qos.of(self._state.job_at(row)) if self._state.qos is not None else None
 
     @property
     def preemptions(self) -> int:
@@ -692,39 +723,39 @@ class BatchObservation:
 
     @property
     def suspended(self) -> tuple[int, ...]:
-        """Suspended jobs in order of suspension; they are also among the running ones."""
+        """Rows of the suspended jobs in order of suspension; they are also among the running ones."""
         return tuple(self._state.suspended)
 
-    def preemptible_by(self, job_id: int) -> list[tuple[int, float]]:
-        """Return (id, last start in seconds) of the running jobs that a queued job may preempt, in order of start.
+    def preemptible_by(self, row: int) -> list[tuple[int, float]]:
+        """Return (row, last start in seconds) of the running jobs that a queued job may preempt, in order of start.
 
         Parameters
         ----------
-        job_id : int
-            Id of the queued job.
+        row : int
+            Row of the queued job.
         """
         qos = self._state.qos
         if qos is None:
             return []
-        job, running = self._state.queued[job_id], self._state.running.items()
+        job, running = self._state.queued[row], self._state.running.items()
         return [(each, one.starting_time) for each, one in running if qos.allows(job, one.job)]
 
-    def has_room_without(self, job_id: int, victims: Collection[int]) -> bool:
+    def has_room_without(self, row: int, victims: Collection[int]) -> bool:
         """Return whether a queued job could start if running jobs that it may preempt were preempted.
 
         Parameters
         ----------
-        job_id : int
-            Id of the queued job.
+        row : int
+            Row of the queued job.
         victims : collection of int
-            Ids of the running jobs to preempt.
+            Rows of the running jobs to preempt.
         """
-        return self._resources.fits_without(self._state, self._state.queued[job_id], victims)
+        return self._resources.fits_without(self._state, self._state.queued[row], victims)
 
-    def core_set_of(self, job_id: int) -> int:
+    def core_set_of(self, row: int) -> int:
         """Return the cores that become free when a running job ends, as a bit set."""
         borrowed = self._state.borrowed
-        return borrowed[job_id][0] if job_id in borrowed else self._state.running[job_id].cores
+        return borrowed[row][0] if row in borrowed else self._state.running[row].cores
 
     def remaining_times(self) -> NDArray[np.float64]:
         """Return the seconds until each core is expected to be free, shape (num_cores,).
@@ -732,8 +763,8 @@ class BatchObservation:
         The value is 0 for a free core and infinite for a core that is down.
         """
         remaining = np.zeros(self.num_cores)
-        for end, _, job_id in self.running.releases():
-            remaining[to_core_ids(self.core_set_of(job_id))] = max(end - self.time, 0.0)
+        for end, _, row in self.running.releases():
+            remaining[to_core_ids(self.core_set_of(row))] = max(end - self.time, 0.0)
         remaining[to_core_ids(self._resources.down)] = np.inf
         return remaining
 
@@ -742,6 +773,22 @@ class BatchObservation:
         raise TypeError("an observation is a live view and cannot be pickled; copy the arrays that you need")
 
 
-_QUEUE_COLUMNS = ("job_id", "requested_cores", "user_id", "submission_time", "requested_time", "expected_time")
+def _ids(job_ids: Iterable[Any]) -> NDArray[Any]:
+    """Return ids of jobs as an array of integers, or of objects if some are text."""
+    ids = [*job_ids]
+    return np.array(ids, object if any(isinstance(job_id, str) for job_id in ids) else np.int64)
+
+
+_ROWS = "{name}.job_id does not exist: actions name rows, so write {name}.row; {name}.id shows the ids as given"
+_QUEUE_COLUMNS = (
+    "row",
+    "id",
+    "job_id",
+    "requested_cores",
+    "user_id",
+    "submission_time",
+    "requested_time",
+    "expected_time",
+)
+_requested_cores = itemgetter(Job._fields.index("requested_cores"))  # faster than by name
 _submission_time = attrgetter("submission_time")
-_id_and_cores = itemgetter(Job._fields.index("job_id"), Job._fields.index("requested_cores"))

@@ -22,6 +22,7 @@ import numpy as np
 
 from desim.checks import check_choice, check_int
 from desim.exceptions import InvalidConfiguration
+from desim.forks import FlatDict
 from desim.problems.batch.job import Job
 
 __all__ = [
@@ -199,7 +200,7 @@ class Fitted(UserAverage):
             raise InvalidConfiguration(f"model: got {model!r}, expected an object with methods fit and predict")
         self.model, self.columns = model, columns
         self.every, self.most = check_int("every", every, least=1), check_int("most", most, least=1)
-        self._seen: dict[int, Sequence[float]] = {}  # what described each job at its submission
+        self._seen: dict[tuple[Any, ...], Sequence[float]] = {}  # what described each job at its submission
         self._rows: deque[tuple[Sequence[float], float]] = deque(maxlen=most)
         self._ended = 0
         self._is_fitted = False
@@ -218,13 +219,13 @@ class Fitted(UserAverage):
             row: Sequence[float] = (job.requested_time, job.requested_cores, hour, usual)
         else:
             row = self.columns(job)
-        self._seen.setdefault(job.job_id, row)
+        self._seen.setdefault(job[:2], row)  # an id may recur, but hardly at the same time
         return max(float(self.model.predict(np.array([row]))[0]), 1.0) if self._is_fitted else usual
 
     def learn(self, job: Job, ran: float, outcome: str) -> None:
         """Remember the run time, and fit the model again when enough jobs have ended."""
         super().learn(job, ran, outcome)
-        row = self._seen.pop(job.job_id, None)
+        row = self._seen.pop(job[:2], None)
         if row is None or outcome == "lost":
             return
         self._rows.append((row, ran))
@@ -297,51 +298,51 @@ class Predictions:
     Attributes
     ----------
     times : dict of int to tuple of float
-        Predicted seconds of each job in its sizes, by id; of the size in which it runs once it has started.
+        Predicted seconds of each job in its sizes, by row; of the size in which it runs once it has started.
     """
 
     def __init__(self, predictor: RunTimePredictor) -> None:
         self.predictor = deepcopy(predictor)
-        self.times: dict[int, tuple[float, ...]] = {}
+        self.times: dict[int, tuple[float, ...]] = FlatDict()
         self._corrections: dict[int, int] = {}  # of those with any
 
-    def submit(self, job: Job) -> None:
+    def submit(self, job: Job, row: int) -> None:
         """Predict the run time of a job in each of its sizes."""
         sizes = job.in_all_sizes()
         times = [self._checked(self.predictor.predict(self._shown(size)), size, "predict") for size in sizes]
         capped = (min(time, size.requested_time) for time, size in zip(times, sizes, strict=True))
-        self.times[job.job_id] = tuple(capped)
+        self.times[row] = tuple(capped)
 
-    def mold(self, job_id: int, size: int) -> None:
+    def mold(self, row: int, size: int) -> None:
         """Keep the prediction for the size in which a job starts."""
-        self.times[job_id] = (self.times[job_id][size],)
+        self.times[row] = (self.times[row][size],)
 
-    def of(self, job: Job) -> float:
+    def of(self, row: int) -> float:
         """Return the expected run time of a job in the system, in seconds."""
-        return self.times[job.job_id][0]
+        return self.times[row][0]
 
-    def known(self, job: Job) -> Job:
+    def known(self, job: Job, row: int) -> Job:
         """Return a job as agents know it, with its expected run time as run time, in each size."""
-        times, known = self.times[job.job_id], job.known()
+        times, known = self.times[row], job.known()
         sizes = zip(known.sizes, times[1:], strict=False)  # a job that starts again may have fewer sizes left
         return known._replace(run_time=times[0], sizes=tuple(size._replace(run_time=time) for size, time in sizes))
 
-    def correct(self, job: Job, elapsed: float) -> float:
+    def correct(self, job: Job, row: int, elapsed: float) -> float:
         """Return how long a job is expected to run that has run longer than expected."""
         length = self._checked(self.predictor.correct(self._shown(job), elapsed), job, "correct", elapsed)
         if elapsed < job.requested_time:
             length = min(length, job.requested_time)
-        self._corrections[job.job_id] = self._corrections.get(job.job_id, 0) + 1
+        self._corrections[row] = self._corrections.get(row, 0) + 1
         return length
 
-    def leave(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Update the predictor with a row of the job table; return the row with prediction and corrections added."""
-        job, ran, outcome, useful = row[0], row[4], row[6], row[9]
+    def leave(self, record: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Update the predictor with a record of a job; return it with prediction and corrections added."""
+        job, row, ran, outcome, useful = record[0], record[1], record[4], record[6], record[9]
         if outcome == "rejected":
-            return *row, None, None
+            return *record, None, None
         if outcome in ("completed", "killed", "lost"):
             self.predictor.learn(self._shown(job), ran if useful is None else useful, outcome)
-        return *row, self.times.pop(job.job_id)[0], self._corrections.pop(job.job_id, 0)
+        return *record, self.times.pop(row)[0], self._corrections.pop(row, 0)
 
     def _shown(self, job: Job) -> Job:
         """Return what the predictor may see of a job."""

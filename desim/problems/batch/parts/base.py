@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
@@ -54,9 +54,9 @@ class Part:
         """Return whether something will happen by itself, so that a run with queued jobs is not stalled."""
         return False
 
-    def outside(self) -> Collection[Job]:
-        """Return the jobs that have arrived and are neither queued nor running, because this part keeps them."""
-        return ()
+    def outside(self) -> Mapping[int, Job]:
+        """Return the jobs by row that have arrived and are neither queued nor running, because this part keeps them."""
+        return {}
 
     def is_empty(self) -> bool:
         """Return whether the run may end as far as this part is concerned."""
@@ -81,36 +81,38 @@ class Part:
         """Return whether the part submits a job of the workload later, by calling ``cluster.submit``."""
         return False
 
-    def arrived(self, job: Job, number: int) -> None:
-        """Check or record a job that has been submitted, as the number-th one from 0."""
+    def arrived(self, job: Job, row: int) -> None:
+        """Check or record a job that has been submitted; rows are numbered by submission, from 0."""
 
-    def refuses(self, job: Job, number: int) -> str:
+    def refuses(self, job: Job, row: int) -> str:
         """Return why a job can never run, such as "requests 8 cores, the site allows 4"; empty if it can."""
         return ""
 
-    def holds(self, job: Job) -> bool:
+    def holds(self, job: Job, row: int) -> bool:
         """Return whether the part keeps a job outside the queue, until it passes it to :meth:`let_in`."""
         return False
 
-    def explain(self, job: Job) -> str:
+    def explain(self, job: Job, row: int) -> str:
         """Return why the part keeps a job outside the queue, as the end of the sentence "job 1 is held back"."""
         return f"by {self.name}"
 
     # starts and ends
 
-    def may_start(self, job: Job, size: int | None) -> str:
+    def may_start(self, job: Job, row: int, size: int | None) -> str:
         """Return why a queued job may not start now, or an empty string if it may.
 
         Parameters
         ----------
         job : Job
             Job, in the size in which it would start.
+        row : int
+            Row of the job.
         size : int or None
             Size that the agent has chosen for a moldable job, if any.
         """
         return ""
 
-    def resized(self, job: Job) -> None:
+    def resized(self, job: Job, row: int) -> None:
         """React to a queued job that starts in the given size, chosen by the agent."""
 
     def started(self, execution: Execution) -> None:
@@ -133,13 +135,15 @@ class Part:
         """
         return 0.0
 
-    def left(self, job: Job, outcome: str) -> None:
+    def left(self, job: Job, row: int, outcome: str) -> None:
         """React to a job that leaves the cluster.
 
         Parameters
         ----------
         job : Job
             Job that leaves; its room is free already.
+        row : int
+            Row of the job.
         outcome : {"ended", "lost", "rejected"}
             Whether it ended by itself or by its time limit, was lost to an outage, or was rejected on arrival.
         """
@@ -150,7 +154,7 @@ class Part:
         Parameters
         ----------
         action : object
-            Any action that is neither a job id nor one of the cluster's own actions.
+            Any action that is neither the row of a queued job nor one of the cluster's own actions.
 
         Returns
         -------
@@ -181,8 +185,8 @@ class Part:
 
     # for parts
 
-    def let_in(self, jobs: Iterable[Job]) -> None:
-        """Put jobs that this part has held into the queue, by order of arrival, and open a scheduling cycle."""
+    def let_in(self, jobs: Mapping[int, Job]) -> None:
+        """Put jobs that this part has held into the queue, given by row, and open a scheduling cycle."""
         self.cluster._let_in(self, jobs)
 
     def open_cycle(self) -> None:

@@ -103,11 +103,11 @@ class CountPlan:
 
     def start(self, position: int, size: int | None = None, place: Any = None) -> bool:
         """Start a job if it fits and would not delay the reserved one; return whether it starts."""
-        job_id, width, length = self._job(position, size)
+        row, width, length = self._job(position, size)
         end = self.now + length
         if not self._allows(width, end):
             return False
-        self._take(position, job_id if size is None else StartWithSize(job_id, size), width, end)
+        self._take(position, row if size is None else StartWithSize(row, size), width, end)
         return True
 
     def start_on(self, position: int, nodes: Sequence[tuple[str, int]]) -> bool:
@@ -118,19 +118,19 @@ class CountPlan:
         """Start jobs until one does not fit; return its position."""
         if order is None:
             free, answer = self.free, self.answer
-            for job_id, width in self.observation.heads():
+            for row, width in self.observation.heads():
                 if width > free:
                     self._blocked_cores = width
                     break
                 free -= width
-                answer.append(job_id)
+                answer.append(row)
             self.free, self._head = free, (None, len(answer))
             return len(answer) if self._blocked_cores else None
         queue = self.observation.queue
         needed = queue.requested_cores[order[: self.free]].cumsum()
         count = int(needed.searchsorted(self.free, "right"))
         if count:
-            self.answer += queue.job_id[order[:count]].tolist()
+            self.answer += queue.row[order[:count]].tolist()
             self.free -= int(needed[count - 1])
             self._head = order, count
         return int(order[count]) if count < len(order) else None
@@ -141,11 +141,11 @@ class CountPlan:
             self._start_one_by_one(positions)
             return
         queue, free, started = self.observation.queue, self.free, []  # only numbers of cores matter
-        widths, job_ids = queue.requested_cores[positions].tolist(), queue.job_id[positions].tolist()
-        for position, job_id, width in zip(positions.tolist(), job_ids, widths, strict=True):
+        widths, rows = queue.requested_cores[positions].tolist(), queue.row[positions].tolist()
+        for position, row, width in zip(positions.tolist(), rows, widths, strict=True):
             if width <= free:
                 started.append(position)
-                self.answer.append(job_id)
+                self.answer.append(row)
                 free -= width
                 if not free:
                     break
@@ -199,7 +199,7 @@ class CountPlan:
         return [WaitForCores(least, arrivals)] if least > self.free else None
 
     def _job(self, position: int, size: int | None = None) -> tuple[int, int, float]:
-        """Return id, cores and expected time of a job in one of its sizes."""
+        """Return row, cores and expected time of a job in one of its sizes."""
         job = self.observation.queue.job_at(position)
         return job if size is None else (job[0], *self.observation.sizes_of(job[0])[size])
 
@@ -245,18 +245,18 @@ class CoreSetPlan(CountPlan):
 
     def start(self, position: int, size: int | None = None, place: Any = None) -> bool:
         """Start a job, on given cores if any; return whether it starts."""
-        job_id, width, length = self._job(position, size)
+        row, width, length = self._job(position, size)
         end = self.now + length
         if place & ~self.free_set if place else not self._allows(width, end):
             return False
-        self._take(position, job_id, width, end, place)
+        self._take(position, row, width, end, place)
         return True
 
     def reserve(self, position: int, size: int | None = None) -> None:
         """Reserve the lowest cores that are free at the shadow time."""
         width, available, shadow = self._job(position, size)[1], self.free_set, inf
         seen = self.observation
-        releases = ((end, seen.core_set_of(job_id)) for end, _, job_id in seen.running.releases())
+        releases = ((end, seen.core_set_of(row)) for end, _, row in seen.running.releases())
         if self.answer:
             ends = ((end, start.cores) for (end, _, _), start in zip(self._starts, self.answer, strict=True))
             releases = merge(releases, sorted(ends))
@@ -359,8 +359,8 @@ class ReservationPlan(CountPlan):
         """Return whether a job ends before advance reservations need its cores, those of its victims included."""
         width, length = self._job(position)[1], self._requested(position)
         profile = AvailabilityProfile.of_latest(self.observation)
-        for end, released, job_id in self.observation.latest_ends():
-            if job_id in victims:
+        for end, released, row in self.observation.latest_ends():
+            if row in victims:
                 profile.give(Reservation(self.now, end, released, 0))
         borrowed = max(width - profile.free[0], 0)  # borrowed from jobs that are suspended already
         return profile.has_until(self.now + length, width - borrowed)

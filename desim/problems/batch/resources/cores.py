@@ -97,7 +97,7 @@ class CoreResources:
         chosen = f"cores {to_core_ids(place).tolist()}" if isinstance(place, int) and place >= 0 else repr(place)
         return f" on {chosen}: expected a bit set of {job.requested_cores} free cores"
 
-    def take(self, job: Job) -> int:
+    def take(self, job: Job, row: int) -> int:
         """Take the lowest free cores for a job; return them, or 0 if too few are free."""
         count = job.requested_cores
         if count > self.num_free:
@@ -111,20 +111,20 @@ class CoreResources:
         self.num_free -= count
         return cores
 
-    def take_at(self, job: Job, place: Any, borrowed: int = 0) -> int:
+    def take_at(self, job: Job, row: int, place: Any, borrowed: int = 0) -> int:
         """Take a place that has no fault for a job; return its cores."""
         self.free &= ~place
         self.num_free = self.free.bit_count()
         return int(place)
 
-    def release(self, execution: Execution, number: int, end: float) -> None:
+    def release(self, execution: Execution, end: float) -> None:
         """Do nothing, because jobs hold only cores, which :meth:`BatchState.leave` frees."""
 
-    def moved(self, job: Job) -> Job:
+    def moved(self, job: Job, row: int) -> Job:
         """Return a job as it runs where it is; the same object if its run time is the submitted one."""
         return job
 
-    def record(self, execution: Execution, number: int, end: float | None) -> None:
+    def record(self, execution: Execution, end: float | None) -> None:
         """Record the place of an execution: nothing, because the core sets of executions are recorded anyway."""
 
     # preemption

@@ -25,13 +25,13 @@ class StartOnNodes(NamedTuple):
 
     Attributes
     ----------
-    job_id : int
-        Id of the queued job.
+    row : int
+        Row of the queued job.
     held : tuple of NodeAllocation
         Allocation on each of its nodes.
     """
 
-    job_id: int
+    row: int
     held: tuple[NodeAllocation, ...]
 
 

@@ -147,9 +147,9 @@ class NodePlan:
 
     def _job(self, position: int) -> tuple[CompiledRequest, float, float]:
         """Return request, expected time and requested time of a job."""
-        job_id, _, length = self.observation.queue.job_at(position)
-        longest = self.observation.requested_time_of(job_id) if self.observation.predicts else length
-        request = self.nodes.compiled_request(job_id) if self._requests is None else self._requests[position]
+        row, _, length = self.observation.queue.job_at(position)
+        longest = self.observation.requested_time_of(row) if self.observation.predicts else length
+        request = self.nodes.compiled_request(row) if self._requests is None else self._requests[position]
         return request, length, longest
 
     def _look(self, length: float) -> None:
@@ -173,7 +173,7 @@ class NodePlan:
             try:
                 place = self._place(request, length)
             except InvalidConfiguration as error:
-                job_id = self.observation.queue.job_at(position)[0]
+                job_id = self.observation.id_of(self.observation.queue.job_at(position)[0])
                 raise InvalidConfiguration(f"job {job_id}: {error}") from error
             self._chosen = position, place
         return self._chosen[1]
@@ -213,7 +213,7 @@ class NodePlan:
     def _release_until_fits(self, room: NodeAvailability, request: CompiledRequest, length: float) -> float:
         """Release the places of running and started jobs until a request fits; return when it does."""
         running, allocation_of = self.observation.running, self.nodes.allocation_of
-        releases: list[tuple[float, Place]] = [(end, allocation_of(job_id)) for end, _, job_id in running.releases()]
+        releases: list[tuple[float, Place]] = [(end, allocation_of(row)) for end, _, row in running.releases()]
         more = [*self._started.values(), *((reservation.end, ()) for reservation in self.observation.reservations)]
         if more:
             releases = sorted([*releases, *more], key=itemgetter(0))
@@ -221,7 +221,7 @@ class NodePlan:
 
     def _take(self, position: int, place: Place) -> None:
         """Take the place of a job that starts, and note the action."""
-        job_id, _, length = self.observation.queue.job_at(position)
+        row, _, length = self.observation.queue.job_at(position)
         self.room.take(place)
         if self._beyond is not None and self._delays(length):
             self._beyond.take(place)
@@ -231,7 +231,7 @@ class NodePlan:
             self._beside = None
         self._started[position] = self.observation.time + length, place
         self._fitting, self._chosen = None, (-1, None)
-        self.answer.append(StartOnNodes(job_id, place))
+        self.answer.append(StartOnNodes(row, place))
 
 
 def _refuse_sizes(size: int | None) -> None:

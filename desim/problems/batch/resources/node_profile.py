@@ -85,8 +85,8 @@ class NodeProfile(AvailabilityProfile):
         return cls(observation.time, observation.nodes.room, observation.nodes.policy)
 
     @classmethod
-    def _slot_of(cls, observation: Any, job_id: int, cores: int, end: float) -> NodeSlot:
-        return NodeSlot(observation.time, end, observation.nodes.allocation_of(job_id), None)
+    def _slot_of(cls, observation: Any, row: int, cores: int, end: float) -> NodeSlot:
+        return NodeSlot(observation.time, end, observation.nodes.allocation_of(row), None)
 
     @staticmethod
     def _state_of(observation: Any) -> tuple[Any, int]:

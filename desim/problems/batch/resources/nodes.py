@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desim.exceptions import WorkloadError
+from desim.forks import FlatDict
 from desim.problems.batch.cores import core_set, lowest_cores
 from desim.problems.batch.nodes import CompiledRequest, Node, NodeAllocation, NodeTable, run_time_on
 from desim.problems.batch.placement import PlacementPolicy, placement_of
@@ -72,7 +73,7 @@ class NodeResources(CoreResources):
     def _begin(self, tables: Mapping[str, Any]) -> None:
         super()._begin(tables)
         self.room = NodeAvailability(self.table)
-        self.held: dict[int, Held] = {}  # allocations of running and suspended jobs, by id
+        self.held: dict[int, Held] = {}  # allocations of running and suspended jobs, by row
         self._empty = NodeAvailability(self.table)
         self._is_possible: dict[CompiledRequest, bool] = {}  # whether a request fits on the empty cluster
         self._whole: dict[int, Held] = {}  # full allocations of suspended jobs and of borrowing jobs
@@ -84,11 +85,11 @@ class NodeResources(CoreResources):
         for number, node in enumerate(self.table.nodes):
             tables["nodes"].append((number, node, self.table.first_core[number]))
 
-    def _record_with_request(self, row: tuple[Any, ...]) -> None:
+    def _record_with_request(self, record: tuple[Any, ...]) -> None:
         """Record a job and its request once nothing of it, including its size, can change any more."""
-        job, number = row[:2]
-        self._record_request((number, job.job_id, self.table.compiled_request(job).request))
-        self._record_last(row)
+        job, row = record[:2]
+        self._record_request((row, job.job_id, self.table.compiled_request(job).request))
+        self._record_last(record)
 
     def misfit(self, job: Job) -> str:
         """Return why a job cannot even start if everything is free, or an empty string if it can."""
@@ -121,12 +122,12 @@ class NodeResources(CoreResources):
             fault = "" if self.room.fits(shape) else f"{shape.request} does not fit on the nodes now"
         return f": {fault}" if fault else ""
 
-    def take(self, job: Job) -> int:
+    def take(self, job: Job, row: int) -> int:
         """Take the nodes that the placement policy chooses for a job; return its cores, or 0 if it does not fit."""
         held = self.room.place_job(job, self.policy)
-        return 0 if held is None else self.take_at(job, held)
+        return 0 if held is None else self.take_at(job, row, held)
 
-    def take_at(self, job: Job, place: Any, borrowed: int = 0) -> int:
+    def take_at(self, job: Job, row: int, place: Any, borrowed: int = 0) -> int:
         """Take a place that has no fault for a job; return its cores: the lowest free ones, then borrowed ones."""
         cores, each = 0, self.table.compiled_request(job).amounts[0]
         for node, tasks, *_ in place:
@@ -137,76 +138,76 @@ class NodeResources(CoreResources):
                 of_node |= lowest_cores((borrowed >> first) & mask, missing)
             cores |= lowest_cores(of_node, tasks * each) << first
         self.room.take(place)
-        self.held[job.job_id] = tuple(place)
-        return super().take_at(job, cores)
+        self.held[row] = tuple(place)
+        return super().take_at(job, row, cores)
 
-    def release(self, execution: Execution, number: int, end: float) -> None:
+    def release(self, execution: Execution, end: float) -> None:
         """Release what an execution holds besides its cores, and record its place."""
-        self.record(execution, number, end)
-        self.room.release(self.held.pop(execution.job.job_id))
+        self.record(execution, end)
+        self.room.release(self.held.pop(execution.row))
 
-    def moved(self, job: Job) -> Job:
+    def moved(self, job: Job, row: int) -> Job:
         """Return a job as it runs where it is; the same object if its run time is the submitted one."""
         if not (self.table.has_speeds or job.run_times):
             return job
-        time = run_time_on(job, (self.table.nodes[node] for node, *_ in self.held[job.job_id]))
+        time = run_time_on(job, (self.table.nodes[node] for node, *_ in self.held[row]))
         return job if time == job.run_time else job._replace(run_time=time)
 
-    def record(self, execution: Execution, number: int, end: float | None) -> None:
+    def record(self, execution: Execution, end: float | None) -> None:
         """Record the place of an execution."""
-        job_id = execution.job.job_id
-        self._record_placement((number, job_id, self.held[job_id], execution.starting_time, end))
+        row = execution.row
+        self._record_placement((row, execution.job.job_id, self.held[row], execution.starting_time, end))
 
     # preemption
 
-    def room_without(self, state: BatchState, job_id: int, victims: Collection[int]) -> NodeAvailability:
+    def room_without(self, state: BatchState, job: Job, victims: Collection[int]) -> NodeAvailability:
         """Return what would be free for a queued job, see :meth:`NodeView.room_without`."""
         room, qos = self.room.copy(), state.qos
         if qos is None:
             return room
         jobs = {each: one.job for each, one in state.running.items()}
         jobs |= {each: one.job for each, one in state.suspended.items()}
-        kept = [job for each, job in jobs.items() if each not in victims or qos.suspends(job)]
+        kept = {each: one for each, one in jobs.items() if each not in victims or qos.suspends(one)}
         for victim in victims:
             if not qos.suspends(jobs[victim]):
                 room.release(self.held[victim])
-        free, borrowed = qos.open_to(state, state.queued[job_id], victims)
+        free, borrowed = qos.open_to(state, job, victims)
         for node in range(len(self.table)):
             room.free[node, 0] = self._count_on(node, free | borrowed)
-        for job in kept:
-            if self.table.compiled_request(job).exclusive:
-                for held in self.held[job.job_id]:
+        for each, one in kept.items():
+            if self.table.compiled_request(one).exclusive:
+                for held in self.held[each]:
                     room.free[held.node, 0] = 0
         return room
 
     def fits_without(self, state: BatchState, job: Job, victims: Collection[int]) -> bool:
         """Return whether a queued job could start if running jobs that it may preempt were preempted."""
-        return self.room_without(state, job.job_id, victims).fits(self.table.compiled_request(job))
+        return self.room_without(state, job, victims).fits(self.table.compiled_request(job))
 
     def place_without(self, state: BatchState, job: Job, victims: Collection[int]) -> Any:
         """Return where a queued job could start in that case; None if there is no room."""
-        return self.room_without(state, job.job_id, victims).place_job(job, self.policy)
+        return self.room_without(state, job, victims).place_job(job, self.policy)
 
     def count_once(self, state: BatchState) -> None:
         """Count each core of a node once: for the suspended job that owns it, not for the job that borrows it."""
-        for job_id in dict.fromkeys((*self._whole, *state.borrowed)):
-            shown = self.held.get(job_id)
+        for row in dict.fromkeys((*self._whole, *state.borrowed)):
+            shown = self.held.get(row)
             if shown is None:
-                del self._whole[job_id]
+                del self._whole[row]
                 continue
-            held = whole = self._whole.setdefault(job_id, shown)
-            if job_id in state.borrowed:
-                cores = (state.suspended.get(job_id) or state.running[job_id]).cores & ~state.borrowed[job_id][0]
+            held = whole = self._whole.setdefault(row, shown)
+            if row in state.borrowed:
+                cores = (state.suspended.get(row) or state.running[row]).cores & ~state.borrowed[row][0]
                 held = tuple(
                     one._replace(amounts=(one.amounts[0] - self._count_on(one.node, cores), *one.amounts[1:]))
                     for one in whole
                 )
             else:
-                del self._whole[job_id]
+                del self._whole[row]
             if held != shown:
                 self.room.release(shown)
                 self.room.take(held)
-                self.held[job_id] = held
+                self.held[row] = held
 
     def _count_on(self, node: int, cores: int) -> int:
         """Return how many of the given cores belong to a node."""
@@ -272,7 +273,9 @@ class NodeView:
     def __init__(self, state: BatchState, resources: NodeResources) -> None:
         self._state, self._resources = state, resources
         self.table, self.room, self.policy = resources.table, resources.room, resources.policy
-        self._shapes: dict[int, tuple[Job, CompiledRequest]] = {}  # cache for queued jobs, and some that have started
+        self._shapes: dict[int, tuple[Job, CompiledRequest]] = (
+            FlatDict()
+        )  # cache for queued jobs, and some that have started
 
     def __len__(self) -> int:
         """Return the number of nodes."""
@@ -284,34 +287,34 @@ class NodeView:
         if len(known) > 2 * len(queued) + 100:
             known.clear()
         found = []
-        for job_id, job in queued.items():
-            entry = known.get(job_id)
+        for row, job in queued.items():
+            entry = known.get(row)
             if entry is None or entry[0] is not job:
-                entry = known[job_id] = job, self.table.compiled_request(job)
+                entry = known[row] = job, self.table.compiled_request(job)
             found.append(entry[1])
         return found
 
-    def compiled_request(self, job_id: int) -> CompiledRequest:
+    def compiled_request(self, row: int) -> CompiledRequest:
         """Return the compiled request of a queued job."""
-        return self.table.compiled_request(self._state.queued[job_id])
+        return self.table.compiled_request(self._state.queued[row])
 
-    def allocation_of(self, job_id: int) -> Held:
+    def allocation_of(self, row: int) -> Held:
         """Return the allocation of a running job."""
-        return self._resources.held[job_id]
+        return self._resources.held[row]
 
-    def room_without(self, job_id: int, victims: Collection[int]) -> NodeAvailability:
+    def room_without(self, row: int, victims: Collection[int]) -> NodeAvailability:
         """Return what would be free for a queued job if running jobs that it may preempt were preempted.
 
         Only the cores of suspended jobs may be borrowed, and not even those of a job with exclusive nodes.
 
         Parameters
         ----------
-        job_id : int
-            Id of the queued job.
+        row : int
+            Row of the queued job.
         victims : collection of int
-            Ids of the running jobs to preempt.
+            Rows of the running jobs to preempt.
         """
-        return self._resources.room_without(self._state, job_id, victims)
+        return self._resources.room_without(self._state, self._state.queued[row], victims)
 
     def fitting(self, positions: IntArray | None = None) -> NDArray[np.bool_]:
         """Return whether queued jobs fit now.

@@ -83,8 +83,8 @@ class AvailabilityProfile:
     def of_latest(cls, observation: BatchObservation) -> Self:
         """Return the profile of running jobs, by their requested ends, and of advance reservations."""
         profile = cls._of_free(observation)
-        for end, cores, job_id in observation.latest_ends():
-            profile._release_at(end, cls._slot_of(observation, job_id, cores, end))
+        for end, cores, row in observation.latest_ends():
+            profile._release_at(end, cls._slot_of(observation, row, cores, end))
         profile._add_reservations(observation)
         return profile
 
@@ -93,8 +93,8 @@ class AvailabilityProfile:
         """Return the profile of running jobs, by their expected ends, and of advance reservations."""
         profile = cls._of_free(observation)
         profile._state = cls._state_of(observation)
-        for end, cores, job_id in observation.running.releases():
-            slot = profile.running[job_id] = cls._slot_of(observation, job_id, cores, end)
+        for end, cores, row in observation.running.releases():
+            slot = profile.running[row] = cls._slot_of(observation, row, cores, end)
             profile._release_at(end, slot)
         profile._add_reservations(observation)
         return profile
@@ -105,7 +105,7 @@ class AvailabilityProfile:
         return cls(observation.time, observation.free_cores)
 
     @classmethod
-    def _slot_of(cls, observation: BatchObservation, job_id: int, cores: int, end: float) -> Any:
+    def _slot_of(cls, observation: BatchObservation, row: int, cores: int, end: float) -> Any:
         """Return the slot of a running job, from now to its expected end."""
         return Reservation(observation.time, end, cores, 0)
 
@@ -345,8 +345,8 @@ class CoreProfile(AvailabilityProfile):
         return cls(observation.time, observation.free_core_set)
 
     @classmethod
-    def _slot_of(cls, observation: BatchObservation, job_id: int, cores: int, end: float) -> Reservation:
-        return Reservation(observation.time, end, cores, observation.core_set_of(job_id))
+    def _slot_of(cls, observation: BatchObservation, row: int, cores: int, end: float) -> Reservation:
+        return Reservation(observation.time, end, cores, observation.core_set_of(row))
 
     def _release_at(self, end: float, slot: Any) -> None:
         self._change(end, np.inf, slot.core_set)

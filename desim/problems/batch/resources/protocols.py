@@ -152,7 +152,7 @@ class Plan(Protocol):
         position : int
             Position in the queue.
         victims : collection of int
-            Ids of the running jobs that it preempts.
+            Rows of the running jobs that it preempts.
         """
 
     def wait(self, position: int | None = None, *, arrivals: bool = True) -> list[WaitForCores] | None:
@@ -362,16 +362,18 @@ class Resources(Protocol):
             Reason; empty if it can start.
         """
 
-    def take(self, job: Job) -> int:
+    def take(self, job: Job, row: int) -> int:
         """Take a place for a job, chosen by the cluster; return its cores as a bit set, or 0 if there is no room."""
 
-    def take_at(self, job: Job, place: Any, borrowed: int = 0) -> int:
+    def take_at(self, job: Job, row: int, place: Any, borrowed: int = 0) -> int:
         """Take a place for a job.
 
         Parameters
         ----------
         job : Job
             Job that starts.
+        row : int
+            Row of the job.
         place : object
             Place without a fault, or from :meth:`place_without`.
         borrowed : int
@@ -383,23 +385,21 @@ class Resources(Protocol):
             Cores of the job as a bit set.
         """
 
-    def release(self, execution: Execution, number: int, end: float) -> None:
+    def release(self, execution: Execution, end: float) -> None:
         """Release what an execution that has ended holds besides its cores, and record its place.
 
         Parameters
         ----------
         execution : Execution
             Execution, or that of a suspended job that is given up.
-        number : int
-            Arrival number of the job.
         end : float
             End of the execution in seconds.
         """
 
-    def moved(self, job: Job) -> Job:
+    def moved(self, job: Job, row: int) -> Job:
         """Return a job that has taken its place, with its run time there; the same object if it is as submitted."""
 
-    def record(self, execution: Execution, number: int, end: float | None) -> None:
+    def record(self, execution: Execution, end: float | None) -> None:
         """Record the place of an execution that is suspended, or still running (end None) when the run ends."""
 
     def fits_without(self, state: BatchState, job: Job, victims: Collection[int]) -> bool:

@@ -8,7 +8,7 @@ Cambridge University Press 2015, chapter 8.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ import simpy
 
 from desim.core import Phase, at
 from desim.exceptions import WorkloadError
+from desim.forks import FlatDict
 from desim.problems.batch.job import Job, check_time
 from desim.problems.batch.parts.base import Part
 from desim.tables import Column, Table
@@ -33,13 +34,13 @@ class Dependency:
 
     Attributes
     ----------
-    jobs : tuple of int
+    jobs : tuple of int or str
         Ids of the predecessors, which must have ended: completed, killed, lost or rejected.
     think_time : float
         Seconds from the last of these ends to the submission of the job.
     """
 
-    jobs: tuple[int, ...]
+    jobs: tuple[int | str, ...]
     think_time: float = 0.0
 
 
@@ -54,9 +55,9 @@ class Dependencies:
     Attributes
     ----------
     of_job : dict of int to Dependency
-        Dependency of each job with at least one predecessor, by job id.
+        Dependency of each job with at least one predecessor, by its position in the workload.
     followers : dict of int to list of int
-        Ids of the jobs that depend on a job, by its id.
+        Positions of the jobs that depend on a job, by its position.
 
     Raises
     ------
@@ -68,12 +69,12 @@ class Dependencies:
     def __init__(self, jobs: Sequence[Job]) -> None:
         self.of_job: dict[int, Dependency] = {}
         self.followers: dict[int, list[int]] = {}
-        by_id: dict[int, Job] = {}
-        again: dict[int, Job] = {}  # second jobs with the same id
-        for job in jobs:
-            if by_id.setdefault(job.job_id, job) is not job:
-                again.setdefault(job.job_id, job)
-        for job in jobs:
+        positions: dict[int | str, int] = {}
+        again: dict[int | str, int] = {}  # of second jobs with the same id
+        for position, job in enumerate(jobs):
+            if positions.setdefault(job.job_id, position) != position:
+                again.setdefault(job.job_id, position)
+        for position, job in enumerate(jobs):
             job_id, one = job.job_id, job.after
             if one is None:
                 continue
@@ -82,23 +83,25 @@ class Dependencies:
             check_time(job_id, "think_time", one.think_time)
             others = tuple(dict.fromkeys(one.jobs))
             for other in (*others, job_id) if again else others:
-                if other not in by_id:
+                if other not in positions:
                     raise WorkloadError(f"job {job_id} depends on job {other}, which is not in the workload")
                 if other in again:
-                    times = f"{by_id[other].submission_time:.10g} s and {again[other].submission_time:.10g} s"
+                    first, second = (jobs[each[other]].submission_time for each in (positions, again))
                     what = f"depends on job {other}, but" if other != job_id else "has dependencies, but"
+                    times = f"{first:.10g} s and {second:.10g} s"
                     raise WorkloadError(f"job {job_id} {what} two jobs have this id, submitted at {times}")
             for other in others:
-                self.followers.setdefault(other, []).append(job_id)
+                self.followers.setdefault(positions[other], []).append(position)
             if others:
-                self.of_job[job_id] = Dependency(others, one.think_time)
-        if circle := self._circle():
-            raise WorkloadError(f"dependencies form a cycle: {' after '.join(map(str, circle))}")
+                self.of_job[position] = Dependency(others, one.think_time)
+        if circle := self._circle(positions):
+            names = " after ".join(str(jobs[position].job_id) for position in circle)
+            raise WorkloadError(f"dependencies form a cycle: {names}")
 
-    def _circle(self) -> list[int]:
+    def _circle(self, positions: Mapping[int | str, int]) -> list[int]:
         """Return a cycle of jobs, each depending on the next, that ends with its first job; empty if there is none."""
-        missing = {job_id: len(one.jobs) for job_id, one in self.of_job.items()}
-        ended = [job_id for job_id in self.followers if job_id not in missing]
+        missing = {position: len(one.jobs) for position, one in self.of_job.items()}
+        ended = [position for position in self.followers if position not in missing]
         while ended:
             for follower in self.followers.get(ended.pop(), ()):
                 missing[follower] -= 1
@@ -109,7 +112,7 @@ class Dependencies:
             return []
         path = [next(iter(missing))]
         while path[-1] not in path[:-1]:  # every job that is left depends on another one that is left
-            path.append(next(other for other in self.of_job[path[-1]].jobs if other in missing))
+            path.append(next(filter(missing.__contains__, map(positions.__getitem__, self.of_job[path[-1]].jobs))))
         return path[path.index(path[-1]) :]
 
 
@@ -124,7 +127,7 @@ class Followers(Part):
     Attributes
     ----------
     jobs : dict of int to Job
-        Jobs whose submission time in the workload has passed and that are not submitted yet, by id.
+        Jobs whose submission time in the workload has passed and that are not submitted yet, by position in it.
     """
 
     name = "dependencies"
@@ -139,11 +142,13 @@ class Followers(Part):
 
     def begin(self) -> None:
         """Set up the state of a run."""
-        self._missing = {job_id: len(one.jobs) for job_id, one in self.dependencies.of_job.items()}
+        self._missing = FlatDict((position, len(one.jobs)) for position, one in self.dependencies.of_job.items())
         self._ready: dict[int, float] = {}  # when the think time after the last predecessor ends
-        self.jobs: dict[int, Job] = {}
-        self._positions: dict[int, int] = {}  # of these jobs, in the workload
-        self._due: list[tuple[float, int, int]] = []  # heap of (time, position, id) of those that wait for their time
+        self.jobs: dict[int, Job] = FlatDict()
+        self._num_read = 0  # jobs of the workload whose time has passed
+        self._arriving: int | None = None  # position of the job that is being submitted
+        self._positions: dict[int, int] = {}  # of jobs in the system on which others depend, by row
+        self._due: list[tuple[float, int]] = []  # heap of (time, position) of the jobs that wait for their time
         self._record = self.cluster.simulation.records.tables["dependencies"].append
 
     def is_empty(self) -> bool:
@@ -156,55 +161,65 @@ class Followers(Part):
 
     def drop_future(self) -> Iterable[Callable[[Any], None]]:
         """Drop all jobs that are not submitted yet."""
-        self.jobs, self._due = {}, []
+        self.jobs.clear()
+        self._due.clear()
         self.dependencies = Dependencies(())
         return ()
 
     def close(self) -> None:
         """Record the jobs that were not submitted."""
-        for job in self.jobs.values():
-            self._record(self._row(job, None))
+        for position, job in self.jobs.items():
+            self._record(self._row(position, job, None))
 
     def delays(self, job: Job) -> bool:
         """Take a job at its submission time in the workload; submit it later if it has dependencies."""
         self._submit()  # jobs that stand before this one in the workload
-        if job.job_id not in self.dependencies.of_job:
+        position = self._num_read
+        self._num_read += 1
+        if position not in self.dependencies.of_job:
+            self._arriving = position
             return False
-        self.jobs[job.job_id] = job
-        self._positions[job.job_id] = len(self._positions)
-        if not self._missing[job.job_id]:
-            self._submit_later(job)
+        self.jobs[position] = job
+        if not self._missing[position]:
+            self._submit_later(position)
         return True
 
-    def left(self, job: Job, outcome: str) -> None:
+    def arrived(self, job: Job, row: int) -> None:
+        """Remember which job of the workload has been submitted, if others depend on it."""
+        if self._arriving in self.dependencies.followers:
+            self._positions[row] = self._arriving
+        self._arriving = None
+
+    def left(self, job: Job, row: int, outcome: str) -> None:
         """Schedule the submission of the jobs whose last predecessor has left."""
-        for follower in self.dependencies.followers.get(job.job_id, ()):
+        for follower in self.dependencies.followers.get(self._positions.pop(row, -1), ()):
             self._missing[follower] -= 1
             if not self._missing[follower]:
                 self._ready[follower] = self.cluster.env.now + self.dependencies.of_job[follower].think_time
                 if follower in self.jobs:
-                    self._submit_later(self.jobs[follower])
+                    self._submit_later(follower)
 
-    def _submit_later(self, job: Job) -> None:
+    def _submit_later(self, position: int) -> None:
         """Schedule the submission of a job whose predecessors have left, now if its time has passed."""
         env = self.cluster.env
-        time = max(self._ready[job.job_id], env.now)
-        heappush(self._due, (time, self._positions[job.job_id], job.job_id))
+        time = max(self._ready[position], env.now)
+        heappush(self._due, (time, position))
         at(env, time, Phase.ARRIVAL).callbacks.append(self._submit)
 
     def _submit(self, event: simpy.Event | None = None) -> None:
         """Submit the jobs whose time has come, in order of the workload; the time becomes their submission time."""
         now = self.cluster.env.now
         while self._due and self._due[0][0] <= now:
-            job = self.jobs.pop(heappop(self._due)[2])
-            self._record(self._row(job, now))
+            self._arriving = position = heappop(self._due)[1]
+            job = self.jobs.pop(position)
+            self._record(self._row(position, job, now))
             self.cluster.submit(job._replace(submission_time=now))
         if event is not None:
             self.cluster.stop_if_done()
 
-    def _row(self, job: Job, submission: float | None) -> tuple[int, float, str, float, float | None]:
+    def _row(self, position: int, job: Job, submission: float | None) -> tuple[int, float, str, float, float | None]:
         """Return the record of a job: id, time in the workload, predecessors, think time and submission."""
-        one = self.dependencies.of_job[job.job_id]
+        one = self.dependencies.of_job[position]
         return job.job_id, job.submission_time, " ".join(map(str, one.jobs)), one.think_time, submission
 
 

@@ -8,12 +8,13 @@ behind it, while jobs of other groups overtake it. Held jobs are checked again w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from desim.checks import check_float, check_int
 from desim.exceptions import InvalidConfiguration
+from desim.forks import FlatDict
 from desim.problems.batch.job import Job
 from desim.problems.batch.parts.base import Part
 from desim.tables import Column, Table, arrival_number
@@ -129,7 +130,7 @@ class Limits(Part):
     Attributes
     ----------
     held : dict of int to Job
-        Held jobs by id, in order of arrival.
+        Held jobs by row, in order of arrival.
     """
 
     name = "limits"
@@ -146,9 +147,9 @@ class Limits(Part):
 
     def begin(self) -> None:
         """Set up the state of a run, and record the limits."""
-        self.held: dict[int, Job] = {}
-        self._keys: dict[int, list[Key]] = {}  # limits and groups of queued, running and held jobs, by id
-        self._cores: dict[int, int] = {}  # cores counted for queued and running jobs, by id
+        self.held: dict[int, Job] = FlatDict()
+        self._keys: dict[int, tuple[Key, ...]] = FlatDict()  # limits and groups of jobs in the system, by row
+        self._cores: dict[int, int] = FlatDict()  # cores counted for queued and running jobs, by row
         self._used: dict[Key, tuple[int, int]] = {}  # jobs and cores in use
         self._closed: set[Key] = set()  # groups that are full for a held job
         tables = self.cluster.simulation.records.tables
@@ -157,13 +158,13 @@ class Limits(Part):
             row = number, limit.scope, sorted(limit.members or ()), *(getattr(limit, name) for name in MAXIMA)
             tables["limits"].append(row)
 
-    def outside(self) -> Collection[Job]:
+    def outside(self) -> Mapping[int, Job]:
         """Return the held jobs."""
-        return self.held.values()
+        return self.held
 
     def drop_future(self) -> Iterable[Callable[[Any], None]]:
         """Set the run times of held jobs to their expected ones."""
-        self.held = {job_id: self.cluster.as_known(job) for job_id, job in self.held.items()}
+        self.held.update((row, self.cluster.as_known(job, row)) for row, job in self.held.items())
         return ()
 
     def _groups_of(self, job: Job) -> Iterator[Key]:
@@ -177,59 +178,59 @@ class Limits(Part):
         faults = (self.limits[number].fault(job, group) for number, group in self._groups_of(job))
         return next(filter(None, faults), "")
 
-    def refuses(self, job: Job, number: int) -> str:
+    def refuses(self, job: Job, row: int) -> str:
         """Return why a job that has arrived can never run, or an empty string if it can."""
         for limit, group in self._groups_of(job):
-            self._record((job.job_id, limit, group, number))
+            self._record((job.job_id, limit, group, row))
         return self._fault(job)
 
-    def holds(self, job: Job) -> bool:
+    def holds(self, job: Job, row: int) -> bool:
         """Return whether a group of a job that has arrived is full."""
-        self._keys[job.job_id] = list(self._groups_of(job))
-        if self._admits(job, self._closed):
+        self._keys[row] = tuple(self._groups_of(job))
+        if self._admits(job, row, self._closed):
             return False
-        self.held[job.job_id] = job
+        self.held[row] = job
         return True
 
-    def left(self, job: Job, outcome: str) -> None:
+    def left(self, job: Job, row: int, outcome: str) -> None:
         """Admit held jobs that the limits allow now that a job has left the cluster."""
         if outcome == "rejected":
             return
-        keys, cores = self._keys.pop(job.job_id), self._cores.pop(job.job_id)
+        keys, cores = self._keys.pop(row), self._cores.pop(row)
         for key in keys:
             self._count(key, -1, -cores)
         if self._closed.isdisjoint(keys):
             return
         self._closed = set()
-        admitted = [held for held in self.held.values() if self._admits(held, self._closed)]
-        for held in admitted:
-            del self.held[held.job_id]
+        admitted = {each: held for each, held in self.held.items() if self._admits(held, each, self._closed)}
+        for each in admitted:
+            del self.held[each]
         if admitted:
             self.let_in(admitted)
 
-    def may_start(self, job: Job, size: int | None) -> str:
+    def may_start(self, job: Job, row: int, size: int | None) -> str:
         """Return why a queued job may not start in a size that the agent has chosen, or an empty string if it may."""
         if size is None:
             return ""
         if fault := self._fault(job):
             return fault
-        more = job.requested_cores - self._cores[job.job_id]
-        for number, group in self._keys[job.job_id]:
+        more = job.requested_cores - self._cores[row]
+        for number, group in self._keys[row]:
             jobs, cores = self._used[number, group]
             if more > 0 and not self.limits[number].has_room(jobs, cores + more):
                 return self._has_too_much((number, group))
         return ""
 
-    def resized(self, job: Job) -> None:
+    def resized(self, job: Job, row: int) -> None:
         """Count a queued job in another size."""
-        more = job.requested_cores - self._cores[job.job_id]
-        for key in self._keys[job.job_id]:
+        more = job.requested_cores - self._cores[row]
+        for key in self._keys[row]:
             self._count(key, 0, more)
-        self._cores[job.job_id] += more
+        self._cores[row] += more
 
-    def explain(self, job: Job) -> str:
+    def explain(self, job: Job, row: int) -> str:
         """Return why a job is held."""
-        keys = self._keys[job.job_id]
+        keys = self._keys[row]
         return self._has_too_much(next(key for key in keys if key in self._closed))
 
     def _has_too_much(self, key: Key) -> str:
@@ -242,9 +243,9 @@ class Limits(Part):
             f"{' and '.join(most)} at once"
         )
 
-    def _admits(self, job: Job, closed: set[Key]) -> bool:
+    def _admits(self, job: Job, row: int, closed: set[Key]) -> bool:
         """Count a job if its groups have room for it; otherwise add the full groups to `closed`."""
-        keys, cores = self._keys[job.job_id], job.requested_cores
+        keys, cores = self._keys[row], job.requested_cores
         if not closed.isdisjoint(keys):
             return False
         full = [key for key in keys if not self._has_room(key, cores)]
@@ -253,7 +254,7 @@ class Limits(Part):
             return False
         for key in keys:
             self._count(key, 1, cores)
-        self._cores[job.job_id] = cores
+        self._cores[row] = cores
         return True
 
     def _has_room(self, key: Key, more: int) -> bool:

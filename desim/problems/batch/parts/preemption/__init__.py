@@ -12,7 +12,7 @@ preempted. See Yoo, Jette and Grondona, "SLURM: Simple Linux Utility for Resourc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
@@ -160,7 +160,7 @@ class QOSTable:
         job : Job
             Queued job.
         victims : collection of int
-            Ids of the running jobs to preempt; the queued job must be allowed to preempt them.
+            Rows of the running jobs to preempt; the queued job must be allowed to preempt them.
 
         Returns
         -------
@@ -215,6 +215,8 @@ class Suspended(NamedTuple):
 
     Attributes
     ----------
+    row : int
+        Row of the job.
     job : Job
         Job that is suspended.
     cores : int
@@ -227,6 +229,7 @@ class Suspended(NamedTuple):
         Seconds that the job is expected to run in all.
     """
 
+    row: int
     job: Job
     cores: int
     done: float
@@ -266,65 +269,67 @@ class Preemption(Part):
         for row in self.qos.rows():
             self._tables["qos"].append(row)
 
-    def outside(self) -> Collection[Job]:
+    def outside(self) -> Mapping[int, Job]:
         """Return the suspended jobs, as they were submitted."""
-        return [self.cluster._elsewhere.get(job_id, one.job) for job_id, one in self._state.suspended.items()]
+        return {row: self.cluster._elsewhere.get(row, one.job) for row, one in self._state.suspended.items()}
 
-    def explain(self, job: Job) -> str:
+    def explain(self, job: Job, row: int) -> str:
         """Return why a job is suspended."""
         return "it is suspended, and resumes when all of its cores are free"
 
     def drop_future(self) -> Iterable[Callable[[Any], None]]:
         """Set the run times of suspended jobs to their expected ones."""
-        for job_id, one in self._state.suspended.items():
-            self._state.suspended[job_id] = one._replace(job=one.job.known()._replace(run_time=one.length))
+        for row, one in self._state.suspended.items():
+            self._state.suspended[row] = one._replace(job=one.job.known()._replace(run_time=one.length))
         return ()
 
-    def arrived(self, job: Job, number: int) -> None:
+    def arrived(self, job: Job, row: int) -> None:
         """Check and record the QOS of a job."""
         if job.qos:
             self.qos.check(job)
-            self._tables["job_qos"].append((job.job_id, job.qos, number))
+            self._tables["job_qos"].append((job.job_id, job.qos, row))
 
     # preemption
 
     def carry_out(self, action: Any) -> str | None:
         """Start a job by preempting others; return why that is impossible, "" on success, None for other actions."""
-        if type(action) is not StartPreempting or action.job_id not in self._state.queued:
+        if type(action) is not StartPreempting or action.row not in self._state.queued:
             return None
-        job = self._state.queued[action.job_id]
-        fault, place = self._fault(job, action.victims)
+        row, job = action.row, self._state.queued[action.row]
+        fault, place = self._fault(job, row, action.victims)
         if fault:
-            return f"job {job.job_id} cannot start: {fault}"
-        for victim in sorted(action.victims, key=self.cluster._numbers.__getitem__, reverse=True):
-            self._take_off(self._state.running[victim], job)
+            return f"{self.cluster.named(row)} cannot start: {fault}"
+        for victim in sorted(action.victims, reverse=True):
+            self._take_off(self._state.running[victim], job, row)
         _, borrowed = self.qos.open_to(self._state, job, ())
-        self.cluster._start(job, self.cluster.resources.take_at(job, place, borrowed))
+        self.cluster._start(job, row, self.cluster.resources.take_at(job, row, place, borrowed))
         self._state.preemptions += 1
         self.corrected()
         return ""
 
-    def _fault(self, job: Job, victims: Any) -> tuple[str, Any]:
+    def _fault(self, job: Job, row: int, victims: Any) -> tuple[str, Any]:
         """Return why a queued job cannot preempt the given jobs ("" if it can), and where it starts."""
         running = self._state.running
         if not isinstance(victims, tuple) or len(set(victims)) < len(victims):
-            return f"victims: got {victims!r}, expected a tuple of distinct job ids", None
+            return f"victims: got {victims!r}, expected a tuple of distinct rows of jobs", None
         for victim in victims:
             if victim not in running:
-                return f"job {victim}, which it would preempt, is not running", None
+                return f"row {victim}, which it would preempt, is not the row of a running job", None
             if not self.qos.allows(job, running[victim].job):
                 mine, other = (repr(one.qos) if one.qos else "none" for one in (job, running[victim].job))
-                return f"its QOS is {mine}, which does not preempt {other}, the QOS of job {victim}", None
+                name = self.cluster.named(victim)
+                return f"its QOS is {mine}, which does not preempt {other}, the QOS of {name}", None
         place = self.cluster.resources.place_without(self._state, job, victims)
         if place is None:
-            return f"it requests {job.requested_cores} cores, which would not be free even without jobs {victims}", None
-        return self.cluster._objection(job), place
+            without = f"even without {', '.join(map(self.cluster.named, victims))}" if victims else "now"
+            return f"it requests {job.requested_cores} cores, which would not be free {without}", None
+        return self.cluster._objection(job, row), place
 
-    def _take_off(self, execution: Execution, by: Job) -> None:
-        """Preempt a job: suspend it, or return it to the queue."""
-        job_id, suspends, numbers = execution.job.job_id, self.qos.suspends(execution.job), self.cluster._numbers
-        row = job_id, by.job_id, "suspend" if suspends else "requeue", numbers[job_id], numbers[by.job_id]
-        self._tables["preemptions"].append((self.cluster.env.now, *row))
+    def _take_off(self, execution: Execution, by: Job, by_row: int) -> None:
+        """Preempt a job for another: suspend it, or return it to the queue."""
+        job, suspends = execution.job, self.qos.suspends(execution.job)
+        record = job.job_id, by.job_id, "suspend" if suspends else "requeue", execution.row, by_row
+        self._tables["preemptions"].append((self.cluster.env.now, *record))
         if suspends:
             self._suspend(execution)
         else:
@@ -334,24 +339,24 @@ class Preemption(Part):
 
     def _suspend(self, execution: Execution) -> None:
         """Suspend a running job, which keeps its cores."""
-        cluster, job, now = self.cluster, execution.job, self.cluster.env.now
+        cluster, row, job, now = self.cluster, execution.row, execution.job, self.cluster.env.now
         execution.callbacks.clear()
         cluster._note_cut(execution, "suspended")
-        cluster.resources.record(execution, cluster._numbers[job.job_id], now)
-        del self._state.running[job.job_id]
+        cluster.resources.record(execution, now)
+        del self._state.running[row]
         done = execution.done + (now - execution.starting_time)
         length = job.requested_time
         if self._state.predictions is not None:  # corrections included
             length = execution.done + (execution.expected_end - execution.starting_time)
-        self._state.suspended[job.job_id] = Suspended(job, execution.cores, done, execution.starting_time, length)
+        self._state.suspended[row] = Suspended(row, job, execution.cores, done, execution.starting_time, length)
         self._share()
         self._state.count_usage(job, -job.requested_cores)
         execution.outcome = "suspended"
         cluster.emit("interruption", execution)
 
-    def _end_suspension(self, job: Job) -> int:
+    def _end_suspension(self, row: int) -> int:
         """Remove a job from the suspended ones; return its cores."""
-        cores = self._state.suspended.pop(job.job_id).cores
+        cores = self._state.suspended.pop(row).cores
         self._share()
         return cores
 
@@ -360,7 +365,7 @@ class Preemption(Part):
 
     def _give_up(self, execution: Execution) -> None:
         """Release a suspended job's cores, except those another job is using."""
-        cores = self._end_suspension(execution.job)
+        cores = self._end_suspension(execution.row)
         self.cluster.resources.give_up(cores, _union(one.cores for one in self._state.running.values()))
 
     def cleared(self, cores: int, users: Collection[str | int]) -> None:
@@ -394,9 +399,9 @@ class Preemption(Part):
             taken |= one.cores
         for one in reversed(back):
             job = one.job
-            execution = self._resumed(one, max(job.run_time - cluster._saved(job) - one.done, 0.0))
-            self._end_suspension(job)
-            state.running[job.job_id] = execution
+            execution = self._resumed(one, max(job.run_time - cluster._saved(one.row) - one.done, 0.0))
+            self._end_suspension(one.row)
+            state.running[one.row] = execution
             state.count_usage(job, job.requested_cores)
             if cluster.listening:
                 cluster.emit("start", execution)
@@ -409,7 +414,8 @@ class Preemption(Part):
         cluster, job, duration = self.cluster, one.job, work
         if work > job.requested_time - one.done and cluster.enforce_time_limit:
             duration = min(work, max(job.requested_time + cluster.over_time_limit - one.done, 0.0))
-        execution = Resumed(cluster.env, job, duration, one.cores, cluster._on_completion, done=one.done, work=work)
+        end = cluster._on_completion
+        execution = Resumed(cluster.env, one.row, job, duration, one.cores, end, done=one.done, work=work)
         if self._state.predictions is not None:
             execution.predict(one.length)
         cluster._expire_later(execution)
@@ -424,23 +430,23 @@ class Preemption(Part):
         state = self._state
         borrowed: dict[int, tuple[int, float]] = {}
         below = 0
-        for job_id, one in state.suspended.items():
-            borrowed[job_id] = one.cores & ~below, 0.0
+        for row, one in state.suspended.items():
+            borrowed[row] = one.cores & ~below, 0.0
             below |= one.cores
         above = [(one.cores, one.expected_end) for one in state.running.values() if one.cores & below]
-        for job_id, one in reversed(state.suspended.items()):  # jobs suspended later borrow from earlier ones
+        for row, one in reversed(state.suspended.items()):  # jobs suspended later borrow from earlier ones
             ends = [end for cores, end in above if cores & one.cores]
             end = max(ends, default=state.env.now) + one.left
-            borrowed[job_id] = borrowed[job_id][0], end
+            borrowed[row] = borrowed[row][0], end
             above.append((one.cores, end))
-        for job_id, execution in state.running.items():
+        for row, execution in state.running.items():
             if execution.cores & below:
-                borrowed[job_id] = execution.cores & ~below, execution.expected_end
+                borrowed[row] = execution.cores & ~below, execution.expected_end
         if borrowed != state.borrowed:
             state.borrowed = borrowed
             state.preemptions += 1
             if state.running_table is not None:
-                state.running_table._fill(state.rows())
+                state.running_table._fill(state.running_rows())
         self.cluster.resources.count_once(state)
 
 
