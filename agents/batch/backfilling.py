@@ -199,23 +199,23 @@ class ConservativeBackfilling(NamedRepr):
 
         Reservations are kept in order of priority as long as they fit; the others are given back.
         """
-        ends = {job_id: end for end, _, job_id in observation.running.releases()}
+        ends = {row: end for end, _, row in observation.running.releases()}
         longer, until = [], observation.time
-        for job_id, slot in profile.running.items():
-            end = ends[job_id]
+        for row, slot in profile.running.items():
+            end = ends[row]
             if end > slot.end:
                 longer.append(slot._replace(start=max(slot.end, observation.time), end=end))
-                profile.running[job_id] = slot._replace(end=end)
+                profile.running[row] = slot._replace(end=end)
                 self._count_end(slot.end, -1)
                 self._count_end(end, 1)
                 until = max(until, end)
         queue, held = observation.queue, self.reservations
-        in_order = queue.job_id[self.priority.order(queue, observation.time)].tolist()
-        slots = ((job_id, held[job_id]) for job_id in in_order if job_id in held)
-        affected = {job_id: slot for job_id, slot in slots if slot.start < min(until, slot.end)}
-        for job_id, is_kept in zip(affected, profile.extend(longer, list(affected.values())), strict=True):
+        in_order = queue.row[self.priority.order(queue, observation.time)].tolist()
+        slots = ((row, held[row]) for row in in_order if row in held)
+        affected = {row: slot for row, slot in slots if slot.start < min(until, slot.end)}
+        for row, is_kept in zip(affected, profile.extend(longer, list(affected.values())), strict=True):
             if not is_kept:
-                del held[job_id]
+                del held[row]
                 self._settled = False
 
     def _is_late(self, time: float) -> bool:
