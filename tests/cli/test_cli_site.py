@@ -186,7 +186,7 @@ def test_files_that_make_no_sense_are_named_with_line_and_column(desim: Desim, t
         ("w.yaml", "- {start: 0, end: 9, cores: 1.5}\n", "w.yaml: entry 1: the cores of a reservation: got 1.5"),
         ("w.yaml", "start: 0\n", "w.yaml: expected a list of reservations"),
         ("w.yaml", "- 7\n", "w.yaml: entry 1: got 7, expected names and values"),
-        ("w.yaml", "{\n", "w.yaml: invalid YAML"),
+        ("w.yaml", "{\n", "w.yaml: is not a YAML file"),
     ):
         path = tmp_path / name
         path.write_text(text)

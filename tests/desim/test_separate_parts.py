@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from desim import InfeasibleAction, InvalidConfiguration, Simulation, simulate
+from desim import InfeasibleAction, InvalidConfiguration, Result, Simulation, simulate
 from desim.agents.batch import create
 from desim.problems.batch import BatchCluster, Job, Limit, Part, WaitUntil
+from desim.tables import Column, Table
 from desim.validation import validate
 
 MODULES = ("checkpoints", "dependencies", "limits", "outages", "preemption", "reservations", "usage")
@@ -105,6 +107,7 @@ class Licences(Part):
     """At most `count` jobs with a license are queued or running."""
 
     name = "licences"
+    tables = (Table("licences", "a job with a license", (Column("job_id", "integer", "identifier of the job"),)),)
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -127,6 +130,10 @@ class Licences(Part):
             return True
         self.count -= job.attributes.get("license", 0)
         return False
+
+    def started(self, execution: Any) -> None:
+        if execution.job.attributes.get("license"):
+            self.cluster.simulation.records.tables["licences"].append((execution.job.job_id,))
 
     def left(self, job: Job, outcome: str) -> None:
         if outcome != "rejected" and job.attributes.get("license"):
@@ -181,11 +188,15 @@ def run(simulation: Simulation) -> Any:
 
 class TestYourOwn:
     @pytest.mark.parametrize("limits", [(), [Limit("license", running_jobs=2)]])
-    def test_it_holds_jobs_back(self, limits: Any) -> None:
+    def test_it_holds_jobs_back(self, limits: Any, tmp_path: Path) -> None:
         result = simulate(BatchCluster(LICENSED, 4, parts=[Licences(1)], limits=limits), create("fcfs"))
         assert result.table("jobs")["starting_time"].to_list() == [0.0, 10.0, 20.0, 0.0]
         assert result.info["parts"] == ["limits"] * bool(limits) + ["licences"]
         assert result.info["licences"] == 1
+        assert result.info["resources"] == "cores"
+        assert result.table("licences")["job_id"].to_list() == [0, 1, 2]
+        result.save(tmp_path / "run")
+        assert Result.load(tmp_path / "run").table("licences").equals(result.table("licences"))
         assert validate(result).ok
 
     def test_each_run_has_its_own(self) -> None:

@@ -21,17 +21,16 @@ Any other name is refused, because a misspelt name would otherwise silently leav
 
 from __future__ import annotations
 
-import csv
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
-from io import StringIO
 from typing import Any
 
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch import Node
 from desim.problems.batch.nodes import NodeTable
+from desim.problems.batch.parts.text import csv_entries, number_of, yaml_entries
 from desim.workloads.files import Pathish, read_bytes
 
 __all__ = ["amount_of_memory", "counted", "read", "read_or_count"]
@@ -68,7 +67,7 @@ def read(path: Pathish) -> list[Node]:
         text = read_bytes(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise WorkloadError(f"{source}: is not UTF-8 text: byte {error.start}") from error
-    entries = _csv_rows(source, text) if source.lower().endswith(".csv") else _yaml_entries(source, text)
+    entries = _csv_nodes(source, text) if source.lower().endswith(".csv") else _yaml_nodes(source, text)
     nodes: list[Node] = []
     for number, (where, entry) in enumerate(entries):
         nodes += _nodes_of(where, entry, f"n{number}")
@@ -167,55 +166,34 @@ def amount_of_memory(value: Any) -> int:
     return round(float(found[1]) * (1 << _UNITS[(found[2] or "").upper()]))
 
 
-def _csv_rows(source: str, text: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def _csv_nodes(source: str, text: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the place and the values of each row."""
-    reader = csv.DictReader(StringIO(text, newline=""), strict=True, skipinitialspace=True)
-    try:
-        names = [name.strip() for name in reader.fieldnames or ()]
-        reader.fieldnames = names
-        for name in names:
-            if not name.removeprefix(_RESOURCE) or name == "resources":
-                raise WorkloadError(
-                    f"{source}: line 1: got column {name!r}, expected one per resource, such as resource:tokens"
-                )
-            if not name.startswith(_RESOURCE):
-                _check_known(f"{source}: line 1", "column", name)
-        for row in reader:
-            where = f"{source}: line {reader.line_num}"
-            if None in row or None in row.values():
-                raise WorkloadError(f"{where}: expected {len(names)} cells, as in the first line")
-            cells = {name: cell.strip() for name, cell in row.items() if cell.strip()}
-            entry: dict[str, Any] = {name: cell for name, cell in cells.items() if not name.startswith(_RESOURCE)}
-            entry["features"] = cells.get("features", "").split()
-            further = {name: cell for name, cell in cells.items() if name.startswith(_RESOURCE)}
-            entry["resources"] = {name.removeprefix(_RESOURCE): cell for name, cell in further.items()}
-            yield where, entry
-    except csv.Error as error:
-        raise WorkloadError(f"{source}: line {reader.line_num}: {error}") from error
+    for where, row in csv_entries(source, text, _check_columns):
+        cells = {name: cell for name, cell in row.items() if cell}
+        entry: dict[str, Any] = {name: cell for name, cell in cells.items() if not name.startswith(_RESOURCE)}
+        entry["features"] = cells.get("features", "").split()
+        further = {name: cell for name, cell in cells.items() if name.startswith(_RESOURCE)}
+        entry["resources"] = {name.removeprefix(_RESOURCE): cell for name, cell in further.items()}
+        yield where, entry
 
 
-def _yaml_entries(source: str, text: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def _check_columns(where: str, names: Sequence[str]) -> None:
+    for name in names:
+        if not name.removeprefix(_RESOURCE) or name == "resources":
+            raise WorkloadError(f"{where}: got column {name!r}, expected one per resource, such as resource:tokens")
+        if not name.startswith(_RESOURCE):
+            _check_known(where, "column", name)
+
+
+def _yaml_nodes(source: str, text: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the place and the values of each entry."""
-    import yaml
-
-    try:
-        document = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise WorkloadError(f"{source}: is not a YAML file: {' '.join(str(error).split())}") from error
-    if isinstance(document, Mapping) and set(document) == {"nodes"}:
-        document = document["nodes"]
-    if not isinstance(document, list):
-        raise WorkloadError(f"{source}: expected a list of nodes, or one under 'nodes' and nothing else")
-    for number, entry in enumerate(document, 1):
-        where = f"{source}: node {number}"
-        if not isinstance(entry, Mapping):
-            raise WorkloadError(f"{where}: got {entry!r}, expected names and values such as cores: 64")
+    for where, entry in yaml_entries(source, text, "nodes", "node"):
         for name in entry:
             _check_known(where, "resource", str(name))
         features, resources = entry.get("features") or [], entry.get("resources") or {}
         if not isinstance(features, list) or not isinstance(resources, Mapping):
             raise WorkloadError(f"{where}: expected a list as features, and amounts by name as resources")
-        yield where, dict(entry) | {"features": list(map(str, features)), "resources": resources}
+        yield where, entry | {"features": list(map(str, features)), "resources": resources}
 
 
 def _check_known(where: str, what: str, name: str) -> None:
@@ -237,20 +215,13 @@ def _nodes_of(where: str, entry: Mapping[str, Any], name: str) -> list[Node]:
     try:
         options: dict[str, Any] = {**counts, **words, "memory": amount_of_memory(entry.get("memory", 0))}
         if "speed" in entry:
-            options["speed"] = _number(where, "speed", entry["speed"])
+            options["speed"] = number_of(where, "speed", entry["speed"])
         options |= {"features": frozenset(entry["features"]), "resources": resources}
         if "count" in entry:
             return Node.several(number, name=name, **options)
         return [Node(name, **options)]
     except InvalidConfiguration as error:
         raise WorkloadError(f"{where}: {error}") from error
-
-
-def _number(where: str, what: str, value: Any) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        raise WorkloadError(f"{where}: {what}: got {value!r}, expected a number") from None
 
 
 def _count(where: str, what: str, value: Any) -> int:

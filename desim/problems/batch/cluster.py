@@ -217,6 +217,7 @@ class BatchCluster(FailingCluster, Problem):
         description = {
             "problem": self.name,
             "num_cores": self.num_cores,
+            "resources": f"{self.resources.unit}s",
             "enforce_time_limit": self.enforce_time_limit,
             "infeasible": self.infeasible,
             "too_wide": self.too_wide,
@@ -325,9 +326,11 @@ class BatchCluster(FailingCluster, Problem):
         return not (self._state.running or is_due or self._wakes or self._is_planned)
 
     def tables(self) -> dict[str, Table]:
-        """Return the tables ``jobs``, ``interruptions`` and ``outages``; large clusters use smaller chunks."""
+        """Return the tables of a run, those of custom parts included; large clusters use smaller chunks of jobs."""
         chunk_rows = min(16_384, max(1_024, (1 << 24) // self.num_cores))
-        bound = super().tables()
+        described = self.describe()
+        further = {table.name: table.bound(described) for part in self.parts for table in part.tables}
+        bound = super().tables() | further
         return bound | {"jobs": replace(bound["jobs"], chunk_rows=chunk_rows)}
 
     # arrivals

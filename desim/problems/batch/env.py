@@ -518,7 +518,7 @@ class BatchEnv(SchedulingEnv):
         if len(self.windows) > 1:
             self.encoder.window = self.windows[int(rng.integers(len(self.windows)))]  # type: ignore[attr-defined]
         problem = self._workload(rng)
-        if ("num_nodes" in problem.describe()) != self._sees_nodes and isinstance(self.encoder, WindowEncoder):
+        if (problem.describe()["resources"] == "nodes") != self._sees_nodes and isinstance(self.encoder, WindowEncoder):
             raise InvalidConfiguration(
                 "nodes: given to the environment, but the problem of this episode has none"
                 if self._sees_nodes

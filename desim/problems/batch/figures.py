@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import numpy as np
@@ -44,9 +45,9 @@ if TYPE_CHECKING:
 __all__ = [
     "FIGURES",
     "WORDS",
-    "color_executions",
+    "draw_executions",
+    "draw_gantts",
     "gantt",
-    "mark_cuts",
     "queue_length",
     "steps_of",
     "unavailable",
@@ -155,23 +156,61 @@ def gantt(
     """
     check_choice("by", by, ("core", "job"))
     runs = load_runs(results, "batch")
+    tallest = max(run.info["num_cores"] if by == "core" else len(run.jobs) for run in runs)
+    height = min(max(0.3 * tallest, 1.8), 4.2 if len(runs) == 1 else 2.6)
+    draw = partial(_draw_cores if by == "core" else _draw_jobs, labels=labels)
+    sizes = [how_many(run.info["num_cores"], "core") for run in runs]
+    panels = new_panels(axes, len(runs), height=height)
+    return draw_gantts(runs, window, color_by, panels, draw=draw, sizes=sizes, marks=MARKS)
+
+
+def draw_gantts(
+    runs: Sequence[Run],
+    window: Window,
+    color_by: str | None,
+    panels: list[Axes],
+    *,
+    draw: Callable[[Axes, Run, pl.DataFrame, Floats], None],
+    sizes: Sequence[str],
+    marks: Mapping[str, Any],
+) -> list[Axes]:
+    """Draw one chart of executions per run, with a common time axis and common colours.
+
+    Parameters
+    ----------
+    runs : sequence of Run
+        Runs of ``batch``.
+    window : (float, float), optional
+        Time range to show, in seconds.
+    color_by : str, optional
+        Colouring, as for :func:`gantt`.
+    panels : list of Axes
+        Axes to draw into.
+    draw : callable
+        Draws the executions of a run, given axes, run, executions and their colours.
+    sizes : sequence of str
+        Size of the cluster of each run.
+    marks : mapping of str to dict
+        Styles of the other boxes in the chart, for the legend.
+
+    Returns
+    -------
+    list of Axes
+        The panels.
+    """
     span = span_of(runs, window)
     tables = [_executions(run) for run in runs]
     if color_by is None:
         seen = (pl.col("finish_time") > span[0]) & (pl.col("starting_time") < span[1])
         most = max(table.filter(seen).height for table in tables)
         color_by = "job" if most <= MOST_JOB_COLORS else "waiting_time"
-    coloring = color_executions(runs, tables, color_by)
-    tallest = max(run.info["num_cores"] if by == "core" else len(run.jobs) for run in runs)
-    height = min(max(0.3 * tallest, 1.8), 4.2 if len(runs) == 1 else 2.6)
-    panels = new_panels(axes, len(runs), height=height)
-    for panel, run, table, faces in zip(panels, runs, tables, coloring.faces, strict=True):
+    coloring = _color_executions(runs, tables, color_by)
+    for panel, run, table, faces, size in zip(panels, runs, tables, coloring.faces, sizes, strict=True):
         time_axis(panel, *span)
         plain(panel)
-        (_draw_cores if by == "core" else _draw_jobs)(panel, run, table, faces, labels)
-        size = how_many(run.info["num_cores"], "core")
+        draw(panel, run, table, faces)
         set_titles(panel, run.title, counted_jobs(run, size, unfinished=UNFINISHED))
-    add_legend(panels, [*coloring.entries, *drawn_entries(panels, MARKS)])
+    add_legend(panels, [*coloring.entries, *drawn_entries(panels, marks)])
     if coloring.scale is not None:
         color_bar(panels, coloring.scale, color_by.replace("_", " "), times=color_by in (*DURATIONS, "submission_time"))
     label_panels(panels)
@@ -192,7 +231,7 @@ def _draw_cores(axes: Axes, run: Run, table: pl.DataFrame, faces: Floats, labels
     bars = pl.concat([table[ranges["row"]], ranges.select("first", "last")], how="horizontal")
     boxes = boxes_of(bars["starting_time"], bars["finish_time"], bars["first"], 0.5, bars["last"])
     add_boxes(axes, unavailable(run), "cores down", zorder=1.0, **DOWN)
-    _draw_executions(axes, bars, boxes, faces[ranges["row"].to_numpy()], rows=cores, labels=labels)
+    draw_executions(axes, bars, boxes, faces[ranges["row"].to_numpy()], rows=cores, labels=labels)
 
 
 def _draw_jobs(axes: Axes, run: Run, table: pl.DataFrame, faces: Floats, labels: bool) -> None:
@@ -205,29 +244,30 @@ def _draw_jobs(axes: Axes, run: Run, table: pl.DataFrame, faces: Floats, labels:
     add_boxes(axes, lines, "waiting", zorder=1.0, **WAITING)
     bars = table.join(jobs.select("arrival_number", "line"), on="arrival_number", maintain_order="left")
     boxes = boxes_of(bars["starting_time"], bars["finish_time"], bars["line"], 0.4)
-    _draw_executions(axes, bars, boxes, faces, rows=len(jobs), labels=labels)
+    draw_executions(axes, bars, boxes, faces, rows=len(jobs), labels=labels)
 
 
-def _draw_executions(axes: Axes, bars: pl.DataFrame, boxes: Floats, faces: Floats, *, rows: int, labels: bool) -> None:
-    cut = bars["cut"].to_numpy()
-    texts = bars["job_id"].cast(str).to_list() if labels else ()
-    draw_bars(axes, boxes, "executions", faces, rows=rows, texts=texts, framed=cut)
-    mark_cuts(axes, boxes, bars)
-
-
-def mark_cuts(axes: Axes, boxes: Floats, bars: pl.DataFrame) -> None:
-    """Hatch the executions that were interrupted.
+def draw_executions(axes: Axes, bars: pl.DataFrame, boxes: Floats, faces: Floats, *, rows: int, labels: bool) -> None:
+    """Draw executions as rectangles, and hatch those that were interrupted.
 
     Parameters
     ----------
     axes : Axes
-        Axes with the executions.
-    boxes : array of float, shape (n, 4)
-        Rectangles of the executions.
+        Axes to draw into.
     bars : polars.DataFrame
-        Executions with the columns ``cut`` and ``status``.
+        n executions or parts of them, with ``job_id``, ``cut`` and ``status``.
+    boxes : array of float, shape (n, 4)
+        Their rectangles.
+    faces : array of float
+        Their colours.
+    rows : int
+        Number of rows of the chart.
+    labels : bool
+        Whether rectangles show job ids where these fit.
     """
     cut, preempted = bars["cut"].to_numpy().astype(np.bool_), (bars["status"] == "preempted").to_numpy()
+    texts = bars["job_id"].cast(str).to_list() if labels else ()
+    draw_bars(axes, boxes, "executions", faces, rows=rows, texts=texts, framed=cut)
     add_boxes(axes, boxes[cut & ~preempted], "cut by an outage", zorder=2.5, **CUT)
     add_boxes(axes, boxes[cut & preempted], "preempted", zorder=2.5, **CUT)
 
@@ -243,23 +283,8 @@ def unavailable(run: Run) -> Floats:
     return boxes_of(table["begin"], table["end"], table["first"], 0.5, table["last"])
 
 
-def color_executions(runs: Sequence[Run], tables: Sequence[pl.DataFrame], color_by: str) -> Coloring:
-    """Return colours for the executions of several runs, consistent across the runs.
-
-    Parameters
-    ----------
-    runs : sequence of Run
-        Runs of ``batch``.
-    tables : sequence of polars.DataFrame
-        Executions of each run, see :func:`executions`.
-    color_by : str
-        Colouring, as for :func:`gantt`.
-
-    Returns
-    -------
-    Coloring
-        Colours of the rows of each table.
-    """
+def _color_executions(runs: Sequence[Run], tables: Sequence[pl.DataFrame], color_by: str) -> Coloring:
+    """Return colours for the executions of several runs, consistent across the runs."""
     if color_by == "job":
         bars = [
             Bars(

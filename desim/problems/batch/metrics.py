@@ -66,8 +66,7 @@ TIMES = (
     "useful_execution_time",
 )
 WHOLE = ("requested_number_of_resources", "user_id")
-READ = (*TIMES, *WHOLE, "status")
-"""Columns of the job table that metrics read: times in seconds, integers, and the status."""
+"""Columns of the job table that metrics read besides the status: times in seconds, and integers."""
 
 SUMMARIES = {"mean": "mean", "median": "median", "p95": "95th percentile", "p99": "99th percentile", "max": "maximum"}
 """Summary statistics of a distribution: suffix of the metric's name, and description."""
@@ -138,9 +137,9 @@ def _measure(result: Result, **options: Any) -> dict[str, float]:
         interruptions=result.scan("interruptions"),
         **options,
     )
-    submission = result.scan("jobs").select("submission_time").collect()["submission_time"].to_numpy()
+    first = result.scan("jobs").select("submission_time").min().collect().item()
     interval = [options.get(name, default) for name, default in _INTERVAL.items()]
-    observed = _observed_interval(submission, result.end_time, *interval)
+    observed = _observed_interval(first or 0.0, result.end_time, *interval)
     for measure in (_prediction_accuracy, *gathered("measure"), node_metrics):
         values |= measure(result, observed)
     return values
@@ -215,7 +214,8 @@ def batch_metrics(
     check_choice("unfinished", unfinished, ("exclude", "include"))
     check_float("bounded_slowdown_threshold", bounded_slowdown_threshold, above=0)
     table = _read_jobs(jobs)
-    observed = _observed_interval(table.submission, end_time, warm_up, cool_down, window)
+    first = float(table.submission.min()) if len(table.submission) else 0.0
+    observed = _observed_interval(first, end_time, warm_up, cool_down, window)
     selected = _within(table.submission, observed, end_time)
     cuts = _read_cut_executions(jobs, interruptions)
     values = {
@@ -256,7 +256,7 @@ def warm_up_of(jobs: pl.DataFrame | pl.LazyFrame, fraction: float) -> float:
 
 
 def _observed_interval(
-    submission: Floats, end_time: float, warm_up: float, cool_down: float, window: tuple[float, float] | None
+    first: float, end_time: float, warm_up: float, cool_down: float, window: tuple[float, float] | None
 ) -> tuple[float, float]:
     if not (0 <= warm_up < math.inf and 0 <= cool_down < math.inf):
         raise InvalidConfiguration(
@@ -269,7 +269,6 @@ def _observed_interval(
         if not 0 <= begin <= end <= end_time:
             raise InvalidConfiguration(f"window: got {window!r}, expected two ascending times from 0 to {end_time} s")
         return float(begin), float(end)
-    first = float(submission.min()) if len(submission) else 0.0
     begin, end = first + warm_up, float(end_time) - cool_down
     if begin > end:
         raise InvalidConfiguration(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,30 +14,21 @@ from desim.exceptions import InvalidConfiguration
 from desim.plotting.axes import (
     add_legend,
     color_bar,
-    drawn_entries,
     label_panels,
     name_rows,
     new_panels,
-    plain,
     set_titles,
     time_axis,
 )
-from desim.plotting.bars import CUT, DOWN, add_boxes, boxes_of, draw_bars
+from desim.plotting.bars import CUT, DOWN, add_boxes, boxes_of
 from desim.plotting.colors import DOWN_COLOR
 from desim.plotting.formatting import duration_words, how_many, nice_count, nice_duration
 from desim.plotting.maps import draw_map, integrals, share_scale
-from desim.plotting.runs import Results, Run, Window, counted_jobs, down_spans, load_runs, one_panel_a_run, span_of
+from desim.plotting.runs import Results, Run, Window, down_spans, load_runs, one_panel_a_run, span_of
 from desim.problem import Figure
 from desim.problems.batch.allocations import allocations, capacities, devices, is_readable, placed
-from desim.problems.batch.executions import executions
-from desim.problems.batch.figures import (
-    DURATIONS,
-    MOST_JOB_COLORS,
-    UNFINISHED,
-    color_executions,
-    mark_cuts,
-)
 from desim.problems.batch.figures import FIGURES as CORE_FIGURES
+from desim.problems.batch.figures import draw_executions, draw_gantts
 from desim.problems.batch.nodes import GPU
 from desim.problems.batch.occupancy import read_core_ranges
 
@@ -100,37 +92,38 @@ def node_gantt(
         If an argument is out of range, or a run is not one of ``batch`` on nodes with this resource.
     """
     runs = _load(results, resource)
-    span = span_of(runs, window)
-    tables = [executions(run.jobs, run.table("interruptions"), run.end) for run in runs]
-    if color_by is None:
-        seen = (pl.col("finish_time") > span[0]) & (pl.col("starting_time") < span[1])
-        most = max(table.filter(seen).height for table in tables)
-        color_by = "job" if most <= MOST_JOB_COLORS else "waiting_time"
-    coloring = color_executions(runs, tables, color_by)
     rows = [_rows(run, resource) for run in runs]
-    tallest = max(map(len, rows))
-    panels = new_panels(axes, len(runs), height=min(max(0.5 * tallest, 1.8), 4.6 if len(runs) == 1 else 3.0))
-    for panel, run, table, names, faces in zip(panels, runs, tables, rows, coloring.faces, strict=True):
-        time_axis(panel, *span)
-        plain(panel)
-        name_rows(panel, names["name"].to_list(), "node")
-        down = _down(run, names)
-        boxes = boxes_of(down["begin"], down["end"], down["row"], 0.5)
-        add_boxes(panel, boxes, "node down", zorder=1.0, **DOWN)
-        kept = _reserved(run, names)
-        add_boxes(
-            panel, boxes_of(kept["start"], kept["end"], kept["row"], 0.5), "reserved for users", zorder=0.9, **RESERVED
-        )
-        _draw_pieces(panel, _pieces(run, resource, names), table, faces, rows=len(names), labels=labels)
-        if 1 < len(names) <= MOST_ROWS // 2:
-            panel.hlines(np.arange(1, len(names)) - 0.5, *span, colors="#808080", linewidth=0.6, zorder=3.0)
-        size = f"{how_many(len(names), 'node')}, {resource}"
-        set_titles(panel, run.title, counted_jobs(run, size, unfinished=UNFINISHED))
-    add_legend(panels, [*coloring.entries, *drawn_entries(panels, MARKS)])
-    if coloring.scale is not None:
-        color_bar(panels, coloring.scale, color_by.replace("_", " "), times=color_by in (*DURATIONS, "submission_time"))
-    label_panels(panels)
-    return panels
+    height = min(max(0.5 * max(map(len, rows)), 1.8), 4.6 if len(runs) == 1 else 3.0)
+    draw = partial(_draw_nodes, resource=resource, span=span_of(runs, window), labels=labels)
+    sizes = [f"{how_many(len(names), 'node')}, {resource}" for names in rows]
+    panels = new_panels(axes, len(runs), height=height)
+    return draw_gantts(runs, window, color_by, panels, draw=draw, sizes=sizes, marks=MARKS)
+
+
+def _draw_nodes(
+    axes: Axes,
+    run: Run,
+    table: pl.DataFrame,
+    faces: Floats,
+    *,
+    resource: str,
+    span: tuple[float, float],
+    labels: bool,
+) -> None:
+    """Draw executions over nodes, with the times in which nodes were down or reserved."""
+    names = _rows(run, resource)
+    name_rows(axes, names["name"].to_list(), "node")
+    down, kept = _down(run, names), _reserved(run, names)
+    add_boxes(axes, boxes_of(down["begin"], down["end"], down["row"], 0.5), "node down", zorder=1.0, **DOWN)
+    reserved = boxes_of(kept["start"], kept["end"], kept["row"], 0.5)
+    add_boxes(axes, reserved, "reserved for users", zorder=0.9, **RESERVED)
+    index = table.select(*KEY, "cut", "status", execution=pl.int_range(pl.len())).unique(KEY, keep="last")
+    bars = _pieces(run, resource, names).join(index, on=KEY, maintain_order="left")
+    middle, half = (bars["low"] + bars["high"]) / 2, ((bars["high"] - bars["low"]) / 2).to_numpy()
+    boxes = boxes_of(bars["starting_time"], bars["finish_time"], middle, half)
+    draw_executions(axes, bars, boxes, faces[bars["execution"].to_numpy()], rows=len(names), labels=labels)
+    if 1 < len(names) <= MOST_ROWS // 2:
+        axes.hlines(np.arange(1, len(names)) - 0.5, *span, colors="#808080", linewidth=0.6, zorder=3.0)
 
 
 def _load(results: Results, resource: str) -> list[Run]:
@@ -225,20 +218,6 @@ def _stack(held: pl.DataFrame) -> tuple[list[int], list[float], list[float]]:
             found[1].append(low)
             found[2].append(high)
     return found
-
-
-def _draw_pieces(
-    axes: Axes, pieces: pl.DataFrame, table: pl.DataFrame, faces: Floats, *, rows: int, labels: bool
-) -> None:
-    """Draw each piece as a rectangle in the colour of its execution."""
-    index = table.select(*KEY, "cut", "status", execution=pl.int_range(pl.len())).unique(KEY, keep="last")
-    bars = pieces.join(index, on=KEY, maintain_order="left")
-    middle, half = (bars["low"] + bars["high"]) / 2, ((bars["high"] - bars["low"]) / 2).to_numpy()
-    boxes = boxes_of(bars["starting_time"], bars["finish_time"], middle, half)
-    cut = bars["cut"].to_numpy().astype(np.bool_)
-    texts = bars["job_id"].cast(str).to_list() if labels else ()
-    draw_bars(axes, boxes, "executions", faces[bars["execution"].to_numpy()], rows=rows, texts=texts, framed=cut)
-    mark_cuts(axes, boxes, bars)
 
 
 @one_panel_a_run

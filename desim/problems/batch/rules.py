@@ -86,7 +86,7 @@ def _left(run: Recorded) -> pl.Expr:
 
 
 def _kept(run: Recorded, worked: pl.Expr) -> list[pl.Expr]:
-    """Return how many of the seconds that a job has worked it keeps at an interruption, by each feature that says so."""
+    """Return the seconds that a job keeps of those that it has worked, by each feature that explains some."""
     found = (kept(run, worked) for kept in gathered("kept", "rules"))
     return [seconds for seconds in found if seconds is not None]
 

@@ -25,6 +25,7 @@ FINISHED = ("completed", "killed")
 
 INFO = (
     Column("num_cores", "integer", "number of cores of the cluster", unit="cores", least=1),
+    Column("resources", "text", "what the cluster consists of", values=("cores", "nodes"), optional=True),
     Column("enforce_time_limit", "boolean", "whether a job that reaches its requested time is killed"),
     Column(
         "over_time_limit", "float", "time that a job may exceed its requested time", unit="s", least=0, optional=True

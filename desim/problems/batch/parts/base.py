@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from desim.problems.batch.cluster import BatchCluster
     from desim.problems.batch.execution import Execution
     from desim.problems.batch.job import Job
+    from desim.tables import Table
 
 __all__ = ["Part"]
 
@@ -29,6 +30,8 @@ class Part:
         Name of the part in the description of the run.
     constants : tuple of type
         Classes whose objects never change during a run, so forks share them.
+    tables : tuple of Table
+        Tables of a custom part. It appends rows to ``self.cluster.simulation.records.tables[name]``.
     cluster : BatchCluster
         Cluster of the run.
 
@@ -39,6 +42,7 @@ class Part:
 
     name: ClassVar[str] = "part"
     constants: ClassVar[tuple[type, ...]] = ()
+    tables: ClassVar[tuple[Table, ...]] = ()
     cluster: BatchCluster
 
     # a run as a whole

@@ -18,7 +18,7 @@ from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch.attributes import types_of_attributes
 from desim.problems.batch.job import Job
 
-__all__ = ["check_scope", "names_of", "number_of", "read_entries", "whole"]
+__all__ = ["check_scope", "csv_entries", "names_of", "number_of", "read_entries", "whole", "yaml_entries"]
 
 Entry = dict[str, Any]
 Made = TypeVar("Made")
@@ -124,7 +124,7 @@ def _entries(source: str, what: str, known: tuple[str, ...]) -> Iterator[tuple[s
         text = Path(source).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise WorkloadError(f"{source}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
-    rows = _rows(source, text) if source.lower().endswith(".csv") else _documents(source, what, text)
+    rows = csv_entries(source, text) if source.lower().endswith(".csv") else yaml_entries(source, text, what)
     none = True
     for where, entry in rows:
         none = False
@@ -138,32 +138,57 @@ def _entries(source: str, what: str, known: tuple[str, ...]) -> Iterator[tuple[s
         raise WorkloadError(f"{source}: got no {what}, expected at least one")
 
 
-def _rows(source: str, text: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def csv_entries(
+    source: str, text: str, check: Callable[[str, Sequence[str]], None] = lambda where, names: None
+) -> Iterator[tuple[str, Entry]]:
+    """Yield the place and the values of each row of a CSV file.
+
+    Parameters
+    ----------
+    source : str
+        Name of the file, for messages.
+    text : str
+        Its content.
+    check : callable
+        Called with the place and the names of the header.
+    """
     reader = csv.DictReader(StringIO(text, newline=""), strict=True, skipinitialspace=True)
     try:
-        reader.fieldnames = [name.strip() for name in reader.fieldnames or ()]
+        reader.fieldnames = names = [name.strip() for name in reader.fieldnames or ()]
+        check(f"{source}: line 1", names)
         for row in reader:
             where = f"{source}: line {reader.line_num}"
             if None in row or None in row.values():
-                raise WorkloadError(f"{where}: expected {len(reader.fieldnames)} cells, as in the first line")
+                raise WorkloadError(f"{where}: expected {len(names)} cells, as in the first line")
             yield where, {name: cell.strip() for name, cell in row.items()}
     except csv.Error as error:
         raise WorkloadError(f"{source}: line {reader.line_num}: {error}") from error
 
 
-def _documents(source: str, what: str, text: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def yaml_entries(source: str, text: str, what: str, one: str = "entry") -> Iterator[tuple[str, Entry]]:
+    """Yield the place and the values of each entry of a YAML file.
+
+    Parameters
+    ----------
+    source : str
+        Name of the file, for messages.
+    text : str
+        Its content: a list, or one under `what`.
+    what, one : str
+        What the list contains, in the plural, and what an entry is called in messages.
+    """
     import yaml
 
     try:
         document = yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise WorkloadError(f"{source}: invalid YAML: {' '.join(str(error).split())}") from error
+        raise WorkloadError(f"{source}: is not a YAML file: {' '.join(str(error).split())}") from error
     if isinstance(document, Mapping) and set(document) == {what}:
         document = document[what]
     if not isinstance(document, list):
-        raise WorkloadError(f"{source}: expected a list of {what}")
+        raise WorkloadError(f"{source}: expected a list of {what}, or one under {what!r} and nothing else")
     for number, entry in enumerate(document, 1):
-        where = f"{source}: entry {number}"
+        where = f"{source}: {one} {number}"
         if not isinstance(entry, Mapping):
             raise WorkloadError(f"{where}: got {entry!r}, expected names and values, e.g. cores: 64")
         yield where, dict(entry)
