@@ -48,7 +48,7 @@ _UNITS = {
 }
 _MOST_RESERVATIONS, _MOST_NODES = 5, 5  # listed one by one in sentences
 _OF_LIMITS = ("scope", "members", *_UNITS)
-_OF_QOS = ("name", "priority", "preempts", "mode", "scope", "members")
+_OF_QOS = ("name", "priority", "preempts", "mode", "grace_time", "scope", "members")
 _WANT_RESERVATIONS = (
     "expected a file, or START:END:CORES, on nodes START:END:nodes=NAME|NAME, nodes=all or partition=NAME, several "
     "joined by +"
@@ -286,7 +286,8 @@ def _words_of_qos(job_qos: Mapping[str, Any]) -> str:
     """Return a description of a QOS level, given its table row."""
     preempts = f", preempts {', '.join(job_qos['preempts'])}" if job_qos["preempts"] else ""
     mode = "suspended" if job_qos["mode"] == "suspend" else "requeued"
-    return f"{job_qos['qos']} with priority {job_qos['priority']:g}{preempts}, {mode} when preempted"
+    grace = f" after {job_qos['grace_time']:g} s" if job_qos.get("grace_time") else ""
+    return f"{job_qos['qos']} with priority {job_qos['priority']:g}{preempts}, {mode}{grace} when preempted"
 
 
 def _is_file(text: str) -> bool:
@@ -337,13 +338,18 @@ def _limit(where: str, entry: Mapping[str, Any], jobs: Iterable[Job]) -> batch.L
 
 def _quality(where: str, entry: Mapping[str, Any]) -> batch.QualityOfService:
     """Return the QOS level of an entry."""
-    priority, mode = entry.get("priority", ""), str(entry.get("mode") or "requeue").strip()
+    mode = str(entry.get("mode") or "requeue").strip()
+    priority, grace = (
+        0.0 if entry.get(name, "") in ("", None) else _number(where, name, entry[name])
+        for name in ("priority", "grace_time")
+    )
     try:
         return batch.QualityOfService(
             str(entry.get("name", "")).strip(),
-            0.0 if priority in ("", None) else _number(where, "priority", priority),
+            priority,
             tuple(_names(entry.get("preempts", ""))),
             mode,  # type: ignore[arg-type]  # checked there
+            grace,
         )
     except InvalidConfiguration as error:
         raise WorkloadError(f"{where}: {error}") from error

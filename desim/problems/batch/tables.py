@@ -440,6 +440,14 @@ QOS = Table(
         Column("priority", "float", "priority; larger is more important", least=0),
         Column("preempts", "texts", "QOS levels whose jobs its jobs may preempt"),
         Column("mode", "text", "what happens to its own jobs when preempted", values=("requeue", "suspend")),
+        Column(
+            "grace_time",
+            "float",
+            "time for which its own jobs run on before they are preempted",
+            unit="s",
+            least=0,
+            only_with="grace_time",
+        ),
     ),
     only_with="qos",
 )
@@ -466,6 +474,7 @@ PREEMPTIONS = Table(
         Column("mode", "text", "what happened to the preempted job", values=("requeue", "suspend")),
         arrival_number("of the preempted job"),
         Column("number_preempted_by", "integer", "arrival number of the job that started", least=0),
+        Column("announced", "float", "time of the decision", unit="s", least=0, only_with="grace_time"),
     ),
     sort_by=("time", "arrival_number"),
     only_with="qos",
