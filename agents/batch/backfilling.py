@@ -189,15 +189,15 @@ class ConservativeBackfilling(NamedRepr):
             if slot.end > time:
                 profile.give(slot._replace(start=time))
                 self._settled = False
-        if min(self._ends, default=np.inf) <= time:
-            self._extend(profile, observation)
-        if ended and not self._settled:
+        has_lost = min(self._ends, default=np.inf) <= time and self._extend(profile, observation)
+        if (ended or has_lost) and not self._settled:
             self._fit_again(profile, observation)
 
-    def _extend(self, profile: Profile, observation: BatchObservation) -> None:
+    def _extend(self, profile: Profile, observation: BatchObservation) -> bool:
         """Extend the slots of running jobs whose expected ends were corrected.
 
-        Reservations are kept in order of priority as long as they fit; the others are given back.
+        Reservations are kept in order of priority as long as they fit. The others are given back; return whether there
+        are any.
         """
         ends = {row: end for end, _, row in observation.running.releases()}
         longer, until = [], observation.time
@@ -212,11 +212,13 @@ class ConservativeBackfilling(NamedRepr):
         queue, held = observation.queue, self.reservations
         in_order = queue.row[self.priority.order(queue, observation.time)].tolist()
         slots = ((row, held[row]) for row in in_order if row in held)
+        has_lost = False
         affected = {row: slot for row, slot in slots if slot.start < min(until, slot.end)}
         for row, is_kept in zip(affected, profile.extend(longer, list(affected.values())), strict=True):
             if not is_kept:
                 del held[row]
-                self._settled = False
+                has_lost, self._settled = True, False
+        return has_lost
 
     def _is_late(self, time: float) -> bool:
         """Return whether a reserved start has passed between two decisions."""

@@ -4,7 +4,8 @@ The first job is the one whose QOS has the largest priority; among the jobs of t
 the wrapped agent. A job that may preempt it goes before it, whatever the priorities. If it cannot start and its QOS may
 preempt, it preempts running jobs, provided that this frees enough resources. Jobs of the QOS with the lowest priority
 are preempted first, and among them those that started last; no job is preempted unnecessarily. Only the first job
-preempts, since later ones would only delay it. The wrapped agent makes all other decisions.
+preempts, since later ones would only delay it. The wrapped agent makes all other decisions. While the victims of the
+first job have grace time left, only that job starts, as soon as it fits: others might take the resources that it needs.
 """
 
 from __future__ import annotations
@@ -80,6 +81,8 @@ class PreemptiveAgent(NamedRepr):
             starts = any(getattr(one, "row", one) == row for one in self._planned)
             return None if starts or not observation.plan().ends_in_time(position) else self._instead(row, ())
         victims = _victims(observation, row)
+        if victims and row in observation.announced_preemptions:
+            return None
         if victims is None or not observation.plan().ends_in_time(position, victims):
             self._plan(observation)
             return None

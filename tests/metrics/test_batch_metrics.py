@@ -240,7 +240,14 @@ def test_work_that_is_kept_and_work_that_is_done_again(job_table, cuts, last, ke
     interruptions = cuts_of([(0, float(begin), float(end), *others) for begin, end, *others in cuts])
     values = batch_metrics(job_table([row]), num_cores=4, end_time=2000.0, interruptions=interruptions)
     check(values, **expected)
-    check(values, busy_core_seconds=4 * (earlier + finish - start))
+    check(values, busy_core_seconds=4 * (earlier + finish - start), killed_core_seconds=0)
+    if useful is not None:  # the same work, at whose end the job is killed
+        table = job_table([(*row[:8], "killed", *row[9:])])
+        values = batch_metrics(table, num_cores=4, end_time=2000.0, interruptions=interruptions)
+        check(values, **expected)
+        check(values, killed_core_seconds=4 * useful)
+        window = {"num_cores": 4, "end_time": 2000.0, "interruptions": interruptions, "window": (start, finish)}
+        check(batch_metrics(table, **window), killed_core_seconds=4 * (finish - start))
 
 
 def test_what_a_queued_job_ran_it_has_not_waited(job_table):

@@ -97,6 +97,8 @@ def over_time(result, begin, end):
         span = following - now
         sums["busy"] += span * sum(row["requested_number_of_resources"] for row, _ in at_work)
         sums["wasted"] += span * sum(row["requested_number_of_resources"] for row, wasted in at_work if wasted)
+        killed = [row for row, wasted in at_work if row["status"] == "killed" and not wasted]
+        sums["killed"] += span * sum(row["requested_number_of_resources"] for row in killed)
         sums["up"] += span * (up[-1] if up else result.info["num_cores"])
         sums["queue"] += span * len(queue)
         sums["load"] += span * sum(row["requested_number_of_resources"] * row["requested_time"] for row in queue)
@@ -155,6 +157,7 @@ def expected(result, begin, end, include):
     values = {
         "busy_core_seconds": sums["busy"],
         "wasted_core_seconds": sums["wasted"],
+        "killed_core_seconds": sums["killed"],
         "available_core_seconds": sums["up"],
         "utilization": sums["busy"] / sums["up"] if sums["up"] else math.nan,
         "queue_length_mean": sums["queue"] / length if length else math.nan,

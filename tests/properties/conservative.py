@@ -62,13 +62,14 @@ class ConservativeByRules:
         is_late = any(promise.start < min(now, promise.end) for promise in self.promised.values())
         if capacity != self.capacity or is_late:  # rule 1
             self.promised = {}
-        elif is_corrected:  # rule 2
-            promised, self.promised = self.promised, {}
+        promised = self.promised
+        if is_corrected:  # rule 2
+            self.promised = {}
             for job in in_order:
                 promise = promised.get(job.job_id)
                 if promise is not None and _fits(promise, free, [*taken, *self.promised.values()]):
                     self.promised[job.job_id] = promise
-        if self.ends.keys() - ends.keys():  # rule 3
+        if self.ends.keys() - ends.keys() or len(self.promised) < len(promised):  # rule 3
             for job in in_order:
                 if self.promised.pop(job.job_id, None) is not None:
                     self._fit(job, free, taken, reserved, now)

@@ -117,3 +117,10 @@ def test_a_promise_that_nothing_delays_survives_the_correction_of_another_job() 
     ]
     cluster = BatchCluster(jobs, 3, enforce_time_limit=False)
     assert starts_of(cluster, create("conservative-fcfs")) == [0.0, 0.0, 0.0, 30.0, 20.0]
+
+
+def test_jobs_move_forward_when_another_loses_its_promise() -> None:
+    """Job 1 cannot have all cores at 10 s, so job 2, which was to start at 20 s, starts then."""
+    jobs = [Job(0, 0.0, 1, 10.0, 30.0), Job(1, 1.0, 2, 10.0, 10.0), Job(2, 2.0, 1, 20.0, 5.0)]
+    cluster = BatchCluster(jobs, 2, enforce_time_limit=False)
+    assert starts_of(cluster, create("conservative-fcfs")) == [0.0, 30.0, 10.0]

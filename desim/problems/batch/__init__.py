@@ -30,7 +30,7 @@ from desim.problems.batch.resources.protocols import Plan, Profile, Slot
 if TYPE_CHECKING:
     from desim.problems.batch.parts.dependencies import Dependency
     from desim.problems.batch.parts.limits import Limit
-    from desim.problems.batch.parts.preemption import QualityOfService
+    from desim.problems.batch.parts.preemption import AnnouncedPreemption, QualityOfService
     from desim.problems.batch.parts.reservations import AdvanceReservation
     from desim.problems.batch.parts.usage import Usage
 
@@ -38,6 +38,7 @@ __all__ = [
     "GPU",
     "PLACEMENTS",
     "AdvanceReservation",
+    "AnnouncedPreemption",
     "AvailabilityProfile",
     "BatchCluster",
     "BatchObservation",
@@ -82,6 +83,7 @@ __all__ = [
 
 
 _MODULES = {
+    "AnnouncedPreemption": "preemption",
     "AdvanceReservation": "reservations",
     "Dependency": "dependencies",
     "Limit": "limits",

@@ -18,7 +18,8 @@ started, but not as finished; a rejected job only enters the counts.
 
 A job waits while it does not run, from its submission to its *last* start. A slowdown divides by the useful execution
 time: that of all executions of a job, except seconds whose work was lost at an interruption. These lost seconds are
-busy and wasted. The same schedule therefore has the same metrics, whatever made jobs start again. See
+busy and wasted. The time of a job that is killed is useful by this definition, since nothing interrupted it;
+``killed_core_seconds`` counts it apart. The same schedule therefore has the same metrics, whatever made jobs start again. See
 :mod:`desim.problems.batch.executions` for the definitions.
 
 Sources: bounded slowdown: Feitelson, Rudolph, Schwiegelshohn, Sevcik and Wong, "Theory and
@@ -117,6 +118,8 @@ class CutExecutions(NamedTuple):
         Whether another job preempted the execution.
     kept : array of float, shape (m,)
         Seconds from the start of the execution whose work was not lost.
+    killed : array of bool, shape (m,)
+        Whether the job was killed in the end.
     """
 
     start: Floats
@@ -126,6 +129,7 @@ class CutExecutions(NamedTuple):
     load: Floats
     preempted: Mask
     kept: Floats
+    killed: Mask
 
 
 def _measure(result: Result, **options: Any) -> dict[str, float]:
@@ -304,6 +308,10 @@ def _occupation(
     if cuts.kept.any():
         cut_integral = time_integral(cuts.start + cuts.kept, cuts.finish, cuts.cores, observed)
     wasted_integral = cut_integral + time_integral(table.start[lost], ends[lost], cores[lost], observed)
+    killed, cut = table.status["killed"], cuts.killed
+    killed_integral = time_integral(table.start[killed], ends[killed], cores[killed], observed) + time_integral(
+        cuts.start[cut], cuts.start[cut] + cuts.kept[cut], cuts.cores[cut], observed
+    )
     cut_ends = np.concatenate((cuts.finish[~cuts.preempted], ends[lost]))
     length = observed[1] - observed[0]
     finished = np.count_nonzero(_within(table.finish[table.finished], observed, end_time))
@@ -312,6 +320,7 @@ def _occupation(
         "busy_core_seconds": busy,
         "available_core_seconds": available,
         "wasted_core_seconds": wasted_integral,
+        "killed_core_seconds": killed_integral,
         "interruptions": float(np.count_nonzero(_within(cut_ends, observed, end_time))),
         "throughput": 3600.0 * finished / length if length else math.nan,
     }
@@ -382,7 +391,7 @@ def _read_cut_executions(
     cuts = None if cuts is None else cuts.filter(pl.col("outcome") != "lost")
     if cuts is None or cuts.is_empty():
         none = np.empty(0)
-        return CutExecutions(none, none, none, none, none, none > 0, none)
+        return CutExecutions(none, none, none, none, none, none > 0, none, none > 0)
     resumed = pl.col("starting_time").shift(-1).over(key)
     cuts = cuts.with_columns(resumed=resumed, preempted=pl.col("outcome").is_in(("preempted", "suspended")))
     resumed = pl.coalesce("resumed", "starting_time_of_job", pl.lit(math.inf))
@@ -397,8 +406,11 @@ def _read_cut_executions(
             load=cores * pl.col("requested_time"),
             preempted="preempted",
             kept="kept_time",
+            killed=pl.col("status") == "killed",
         )
-        for portion in _portions(jobs, key, "requested_time", "requested_number_of_resources", "starting_time")
+        for portion in _portions(
+            jobs, key, "requested_time", "requested_number_of_resources", "starting_time", "status"
+        )
     )
     return CutExecutions(*(frame[name].to_numpy() for name in frame.columns))
 
@@ -536,6 +548,12 @@ def _described() -> tuple[Metric, ...]:
         Metric(
             "wasted_core_seconds",
             "core-seconds of executions interrupted by an outage or preemption, except work that was kept",
+            "core-s",
+            "lower",
+        ),
+        Metric(
+            "killed_core_seconds",
+            "core-seconds of jobs killed at their requested time, except the wasted ones",
             "core-s",
             "lower",
         ),

@@ -8,6 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter, itemgetter
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import numpy as np
@@ -29,7 +30,7 @@ from desim.problems.batch.resources.protocols import Plan, Profile, Resources
 
 if TYPE_CHECKING:
     from desim.problems.batch.parts.base import Part
-    from desim.problems.batch.parts.preemption import QOSTable, QualityOfService, Suspended
+    from desim.problems.batch.parts.preemption import AnnouncedPreemption, QOSTable, QualityOfService, Suspended
     from desim.problems.batch.parts.reservations import AdvanceReservation
     from desim.problems.batch.parts.usage import Usage
 
@@ -388,6 +389,8 @@ class BatchState:
         Types of the attributes of jobs by name, as far as they are known in advance.
     suspended : dict of int to Suspended
         Suspended jobs by row, in order of suspension.
+    announced : dict of int to AnnouncedPreemption
+        Announced preemptions by the row of the queued job that starts.
     borrowed : dict of int to (int, float)
         For each suspended job and each job that runs on its cores: the cores that become free when it ends, and its
         expected end.
@@ -398,6 +401,7 @@ class BatchState:
     """
 
     __slots__ = (
+        "announced",
         "attributes",
         "borrowed",
         "env",
@@ -428,6 +432,7 @@ class BatchState:
         self.parts: tuple[Part, ...] = ()
         self.attributes: dict[str, str] = {}
         self.suspended: dict[int, Suspended] = {}
+        self.announced: dict[int, AnnouncedPreemption] = {}
         self.borrowed: dict[int, tuple[int, float]] = {}
         self.preemptions = 0
         self.predictions: Predictions | None = None
@@ -725,6 +730,11 @@ class BatchObservation:
     def suspended(self) -> tuple[int, ...]:
         """Rows of the suspended jobs in order of suspension; they are also among the running ones."""
         return tuple(self._state.suspended)
+
+    @property
+    def announced_preemptions(self) -> Mapping[int, AnnouncedPreemption]:
+        """Preemptions that will take place when the grace time of their victims is over, by the queued job's row."""
+        return MappingProxyType(self._state.announced)
 
     def preemptible_by(self, row: int) -> list[tuple[int, float]]:
         """Return (row, last start in seconds) of the running jobs that a queued job may preempt, in order of start.

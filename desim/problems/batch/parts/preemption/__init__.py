@@ -6,8 +6,8 @@ keeps its work, and the preempting job borrows only its cores. Its memory, GPUs 
 it, and so do cores that the preempting job does not need; only jobs that may preempt it can use these. It resumes on
 the same cores once all of them are free again, after the decisions of that instant.
 
-The terms are those of Slurm: a QOS has a priority, a list of QOS that it preempts, and a mode in which its own jobs are
-preempted. See Yoo, Jette and Grondona, "SLURM: Simple Linux Utility for Resource Management", JSSPP 2003.
+The terms are those of Slurm: a QOS has a priority, a list of QOS that it preempts, a mode in which its own jobs are
+preempted, and a GraceTime. See Yoo, Jette and Grondona, "SLURM: Simple Linux Utility for Resource Management", JSSPP 2003.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from desim.problems.batch.observation import BatchState
     from desim.result import Result
 
-__all__ = ["Preemption", "QOSTable", "QualityOfService"]
+__all__ = ["AnnouncedPreemption", "Preemption", "QOSTable", "QualityOfService"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,8 @@ class QualityOfService:
         Names of the QOS levels whose jobs its jobs may preempt.
     mode : {"requeue", "suspend"}
         What happens to its own jobs when they are preempted.
+    grace_time : float
+        Seconds for which its own jobs run on before they are preempted, at least 0.
 
     Raises
     ------
@@ -62,12 +64,14 @@ class QualityOfService:
     priority: float = 0.0
     preempts: Sequence[str] = ()
     mode: Literal["requeue", "suspend"] = "requeue"
+    grace_time: float = 0.0
 
     def __post_init__(self) -> None:
         """Check the values."""
         if not isinstance(self.name, str) or not self.name:
             raise InvalidConfiguration(f"the name of a QOS: got {self.name!r}, expected a nonempty string")
         check_float(f"the priority of QOS {self.name!r}", self.priority, least=0)
+        check_float(f"the grace time of QOS {self.name!r}", self.grace_time, least=0)
         check_choice(f"the mode of QOS {self.name!r}", self.mode, ("requeue", "suspend"))
         if isinstance(self.preempts, str):
             raise InvalidConfiguration(
@@ -150,6 +154,16 @@ class QOSTable:
         job_qos = self.of(job)
         return job_qos is not None and job_qos.mode == "suspend"
 
+    def grace_time(self, job: Job) -> float:
+        """Return the seconds for which a job runs on before it is preempted."""
+        job_qos = self.of(job)
+        return 0.0 if job_qos is None else job_qos.grace_time
+
+    @property
+    def longest_grace_time(self) -> float:
+        """Longest grace time of a level, in seconds."""
+        return max((one.grace_time for one in self.by_name.values()), default=0.0)
+
     def open_to(self, state: BatchState, job: Job, victims: Collection[int]) -> tuple[int, int]:
         """Return the cores that a queued job could use if running jobs were preempted.
 
@@ -179,7 +193,8 @@ class QOSTable:
     def rows(self) -> Iterator[tuple[Any, ...]]:
         """Yield the record of each QOS level."""
         for one in self.by_name.values():
-            yield one.name, one.priority, list(one.preempts), one.mode
+            grace = (one.grace_time,) if self.longest_grace_time else ()
+            yield one.name, one.priority, list(one.preempts), one.mode, *grace
 
 
 def _union(core_sets: Iterable[int]) -> int:
@@ -242,6 +257,24 @@ class Suspended(NamedTuple):
         return corrected_end(self.length - self.done, 0.0)
 
 
+class AnnouncedPreemption(NamedTuple):
+    """Preemption that takes place when the grace time of its victims is over.
+
+    Attributes
+    ----------
+    announced : float
+        Time of the agent's decision, in seconds.
+    time : float
+        Time at which the job starts, in seconds.
+    victims : tuple of int
+        Ids of the jobs that it preempts, if they are still running.
+    """
+
+    announced: float
+    time: float
+    victims: tuple[int, ...]
+
+
 class Preemption(Part):
     """Part that starts jobs by preempting others, and suspends and resumes jobs.
 
@@ -258,8 +291,9 @@ class Preemption(Part):
         self.qos = qos
 
     def describe(self) -> dict[str, Any]:
-        """Return the number of QOS levels."""
-        return {"qos": len(self.qos.by_name)}
+        """Return the number of QOS levels, and the longest grace time if there is one."""
+        longest = self.qos.longest_grace_time
+        return {"qos": len(self.qos.by_name)} | ({"grace_time": longest} if longest else {})
 
     def begin(self) -> None:
         """Record the QOS levels."""
@@ -277,11 +311,15 @@ class Preemption(Part):
         """Return why a job is suspended."""
         return "it is suspended, and resumes when all of its cores are free"
 
+    def is_due(self) -> bool:
+        """Return whether a preemption is announced."""
+        return bool(self._state.announced)
+
     def drop_future(self) -> Iterable[Callable[[Any], None]]:
-        """Set the run times of suspended jobs to their expected ones."""
+        """Set the run times of suspended jobs to their expected ones; agents know announced preemptions."""
         for row, one in self._state.suspended.items():
             self._state.suspended[row] = one._replace(job=one.job.known()._replace(run_time=one.length))
-        return ()
+        return (self._end_grace,)
 
     def arrived(self, job: Job, row: int) -> None:
         """Check and record the QOS of a job."""
@@ -292,20 +330,52 @@ class Preemption(Part):
     # preemption
 
     def carry_out(self, action: Any) -> str | None:
-        """Start a job by preempting others; return why that is impossible, "" on success, None for other actions."""
+        """Start a job by preempting others, or announce it; return why not, "" on success, None for other actions."""
         if type(action) is not StartPreempting or action.row not in self._state.queued:
             return None
         row, job = action.row, self._state.queued[action.row]
         fault, place = self._fault(job, row, action.victims)
         if fault:
             return f"{self.cluster.named(row)} cannot start: {fault}"
-        for victim in sorted(action.victims, reverse=True):
-            self._take_off(self._state.running[victim], job, row)
+        now = self.cluster.env.now
+        grace = max((self.qos.grace_time(self._state.running[victim].job) for victim in action.victims), default=0.0)
+        if grace and (one := self._state.announced.get(row)) is not None:
+            return f"{self.cluster.named(row)} has announced its preemption already: it starts at {one.time} s"
+        if grace:
+            at(self.cluster.env, now + grace, Phase.ARRIVAL, row).callbacks.append(self._end_grace)
+            self._state.announced[row] = AnnouncedPreemption(now, now + grace, action.victims)
+        else:
+            self._start(job, row, action.victims, place, now)
+        return ""
+
+    def _start(self, job: Job, row: int, victims: Collection[int], place: Any, announced: float) -> None:
+        """Start a job by preempting others."""
+        for victim in sorted(victims, reverse=True):
+            self._take_off(self._state.running[victim], job, row, announced)
         _, borrowed = self.qos.open_to(self._state, job, ())
         self.cluster._start(job, row, self.cluster.resources.take_at(job, row, place, borrowed))
         self._state.preemptions += 1
         self.corrected()
-        return ""
+
+    def started(self, execution: Execution) -> None:
+        """Withdraw the announced preemption of a job that has started."""
+        self._state.announced.pop(execution.row, None)
+
+    def _end_grace(self, event: simpy.Event) -> None:
+        """Carry out an announced preemption with the victims that still run; it lapses if the job cannot start."""
+        state, row, now = self._state, event.value, self.cluster.env.now
+        one = state.announced.get(row)
+        if one is None or one.time != now:  # the job has started otherwise
+            return
+        del state.announced[row]
+        job = state.queued[row]
+        victims = tuple(
+            each for each in one.victims if each in state.running and state.running[each].starting_time <= one.announced
+        )
+        fault, place = self._fault(job, row, victims)
+        if not fault:
+            self._start(job, row, victims, place, one.announced)
+        self.open_cycle()
 
     def _fault(self, job: Job, row: int, victims: Any) -> tuple[str, Any]:
         """Return why a queued job cannot preempt the given jobs ("" if it can), and where it starts."""
@@ -325,11 +395,12 @@ class Preemption(Part):
             return f"it requests {job.requested_cores} cores, which would not be free {without}", None
         return self.cluster._objection(job, row), place
 
-    def _take_off(self, execution: Execution, by: Job, by_row: int) -> None:
+    def _take_off(self, execution: Execution, by: Job, by_row: int, announced: float) -> None:
         """Preempt a job for another: suspend it, or return it to the queue."""
         job, suspends = execution.job, self.qos.suspends(execution.job)
         record = job.job_id, by.job_id, "suspend" if suspends else "requeue", execution.row, by_row
-        self._tables["preemptions"].append((self.cluster.env.now, *record))
+        grace = (announced,) if self.qos.longest_grace_time else ()
+        self._tables["preemptions"].append((self.cluster.env.now, *record, *grace))
         if suspends:
             self._suspend(execution)
         else:
@@ -462,6 +533,14 @@ TABLES = (
             Column("priority", "float", "priority; larger is more important", least=0),
             Column("preempts", "texts", "QOS levels whose jobs its jobs may preempt"),
             Column("mode", "text", "what happens to its own jobs when preempted", values=("requeue", "suspend")),
+            Column(
+                "grace_time",
+                "float",
+                "time for which its own jobs run on before they are preempted",
+                unit="s",
+                least=0,
+                only_with="grace_time",
+            ),
         ),
         only_with="qos",
     ),
@@ -486,6 +565,7 @@ TABLES = (
             Column("mode", "text", "what happened to the preempted job", values=("requeue", "suspend")),
             arrival_number("of the preempted job"),
             Column("number_preempted_by", "integer", "arrival number of the job that started", least=0),
+            Column("announced", "float", "time of the decision", unit="s", least=0, only_with="grace_time"),
         ),
         sort_by=("time", "arrival_number"),
         only_with="qos",
@@ -502,7 +582,8 @@ def sentence(result: Result) -> str:
     for level in result.table("qos").to_dicts():
         preempts = f", preempts {', '.join(level['preempts'])}" if level["preempts"] else ""
         mode = "suspended" if level["mode"] == "suspend" else "requeued"
-        found.append(f"{level['qos']} with priority {level['priority']:g}{preempts}, {mode} when preempted")
+        grace = f" after {level['grace_time']:g} s" if level.get("grace_time") else ""
+        found.append(f"{level['qos']} with priority {level['priority']:g}{preempts}, {mode}{grace} when preempted")
     return f"Quality of service (QOS): {'; '.join(found)}."
 
 

@@ -51,7 +51,7 @@ def qos_of_text(text: str, jobs: Iterable[Job]) -> tuple[list[QualityOfService],
     >>> qos[0].preempts, jobs[0].qos
     (('standby',), 'standby')
     """
-    names = ("priority", "preempts", "mode", "scope", "members")
+    names = ("priority", "preempts", "mode", "grace_time", "scope", "members")
     expected = "e.g. urgent:preempts=standby+standby:mode=suspend:scope=user:members=3"
     read = read_entries(text, "qos", ("name",), names, _level, expected=expected, least=0)
     for level, where, entry in read:
@@ -68,13 +68,18 @@ def qos_of_text(text: str, jobs: Iterable[Job]) -> tuple[list[QualityOfService],
 
 def _level(where: str, entry: Entry) -> tuple[QualityOfService, str, Entry]:
     """Return the QOS level of an entry, with its place and the entry."""
-    priority, mode = entry.get("priority", ""), str(entry.get("mode") or "requeue").strip()
+    mode = str(entry.get("mode") or "requeue").strip()
+    priority, grace = (
+        0.0 if entry.get(name, "") in ("", None) else number_of(where, name, entry[name])
+        for name in ("priority", "grace_time")
+    )
     try:
         level = QualityOfService(
             str(entry.get("name", "")).strip(),
-            0.0 if priority in ("", None) else number_of(where, "priority", priority),
+            priority,
             tuple(names_of(entry.get("preempts", ""))),
             mode,  # type: ignore[arg-type]  # checked there
+            grace,
         )
     except InvalidConfiguration as error:
         raise WorkloadError(f"{where}: {error}") from error

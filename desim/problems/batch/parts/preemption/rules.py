@@ -78,6 +78,24 @@ def _unexplained(run: Recorded) -> pl.DataFrame:
     return counts.filter(pl.col("cuts") != pl.col("recorded")).sort("time", NUMBER)
 
 
+def _hasty(run: Recorded) -> pl.DataFrame:
+    """Return preemptions before the grace time is over, or of jobs that did not run or wait at the announcement."""
+    if "grace_time" not in run.info:
+        return run["preemptions"].clear()
+    time, announced = pl.col("time"), pl.col("announced")
+    grace = run.once(_qos_of).select(NUMBER, "grace_time")
+    ran = run.where("interruptions", outcome.is_in(["preempted", "suspended"]))
+    ran = ran.group_by(NUMBER, time="finish_time").agg(pl.col("starting_time").min())
+    waited = run["jobs"].select("submission_time", number_preempted_by=NUMBER)
+    both = run["preemptions"].join(grace, on=NUMBER, how="left", maintain_order="left")
+    both = both.join(ran, on=[NUMBER, "time"], how="left", maintain_order="left")
+    both = both.join(waited, on="number_preempted_by", how="left", maintain_order="left")
+    is_over = announced + pl.col("grace_time").fill_null(0.0) <= time
+    is_short = time <= announced + run.info["grace_time"]
+    was_there = (pl.col("starting_time") <= announced) & (pl.col("submission_time") <= announced)
+    return both.filter(~(is_over & is_short & was_there.fill_null(True)))
+
+
 def _late(run: Recorded) -> pl.DataFrame:
     """Return the preemptions whose preempting job does not start at that time."""
     starts = run.once(_executions).select(preempted_by="job_id", number_preempted_by=NUMBER, time="starting_time")
@@ -138,7 +156,7 @@ RULES = (
     ),
     Rule(
         "preemptions",
-        "jobs are only preempted by jobs whose QOS preempts theirs and that start at that time",
+        "jobs are only preempted by jobs whose QOS preempts theirs and that start at that time, after any grace time",
         (
             _check(
                 "preemptions",
@@ -156,6 +174,12 @@ RULES = (
                 "preemptions",
                 _late,
                 "job {preempted_by} preempts job {job_id} at {time} s, but does not start then",
+            ),
+            _check(
+                "preemptions",
+                _hasty,
+                "job {preempted_by} preempts job {job_id} at {time} s, announced at {announced} s: the grace time of "
+                "{grace_time} s is not over, or the longest one has passed, or one of the jobs was not there",
             ),
         ),
     ),
