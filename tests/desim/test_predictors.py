@@ -289,7 +289,7 @@ class TestForks:
         simulation = Simulation(BatchCluster(jobs, 1, predictor=Told({1: 30.0, 2: 20.0})))
         decision = simulation.advance()
         assert decision is not None
-        decision.answer([1])
+        decision.answer([0])
         assert simulation.advance() is not None  # at 30, corrected to 61
         fork = simulation.fork(foresight=False)
         assert not fork.replayed
@@ -298,7 +298,7 @@ class TestForks:
         decision.answer(None)
         decision = fork.advance()
         assert decision is not None and decision.observation.time == 61.0
-        decision.answer([2])
+        decision.answer([1])
         assert fork.advance() is None
         assert fork.finish().jobs["finish_time"].to_list() == [61.0, 81.0]
 
@@ -335,7 +335,7 @@ class TestHooks:
         class Hearing:
             def act(self, seen: Any) -> Any:
                 told.append(("act", seen.time))
-                return int(seen.queue.job_id[0]) if seen.free_cores else None
+                return int(seen.queue.row[0]) if seen.free_cores else None
 
             def on_submit(self, job: Job) -> None:
                 told.append(("submit", job.job_id, job.run_time))

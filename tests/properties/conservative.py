@@ -44,11 +44,11 @@ class ConservativeByRules:
     def act(self, observation: BatchObservation) -> list[int | WaitUntil]:
         """Return the jobs whose time has come, and the time of the next promise."""
         now, queue, running = observation.time, observation.queue, observation.running
-        columns = (queue.job_id, queue.submission_time, queue.requested_cores, queue.requested_time)
+        columns = (queue.row, queue.submission_time, queue.requested_cores, queue.requested_time)
         jobs = [Job(*row, math.nan) for row in zip(*(column.tolist() for column in columns), strict=True)]
         places = {job.job_id: place for place, job in enumerate(jobs)}
         in_order = sorted(jobs, key=lambda job: (self.order(job, places[job.job_id], now), places[job.job_id]))
-        ends = dict(zip(running.job_id.tolist(), running.expected_end.tolist(), strict=True))
+        ends = dict(zip(running.row.tolist(), running.expected_end.tolist(), strict=True))
         taken = list(_taken(observation))
         free = observation.num_cores - observation.down_cores
         free += sum(each.cores for each in observation.reservations if each.start <= now)  # known to come back

@@ -31,7 +31,6 @@ from desim.validation import (
     duplicated,
     horizon_rule,
     rounding,
-    unique_ids_rule,
 )
 
 __all__ = ["RULES"]
@@ -55,10 +54,6 @@ _OF_EXECUTIONS = (
     "status",
     "allocated_resources",
 )
-
-
-def _has_left(run: Recorded) -> pl.Expr:
-    return pl.when(status.is_in(["running", "queued"])).then(pl.lit(np.inf)).otherwise(finish)
 
 
 def _whole(run: Recorded) -> pl.Expr:
@@ -549,7 +544,6 @@ def _submitted(run: Recorded) -> Iterable[tuple[Any, ...]]:
 _MISCOUNTED = "job {job_id} requests {requested} cores, but has {held} " + _SPAN
 
 RULES = (
-    unique_ids_rule(_has_left, status != "rejected"),
     Rule(
         "start_after_submission",
         "jobs start at or after their submission",
