@@ -356,9 +356,9 @@ class Derived(BatchCluster):
         self.started: list[int] = []
         super().begin()
 
-    def _start(self, job: Job, cores: int) -> None:
+    def _start(self, job: Job, row: int, cores: int) -> None:
         self.started.append(job.job_id)
-        super()._start(job, cores)
+        super()._start(job, row, cores)
 
 
 class DerivedWithNodes(Derived):

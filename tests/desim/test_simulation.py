@@ -57,14 +57,14 @@ class TestDecisions:
         with pytest.raises(ValueError, match="read-only"):
             observation.queue.requested_time[0] = 1.0
         assert (observation.time, observation.free_cores, observation.free_core_set) == (0, 2, 3)
-        decision.answer(1)
+        decision.answer(0)
         decision = simulation.advance()
         assert decision is not None
         assert (observation.time, observation.free_cores, observation.free_core_set) == (1, 1, 2)
         assert observation.queue.row.tolist() == [1]
         assert observation.running.row.tolist() == [0]
         assert observation.running.expected_end.tolist() == [5]
-        assert observation.core_set_of(1) == 1
+        assert observation.core_set_of(0) == 1
         assert observation.remaining_times().tolist() == [4, 0]
 
     def test_the_observation_does_not_tell_actual_run_times(self) -> None:

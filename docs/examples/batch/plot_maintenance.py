@@ -32,7 +32,7 @@ class DrainingBefore:
             return actions
         queue = observation.queue
         in_time = set(queue.row[observation.time + queue.requested_time <= self.begin].tolist())
-        return [job_id for job_id in actions if job_id in in_time] or None
+        return [row for row in actions if row in in_time] or None
 
 
 # %%
