@@ -20,6 +20,7 @@ from itertools import count
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import simpy
 from simpy.events import PENDING
 
@@ -101,8 +102,8 @@ class _Copier(pickle.Pickler):
     def reducer_override(self, thing: Any) -> Any:
         """Return how an object is rebuilt."""
         kind = type(thing)
-        if kind is FlatDict:
-            self.shared.append(FlatDict(thing))
+        if kind is FlatDict or (kind is np.ndarray and not thing.dtype.hasobject):
+            self.shared.append(thing.copy() if kind is np.ndarray else FlatDict(thing))
             return self.find, (len(self.shared) - 1,)
         if kind in self.constants or (kind is FunctionType and thing.__closure__ is None):
             self.shared.append(thing)

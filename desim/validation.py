@@ -654,15 +654,13 @@ def horizon_rule(table: str, columns: Iterable[str], unit: str = "") -> Rule:
     return Rule("horizon", "nothing happens after the end of the run", tuple(checks))
 
 
-def unique_ids_rule(gone: Callable[[Recorded], pl.Expr], admitted: pl.Expr | None = None) -> Rule:
+def unique_ids_rule(gone: Callable[[Recorded], pl.Expr]) -> Rule:
     """Return the rule that at most one of the jobs with the same identifier is in the system at any time.
 
     Parameters
     ----------
     gone : callable
         Returns an expression for the time at which each job leaves the system; infinite if it never does.
-    admitted : polars.Expr, optional
-        Condition for jobs that enter the system at all.
 
     Returns
     -------
@@ -672,7 +670,7 @@ def unique_ids_rule(gone: Callable[[Recorded], pl.Expr], admitted: pl.Expr | Non
 
     def _wrong(run: Recorded) -> pl.DataFrame:
         several = pl.col("job_id").is_in(duplicated(run.column("jobs", "job_id")).implode())  # unique ids need no check
-        jobs = run.where("jobs", several if admitted is None else several & admitted)
+        jobs = run.where("jobs", several)
         submission = pl.col("submission_time")
         pairs = (
             jobs.with_columns(gone=gone(run))

@@ -172,7 +172,7 @@ class Newest:
 
     def act(self, observation: BatchObservation) -> int | None:
         """Return the newest pod; it is asked only once per pod, since an infeasible answer ends the decision cycle."""
-        newest = int(observation.queue.job_id[-1])
+        newest = int(observation.queue.row[-1])
         if newest in self._when:
             assert observation.nodes is not None
             self._note(self._when[newest], observation.nodes.room)

@@ -124,8 +124,8 @@ class Free:
 def running(observation: BatchObservation) -> list[Taken]:
     """Return what the running jobs hold until they are expected to end."""
     rows = observation.running
-    pairs = zip(rows.job_id.tolist(), rows.expected_end.tolist(), strict=True)
-    return [Taken(-math.inf, end, nodes_of(observation).allocation_of(job_id)) for job_id, end in pairs]
+    pairs = zip(rows.row.tolist(), rows.expected_end.tolist(), strict=True)
+    return [Taken(-math.inf, end, nodes_of(observation).allocation_of(row)) for row, end in pairs]
 
 
 def free_at(observation: BatchObservation, taken: Iterable[Taken], time: float) -> Free:
@@ -150,7 +150,7 @@ def closed(observation: BatchObservation, job: Waiting, start: float) -> set[int
 class Waiting(NamedTuple):
     """A queued job."""
 
-    job_id: int
+    row: int
     shape: Any
     requested: float
     user: int
@@ -160,9 +160,9 @@ def in_order(observation: BatchObservation, priority: Any) -> list[Waiting]:
     """Return the queued jobs."""
     queue, waiting = observation.queue, []
     for position in priority.order(queue, observation.time).tolist():
-        job_id, user = int(queue.job_id[position]), int(queue.user_id[position])
-        shape = nodes_of(observation).compiled_request(job_id)
-        waiting.append(Waiting(job_id, shape, float(queue.requested_time[position]), user))
+        row, user = int(queue.row[position]), int(queue.user_id[position])
+        shape = nodes_of(observation).compiled_request(row)
+        waiting.append(Waiting(row, shape, float(queue.requested_time[position]), user))
     return waiting
 
 
@@ -175,7 +175,7 @@ def plain_strict(observation: BatchObservation, priority: Any) -> list[StartOnNo
         if held is None:
             break
         taken.append(Taken(-math.inf, observation.time + job.requested, held))
-        starts.append(StartOnNodes(job.job_id, held))
+        starts.append(StartOnNodes(job.row, held))
     return starts
 
 
@@ -187,7 +187,7 @@ def plain_simple(observation: BatchObservation, priority: Any) -> list[StartOnNo
         held = room.place(job.shape, away)
         if held is not None:
             taken.append(Taken(-math.inf, observation.time + job.requested, held))
-            starts.append(StartOnNodes(job.job_id, held))
+            starts.append(StartOnNodes(job.row, held))
     return starts
 
 
@@ -202,7 +202,7 @@ def plain_easy(observation: BatchObservation, priority: Any) -> list[StartOnNode
         held = room.place(job.shape, closed(observation, job, now))
         if held is not None:
             taken.append(Taken(-math.inf, now + job.requested, held))
-            starts.append(StartOnNodes(job.job_id, held))
+            starts.append(StartOnNodes(job.row, held))
         elif not is_blocked:
             is_blocked = True
             for end in sorted(
@@ -247,19 +247,19 @@ class PlainConservative:
         if disturbed != self.disturbed:
             self.reserved, self.disturbed = {}, disturbed
         waiting = in_order(observation, self.priority)
-        now_running = {int(job_id) for job_id in observation.running.job_id}
+        now_running = {int(row) for row in observation.running.row}
         if self.known - now_running:
             for job in waiting:
-                if old := self.reserved.pop(job.job_id, None):
+                if old := self.reserved.pop(job.row, None):
                     new = self.earliest(observation, job)
                     assert new is not None
-                    self.reserved[job.job_id] = new if new.start < old.start else old
+                    self.reserved[job.row] = new if new.start < old.start else old
         for job in waiting:
-            if job.job_id not in self.reserved:
+            if job.row not in self.reserved:
                 new = self.earliest(observation, job)
                 if new is not None:
-                    self.reserved[job.job_id] = new
-        due = [job_id for job_id, one in self.reserved.items() if one.start <= observation.time]
-        starts = [StartOnNodes(job_id, self.reserved.pop(job_id).held) for job_id in due]
+                    self.reserved[job.row] = new
+        due = [row for row, one in self.reserved.items() if one.start <= observation.time]
+        starts = [StartOnNodes(row, self.reserved.pop(row).held) for row in due]
         self.known = now_running | set(due)
         return starts

@@ -26,19 +26,19 @@ from desim.agents.batch.search import OrderDecoder, SearchAgent
 
 
 class InOrder(Priority):
-    """The order of a list of job ids."""
+    """The order of a list of rows."""
 
     name = "in-order"
 
-    def __init__(self, ids: list[int]) -> None:
-        self.ranks = {job_id: rank for rank, job_id in enumerate(ids)}
+    def __init__(self, rows: list[int]) -> None:
+        self.ranks = {row: rank for rank, row in enumerate(rows)}
 
     def scores(self, queue: Queue, time: float) -> np.ndarray:
-        return np.array([self.ranks[job_id] for job_id in queue.job_id.tolist()], np.float64)
+        return np.array([self.ranks[row] for row in queue.row.tolist()], np.float64)
 
 
-def back_filling(ids: list[int], easy: bool) -> SimpleBackfilling | EASYBackfilling:
-    return EASYBackfilling(InOrder(ids)) if easy else SimpleBackfilling(InOrder(ids))
+def back_filling(rows: list[int], easy: bool) -> SimpleBackfilling | EASYBackfilling:
+    return EASYBackfilling(InOrder(rows)) if easy else SimpleBackfilling(InOrder(rows))
 
 
 def random_cluster(rng: np.random.Generator) -> BatchCluster:
@@ -61,7 +61,7 @@ def random_cluster(rng: np.random.Generator) -> BatchCluster:
 def finish(simulation: Simulation, agent: Priority | SimpleBackfilling | EASYBackfilling) -> dict[int, float]:
     """Run a fork to its end; return when jobs started from now on."""
     started: dict[int, float] = {}
-    simulation.problem.on("start", lambda time, execution: started.update({execution.job.job_id: time}))
+    simulation.problem.on("start", lambda time, execution: started.update({execution.row: time}))
     while (decision := simulation.advance()) is not None:
         decision.answer(agent.act(decision.observation))
     return started
@@ -74,16 +74,16 @@ def check_decodings(simulation: Simulation, rng: np.random.Generator, decoder: O
     order = rng.permutation((queue.requested_cores <= observation.num_cores - observation.down_cores).nonzero()[0])
     weights = rng.random(len(queue))
     decoder.see(observation, weights)
-    ids = queue.job_id[order].tolist()
-    too_wide = [job_id for job_id in queue.job_id.tolist() if job_id not in ids]
+    rows = queue.row[order].tolist()
+    too_wide = [row for row in queue.row.tolist() if row not in rows]
     for easy in (False, True):
         score = decoder.decode(order, easy=easy)
-        agent = back_filling([*ids, *too_wide], easy)
+        agent = back_filling([*rows, *too_wide], easy)
         starts = finish(simulation.fork(foresight=False), agent)
-        assert dict(zip(ids, decoder.starts[order].tolist(), strict=True)) == starts
+        assert dict(zip(rows, decoder.starts[order].tolist(), strict=True)) == starts
         answer = agent.act(observation) or []
-        assert queue.job_id[decoder.due].tolist() == [one for one in answer if isinstance(one, int)]
-        expected = sum(weights[each] * (starts[queue.job_id[each]] - now) for each in order.tolist())
+        assert queue.row[decoder.due].tolist() == [one for one in answer if isinstance(one, int)]
+        expected = sum(weights[each] * (starts[queue.row[each]] - now) for each in order.tolist())
         assert score == pytest.approx(expected, abs=1e-9)
         assert decoder.decode(order, easy=easy, limit=score + 1e-9) == score
         assert decoder.decode(order, easy=easy, limit=score - 1e-9) == np.inf or score < 1e-9
@@ -186,8 +186,8 @@ def test_an_agent_needs_no_past() -> None:
         for one in (other, fresh):
             starts = one.act(decision.observation) or []
             queue = decision.observation.queue
-            cores = dict(zip(queue.job_id.tolist(), queue.requested_cores.tolist(), strict=True))
-            assert sum(cores[job_id] for job_id in starts) <= decision.observation.free_cores
+            cores = dict(zip(queue.row.tolist(), queue.requested_cores.tolist(), strict=True))
+            assert sum(cores[row] for row in starts) <= decision.observation.free_cores
             assert len(set(starts)) == len(starts)
         decision.answer(agent.act(decision.observation))
 

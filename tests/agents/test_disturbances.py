@@ -92,7 +92,7 @@ class TestExpectedEndsAreEvents:
         simulation = Simulation(cluster)
         decision = simulation.advance()
         assert decision is not None
-        decision.answer([1])
+        decision.answer([0])
         while (decision := simulation.advance()) is not None and decision.observation.time < 500.0:
             asked.append(decision.observation.time)
             decision.answer(None)
@@ -112,7 +112,7 @@ class TestExpectedEndsAreEvents:
         class Oldest:
             def act(self, observation: BatchObservation) -> list[int | WaitForCores]:
                 asked.append(observation.time)
-                return [int(observation.queue.job_id[0])] if observation.free_cores else [WaitForCores(1)]
+                return [int(observation.queue.row[0])] if observation.free_cores else [WaitForCores(1)]
 
         jobs = [Job(1, 0.0, 1, 10.0, 200.0), Job(2, 1.0, 1, 10.0, 10.0)]
         outages = [planned_outages([Outage(5.0, 8.0, cores=[0])])]

@@ -37,14 +37,15 @@ class Watched(Inspector):
         self.questions: list[tuple[float, int, int]] = []
 
     def act(self, observation: Any) -> Any:
-        self.now = observation.time
+        self.now, self.id_of = observation.time, observation.id_of
         return super().act(observation)
 
     def answer(self, seen: dict[str, Any]) -> int:
         question = self.inspection.question
         assert question is not None
-        self.questions.append((self.now, question.job_id, question.rejections))
-        return int(self.judge(question.job_id, question.rejections, self.now))
+        job_id = self.id_of(question.row)
+        self.questions.append((self.now, job_id, question.rejections))
+        return int(self.judge(job_id, question.rejections, self.now))
 
 
 def starts(result: Result) -> dict[int, float]:

@@ -32,23 +32,23 @@ class Checked:
 
     def __init__(self, jobs: list[Job], priority: Multifactor) -> None:
         self.easy = EASYBackfilling(priority)
-        self.jobs = {job.job_id: job for job in jobs}
+        self.jobs = dict(enumerate(jobs))
         self.starts: dict[int, float] = {}
         self.compared = 0
 
     def act(self, observation: BatchObservation) -> Any:
         self.easy.priority.look(observation)
         queue, now = observation.queue, observation.time
-        wanted = [self.score(job_id, queue.user_id.tolist(), now) for job_id in queue.job_id.tolist()]
+        wanted = [self.score(row, queue.user_id.tolist(), now) for row in queue.row.tolist()]
         assert self.easy.priority.scores(queue, now).tolist() == pytest.approx(wanted, rel=1e-9)
         self.compared += len(wanted)
         answer = self.easy.act(observation)
-        self.starts |= {job_id: now for job_id in answer or () if isinstance(job_id, int)}
+        self.starts |= {row: now for row in answer or () if isinstance(row, int)}
         return answer
 
-    def score(self, job_id: int, queued_users: list[int], now: float) -> float:
+    def score(self, row: int, queued_users: list[int], now: float) -> float:
         rule: Any = self.easy.priority
-        job = self.jobs[job_id]
+        job = self.jobs[row]
         used = dict.fromkeys({*queued_users, *(self.jobs[started].user_id for started in self.starts)}, 0.0)
         for started, start in self.starts.items():
             other = self.jobs[started]

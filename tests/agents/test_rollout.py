@@ -114,9 +114,9 @@ class TestBatchByHand:
             while (decision := simulation.advance()) is not None and not agent.num_forks:
                 decision.answer(agent.act(decision.observation))
             assert agent.num_forks == forks  # FCFS, width of the five others at most, and to wait
-        assert agent.alternatives(decision.observation, [2, Start(3, 1)]) == [3, 4, 5, 6, 7, [2], None]
-        for action in (2, np.int64(2)):
-            assert agent.alternatives(decision.observation, action) == [3, 4, 5, 6, 7, None]
+        assert agent.alternatives(decision.observation, [1, Start(2, 1)]) == [2, 3, 4, 5, 6, [1], None]
+        for action in (1, np.int64(1)):
+            assert agent.alternatives(decision.observation, action) == [2, 3, 4, 5, 6, None]
 
     def test_a_horizon(self) -> None:
         jobs = exact((0.0, 1, 10.0), (1.0, 2, 10.0), (2.0, 1, 8.0))

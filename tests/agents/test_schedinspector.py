@@ -122,7 +122,7 @@ class TestTraining:
             while rejected < 100 and gym_env.inspection.question == question._replace(rejections=rejected):
                 gym_env.step(0)
                 rejected += 1
-                if gym_env.inspection.question is None or gym_env.inspection.question.job_id != question.job_id:
+                if gym_env.inspection.question is None or gym_env.inspection.question.row != question.row:
                     break
             limits.append(rejected)
         assert limits[1] <= 72

@@ -63,7 +63,7 @@ class Checked:
     def act(self, seen: Any) -> int | None:
         """Act as the rule does."""
         answer = self.rule.act(seen)
-        queue = list(zip(seen.queue.job_id, seen.queue.requested_cores, seen.queue.requested_time, strict=True))
+        queue = list(zip(seen.queue.row, seen.queue.requested_cores, seen.queue.requested_time, strict=True))
         window = self.rule.window
         if len(queue) > window.size:
             queue = queue[: window.head] + queue[::-1][: window.tail]
@@ -79,7 +79,7 @@ class Checked:
             assert answer in [job[0] for job in fitting]
         else:
             if self.rule.rule == "aged":
-                submitted = dict(zip(seen.queue.job_id, seen.queue.submission_time, strict=True))
+                submitted = dict(zip(seen.queue.row, seen.queue.submission_time, strict=True))
                 ages = {job: (1 + time) / (1 + seen.time - submitted[job]) ** 4 for job, _, time in fitting}
                 assert ages[answer] <= min(ages.values()) * (1 + 1e-9)
                 self.num_answers += 1
@@ -92,7 +92,7 @@ class Checked:
 
     def harmless_to_oldest(self, seen: Any, fitting: list[Any]) -> list[Any]:
         """Leave out what would delay the oldest job of the queue."""
-        oldest, cores = int(seen.queue.job_id[0]), int(seen.queue.requested_cores[0])
+        oldest, cores = int(seen.queue.row[0]), int(seen.queue.requested_cores[0])
         running = list(zip(seen.running.expected_end, seen.running.requested_cores, strict=True))
 
         def free_at(time: float) -> int:

@@ -67,7 +67,7 @@ class Deadly:
 """
 HELPERS = """
 def first_that(queue, fits, keys):
-    return int(queue.job_id[fits[keys[fits].argmin()]]) if len(fits) else None
+    return int(queue.row[fits[keys[fits].argmin()]]) if len(fits) else None
 """
 PROBLEM = """
 from dataclasses import replace

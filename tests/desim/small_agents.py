@@ -22,7 +22,7 @@ class FirstFit:
     def act(self, observation: Any) -> int | None:
         queue = observation.queue
         if len(queue) and queue.requested_cores[0] <= observation.free_cores:
-            return int(queue.job_id[0])
+            return int(queue.row[0])
         return None
 
 
@@ -47,7 +47,7 @@ class Recorder:
         self.seen: list[tuple[float, list[int], int]] = []
 
     def act(self, observation: Any) -> Any:
-        self.seen.append((observation.time, observation.queue.job_id.tolist(), observation.free_cores))
+        self.seen.append((observation.time, observation.queue.id.tolist(), observation.free_cores))
         return self.agent.act(observation)
 
 

@@ -267,15 +267,15 @@ def test_promises_are_kept_through_reservations_of_nodes() -> None:
 
         def act(self, observation: Any) -> Any:
             answer = agent.act(observation)
-            for job_id, slot in agent.reservations.items():
-                promised.setdefault(job_id, slot.start)
+            for row, slot in agent.reservations.items():
+                promised.setdefault(row, slot.start)
             return answer
 
     agent.reset({}, None)
     result = simulate(BatchCluster(jobs, nodes=Node.several(3, 4), reservations=reservations), Noting())
-    started = dict(result.jobs.select("job_id", "starting_time").iter_rows())
+    started = dict(result.jobs.select("arrival_number", "starting_time").iter_rows())
     assert len(promised) > 20 and result.end_time > 400
-    assert all(started[job_id] <= start for job_id, start in promised.items())
+    assert all(started[row] <= start for row, start in promised.items())
     assert result.table("interruptions").is_empty()
 
 

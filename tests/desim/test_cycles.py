@@ -216,12 +216,12 @@ class TestWaits:
     )
     def test_a_wait_for_cores_ends_with_a_change_of_capacity(self, others: dict[str, Any]) -> None:
         wait = [WaitForCores(2, arrivals=False)]
-        agent = Scripted([1, wait, wait, wait], FirstFit())
+        agent = Scripted([0, wait, wait, wait], FirstFit())
         seen = asked(make_jobs((0.0, 1, 9.0), (1.0, 2, 1.0)), 2, agent, **others)
         assert [time for time, _, _ in seen] == [0, 1, 3, 5, 9]
 
     def test_it_ends_even_while_no_job_is_queued(self) -> None:
-        agent = Scripted([[1, WaitForCores(2, arrivals=False)]], FirstFit())
+        agent = Scripted([[0, WaitForCores(2, arrivals=False)]], FirstFit())
         outages = [planned_outages([Outage(3.0, 4.0, cores=[1])])]
         seen = asked(make_jobs((0.0, 1, 9.0), (5.0, 1, 1.0)), 2, agent, processes=outages)
         assert [time for time, _, _ in seen] == [0, 5]

@@ -85,7 +85,7 @@ def test_completions_share_a_cycle_with_arrivals() -> None:
 
 
 def test_or_have_a_cycle_of_their_own_before_arrivals_if_jobs_are_queued() -> None:
-    agent = Recorder(Scripted([[1], None, None, None], then=FirstFit()))
+    agent = Recorder(Scripted([[0], None, None, None], then=FirstFit()))
     simulate(BatchCluster(make_jobs((0.0, 1, 2.0), (1.0, 1, 1.0), (2.0, 1, 1.0)), 1, cycle="arrival"), agent)
     assert agent.seen[:4] == [(0, [1], 1), (1, [2], 0), (2, [2], 1), (2, [2, 3], 1)]
 

@@ -110,7 +110,7 @@ class LeastEnergy:
     def act(self, observation: BatchObservation) -> int | None:
         queue = observation.queue
         fits = np.flatnonzero(queue.requested_cores <= observation.free_cores)
-        return int(queue.job_id[fits[np.nanargmin(queue["energy"][fits])]]) if len(fits) else None
+        return int(queue.row[fits[np.nanargmin(queue["energy"][fits])]]) if len(fits) else None
 
 
 class Looks:
@@ -122,7 +122,7 @@ class Looks:
     def act(self, observation: BatchObservation) -> int | None:
         self.seen.append(observation.queue[self.name])
         fits = observation.queue.requested_cores[0] <= observation.free_cores
-        return int(observation.queue.job_id[0]) if fits else None
+        return int(observation.queue.row[0]) if fits else None
 
 
 class TestAttributes:

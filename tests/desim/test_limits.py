@@ -233,12 +233,12 @@ class Answers:
 def test_a_job_that_is_held_back_cannot_start() -> None:
     jobs = [Job(1, 0.0, 2, 5.0, 5.0, 7), Job(2, 1.0, 3, 5.0, 5.0, 7)]
     with pytest.raises(InfeasibleAction) as error:
-        simulate(BatchCluster(jobs, 9, limits=[Limit(running_cores=4)]), Answers([1, 2]))
+        simulate(BatchCluster(jobs, 9, limits=[Limit(running_cores=4)]), Answers([0, 1]))
     message = "job 2 is held back: user 7 has 1 jobs with 2 cores running or queued, and may have at most 4 cores at"
-    assert "is not the id of a queued job" in str(error.value)  # it has not arrived yet
+    assert "is not the row of a queued job" in str(error.value)  # it has not arrived yet
     jobs[1] = jobs[1]._replace(submission_time=0.0)
     with pytest.raises(InfeasibleAction) as error:
-        simulate(BatchCluster(jobs, 9, limits=[Limit(running_cores=4)]), Answers([1, 2]))
+        simulate(BatchCluster(jobs, 9, limits=[Limit(running_cores=4)]), Answers([0, 1]))
     assert message in str(error.value)
 
 
@@ -259,12 +259,12 @@ def test_who_molds_takes_no_size_that_limits_forbid() -> None:
 def test_sizes_of_moldable_jobs_count() -> None:
     job = of_sizes([Job(1, 0.0, 2, 9.0, 9.0, 7), Job(1, 0.0, 4, 5.0, 5.0, 7), Job(1, 0.0, 5, 4.0, 4.0, 7)])
     limits = [Limit(running_cores=4)]
-    result = simulate(BatchCluster([job], 9, limits=limits), Answers([StartWithSize(1, 1)]))
+    result = simulate(BatchCluster([job], 9, limits=limits), Answers([StartWithSize(0, 1)]))
     assert result.jobs["finish_time"].to_list() == [5.0]
     with pytest.raises(
         InfeasibleAction, match="cannot start in size 2: requests 5 cores, but user 7 may use at most 4"
     ):
-        simulate(BatchCluster([job], 9, limits=limits), Answers([StartWithSize(1, 2)]))
+        simulate(BatchCluster([job], 9, limits=limits), Answers([StartWithSize(0, 2)]))
 
 
 @pytest.mark.parametrize(

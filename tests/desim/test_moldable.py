@@ -53,7 +53,7 @@ class TestStarts:
 
     @pytest.mark.parametrize(("size", "row"), [(0, (0, 8, 2)), (1, (0, 12, 1)), (2, (0, 5, 4))])
     def test_the_chosen_size_is_recorded(self, size: int, row: tuple[float, float, int]) -> None:
-        assert run([self.JOB], 4, Answers(StartWithSize(1, size))) == [row]
+        assert run([self.JOB], 4, Answers(StartWithSize(0, size))) == [row]
 
     @pytest.mark.parametrize(
         "where", [{"num_cores": 4}, {"nodes": [Node("n", 4)]}, {"nodes": [Node("n", 4, speed=2.0)]}]
@@ -62,7 +62,7 @@ class TestStarts:
         unit: dict[str, Any] = {"nodes" if "nodes" in where else "cores": [0]}
         outages = [planned_outages([Outage(1.0, 2.0, **unit), Outage(3.0, 4.0, **unit)])]
         cluster = BatchCluster([self.JOB], **where, infeasible="forward", processes=outages)
-        result = simulate(cluster, Answers(1, None, StartWithSize(1, 2), None, 1))
+        result = simulate(cluster, Answers(0, None, StartWithSize(0, 2), None, 0))
         validate(result, [self.JOB]).raise_if_invalid()
         assert result.jobs.select("requested_number_of_resources", "attempts").rows() == [(2, 2)]
 
@@ -70,17 +70,17 @@ class TestStarts:
         simulation = Simulation(BatchCluster([self.JOB, Job(2, 0.0, 3, 7.0, 6.0)], 4))
         decision = simulation.advance()
         assert decision is not None
-        assert decision.observation.sizes_of(1) == [(2, 8.0), (1, 14.0), (4, 5.0)]
-        assert decision.observation.sizes_of(2) == [(3, 7.0)]
+        assert decision.observation.sizes_of(0) == [(2, 8.0), (1, 14.0), (4, 5.0)]
+        assert decision.observation.sizes_of(1) == [(3, 7.0)]
 
     @pytest.mark.parametrize(
         ("answer", "what"),
         [
-            (StartWithSize(1, 3), "names a size that does not exist: the job has 3 sizes"),
-            (StartWithSize(1, -1), "names a size that does not exist: the job has 3 sizes"),
-            (StartWithSize(2, 1), "names a size that does not exist: the job has only size 0"),
-            (StartWithSize(3, 0), "is not the id of a queued job"),
-            (StartWithSize(1, 2), "job 1 cannot start in size 2: it requests 4 cores and 3 are free"),
+            (StartWithSize(2, 3), "names a size that does not exist: the job has 3 sizes"),
+            (StartWithSize(2, -1), "names a size that does not exist: the job has 3 sizes"),
+            (StartWithSize(1, 1), "names a size that does not exist: the job has only size 0"),
+            (StartWithSize(3, 0), "is not the row of a queued job"),
+            (StartWithSize(2, 2), "job 1 cannot start in size 2: it requests 4 cores and 3 are free"),
         ],
     )
     def test_answers_that_make_no_sense(self, answer: StartWithSize, what: str) -> None:
@@ -90,7 +90,7 @@ class TestStarts:
 
     def test_a_size_is_kept_after_an_outage(self) -> None:
         outages = planned_outages([Outage(3.0, 5.0, cores=[0])])
-        assert run([self.JOB], 4, Answers(StartWithSize(1, 2), None, 1), processes=[outages]) == [(5, 10, 4)]
+        assert run([self.JOB], 4, Answers(StartWithSize(0, 2), None, 0), processes=[outages]) == [(5, 10, 4)]
 
     def test_a_fork_does_not_tell_how_long_sizes_run(self) -> None:
         simulation = Simulation(BatchCluster([self.JOB], 4))
@@ -98,7 +98,7 @@ class TestStarts:
         fork = simulation.fork(foresight=False)
         decision = fork.advance()
         assert decision is not None
-        decision.answer(StartWithSize(1, 1))
+        decision.answer(StartWithSize(0, 1))
         assert fork.advance() is None
         assert fork.env.now == 14.0
 
@@ -138,14 +138,14 @@ class TestOnNodes:
 
     def test_the_size_is_chosen_recorded_and_explained(self) -> None:
         jobs = [self.JOB, self.JOB._replace(job_id=2)]
-        result = simulate(BatchCluster(jobs, nodes=self.NODES), Answers(StartWithSize(1, 1), None, 2))
+        result = simulate(BatchCluster(jobs, nodes=self.NODES), Answers(StartWithSize(0, 1), None, 1))
         validate(result, jobs).raise_if_invalid()
         assert result.table("requests").select("job_id", "tasks", "memory").rows() == [(1, 2, 9), (2, 4, 0)]
         assert result.jobs["starting_time"].to_list() == [0, 15]
         with pytest.raises(InfeasibleAction, match="job 2 cannot start in size 1"):
             simulate(
                 BatchCluster(jobs, nodes=self.NODES),
-                Answers(StartWithSize(1, 1), StartWithSize(2, 1), StartWithSize(2, 1)),
+                Answers(StartWithSize(0, 1), StartWithSize(1, 1), StartWithSize(1, 1)),
             )
 
     def test_the_rule_for_cores_says_that_it_knows_no_nodes(self) -> None:
@@ -226,17 +226,17 @@ class Slow:
         reserved: tuple[int, float] | None = None
         weight = (len(queue) - 1) / observation.num_cores
         for position in self.easy.priority.order(queue, now).tolist():
-            job_id = int(queue.job_id[position])
-            rows = []
-            for size, (cores, request) in enumerate(observation.sizes_of(job_id)):
+            row = int(queue.row[position])
+            choices = []
+            for size, (cores, request) in enumerate(observation.sizes_of(row)):
                 start = self.first_time(now, cores, request, held, reserved)
                 if reserved is None or start == now:
-                    rows.append((start + request + weight * cores * request, cores, size, start, start + request))
-            if not rows:
+                    choices.append((start + request + weight * cores * request, cores, size, start, start + request))
+            if not choices:
                 continue
-            _, cores, size, start, end = min(rows)
+            _, cores, size, start, end = min(choices)
             if start == now:
-                started.append(StartWithSize(job_id, size))
+                started.append(StartWithSize(row, size))
                 held.append((cores, end))
             elif reserved is None:
                 reserved = cores, start

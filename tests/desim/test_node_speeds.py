@@ -75,7 +75,7 @@ def test_who_is_cut_at_once_and_takes_no_time_elsewhere_ran_where_it_was_last() 
     service = [QualityOfService("low"), QualityOfService("high", 1.0, ("low",))]
     jobs = with_fields(jobs, qos={1: "low", 2: "high"})
     cluster = BatchCluster(jobs, nodes=nodes, qos=service)
-    result = simulate(cluster, Answers(1, StartPreempting(2, (1,)), 1))
+    result = simulate(cluster, Answers(0, StartPreempting(1, (0,)), 0))
     columns = ["starting_time", "finish_time", "run_time", "allocated_resources"]
     assert result.jobs.sort("job_id").select(columns).rows() == [(0.0, 0.0, 0.0, "1"), (0.0, 1.0, 1.0, "0")]
     validate(result, jobs).raise_if_invalid()
@@ -90,7 +90,7 @@ def test_who_is_suspended_twice_at_one_moment_holds_what_it_holds_once() -> None
     service = [QualityOfService("low", mode="suspend"), QualityOfService("high", 1.0, ("low",))]
     jobs = with_fields(jobs, qos={1: "low", 2: "high", 3: "high"})
     cluster = BatchCluster(jobs, nodes=[Node("a", 1, gpus=1)], qos=service)
-    result = simulate(cluster, Answers(1, StartPreempting(2, (1,)), None, StartPreempting(3, (1,))))
+    result = simulate(cluster, Answers(0, StartPreempting(1, (0,)), None, StartPreempting(2, (0,))))
     cuts = result.table("interruptions").select("job_id", "starting_time", "finish_time", "outcome").rows()
     assert cuts == [(1, 0.0, 0.0, "suspended")] * 2
     assert result.jobs.sort("job_id")["finish_time"].to_list() == [9.0, 0.0, 4.0]

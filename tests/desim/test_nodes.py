@@ -214,11 +214,11 @@ ONE = Job.of_tasks(7, 0.0, Request(cores=4, memory=50, gpus=0.5), 10.0, 5.0)
 )
 def test_places_that_a_job_cannot_have_are_refused(held: Any, message: str) -> None:
     with pytest.raises(InfeasibleAction, match=message):
-        simulate(cluster([ONE]), Answers(StartOnNodes(7, held)))
+        simulate(cluster([ONE]), Answers(StartOnNodes(0, held)))
 
 
 def test_a_place_that_a_job_can_have_is_taken() -> None:
-    result = simulate(cluster([ONE]), Answers([StartOnNodes(7, (NodeAllocation(2, 1, (4, 50, 0), ((1, 500),)),))]))
+    result = simulate(cluster([ONE]), Answers([StartOnNodes(0, (NodeAllocation(2, 1, (4, 50, 0), ((1, 500),)),))]))
     assert result.table("placements").select("node", "gpus").rows() == [(2, "1:500")]
     assert result.jobs["allocated_resources"].to_list() == ["16-19"]
 
@@ -283,13 +283,13 @@ def test_clusters_that_make_no_sense(make: Any, message: str) -> None:
 
 
 class Oldest:
-    """Answers what it is given, and then the plain id of the oldest job."""
+    """Answers what it is given, and then the row of the oldest job."""
 
     def __init__(self, first: Any = ()) -> None:
         self.first = list(first)
 
     def act(self, observation: Any) -> Any:
-        return self.first.pop() if self.first else int(observation.queue.job_id[0])
+        return self.first.pop() if self.first else int(observation.queue.row[0])
 
 
 class Chosen(PlacementPolicy):
@@ -321,7 +321,7 @@ class Chosen(PlacementPolicy):
 def test_placements_that_name_nodes_as_they_should_not(policy: PlacementPolicy, message: str) -> None:
     nodes = [Node("a", 4), Node("b", 4), Node("c", 1)]
     jobs = [Job.of_tasks(3, 0.0, Request(1, 1), 5.0, 5.0), Job.of_tasks(7, 1.0, Request(6, 1), 9.0, 9.0)]
-    first = [StartOnNodes(3, (NodeAllocation(2, 1, (1, 0), ()),))]
+    first = [StartOnNodes(0, (NodeAllocation(2, 1, (1, 0), ()),))]
     with pytest.raises(InvalidConfiguration, match=f"job 7: placement 'chosen' {message}"):
         simulate(BatchCluster(jobs, nodes=nodes, placement=policy), Oldest(first))
 
@@ -356,9 +356,9 @@ class Derived(BatchCluster):
         self.started: list[int] = []
         super().begin()
 
-    def _start(self, job: Job, cores: int) -> None:
+    def _start(self, job: Job, row: int, cores: int) -> None:
         self.started.append(job.job_id)
-        super()._start(job, cores)
+        super()._start(job, row, cores)
 
 
 class DerivedWithNodes(Derived):

@@ -156,7 +156,7 @@ class Widest:
 
     def act(self, observation: BatchObservation) -> list[Any]:
         free, answer = observation.free_cores, []
-        for job_id in observation.queue.job_id.tolist():
+        for job_id in observation.queue.row.tolist():
             sizes = [cores for cores, _ in observation.sizes_of(job_id)]
             size = next((number for number, cores in enumerate(sizes) if cores <= free), None)
             if size is not None:

@@ -75,7 +75,7 @@ class TestByHand:
         class Watching:
             def act(self, seen: Any) -> Any:
                 asked.append((seen.time, seen.running.expected_end.tolist()))
-                return [1] if seen.time == 0 else [2] if seen.free_cores == 2 else None
+                return [0] if seen.time == 0 else [1] if seen.free_cores == 2 else None
 
         jobs = [Job(1, 0.0, 2, 100.0, 60.0), Job(2, 0.0, 2, 10.0, 5.0)]
         result = simulate(BatchCluster(jobs, 2, predictor=Told({1: 10.0})), Watching())
@@ -89,7 +89,7 @@ class TestByHand:
         class Watching:
             def act(self, seen: Any) -> Any:
                 asked.append((seen.time, seen.running.expected_end.tolist()))
-                return [1] if seen.time == 0 else None
+                return [0] if seen.time == 0 else None
 
         cluster = BatchCluster(jobs, 1, predictor=Told({1: 20.0}), enforce_time_limit=False, ask_when_empty=True)
         simulate(cluster, Watching())
@@ -136,7 +136,7 @@ class TestByHand:
         jobs = [Job(1, 0.0, 1, 200.0, 80.0, sizes=sizes)]
         cluster = BatchCluster(jobs, 4, predictor="oracle")
         decision = Simulation(cluster).advance()
-        assert decision is not None and decision.observation.sizes_of(1) == [(1, 80.0), (4, 20.0)]
+        assert decision is not None and decision.observation.sizes_of(0) == [(1, 80.0), (4, 20.0)]
         result = simulate(cluster, create("easy-moldable"))
         assert result.jobs.select("starting_time", "predicted_time", "corrections").rows() == [(0.0, 20.0, 0)]
 
@@ -289,7 +289,7 @@ class TestForks:
         simulation = Simulation(BatchCluster(jobs, 1, predictor=Told({1: 30.0, 2: 20.0})))
         decision = simulation.advance()
         assert decision is not None
-        decision.answer([1])
+        decision.answer([0])
         assert simulation.advance() is not None  # at 30, corrected to 61
         fork = simulation.fork(foresight=False)
         assert not fork.replayed
@@ -298,7 +298,7 @@ class TestForks:
         decision.answer(None)
         decision = fork.advance()
         assert decision is not None and decision.observation.time == 61.0
-        decision.answer([2])
+        decision.answer([1])
         assert fork.advance() is None
         assert fork.finish().jobs["finish_time"].to_list() == [61.0, 81.0]
 
@@ -335,7 +335,7 @@ class TestHooks:
         class Hearing:
             def act(self, seen: Any) -> Any:
                 told.append(("act", seen.time))
-                return int(seen.queue.job_id[0]) if seen.free_cores else None
+                return int(seen.queue.row[0]) if seen.free_cores else None
 
             def on_submit(self, job: Job) -> None:
                 told.append(("submit", job.job_id, job.run_time))

@@ -55,7 +55,7 @@ class Answers:
     def act(self, observation: BatchObservation) -> Any:
         """Answer."""
         running = observation.running
-        columns = running.job_id, running.requested_cores, running.expected_end
+        columns = running.row, running.requested_cores, running.expected_end
         self.seen.append((observation.time, *(column.tolist() for column in columns), observation.suspended))
         return self.answers.pop(0) if self.answers else None
 
@@ -136,22 +136,22 @@ def test_without_qualities_it_is_the_agent_that_is_wrapped(agent: str, mode: str
 
 def test_agents_see_when_lent_cores_are_free() -> None:
     """Job 3 has no core of its own: it runs on four cores of job 1, which goes on at 60 s, and on one of job 2."""
-    agent = Answers(1, 2, StartPreempting(3, (1, 2)))
+    agent = Answers(0, 1, StartPreempting(2, (0, 1)))
     simulate(cluster("suspend", [*JOBS, Job(4, 20.0, 1, 5.0, 5.0)]), agent, until=90.0)
-    time, ids, cores, ends, suspended = agent.seen[-3]
-    assert time == 20.0 and sorted(suspended) == [1, 2]
-    assert dict(zip(ids, zip(cores, ends, strict=True), strict=True)) == {
-        3: (0, 60.0),
-        1: (4, 60.0 + 90.0),
-        2: (4, 60.0 + 75.0),
+    time, jobs, cores, ends, suspended = agent.seen[-3]
+    assert time == 20.0 and sorted(suspended) == [0, 1]
+    assert dict(zip(jobs, zip(cores, ends, strict=True), strict=True)) == {
+        2: (0, 60.0),
+        0: (4, 60.0 + 90.0),
+        1: (4, 60.0 + 75.0),
     }
     for place, count in (
         (-2, 2),
         (-1, 0),
     ):  # job 3 has ended; the others go on right after this, and the agent is asked again
-        time, ids, cores, ends, suspended = agent.seen[place]
+        time, jobs, cores, ends, suspended = agent.seen[place]
         assert (time, len(suspended)) == (40.0, count)
-        assert dict(zip(ids, ends, strict=True)) == {1: 130.0, 2: 115.0}
+        assert dict(zip(jobs, ends, strict=True)) == {0: 130.0, 1: 115.0}
 
 
 def test_others_do_not_get_what_a_suspended_job_keeps() -> None:
@@ -294,36 +294,36 @@ class Watching(Answers):
         """Answer."""
         nodes = observation.nodes
         assert nodes is not None
-        held = {job_id: nodes.allocation_of(job_id)[0].amounts[0] for job_id in observation.running.job_id.tolist()}
+        held = {row: nodes.allocation_of(row)[0].amounts[0] for row in observation.running.row.tolist()}
         self.seen.append((observation.time, nodes.room.free[:, 0].tolist(), held))
         return self.answers.pop(0) if self.answers else None
 
 
 def test_lent_cores_count_once_on_nodes() -> None:
-    agent = Watching(1, StartPreempting(3, (1,)))
+    agent = Watching(0, StartPreempting(1, (0,)))
     jobs = [JOBS[0], JOBS[2], Job(4, 20.0, 1, 5.0, 5.0)]
     simulate(cluster("suspend", jobs, num_cores=None, nodes=Node.several(1, 7)), agent, until=30.0)
-    assert agent.seen[1] == (10.0, [3], {1: 4})
-    assert agent.seen[-1] == (20.0, [0], {1: 4, 3: 3})  # two of the five cores of job 3 are those of job 1
+    assert agent.seen[1] == (10.0, [3], {0: 4})
+    assert agent.seen[-1] == (20.0, [0], {0: 4, 1: 3})  # two of the five cores of job 3 are those of job 1
 
 
 @pytest.mark.parametrize(
     ("answers", "message"),
     [
         (
-            [1, 2, StartPreempting(3, (4,))],
-            "time 10.0: job 3 cannot start: job 4, which it would preempt, is not running",
+            [0, 1, StartPreempting(2, (3,))],
+            "time 10.0: job 3 cannot start: row 3, which it would preempt, is not the row of a running job",
         ),
         (
-            [1, 2, StartPreempting(3, (1, 1))],
-            r"job 3 cannot start: victims: got \(1, 1\), expected a tuple of distinct job ids",
+            [0, 1, StartPreempting(2, (0, 0))],
+            r"job 3 cannot start: victims: got \(0, 0\), expected a tuple of distinct rows of jobs",
         ),
         (
-            [1, 2, StartPreempting(3, (1,))],
-            r"job 3 cannot start: it requests 5 cores, which would not be free even without jobs \(1,\)",
+            [0, 1, StartPreempting(2, (0,))],
+            "job 3 cannot start: it requests 5 cores, which would not be free even without job 1",
         ),
-        ([1, StartPreempting(2, (1,))], "its QOS is 'standby', which does not preempt 'standby', the QOS of job 1"),
-        ([StartPreempting(7, (1,))], "is not the id of a queued job"),
+        ([0, StartPreempting(1, (0,))], "its QOS is 'standby', which does not preempt 'standby', the QOS of job 1"),
+        ([StartPreempting(7, (0,))], "is not the row of a queued job"),
     ],
 )
 def test_what_is_refused(answers: list[Any], message: str) -> None:
@@ -334,9 +334,9 @@ def test_what_is_refused(answers: list[Any], message: str) -> None:
 
 def test_preemption_takes_qualities() -> None:
     with pytest.raises(InfeasibleAction, match="it preempts others, but the cluster has no qualities"):
-        simulate(BatchCluster(JOBS, 8), Answers(StartPreempting(1, ())))
+        simulate(BatchCluster(JOBS, 8), Answers(StartPreempting(0, ())))
     with pytest.raises(InfeasibleAction, match="its QOS is 'urgent', which does not preempt none"):
-        simulate(cluster(qos_of={3: "urgent"}), Answers(1, 2, StartPreempting(3, (1, 2))))
+        simulate(cluster(qos_of={3: "urgent"}), Answers(0, 1, StartPreempting(2, (0, 1))))
 
 
 @pytest.mark.parametrize(
@@ -434,7 +434,7 @@ def test_users_use_nothing_while_suspended() -> None:
             self.seen.append((observation.time, observation.usage(1e9).by_user(observation.time)))
             return self.answers.pop(0) if self.answers else None
 
-    agent = Asking(1, 2, StartPreempting(3, (1, 2)))
+    agent = Asking(0, 1, StartPreempting(2, (0, 1)))
     simulate(cluster("suspend", [*JOBS, Job(4, 30.0, 1, 5.0, 5.0)]), agent, until=35.0)
     assert agent.seen[-1][0] == 30.0
     assert agent.seen[-1][1] == pytest.approx({1: 40.0, 2: 20.0, 3: 100.0}, rel=1e-4)

@@ -116,17 +116,17 @@ class Licences(Part):
         return {"licences": self.count}
 
     def begin(self) -> None:
-        self.waiting: list[Job] = []
+        self.waiting: dict[int, Job] = {}
 
-    def outside(self) -> list[Job]:
+    def outside(self) -> dict[int, Job]:
         return self.waiting
 
-    def explain(self, job: Job) -> str:
+    def explain(self, job: Job, row: int) -> str:
         return "all licences are in use"
 
-    def holds(self, job: Job) -> bool:
+    def holds(self, job: Job, row: int) -> bool:
         if job.attributes.get("license") and not self.count:
-            self.waiting.append(job)
+            self.waiting[row] = job
             return True
         self.count -= job.attributes.get("license", 0)
         return False
@@ -135,12 +135,13 @@ class Licences(Part):
         if execution.job.attributes.get("license"):
             self.cluster.simulation.records.tables["licences"].append((execution.job.job_id,))
 
-    def left(self, job: Job, outcome: str) -> None:
+    def left(self, job: Job, row: int, outcome: str) -> None:
         if outcome != "rejected" and job.attributes.get("license"):
             self.count += 1
             if self.waiting:
                 self.count -= 1
-                self.let_in([self.waiting.pop(0)])
+                row = next(iter(self.waiting))
+                self.let_in({row: self.waiting.pop(row)})
 
 
 class Noticing(Part):
@@ -149,20 +150,20 @@ class Noticing(Part):
     def begin(self) -> None:
         self.seen: list[Any] = []
 
-    def arrived(self, job: Job, number: int) -> None:
-        self.seen.append((self.cluster.env.now, "arrived", job.job_id, number))
+    def arrived(self, job: Job, row: int) -> None:
+        self.seen.append((self.cluster.env.now, "arrived", job.job_id, row))
 
     def started(self, execution: Any) -> None:
         self.seen.append((self.cluster.env.now, "started", execution.job.job_id))
 
-    def left(self, job: Job, outcome: str) -> None:
+    def left(self, job: Job, row: int, outcome: str) -> None:
         self.seen.append((self.cluster.env.now, outcome, job.job_id))
 
 
 class NoOddTimes(Part):
     """Jobs start at even times only."""
 
-    def may_start(self, job: Job, size: int | None) -> str:
+    def may_start(self, job: Job, row: int, size: int | None) -> str:
         return "the time is odd" if self.cluster.env.now % 2 else ""
 
 

@@ -39,9 +39,9 @@ class TestDecisions:
         simulation = Simulation(BatchCluster(make_jobs((0.0, 1, 1.0), (3.0, 1, 1.0)), 1))
         decision = simulation.advance()
         assert decision is not None
-        decision.answer(1)
+        decision.answer(0)
         with pytest.raises(DesimError, match="once"):
-            decision.answer(1)
+            decision.answer(0)
 
     def test_nothing_is_due_after_the_end(self) -> None:
         simulation = Simulation(BatchCluster(make_jobs((0.0, 1, 1.0)), 1))
@@ -57,14 +57,14 @@ class TestDecisions:
         with pytest.raises(ValueError, match="read-only"):
             observation.queue.requested_time[0] = 1.0
         assert (observation.time, observation.free_cores, observation.free_core_set) == (0, 2, 3)
-        decision.answer(1)
+        decision.answer(0)
         decision = simulation.advance()
         assert decision is not None
         assert (observation.time, observation.free_cores, observation.free_core_set) == (1, 1, 2)
-        assert observation.queue.job_id.tolist() == [2]
-        assert observation.running.job_id.tolist() == [1]
+        assert observation.queue.row.tolist() == [1]
+        assert observation.running.row.tolist() == [0]
         assert observation.running.expected_end.tolist() == [5]
-        assert observation.core_set_of(1) == 1
+        assert observation.core_set_of(0) == 1
         assert observation.remaining_times().tolist() == [4, 0]
 
     def test_the_observation_does_not_tell_actual_run_times(self) -> None:
@@ -83,17 +83,17 @@ class TestLists:
     jobs = make_jobs((0.0, 1, 5.0), (0.0, 1, 5.0), (0.0, 1, 5.0))
 
     def test_a_list_is_carried_out_in_order_and_ends_the_cycle(self) -> None:
-        agent = Scripted([[3, 1]], then=FirstFit())
+        agent = Scripted([[2, 0]], then=FirstFit())
         table = simulate(BatchCluster(self.jobs, 3), agent).jobs
         assert table["starting_time"].to_list() == [0, 5, 0]
         assert table["allocated_resources"].to_list()[0::2] == ["1", "0"]
 
     def test_none_ends_a_list_early(self) -> None:
-        agent = Scripted([[2, None, 1]], then=FirstFit())
+        agent = Scripted([[1, None, 0]], then=FirstFit())
         assert simulate(BatchCluster(self.jobs, 3), agent).jobs["starting_time"].to_list() == [5, 0, 5]
 
     def test_an_empty_list_waits(self) -> None:
-        agent = Scripted([[], [1]], then=FirstFit())
+        agent = Scripted([[], [0]], then=FirstFit())
         jobs = [*self.jobs, Job(4, 2.0, 1, 1.0, 1.0)]
         assert simulate(BatchCluster(jobs, 3), agent).jobs["starting_time"].to_list() == [2, 7, 7, 7]
 
@@ -168,7 +168,7 @@ class TestForks:
         assert other is not None
         assert other is not decision
         assert fork.env.now == simulation.env.now
-        assert other.observation.queue.job_id.tolist() == decision.observation.queue.job_id.tolist()
+        assert other.observation.queue.row.tolist() == decision.observation.queue.row.tolist()
         other.answer(None)
         assert simulation.advance() is decision
 

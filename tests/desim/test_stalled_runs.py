@@ -85,7 +85,7 @@ def test_who_waits_for_a_time_or_has_an_end_does_not_stall() -> None:
 
     class Patient:
         def act(self, observation: Any) -> Any:
-            return WaitUntil(5_000.0) if observation.time < 5_000 else int(observation.queue.job_id[0])
+            return WaitUntil(5_000.0) if observation.time < 5_000 else int(observation.queue.row[0])
 
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -6,13 +6,15 @@ import math
 from collections.abc import Generator, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 import simpy
-from small_agents import FirstFit, Recorder, make_jobs
+from small_agents import FirstFit, Recorder, make_jobs, random_jobs
 
-from desim import WorkloadError, simulate
-from desim.agents.batch import FCFS
-from desim.problems.batch import BatchCluster, Job, check_job
+from desim import InfeasibleAction, Simulation, WorkloadError, simulate
+from desim.agents.batch import FCFS, create
+from desim.problems.batch import BatchCluster, Job, Node, check_job
+from desim.validation import validate
 
 GOOD = Job(7, 1.0, 1, 5.0, 5.0)
 
@@ -45,8 +47,8 @@ def test_a_field_out_of_range(change: dict[str, Any]) -> None:
         simulate(BatchCluster([bad], 4), FCFS())
 
 
-@pytest.mark.parametrize("job_id", ["seven", 7.5, None, 2**70])
-def test_an_id_that_is_no_number_of_the_right_kind(job_id: Any) -> None:
+@pytest.mark.parametrize("job_id", [7.5, None, 2**70])
+def test_an_id_that_is_neither_text_nor_a_number_of_the_right_kind(job_id: Any) -> None:
     with pytest.raises(WorkloadError, match="job"):
         simulate(BatchCluster([GOOD._replace(job_id=job_id)], 4), FCFS())
 
@@ -79,19 +81,54 @@ class TestTooWide:
 
 
 class TestIds:
-    def test_two_jobs_of_one_id_in_the_queue(self) -> None:
-        jobs = [Job(1, 0.0, 1, 9.0, 9.0), Job(2, 1.0, 1, 9.0, 9.0), Job(2, 2.0, 1, 9.0, 9.0)]
-        with pytest.raises(WorkloadError, match=r"job_id=2.*in the system"):
-            simulate(BatchCluster(jobs, 1), FCFS())
+    @pytest.mark.parametrize("name", ["fcfs", "easy-sjf", "conservative-sjf", "rollout:fcfs"])
+    @pytest.mark.parametrize("machine", [{"num_cores": 3}, {"nodes": Node.several(1, 3)}])
+    def test_several_jobs_of_one_id_are_in_the_system_at_once(self, name: str, machine: dict[str, Any]) -> None:
+        jobs = random_jobs(30, 3)
+        tables = []
+        for ids in (range(30), [3] * 30, [number % 4 for number in range(30)]):
+            named = [job._replace(job_id=each) for job, each in zip(jobs, ids, strict=True)]
+            result = simulate(BatchCluster(named, **machine), create(name))
+            validate(result, named).raise_if_invalid()
+            tables.append(result.jobs.sort("arrival_number").drop("job_id"))
+        assert tables[0].equals(tables[1]) and tables[0].equals(tables[2])
 
-    def test_a_job_of_the_id_of_a_running_one(self) -> None:
-        with pytest.raises(WorkloadError, match=r"job_id=1.*in the system"):
-            simulate(BatchCluster([Job(1, 0.0, 1, 9.0, 9.0), Job(1, 1.0, 1, 9.0, 9.0)], 2), FCFS())
+    def test_observations_show_ids_as_given_and_actions_name_rows(self) -> None:
+        jobs = [Job(name, 0.0, 1, 9.0, 9.0) for name in ("a", 7, "a")]  # type: ignore[arg-type]
+        simulation = Simulation(BatchCluster(jobs, 3))
+        decision = simulation.advance()
+        assert decision is not None
+        queue, running = decision.observation.queue, decision.observation.running
+        assert queue.id.tolist() == queue["id"].tolist() == ["a", 7, "a"] and queue.id.dtype == object
+        assert queue.row.tolist() == queue["row"].tolist() == [0, 1, 2] and queue.row.dtype == np.int64
+        decision.answer(2)  # the second job with this id
+        decision = simulation.advance()
+        assert decision is not None
+        assert (queue.row.tolist(), running.row.tolist(), running.id.tolist()) == ([0, 1], [2], ["a"])
+        assert decision.observation.id_of(2) == decision.observation.id_of(0) == "a"
+        decision.answer(1)
+        decision = simulation.advance()
+        assert decision is not None and queue.row.tolist() == [0] and queue.id.tolist() == ["a"]
+        with pytest.raises(InfeasibleAction, match=r"job a \(row 2\) cannot start: it is already running"):
+            decision.answer(2)
+            simulation.advance()
 
-    def test_two_jobs_of_one_id_that_arrive_together(self) -> None:
-        jobs = [Job(3, 0.0, 1, 9.0, 9.0), Job(1, 0.0, 1, 9.0, 9.0), Job(1, 0.0, 1, 9.0, 9.0)]
-        with pytest.raises(WorkloadError, match=r"job_id=1.*in the system"):
-            simulate(BatchCluster(jobs, 4), FCFS())
+    def test_what_named_jobs_by_id_is_told_what_to_write(self) -> None:
+        class Old:
+            def __init__(self, act: Any) -> None:
+                self.act = act
+
+        cluster = BatchCluster([Job(5, 0.0, 1, 9.0, 9.0)], 1)
+        with pytest.raises(AttributeError, match=r"^queue\.job_id: actions name rows, so write queue\.row; queue\.id"):
+            simulate(cluster, Old(lambda seen: seen.queue.job_id[0]))
+        with pytest.raises(AttributeError, match=r"^queue\.job_id: actions name rows, so write queue\.row"):
+            simulate(cluster, Old(lambda seen: seen.queue["job_id"][0]))
+        with pytest.raises(AttributeError, match=r"^running\.job_id: actions name rows, so write running\.row"):
+            simulate(cluster, Old(lambda seen: seen.running.job_id))
+        with pytest.raises(AttributeError, match=r"'Queue' object has no attribute 'jobs'"):
+            simulate(cluster, Old(lambda seen: seen.queue.jobs))
+        with pytest.raises(InfeasibleAction, match="5 is not the row of a queued job; return one of queue.row, or None"):
+            simulate(cluster, Old(lambda seen: 5))
 
     def test_an_id_is_free_again_when_its_job_has_ended(self) -> None:
         table = simulate(BatchCluster([Job(1, 0.0, 1, 2.0, 2.0), Job(1, 2.0, 1, 3.0, 3.0)], 1), FCFS()).jobs
@@ -135,8 +172,8 @@ class TestSubmit:
             self.run(Job(5, 4.0, 1, 1.0, math.nan))
 
     def test_an_id_in_use(self) -> None:
-        with pytest.raises(WorkloadError, match="job_id=1"):
-            self.run(Job(1, 4.0, 1, 1.0, 1.0))
+        table = self.run(Job(1, 4.0, 1, 1.0, 1.0)).jobs
+        assert table.select("job_id", "arrival_number", "starting_time").rows() == [(1, 0, 0.0), (1, 1, 4.0)]
 
 
 def test_an_iterator_is_read_one_job_ahead_of_the_clock() -> None:

@@ -94,33 +94,33 @@ def test_the_mask_is_what_the_cluster_accepts(seed: int, window: tuple[int, int]
         observation = decision.observation
         encoder_now = FlatEncoder(SplitWindow(*window), observation.num_cores) if flat else encoder
         mask = encoder_now.encode(observation)["action_mask"].tolist()
-        shown = naive_window(*window, observation.queue.job_id.tolist())
+        shown = naive_window(*window, observation.queue.row.tolist())
         shown += [None] * (len(mask) - 1 - len(shown))
         assert encoder_now.is_forced(observation) == (sum(mask) == 1)
         assert (mask[-1], encoder_now.decode(observation, len(mask) - 1)) == (1, (None, True))
-        for slot, job_id in enumerate(shown):
+        for slot, row in enumerate(shown):
             answer, valid = encoder_now.decode(observation, slot)
             assert valid == bool(mask[slot])
-            assert answer == (job_id if valid else None)
-            if job_id is not None and number % 5 == 0:
-                assert valid == is_accepted(simulation, job_id)
-            elif job_id is None:
+            assert answer == (row if valid else None)
+            if row is not None and number % 5 == 0:
+                assert valid == is_accepted(simulation, row)
+            elif row is None:
                 assert not valid
 
 
-def is_accepted(simulation: Simulation, job_id: int) -> bool:
+def is_accepted(simulation: Simulation, row: int) -> bool:
     """Tell whether the cluster starts a job now, and that it refuses to do so otherwise."""
     fork = simulation.fork()
     started: list[tuple[float, int]] = []
-    fork.problem.on("start", lambda time, execution: started.append((time, execution.job.job_id)))
+    fork.problem.on("start", lambda time, execution: started.append((time, execution.row)))
     decision = fork.advance()
     assert decision is not None
     try:
-        decision.answer(job_id)
+        decision.answer(row)
     except InfeasibleAction as error:
-        assert f"job {job_id}" in str(error)
+        assert f"job {simulation.problem.observation.id_of(row)}" in str(error)  # type: ignore[attr-defined]
         return False
-    assert started == [(fork.env.now, job_id)]
+    assert started == [(fork.env.now, row)]
     return True
 
 
@@ -145,7 +145,7 @@ def slow_features(window: tuple[int, int], seen: Any) -> tuple[list[list[float]]
     """Return the features of jobs and cluster, written as they are described."""
     queue = list(
         zip(
-            seen.queue.job_id.tolist(),
+            seen.queue.row.tolist(),
             seen.queue.requested_cores.tolist(),
             seen.queue.requested_time.tolist(),
             seen.queue.submission_time.tolist(),
@@ -260,8 +260,8 @@ def test_the_flat_observation_is_that_of_the_paper(seed: int, window: tuple[int,
         order: Any = "sorted" if is_sorted else "by_core"
         encoder = FlatEncoder(split, seen.num_cores, longest_time=40.0, longest_wait=30.0, order=order)
         busy = {}
-        for job_id, end in zip(seen.running.job_id.tolist(), seen.running.expected_end.tolist(), strict=True):
-            left, held = max(end - seen.time, 0.0), seen.core_set_of(job_id)
+        for row, end in zip(seen.running.row.tolist(), seen.running.expected_end.tolist(), strict=True):
+            left, held = max(end - seen.time, 0.0), seen.core_set_of(row)
             busy |= {core: min(left / 40, 1.0) for core in range(seen.num_cores) if held >> core & 1}
         idle = seen.free_core_set
         cores = [0.0 if idle >> core & 1 else busy.get(core, 1.0) for core in range(seen.num_cores)]

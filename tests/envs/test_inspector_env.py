@@ -133,14 +133,14 @@ def slow_features(observation: Any, question: Any) -> list[float]:
     """Return the features, job by job."""
     rows = list(
         zip(
-            observation.queue.job_id.tolist(),
+            observation.queue.row.tolist(),
             observation.queue.submission_time.tolist(),
             observation.queue.requested_cores.tolist(),
             observation.queue.requested_time.tolist(),
             strict=True,
         )
     )
-    (job,) = [row for row in rows if row[0] == question.job_id]
+    (job,) = [row for row in rows if row[0] == question.row]
     delay = 0.0
     for row in rows:
         delay += 600.0 / max(row[3], 10.0)

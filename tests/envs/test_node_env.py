@@ -51,18 +51,18 @@ def is_accepted(simulation: Simulation, answer: Any) -> bool:
     """Tell whether the cluster starts a job now, and on the nodes that are named; else that it refuses."""
     fork = simulation.fork()
     started: list[int] = []
-    fork.problem.on("start", lambda time, execution: started.append(execution.job.job_id))
+    fork.problem.on("start", lambda time, execution: started.append(execution.row))
     decision = fork.advance()
     assert decision is not None
-    job_id = answer.job_id if isinstance(answer, StartOnNodes) else answer
+    row = answer.row if isinstance(answer, StartOnNodes) else answer
     try:
         decision.answer(answer)
     except InfeasibleAction as error:
-        assert f"job {job_id}" in str(error)
+        assert f"job {simulation.problem.observation.id_of(row)}" in str(error)  # type: ignore[attr-defined]
         return False
-    assert started == [job_id]
+    assert started == [row]
     if isinstance(answer, StartOnNodes):
-        assert fork.problem.observation.nodes.allocation_of(job_id) == answer.held  # type: ignore[attr-defined]
+        assert fork.problem.observation.nodes.allocation_of(row) == answer.held  # type: ignore[attr-defined]
     return True
 
 
@@ -78,12 +78,12 @@ def compare_masks(seed: int, window: tuple[int, int], action: Any, placement: st
         assert mask.shape == (slots * choices + 1,)
         assert (mask[-1], encoder.decode(seen, slots * choices)) == (1, (None, True))
         assert encoder.is_forced(seen) == (mask.sum() == 1)
-        jobs = shown(window, seen.queue.job_id.tolist())
+        jobs = shown(window, seen.queue.row.tolist())
         table = mask[:-1].reshape(slots, choices)
         assert not table[len(jobs) :].any()
         free = free_at(seen, running(seen), seen.time)
-        for slot, job_id in enumerate(jobs):
-            shape = nodes_of(seen).compiled_request(job_id)
+        for slot, row in enumerate(jobs):
+            shape = nodes_of(seen).compiled_request(row)
             fits = free.place(shape) is not None
             for choice in range(choices):
                 possible = fits and (action == "job" or free.on_node(shape, choice, 1) is not None)
@@ -94,15 +94,15 @@ def compare_masks(seed: int, window: tuple[int, int], action: Any, placement: st
                 if number % every:
                     continue
                 if action == "job":
-                    assert is_accepted(simulation, job_id) == possible
+                    assert is_accepted(simulation, row) == possible
                 elif possible:
-                    assert (answer.job_id, answer.held[0].node) == (job_id, choice)
+                    assert (answer.row, answer.held[0].node) == (row, choice)
                     assert answer.held[0].tasks == free.on_node(shape, choice, shape.tasks).tasks  # type: ignore[union-attr]
                     assert is_accepted(simulation, answer)
                 else:
                     gpus = ((0, 1000 if shape.gpus else shape.share),) if shape.gpus or shape.share else ()
                     asked = NodeAllocation(choice, 1, shape.amounts, gpus)
-                    assert not is_accepted(simulation, StartOnNodes(job_id, (asked,)))
+                    assert not is_accepted(simulation, StartOnNodes(row, (asked,)))
 
 
 @pytest.mark.parametrize("action", ACTIONS)
@@ -166,12 +166,12 @@ def slow_features(window: tuple[int, int], seen: Any) -> dict[str, Any]:
         row |= {f"model:{model}": float(node.gpu_model == model) for model in ("A", "B")}
         row["partition:fast"] = float(node.partition == "fast")
         node_rows.append(row)
-    queue = list(zip(seen.queue.job_id.tolist(), seen.queue.requested_time.tolist(), strict=True))
-    submitted = dict(zip(seen.queue.job_id.tolist(), seen.queue.submission_time.tolist(), strict=True))
+    queue = list(zip(seen.queue.row.tolist(), seen.queue.requested_time.tolist(), strict=True))
+    submitted = dict(zip(seen.queue.row.tolist(), seen.queue.submission_time.tolist(), strict=True))
     jobs = shown(window, queue)
     job_rows, room, eligible, fitting = [], [], [], 0
-    for slot, (job_id, requested) in enumerate(jobs):
-        shape = nodes_of(seen).compiled_request(job_id)
+    for slot, (row, requested) in enumerate(jobs):
+        shape = nodes_of(seen).compiled_request(row)
         request = shape.request
         eligible.append([_will_do(request, node) for node in nodes])
         places = [free.on_node(shape, number, shape.tasks) for number in range(len(nodes))]
@@ -181,7 +181,7 @@ def slow_features(window: tuple[int, int], seen: Any) -> dict[str, Any]:
         row = {
             "present": 1.0,
             "requested_time": log(requested),
-            "waiting_time": log(time - submitted[job_id]),
+            "waiting_time": log(time - submitted[row]),
             "tasks": log(request.tasks),
             "exclusive": float(request.exclusive),
             "fits": float(fits),
@@ -310,13 +310,13 @@ def test_what_an_agent_answers_is_an_action(action: Any, placement: Any) -> None
         starts = [one for one in (answer if isinstance(answer, list) else [answer]) if isinstance(one, StartOnNodes)]
         meant, _ = encoder.decode(seen, number)
         if starts:
-            assert (meant if action == "job" else meant.job_id) == starts[0].job_id
+            assert (meant if action == "job" else meant.row) == starts[0].row
             if action == "job-on-node":
                 assert meant.held[0].node == starts[0].held[0].node
                 view = nodes_of(seen)
-                placed = view.room.place(view.compiled_request(starts[0].job_id), view.policy)
-                by_policy = encoder.encode_action(seen, starts[0].job_id)  # it names no nodes
-                assert encoder.decode(seen, by_policy)[0] == StartOnNodes(starts[0].job_id, placed)
+                placed = view.room.place(view.compiled_request(starts[0].row), view.policy)
+                by_policy = encoder.encode_action(seen, starts[0].row)  # it names no nodes
+                assert encoder.decode(seen, by_policy)[0] == StartOnNodes(starts[0].row, placed)
             count += 1
         else:
             assert meant is None

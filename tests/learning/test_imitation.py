@@ -280,7 +280,7 @@ class TestAdvice:
                         found[repr(answer)] = encoder.encode_action(seen, answer)
 
         simulate(BatchCluster(jobs, 8), Asking(), until=1.0)
-        assert found.pop("Start(job_id=1, cores=7)") == 1
+        assert found.pop("Start(row=1, cores=7)") == 1
         assert list(found.values()) == [3, 3, 0, 1, 2, None, None, 1, 3, 3, None]
 
     def test_all_rounds_are_remembered_and_what_is_unknown_is_left_out(self) -> None:

@@ -54,7 +54,7 @@ class AnyFit:
     def act(self, observation: Any) -> int | None:
         """Choose a job."""
         fits = np.flatnonzero(observation.queue.requested_cores <= observation.free_cores)
-        return int(observation.queue.job_id[fits[0]]) if len(fits) and self.rng.random() < 0.9 else None
+        return int(observation.queue.row[fits[0]]) if len(fits) and self.rng.random() < 0.9 else None
 
 
 def _random_run(

@@ -398,7 +398,7 @@ class FirstComeFirstServed:
     def act(self, observation):
         """Choose a job."""
         queue = observation.queue
-        return int(queue.job_id[0]) if queue.requested_cores[0] <= observation.free_cores else None
+        return int(queue.row[0]) if queue.requested_cores[0] <= observation.free_cores else None
 
 
 @pytest.mark.skipif(not LUBLIN.exists(), reason=f"{LUBLIN.name} is not in ../shared")

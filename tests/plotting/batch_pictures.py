@@ -22,7 +22,7 @@ class AnyThatFits:
     def act(self, observation):
         """Return the job, or None to wait."""
         fits = np.flatnonzero(observation.queue.requested_cores <= observation.free_cores)
-        return int(observation.queue.job_id[fits[0]]) if len(fits) else None
+        return int(observation.queue.row[fits[0]]) if len(fits) else None
 
 
 class InOrder:
@@ -33,7 +33,7 @@ class InOrder:
     def act(self, observation):
         """Return the job, or None to wait."""
         fits = observation.queue.requested_cores[0] <= observation.free_cores
-        return int(observation.queue.job_id[0]) if fits else None
+        return int(observation.queue.row[0]) if fits else None
 
 
 def outage(begin: float, end: float, cores: Iterable[int]):

@@ -70,7 +70,7 @@ def test_it_ends_at_the_same_event_whatever_the_agent_asks_for_afterwards() -> N
 
         def act(self, seen: Any) -> Any:
             """Return all jobs."""
-            return seen.queue.job_id.tolist() or None
+            return seen.queue.row.tolist() or None
 
     result = simulate(BatchCluster(jobs, 8, processes=[stop_after("start", 3)]), Greedy())
     assert result.info["end_time"] == 0.0

@@ -45,13 +45,13 @@ class ConservativeByRules:
     def act(self, observation: BatchObservation) -> list[int | WaitUntil]:
         """Return the jobs whose time has come, and the time of the next promise."""
         now, queue, running = observation.time, observation.queue, observation.running
-        columns = (queue.job_id, queue.submission_time, queue.requested_cores, queue.requested_time)
-        requested = dict(zip(queue.job_id.tolist(), queue.requested_time.tolist(), strict=True))
+        columns = (queue.row, queue.submission_time, queue.requested_cores, queue.requested_time)
+        requested = dict(zip(queue.row.tolist(), queue.requested_time.tolist(), strict=True))
         jobs = [Job(*row, math.nan) for row in zip(*(column.tolist() for column in columns), strict=True)]
-        self.expected = dict(zip(queue.job_id.tolist(), queue.expected_time.tolist(), strict=True))
+        self.expected = dict(zip(queue.row.tolist(), queue.expected_time.tolist(), strict=True))
         places = {job.job_id: place for place, job in enumerate(jobs)}
         in_order = sorted(jobs, key=lambda job: (self.order(job, places[job.job_id], now), places[job.job_id]))
-        ends = dict(zip(running.job_id.tolist(), running.expected_end.tolist(), strict=True))
+        ends = dict(zip(running.row.tolist(), running.expected_end.tolist(), strict=True))
         reserved = list(_reserved(observation))
         taken = [*_running(observation), *reserved]
         free = observation.num_cores - observation.down_cores

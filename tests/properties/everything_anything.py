@@ -38,15 +38,15 @@ class _Batch(_Anything):
 
     def act(self, observation: Any) -> Any:
         rng, queue = self.rng, observation.queue
-        fitting = [int(job_id) for job_id in queue.job_id[queue.requested_cores <= observation.free_cores]]
+        fitting = [int(row) for row in queue.row[queue.requested_cores <= observation.free_cores]]
         if self.info["infeasible"] == "forward" and len(observation.running) and rng.random() < 0.2:
-            return [-(10**6), "no job", Start(int(queue.job_id[0]), 0) if len(queue) else None][rng.integers(3)]
+            return [-(10**6), "no job", Start(int(queue.row[0]), 0) if len(queue) else None][rng.integers(3)]
         if not fitting or (len(observation.running) and rng.random() < 0.25):
             wait = WaitUntil(observation.time + float(rng.exponential(5.0)) + 1e-3 * max(observation.time, 1e-3))
             return wait if len(queue) and rng.random() < 0.3 else None
-        job_id = fitting[rng.integers(len(fitting))]
-        count = int(queue.requested_cores[list(queue.job_id).index(job_id)])
-        answer = Start(job_id, self.cores(observation.free_core_set, count)) if rng.random() < 0.5 else job_id
+        row = fitting[rng.integers(len(fitting))]
+        count = int(queue.requested_cores[list(queue.row).index(row)])
+        answer = Start(row, self.cores(observation.free_core_set, count)) if rng.random() < 0.5 else row
         return [answer] if rng.random() < 0.3 else answer
 
     def cores(self, free: int, count: int) -> int:
@@ -62,41 +62,41 @@ class AnySite(_Anything):
         rng, queue = self.rng, observation.queue
         if self.info["infeasible"] == "forward" and len(observation.running) and rng.random() < 0.1:
             return (
-                [StartPreempting(int(queue.job_id[0]), (10**6,)), StartWithSize(10**6, 1)][rng.integers(2)]
+                [StartPreempting(int(queue.row[0]), (10**6,)), StartWithSize(10**6, 1)][rng.integers(2)]
                 if len(queue)
                 else None
             )
-        for job_id in rng.permutation(queue.job_id.tolist()).tolist():
-            taken = [other for other, _ in observation.preemptible_by(job_id) if rng.random() < 0.5]
-            if taken and rng.random() < 0.4 and observation.has_room_without(job_id, taken):
-                return StartPreempting(job_id, tuple(rng.permutation(taken).tolist()))
+        for row in rng.permutation(queue.row.tolist()).tolist():
+            taken = [other for other, _ in observation.preemptible_by(row) if rng.random() < 0.5]
+            if taken and rng.random() < 0.4 and observation.has_room_without(row, taken):
+                return StartPreempting(row, tuple(rng.permutation(taken).tolist()))
         nodes = observation.nodes
         on_nodes = nodes is not None
         fits = nodes.fitting() if nodes is not None else queue.requested_cores <= observation.free_cores
-        fitting = queue.job_id[fits].tolist()
+        fitting = queue.row[fits].tolist()
         if not fitting or (len(observation.running) and rng.random() < 0.25):
             wait = WaitUntil(observation.time + float(rng.exponential(5.0)) + 1e-3 * max(observation.time, 1e-3))
             return wait if len(queue) and rng.random() < 0.3 else None
-        job_id = fitting[rng.integers(len(fitting))]
-        answer = self.start(observation, job_id, on_nodes)
+        row = fitting[rng.integers(len(fitting))]
+        answer = self.start(observation, row, on_nodes)
         return [answer] if rng.random() < 0.3 else answer
 
-    def start(self, observation: Any, job_id: int, on_nodes: bool) -> Any:
+    def start(self, observation: Any, row: int, on_nodes: bool) -> Any:
         """Start a job: by its name, in another size where nothing forbids that, or where a policy puts it."""
-        rng, sizes = self.rng, observation.sizes_of(job_id)
+        rng, sizes = self.rng, observation.sizes_of(row)
         size, forwards = int(rng.integers(len(sizes))), self.info["infeasible"] == "forward"
         if forwards and len(observation.running):  # else nobody might ask again
             may = on_nodes or sizes[size][0] <= observation.free_cores
         else:
-            allowed = observation.allows_size(job_id, size)
+            allowed = observation.allows_size(row, size)
             may = not on_nodes and allowed and sizes[size][0] <= observation.free_cores
         if len(sizes) > 1 and may:
-            return StartWithSize(job_id, size)
+            return StartWithSize(row, size)
         if on_nodes and rng.random() < 0.5:
             policy = placement_of(list(PLACEMENTS)[rng.integers(len(PLACEMENTS))])
             nodes = observation.nodes
-            return StartOnNodes(job_id, nodes.room.place(nodes.compiled_request(job_id), policy))
-        return job_id
+            return StartOnNodes(row, nodes.room.place(nodes.compiled_request(row), policy))
+        return row
 
 
 class _Dag(_Anything):

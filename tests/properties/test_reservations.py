@@ -24,8 +24,8 @@ class Watched:
 
     def act(self, observation: Any) -> Any:
         actions = self.agent.act(observation)
-        for job_id in observation.queue.job_id.tolist():
-            slot = self.agent.reservations.get(job_id)  # without one, the job starts now
+        for job_id, row in zip(observation.queue.id.tolist(), observation.queue.row.tolist(), strict=True):
+            slot = self.agent.reservations.get(row)  # without one, the job starts now
             self.promised.setdefault(job_id, observation.time if slot is None else slot.start)
         return actions
 

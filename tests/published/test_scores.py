@@ -19,7 +19,7 @@ def scores(name: str) -> dict[int, float]:
         observation = decision.observation
         if observation.time == 2_100:
             values = PRIORITIES[name]().scores(observation.queue, observation.time).tolist()
-            return dict(zip(observation.queue.job_id.tolist(), values, strict=True))
+            return dict(zip(observation.queue.id.tolist(), values, strict=True))
         decision.answer(None)
     raise AssertionError("the third job never arrived")
 

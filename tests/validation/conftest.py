@@ -24,7 +24,7 @@ class FirstFit:
     def act(self, observation: Any) -> int | None:
         """Choose a job."""
         fits = np.flatnonzero(observation.queue.requested_cores <= observation.free_cores)
-        return int(observation.queue.job_id[fits[0]]) if len(fits) else None
+        return int(observation.queue.row[fits[0]]) if len(fits) else None
 
 
 @dataclass

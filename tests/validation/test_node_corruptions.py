@@ -121,7 +121,7 @@ class Careless:
 
     def act(self, observation: Any) -> int | None:
         fits = observation.nodes.fitting().nonzero()[0]
-        return int(observation.queue.job_id[fits[0]]) if len(fits) else None
+        return int(observation.queue.row[fits[0]]) if len(fits) else None
 
 
 @pytest.fixture(scope="module")

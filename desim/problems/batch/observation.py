@@ -37,6 +37,21 @@ if TYPE_CHECKING:
 __all__ = ["BatchObservation", "BatchState", "Queue", "Running"]
 
 
+def _ids(job_ids: Iterable[Any]) -> NDArray[Any]:
+    """Return ids of jobs as an array of integers, or of objects if some are text."""
+    ids = [*job_ids]
+    return np.array(ids, object if any(isinstance(job_id, str) for job_id in ids) else np.int64)
+
+
+def _explain_attribute(table: object, name: str) -> NoReturn:
+    """Raise AttributeError for an attribute that does not exist."""
+    kind = type(table).__name__
+    if name != "job_id":
+        raise AttributeError(f"{kind!r} object has no attribute {name!r}")
+    own = kind.lower()
+    raise AttributeError(f"{own}.job_id: actions name rows, so write {own}.row; {own}.id shows the ids as given")
+
+
 class _Rows:
     """Rows of numbers in a growing buffer; views show its columns.
 
@@ -171,10 +186,8 @@ class Queue(_Rows):
         """Ids of the jobs as given, shape (L,): integers, or objects if some are text. Several jobs may share one."""
         return _ids(job.job_id for job in self._state.queued.values())
 
-    @property
-    def job_id(self) -> NoReturn:
-        """Raise AttributeError: actions name rows."""
-        raise AttributeError(_ROWS.format(name="queue"))
+    if not TYPE_CHECKING:
+        __getattr__ = _explain_attribute
 
     @property
     def requested_cores(self) -> NDArray[np.int64]:
@@ -288,10 +301,8 @@ class Running:
         """Ids of the jobs as given, shape (R,): integers, or objects if some are text."""
         return _ids(self._state.job_at(row).job_id for row in self._rows)
 
-    @property
-    def job_id(self) -> NoReturn:
-        """Raise AttributeError: actions name rows."""
-        raise AttributeError(_ROWS.format(name="running"))
+    if not TYPE_CHECKING:
+        __getattr__ = _explain_attribute
 
     @property
     def requested_cores(self) -> NDArray[np.int64]:
@@ -783,13 +794,6 @@ class BatchObservation:
         raise TypeError("an observation is a live view and cannot be pickled; copy the arrays that you need")
 
 
-def _ids(job_ids: Iterable[Any]) -> NDArray[Any]:
-    """Return ids of jobs as an array of integers, or of objects if some are text."""
-    ids = [*job_ids]
-    return np.array(ids, object if any(isinstance(job_id, str) for job_id in ids) else np.int64)
-
-
-_ROWS = "{name}.job_id does not exist: actions name rows, so write {name}.row; {name}.id shows the ids as given"
 _QUEUE_COLUMNS = (
     "row",
     "id",

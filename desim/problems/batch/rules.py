@@ -38,7 +38,6 @@ from desim.validation import (
     duplicated,
     horizon_rule,
     rounding,
-    unique_ids_rule,
 )
 
 __all__ = ["RULES"]
@@ -59,10 +58,6 @@ _OF_EXECUTIONS = (
     "status",
     "allocated_resources",
 )
-
-
-def _has_left(run: Recorded) -> pl.Expr:
-    return pl.when(status.is_in(["running", "queued"])).then(pl.lit(np.inf)).otherwise(finish)
 
 
 def _whole(run: Recorded) -> pl.Expr:
@@ -512,7 +507,6 @@ _SPAN = "in [{begin}, {end}) s"
 _MISCOUNTED = "job {job_id} requests {requested} cores, but has {held} " + _SPAN
 
 RULES = (
-    unique_ids_rule(_has_left, status != "rejected"),
     Rule(
         "start_after_submission",
         "jobs start at or after their submission",

@@ -31,8 +31,8 @@ class DrainingBefore:
         if actions is None or observation.time >= self.begin:
             return actions
         queue = observation.queue
-        in_time = set(queue.job_id[observation.time + queue.requested_time <= self.begin].tolist())
-        return [job_id for job_id in actions if job_id in in_time] or None
+        in_time = set(queue.row[observation.time + queue.requested_time <= self.begin].tolist())
+        return [row for row in actions if row in in_time] or None
 
 
 # %%
