@@ -224,12 +224,12 @@ class ConservativeBackfilling(NamedRepr):
         missing = len(queue) - len(self.reservations)
         if not missing:
             return
-        if missing == 1 and int(queue.job_id[-1]) not in self.reservations:
+        if missing == 1 and queue.job_id.item(-1) not in self.reservations:
             positions = [len(queue) - 1]
         else:
             positions = self.priority.order(queue, observation.time).tolist()
         for position in positions:
-            job_id = int(queue.job_id[position])
+            job_id = queue.job_id.item(position)
             if job_id not in self.reservations:
                 try:
                     lengths = float(queue.expected_time[position]), float(queue.requested_time[position])

@@ -114,7 +114,7 @@ class ReleasedBase(PriorityBase):
         for position in ((cores <= free) & (observation.time + queue.expected_time < begin)).nonzero()[0]:
             if cores[position] <= free:
                 free -= int(cores[position])
-                started.append(int(queue.job_id[position]))
+                started.append(queue.job_id.item(position))
         return started or None
 
 

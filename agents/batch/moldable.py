@@ -51,7 +51,7 @@ class MoldableBackfilling(NamedRepr):
         weight = (len(queue) - 1) / observation.num_cores
         blocked = False
         for position in self.priority.order(queue, time).tolist():
-            job_id = int(queue.job_id[position])
+            job_id = queue.job_id.item(position)
             sizes = observation.sizes_of(job_id)
             choices = []
             for number, (cores, length) in enumerate(sizes):

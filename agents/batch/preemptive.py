@@ -74,7 +74,7 @@ class PreemptiveAgent(NamedRepr):
             self._plan(observation)
             return None
         position, is_next = first
-        job_id = int(observation.queue.job_id[position])
+        job_id = observation.queue.job_id.item(position)
         if is_next and observation.plan(around_reservations=False).fits(position):  # without borrowed cores
             self._plan(observation)
             starts = any(getattr(one, "job_id", one) == job_id for one in self._planned)

@@ -121,7 +121,7 @@ class WindowRule(NamedRepr):
             position = positions[queue.requested_cores[positions].argmin()]
         else:
             position = positions[0]
-        return int(queue.job_id[position])
+        return queue.job_id.item(position)
 
     def _oldest_has_waited(self, observation: BatchObservation) -> bool:
         waited: float = observation.time - observation.queue.submission_time[0]

@@ -14,6 +14,7 @@ from numpy.random import Generator
 from desim.checks import check_int, did_you_mean
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch import Job, Node
+from desim.problems.batch import Workload as JobColumns
 from desim.problems.batch.nodes import NodeTable
 from desim.workloads.batch import batsim, cerit, closed_loop, job_table, lublin, node_file, philly, swf
 from desim.workloads.batch import moldable as molding
@@ -233,8 +234,8 @@ def load(
     elif dependencies == "keep" and not isinstance(workload.trace, Trace):
         what = "a generated workload has none" if workload.trace is None else "a stream reads none"
         raise InvalidConfiguration(f"dependencies: got 'keep', but {what}; try 'drop'")
-    elif dependencies == "drop" and isinstance(workload.jobs, list):
-        workload = replace(workload, jobs=[job._replace(after=None) for job in workload.jobs])
+    elif dependencies == "drop" and isinstance(workload.jobs, JobColumns):
+        workload = replace(workload, jobs=workload.jobs.with_columns(after=None))
     return workload if moldable is None else _molded(workload, moldable)
 
 
@@ -318,7 +319,6 @@ def _read(
 
 def _check_requests(source: str, trace: Trace, table: NodeTable) -> None:
     """Raise for the first job with a request that names a partition, feature or resource of no node."""
-    assert trace.place is not None
     for job, place in zip(trace.jobs, trace.place.tolist(), strict=True):
         try:
             for size in job.in_all_sizes():

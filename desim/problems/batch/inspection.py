@@ -162,7 +162,7 @@ class Inspection:
         if self._head is not None:
             return self._accept(observation, int((queue.job_id == self._head).argmax()))
         position = self.base.first(queue, observation.time)
-        job_id = int(queue.job_id[position])
+        job_id = queue.job_id.item(position)
         rejections = self._rejections.get(job_id, 0)
         if job_id in self._accepted or rejections == self.max_rejections:
             return self._accept(observation, position)
@@ -201,7 +201,7 @@ class Inspection:
     def _accept(self, observation: BatchObservation, position: int) -> Answer:
         """Return the action that starts a job, or that backfills others while it waits for its cores."""
         queue = observation.queue
-        job_id = int(queue.job_id[position])
+        job_id = queue.job_id.item(position)
         if queue.requested_cores[position] <= observation.free_cores:
             self._forget(job_id)
             return job_id

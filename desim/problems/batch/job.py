@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from numbers import Real
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Self
 
 from desim.exceptions import WorkloadError
@@ -64,8 +64,8 @@ class Job(NamedTuple):
 
     Attributes
     ----------
-    job_id : int
-        Identifier, unique among the jobs in the system at the same time.
+    job_id : int or str
+        Identifier in the workload, an integer or a text. Inside a run, jobs are known by their numbers.
     submission_time : float
         Time at which the job enters the queue, in seconds, at least 0.
     requested_cores : int
@@ -94,7 +94,7 @@ class Job(NamedTuple):
         job table has a column for each. Facts that are known only after the job has run do not belong here.
     """
 
-    job_id: int
+    job_id: int | str
     submission_time: float
     requested_cores: int
     requested_time: float
@@ -112,7 +112,7 @@ class Job(NamedTuple):
     @classmethod
     def of_tasks(  # noqa: PLR0917  # in the order of a job's fields
         cls,
-        job_id: int,
+        job_id: int | str,
         submission_time: float,
         request: Request,
         requested_time: float,
@@ -124,7 +124,7 @@ class Job(NamedTuple):
 
         Parameters
         ----------
-        job_id : int
+        job_id : int or str
             Identifier.
         submission_time : float
             Submission in seconds.
@@ -216,13 +216,13 @@ class Start(NamedTuple):
 
     Attributes
     ----------
-    job_id : int
+    job_id : int or str
         Id of the queued job.
     cores : int
         Cores as a bit set: bit i stands for core i.
     """
 
-    job_id: int
+    job_id: int | str
     cores: int
 
 
@@ -231,13 +231,13 @@ class StartWithSize(NamedTuple):
 
     Attributes
     ----------
-    job_id : int
+    job_id : int or str
         Id of the queued job.
     size : int
         Index of the size, from 0.
     """
 
-    job_id: int
+    job_id: int | str
     size: int
 
 
@@ -246,14 +246,14 @@ class StartPreempting(NamedTuple):
 
     Attributes
     ----------
-    job_id : int
+    job_id : int or str
         Id of the queued job.
-    victims : tuple of int
+    victims : tuple of int or str
         Ids of the running jobs to preempt first; empty if suspended jobs have enough cores to lend.
     """
 
-    job_id: int
-    victims: tuple[int, ...] = ()
+    job_id: int | str
+    victims: tuple[int | str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)  # not a tuple, which numpy would treat as numbers when comparing job ids
@@ -306,6 +306,8 @@ def check_job(job: Job) -> None:
     WorkloadError
         If a field is not finite or out of range; the message names the job and the field.
     """
+    if isinstance(job.job_id, bool) or not isinstance(job.job_id, Integral | str) or job.job_id == "":
+        raise WorkloadError(f"job {job.job_id!r}: job_id: got {job.job_id!r}, expected an integer or a string")
     _check_size(job.job_id, job)
     for size in job.sizes:
         _check_size(job.job_id, size)
@@ -318,7 +320,7 @@ def check_job(job: Job) -> None:
             )
 
 
-def _check_size(job_id: int, size: Job | Size) -> None:
+def _check_size(job_id: int | str, size: Job | Size) -> None:
     """Raise an error if a job's cores, times or request in one of its sizes are invalid."""
     cores, request = size.requested_cores, size.request
     if request is not None and (fault := request.fault()):
@@ -336,7 +338,7 @@ def _check_size(job_id: int, size: Job | Size) -> None:
         )
 
 
-def check_time(job_id: int, name: str, value: object) -> None:
+def check_time(job_id: int | str, name: str, value: object) -> None:
     """Raise WorkloadError if a time of a job is not finite or negative."""
     if not isinstance(value, Real) or not 0 <= float(value) < math.inf:
         raise WorkloadError(f"job {job_id}: {name}: got {value!r}, expected a finite time >= 0 s")

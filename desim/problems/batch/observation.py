@@ -159,7 +159,8 @@ class Queue(_Rows):
     @property
     def job_id(self) -> NDArray[np.int64]:
         """Job ids, shape (L,)."""
-        return self._integer_views[0][self._begin : self._end]
+        keys = self._integer_views[0][self._begin : self._end]
+        return np.array([*map(self._state.texts.__getitem__, keys.tolist())], object) if self._state.texts else keys
 
     @property
     def requested_cores(self) -> NDArray[np.int64]:
@@ -201,12 +202,15 @@ class Queue(_Rows):
     def job_at(self, position: int) -> tuple[int, int, float]:
         """Return id, requested cores and expected time of the job at a position; faster than items of the arrays."""
         place = self._begin + position
+        if self._state.texts:
+            job_id = self._state.texts[self._integer_items[0][place]]
+            return job_id, self._integer_items[1][place], self._float_items[self._expected][place]
         return self._integer_items[0][place], self._integer_items[1][place], self._float_items[self._expected][place]
 
     def positions_of(self, job_ids: Sequence[int]) -> list[int]:
         """Return the positions of some jobs, which must be in the queue."""
         if len(job_ids) < 2:
-            return [self._position(job_id) for job_id in job_ids]
+            return [self._position(self._state.key(job_id)) for job_id in job_ids]
         positions = {job_id: position for position, job_id in enumerate(self.job_id.tolist())}
         return [positions[job_id] for job_id in job_ids]
 
@@ -227,16 +231,17 @@ class Queue(_Rows):
             place = self._open(self._end - self._begin if position is None else position)
         job_ids, requested_cores, user_ids = self._integer_items
         submitted, requested_times = self._float_items[:2]
-        numbers = job[:6]
+        numbers = self._state.key(job.job_id), *job[1:6]
         job_ids[place], submitted[place], requested_cores[place], requested_times[place], _, user_ids[place] = numbers
         if (predictions := self._state.predictions) is not None:
             self._float_items[2][place] = predictions.of(job)
 
     def _remove(self, job_id: int) -> None:
-        if self._integer_items[0][self._begin] == job_id:
+        key = self._state.key(job_id)
+        if self._integer_items[0][self._begin] == key:
             self._begin += 1
         else:
-            self._close(self._position(job_id))
+            self._close(self._position(key))
 
 
 class Running:
@@ -265,7 +270,7 @@ class Running:
     @property
     def job_id(self) -> NDArray[np.int64]:
         """Job ids, shape (R,)."""
-        return self._array("job_id", self._ids, np.int64)
+        return self._array("job_id", self._ids, object if self._ids and isinstance(self._ids[0], str) else np.int64)
 
     @property
     def requested_cores(self) -> NDArray[np.int64]:
@@ -373,6 +378,7 @@ class BatchState:
     """
 
     __slots__ = (
+        "_keys",
         "attributes",
         "borrowed",
         "env",
@@ -387,6 +393,7 @@ class BatchState:
         "running",
         "running_table",
         "suspended",
+        "texts",
         "usages",
     )
 
@@ -406,6 +413,17 @@ class BatchState:
         self.borrowed: dict[int, tuple[int, float]] = {}
         self.preemptions = 0
         self.predictions: Predictions | None = None
+        self.texts: list[str] = []  # ids of jobs that have been queued, if they are texts
+        self._keys: dict[str, int] = {}
+
+    def key(self, job_id: int | str) -> int:
+        """Return an integer for an id, which is the id itself unless it is a text."""
+        if not isinstance(job_id, str):
+            return job_id
+        key = self._keys.setdefault(job_id, len(self.texts))
+        if key == len(self.texts):
+            self.texts.append(job_id)
+        return key
 
     def enqueue(self, job: Job) -> None:
         """Append a job to the queue."""

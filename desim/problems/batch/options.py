@@ -15,9 +15,10 @@ from desim import plugins
 from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
 from desim.plotting.formatting import how_many
-from desim.problems.batch import BatchCluster, Job
+from desim.problems.batch import BatchCluster, Job, Workload
 from desim.problems.batch.cycles import parse_cycle
 from desim.problems.batch.kind import KIND
+from desim.problems.batch.parts import has_dependencies
 from desim.problems.batch.site_rules import limits_of_text, qos_of_text, reservations_of_text
 from desim.scenario import ProblemInstance, SeededProblemSpec, Steps, failures
 
@@ -315,7 +316,10 @@ def cluster(workload: plugins.Workload, options: SystemOptions, site: SiteOption
 
 def _user_ids(workload: plugins.Workload) -> dict[str, int]:
     """Return the ids of users by name, if they have names."""
-    return {job.attributes["user"]: job.user_id for job in _in_advance(workload) if "user" in job.attributes}
+    jobs = _in_advance(workload)
+    if isinstance(jobs, Workload) and "user" not in jobs.attributes:
+        return {}
+    return {job.attributes["user"]: job.user_id for job in jobs if "user" in job.attributes}
 
 
 def _in_advance(workload: plugins.Workload) -> Sequence[Job]:
@@ -329,6 +333,6 @@ def _made(workload: plugins.Workload, options: SystemOptions, site: SiteOptions,
 
 def _decided(workload: plugins.Workload, site: SiteOptions) -> tuple[str, ...]:
     """Return the job columns that depend on the agent: submission times with dependencies, sizes of moldable jobs."""
-    times = ("submission_time",) if any(job.after is not None for job in _in_advance(workload)) else ()
+    times = ("submission_time",) if has_dependencies(_in_advance(workload)) else ()
     sizes = ("requested_number_of_resources", "requested_time", "run_time") if site.moldable is not None else ()
     return times + sizes

@@ -31,6 +31,7 @@ from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems import batch
 from desim.problems.batch.attributes import types_of_attributes
 from desim.problems.batch.job import Job
+from desim.problems.batch.workload import Workload
 
 if TYPE_CHECKING:
     from desim.result import Result
@@ -356,7 +357,7 @@ def _check_scope(where: str, by: str, jobs: Iterable[Job]) -> None:
         raise WorkloadError(f"{where}: scope: got {by!r}{did_you_mean(by, kinds)}, expected one of {', '.join(kinds)}")
 
 
-def _with_qos(where: str, entry: Mapping[str, Any], jobs: Iterable[Job], name: str) -> list[Job]:
+def _with_qos(where: str, entry: Mapping[str, Any], jobs: Iterable[Job], name: str) -> Workload:
     """Return the jobs, those in the groups of an entry with its QOS."""
     by, of = str(entry["scope"]).strip(), _names(entry.get("members", ""))
     _check_scope(where, by, jobs)
@@ -365,10 +366,10 @@ def _with_qos(where: str, entry: Mapping[str, Any], jobs: Iterable[Job], name: s
     groups = [job.group(by) for job in jobs]
     if all(group is None for group in groups):
         raise InvalidConfiguration(f"{where}: scope={by}, but the {by} of jobs is unknown")
-    return [
-        job._replace(qos=name) if group is not None and (not of or str(group) in of) else job
-        for job, group in zip(jobs, groups, strict=True)
-    ]
+    workload = Workload.of(jobs)
+    is_in = [group is not None and (not of or str(group) in of) for group in groups]
+    known = workload["qos"].tolist()
+    return workload.with_columns(qos=[name if chosen else other for chosen, other in zip(is_in, known, strict=True)])
 
 
 def _number(where: str, name: str, value: Any) -> float:

@@ -30,6 +30,12 @@ STARTED = ("completed", "killed", "lost", "running")
 ENDED = ("completed", "killed", "lost")
 FINISHED = ("completed", "killed")
 
+
+def _job_id(meaning: str = "identifier of the job", name: str = "job_id") -> Column:
+    """Return the column of the identifiers that jobs have in the workload; several jobs may have the same."""
+    return Column(name, "integer", meaning, typed_by="job_ids")
+
+
 INFO = (
     Column("num_cores", "integer", "number of cores of the cluster", unit="cores", least=1),
     Column("enforce_time_limit", "boolean", "whether a job that reaches its requested time is killed"),
@@ -51,6 +57,7 @@ INFO = (
     Column("cycle_period", "float", "time between scheduling cycles, if they are periodic", unit="s", optional=True),
     Column("predictor", "text", "what predicts run times, unless they are the requested times", optional=True),
     Column("foresight", "boolean", "whether the predictor knows the actual run times", optional=True),
+    Column("job_ids", "text", "type of the job ids, unless they are integers", values=("text",), optional=True),
     Column("attributes", "texts", "types of the attributes of jobs by name, if any", optional=True),
     Column("dependencies", "integer", "number of jobs with dependencies, if any", least=0, optional=True),
     Column("parts", "texts", "names of the optional features of the cluster", optional=True),
@@ -129,7 +136,7 @@ JOBS = Table(
     "jobs",
     "a submitted job",
     (
-        Column("job_id", "integer", "identifier of the job in the workload"),
+        _job_id("identifier of the job in the workload: an integer, or text if the ids of the workload are texts"),
         Column("submission_time", "float", "submission", unit="s", least=0),
         Column("requested_number_of_resources", "integer", "requested cores", unit="cores", least=1),
         Column("requested_time", "float", "the user's estimate of the run time", unit="s", least=0),
@@ -206,7 +213,7 @@ INTERRUPTIONS = Table(
     "interruptions",
     "an execution interrupted by an outage or a preemption",
     (
-        Column("job_id", "integer", "identifier of the job"),
+        _job_id(),
         Column("starting_time", "float", "start of the execution", unit="s"),
         Column("finish_time", "float", "interruption", unit="s"),
         Column("allocated_resources", "text", "allocated cores"),
@@ -305,7 +312,7 @@ REQUESTS = Table(
     "requests",
     "the node request of a job",
     (
-        Column("job_id", "integer", "identifier of the job"),
+        _job_id(),
         Column("tasks", "integer", "number of tasks, each on one node", least=1),
         Column("cores", "integer", "cores per task", unit="cores", least=1),
         Column("memory", "integer", "memory per task", unit="bytes", least=0),
@@ -328,7 +335,7 @@ PLACEMENTS = Table(
     "placements",
     "an execution on one of its nodes",
     (
-        Column("job_id", "integer", "identifier of the job"),
+        _job_id(),
         Column("node", "integer", "number of the node", least=0),
         Column("tasks", "integer", "number of tasks on the node", least=1),
         Column("gpus", "text", 'allocated GPUs with the thousandths of each, such as "0:1000 1:250"'),
@@ -345,11 +352,14 @@ DEPENDENCIES = Table(
     "dependencies",
     "a job with dependencies, once its time in the workload has passed",
     (
-        Column("job_id", "integer", "identifier of the job"),
+        Column("position", "integer", "position of the job in the workload, from 0", least=0),
+        _job_id(),
         Column("trace_submission_time", "float", "submission time in the workload", unit="s", least=0),
         Column("after", "text", 'identifiers of its predecessors, such as "3 7"'),
+        Column("preceding", "text", "arrival numbers of its predecessors; -1 before the arrival"),
         Column("think_time", "float", "time from the last end of a predecessor to submission", unit="s", least=0),
         Column("submission_time", "float", "actual submission", unit="s", null="if not submitted by the end"),
+        arrival_number("of the job", null="if not submitted by the end"),
     ),
     sort_by=("trace_submission_time", "job_id"),
     only_with="dependencies",
@@ -388,7 +398,7 @@ LIMITED_JOBS = Table(
     "limited_jobs",
     "a job and a limit that applies to it",
     (
-        Column("job_id", "integer", "identifier of the job"),
+        _job_id(),
         Column("limit", "integer", "number of the limit", least=0),
         Column("group", "text", "group of the job, for example its user or partition"),
         arrival_number("of the job"),
@@ -448,7 +458,7 @@ JOB_QOS = Table(
     "job_qos",
     "a job with a QOS",
     (
-        Column("job_id", "integer", "identifier of the job"),
+        _job_id(),
         Column("qos", "text", "name of its QOS level"),
         arrival_number("of the job"),
     ),
@@ -461,8 +471,8 @@ PREEMPTIONS = Table(
     "a job that was preempted by another",
     (
         Column("time", "float", "time of the preemption", unit="s", least=0),
-        Column("job_id", "integer", "identifier of the preempted job"),
-        Column("preempted_by", "integer", "identifier of the job that started instead"),
+        _job_id("identifier of the preempted job"),
+        _job_id("identifier of the job that started instead", "preempted_by"),
         Column("mode", "text", "what happened to the preempted job", values=("requeue", "suspend")),
         arrival_number("of the preempted job"),
         Column("number_preempted_by", "integer", "arrival number of the job that started", least=0),

@@ -8,7 +8,7 @@ Cambridge University Press 2015, chapter 8.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Any
@@ -19,8 +19,9 @@ from desim.core import Phase, at
 from desim.exceptions import WorkloadError
 from desim.problems.batch.job import Job, check_time
 from desim.problems.batch.parts.base import Part
+from desim.problems.batch.workload import Workload
 
-__all__ = ["Dependencies", "Dependency", "Followers"]
+__all__ = ["Dependencies", "Dependency", "Followers", "check_acyclic", "resolved"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,30 +30,28 @@ class Dependency:
 
     Attributes
     ----------
-    jobs : tuple of int
+    jobs : tuple of int or str
         Ids of the predecessors, which must have ended: completed, killed, lost or rejected.
     think_time : float
         Seconds from the last of these ends to the submission of the job.
     """
 
-    jobs: tuple[int, ...]
+    jobs: tuple[int | str, ...]
     think_time: float = 0.0
 
 
-class Dependencies:
-    """Dependencies of the jobs of a workload; runs do not change them.
+def resolved(jobs: Iterable[Job]) -> dict[int, tuple[tuple[int, ...], Dependency]]:
+    """Return the predecessors of jobs as rows.
 
     Parameters
     ----------
-    jobs : sequence of Job
-        Workload; the ids of jobs with dependencies, and of their predecessors, occur once.
+    jobs : iterable of Job
+        Workload. Several jobs may have the same id, but no job may depend on such an id.
 
-    Attributes
-    ----------
-    of_job : dict of int to Dependency
-        Dependency of each job with at least one predecessor, by job id.
-    followers : dict of int to list of int
-        Ids of the jobs that depend on a job, by its id.
+    Returns
+    -------
+    dict of int to (tuple of int, Dependency)
+        By the row of each job with at least one predecessor: rows of the predecessors, and the dependency.
 
     Raises
     ------
@@ -60,53 +59,93 @@ class Dependencies:
         If a predecessor does not exist, its id belongs to several jobs, dependencies form a cycle, or a think time is
         out of range.
     """
+    jobs = list(jobs)
+    row_of: dict[int | str, int] = {}
+    again: dict[int | str, int] = {}  # second rows with the same id
+    for row, job in enumerate(jobs):
+        if row_of.setdefault(job.job_id, row) != row:
+            again.setdefault(job.job_id, row)
+    found: dict[int, tuple[tuple[int, ...], Dependency]] = {}
+    for row, job in enumerate(jobs):
+        if (one := job.after) is None:
+            continue
+        job_id = job.job_id
+        if not isinstance(one, Dependency):
+            raise WorkloadError(f"job {job_id}: after: got {one!r}, expected a Dependency")
+        check_time(job_id, "think_time", one.think_time)
+        for other in one.jobs:
+            if other not in row_of:
+                raise WorkloadError(f"job {job_id} depends on job {other}, which is not in the workload")
+            if other in again:
+                first, second = (f"{jobs[where[other]].submission_time:.10g} s" for where in (row_of, again))
+                raise WorkloadError(
+                    f"job {job_id} depends on job {other}, but two jobs have this id, submitted at {first} and {second}"
+                )
+            if isinstance(other, str) and other.split() != [other]:
+                raise WorkloadError(f"job {job_id}: after: got {other!r}, expected an id without blanks")
+        if others := tuple(dict.fromkeys(row_of[other] for other in one.jobs)):
+            found[row] = others, one
+    check_acyclic({row: others for row, (others, _) in found.items()}, [job.job_id for job in jobs])
+    return found
+
+
+def check_acyclic(preceding: Mapping[int, Sequence[int]], ids: Sequence[int | str]) -> None:
+    """Raise WorkloadError if jobs depend on each other in a cycle; `preceding` has rows, `ids` the id of each row."""
+    if circle := _circle(preceding):
+        raise WorkloadError(f"dependencies form a cycle: {' after '.join(str(ids[row]) for row in circle)}")
+
+
+def _circle(preceding: Mapping[int, Sequence[int]]) -> list[int]:
+    """Return a cycle of rows, each depending on the next, that ends with its first row; empty if there is none."""
+    followers = _followers(preceding)
+    missing = {row: len(others) for row, others in preceding.items()}
+    ended = [row for row in followers if row not in missing]
+    while ended:
+        for follower in followers.get(ended.pop(), ()):
+            missing[follower] -= 1
+            if not missing[follower]:
+                del missing[follower]
+                ended.append(follower)
+    if not missing:
+        return []
+    path = [next(iter(missing))]
+    while path[-1] not in path[:-1]:  # every job that is left depends on another one that is left
+        path.append(next(other for other in preceding[path[-1]] if other in missing))
+    return path[path.index(path[-1]) :]
+
+
+def _followers(preceding: Mapping[int, Sequence[int]]) -> dict[int, list[int]]:
+    """Return the rows that depend on a row, by that row."""
+    followers: dict[int, list[int]] = {}
+    for row, others in preceding.items():
+        for other in others:
+            followers.setdefault(other, []).append(row)
+    return followers
+
+
+class Dependencies:
+    """Dependencies of the jobs of a workload, which are known by their positions in it; runs do not change them.
+
+    Parameters
+    ----------
+    jobs : Workload or sequence of Job
+        Workload; see :func:`resolved` for jobs that name their predecessors by id.
+
+    Attributes
+    ----------
+    of_job : dict of int to Dependency
+        Dependency of each job with at least one predecessor, by its position in the workload.
+    preceding : dict of int to tuple of int
+        Positions of its predecessors.
+    followers : dict of int to list of int
+        Positions of the jobs that depend on a job, by its position.
+    """
 
     def __init__(self, jobs: Sequence[Job]) -> None:
-        self.of_job: dict[int, Dependency] = {}
-        self.followers: dict[int, list[int]] = {}
-        by_id: dict[int, Job] = {}
-        again: dict[int, Job] = {}  # second jobs with the same id
-        for job in jobs:
-            if by_id.setdefault(job.job_id, job) is not job:
-                again.setdefault(job.job_id, job)
-        for job in jobs:
-            job_id, one = job.job_id, job.after
-            if one is None:
-                continue
-            if not isinstance(one, Dependency):
-                raise WorkloadError(f"job {job_id}: after: got {one!r}, expected a Dependency")
-            check_time(job_id, "think_time", one.think_time)
-            others = tuple(dict.fromkeys(one.jobs))
-            for other in (*others, job_id) if again else others:
-                if other not in by_id:
-                    raise WorkloadError(f"job {job_id} depends on job {other}, which is not in the workload")
-                if other in again:
-                    times = f"{by_id[other].submission_time:.10g} s and {again[other].submission_time:.10g} s"
-                    what = f"depends on job {other}, but" if other != job_id else "has dependencies, but"
-                    raise WorkloadError(f"job {job_id} {what} two jobs have this id, submitted at {times}")
-            for other in others:
-                self.followers.setdefault(other, []).append(job_id)
-            if others:
-                self.of_job[job_id] = Dependency(others, one.think_time)
-        if circle := self._circle():
-            raise WorkloadError(f"dependencies form a cycle: {' after '.join(map(str, circle))}")
-
-    def _circle(self) -> list[int]:
-        """Return a cycle of jobs, each depending on the next, that ends with its first job; empty if there is none."""
-        missing = {job_id: len(one.jobs) for job_id, one in self.of_job.items()}
-        ended = [job_id for job_id in self.followers if job_id not in missing]
-        while ended:
-            for follower in self.followers.get(ended.pop(), ()):
-                missing[follower] -= 1
-                if not missing[follower]:
-                    del missing[follower]
-                    ended.append(follower)
-        if not missing:
-            return []
-        path = [next(iter(missing))]
-        while path[-1] not in path[:-1]:  # every job that is left depends on another one that is left
-            path.append(next(other for other in self.of_job[path[-1]].jobs if other in missing))
-        return path[path.index(path[-1]) :]
+        found = jobs.dependencies() if isinstance(jobs, Workload) else resolved(jobs)
+        self.of_job = {position: one for position, (_, one) in found.items()}
+        self.preceding = {position: others for position, (others, _) in found.items()}
+        self.followers = _followers(self.preceding)
 
 
 class Followers(Part):
@@ -120,7 +159,7 @@ class Followers(Part):
     Attributes
     ----------
     jobs : dict of int to Job
-        Jobs whose submission time in the workload has passed and that are not submitted yet, by id.
+        Jobs whose submission time in the workload has passed and that are not submitted yet, by position in it.
     """
 
     name = "dependencies"
@@ -135,11 +174,14 @@ class Followers(Part):
 
     def begin(self) -> None:
         """Set up the state of a run."""
-        self._missing = {job_id: len(one.jobs) for job_id, one in self.dependencies.of_job.items()}
+        self._missing = {position: len(others) for position, others in self.dependencies.preceding.items()}
         self._ready: dict[int, float] = {}  # when the think time after the last predecessor ends
         self.jobs: dict[int, Job] = {}
-        self._positions: dict[int, int] = {}  # of these jobs, in the workload
-        self._due: list[tuple[float, int, int]] = []  # heap of (time, position, id) of those that wait for their time
+        self._num_read = 0  # jobs of the workload whose time has passed
+        self._arriving: int | None = None  # position of the job that is being submitted
+        self._positions: dict[int | str, int] = {}  # of jobs in the system on which others depend, by id
+        self._numbers: dict[int, int] = {}  # arrival numbers of all such jobs, by position
+        self._due: list[tuple[float, int]] = []  # heap of (time, position) of the jobs that wait for their time
         self._record = self.cluster.simulation.records.tables["dependencies"].append
 
     def is_empty(self) -> bool:
@@ -158,47 +200,58 @@ class Followers(Part):
 
     def close(self) -> None:
         """Record the jobs that were not submitted."""
-        for job in self.jobs.values():
-            self._record(self._row(job, None))
+        for position, job in self.jobs.items():
+            self._record(self._row(position, job, None, None))
 
     def delays(self, job: Job) -> bool:
         """Take a job at its submission time in the workload; submit it later if it has dependencies."""
         self._submit()  # jobs that stand before this one in the workload
-        if job.job_id not in self.dependencies.of_job:
+        position = self._num_read
+        self._num_read += 1
+        if position not in self.dependencies.of_job:
+            self._arriving = position
             return False
-        self.jobs[job.job_id] = job
-        self._positions[job.job_id] = len(self._positions)
-        if not self._missing[job.job_id]:
-            self._submit_later(job)
+        self.jobs[position] = job
+        if not self._missing[position]:
+            self._submit_later(position)
         return True
+
+    def arrived(self, job: Job, number: int) -> None:
+        """Remember which job of the workload has been submitted, if others depend on it."""
+        position, self._arriving = self._arriving, None
+        if position in self.dependencies.followers:
+            self._positions[job.job_id], self._numbers[position] = position, number
 
     def left(self, job: Job, outcome: str) -> None:
         """Schedule the submission of the jobs whose last predecessor has left."""
-        for follower in self.dependencies.followers.get(job.job_id, ()):
+        for follower in self.dependencies.followers.get(self._positions.pop(job.job_id, -1), ()):
             self._missing[follower] -= 1
             if not self._missing[follower]:
                 self._ready[follower] = self.cluster.env.now + self.dependencies.of_job[follower].think_time
                 if follower in self.jobs:
-                    self._submit_later(self.jobs[follower])
+                    self._submit_later(follower)
 
-    def _submit_later(self, job: Job) -> None:
+    def _submit_later(self, position: int) -> None:
         """Schedule the submission of a job whose predecessors have left, now if its time has passed."""
         env = self.cluster.env
-        time = max(self._ready[job.job_id], env.now)
-        heappush(self._due, (time, self._positions[job.job_id], job.job_id))
+        time = max(self._ready[position], env.now)
+        heappush(self._due, (time, position))
         at(env, time, Phase.ARRIVAL).callbacks.append(self._submit)
 
     def _submit(self, event: simpy.Event | None = None) -> None:
         """Submit the jobs whose time has come, in order of the workload; the time becomes their submission time."""
         now = self.cluster.env.now
         while self._due and self._due[0][0] <= now:
-            job = self.jobs.pop(heappop(self._due)[2])
-            self._record(self._row(job, now))
+            self._arriving = position = heappop(self._due)[1]
+            job = self.jobs.pop(position)
+            self._record(self._row(position, job, now, self.cluster._num_arrived))
             self.cluster.submit(job._replace(submission_time=now))
         if event is not None:
             self.cluster.stop_if_done()
 
-    def _row(self, job: Job, submission: float | None) -> tuple[int, float, str, float, float | None]:
-        """Return the record of a job: id, time in the workload, predecessors, think time and submission."""
-        one = self.dependencies.of_job[job.job_id]
-        return job.job_id, job.submission_time, " ".join(map(str, one.jobs)), one.think_time, submission
+    def _row(self, position: int, job: Job, submission: float | None, number: int | None) -> tuple[Any, ...]:
+        """Return the record of a job."""
+        one, others = self.dependencies.of_job[position], self.dependencies.preceding[position]
+        after = " ".join(map(str, dict.fromkeys(one.jobs)))
+        preceding = " ".join(str(self._numbers.get(other, -1)) for other in others)
+        return position, job.job_id, job.submission_time, after, preceding, one.think_time, submission, number
