@@ -56,6 +56,9 @@ class WorkloadOptions:
     ] = None
     """Nodes: a .yaml or .csv file, counts (18x80,26x12), or log to use those in the log. Job tables then state
     requests."""
+    attributes: Annotated[str | None, arg(metavar="NAME,...", help_behavior_hint="(default: none)")] = None
+    """Further columns of a job table, or fields of a log (requested_memory, group, executable), to keep as attributes
+    of jobs: limits can group jobs by them, agents see them, and results contain them."""
 
 
 @dataclass(frozen=True)
@@ -201,6 +204,8 @@ class BatchSystem(SeededProblemSpec):
             del system["cycle"]  # so that stored runs from before the option keep their identity
         if system["predictor"] == "request":
             del system["predictor"]
+        if workload["attributes"] is None:
+            del workload["attributes"]
         nodes = workload.pop("nodes")
         if nodes is None:
             del system["placement"]  # has no effect without nodes, and stored runs keep their identity
@@ -247,6 +252,8 @@ def load_workload(
     """
     provider = plugins.workload_provider("batch", options.trace)
     machine: dict[str, Any] = {} if options.nodes is None else {"nodes": options.nodes}
+    if options.attributes is not None:
+        machine["attributes"] = tuple(filter(None, map(str.strip, options.attributes.split(","))))
     for name in ("dependencies", "moldable", "users", "session_gap"):
         if site is not None and getattr(site, name) != getattr(SiteOptions, name):
             machine[name] = getattr(site, name)
