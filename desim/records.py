@@ -66,6 +66,13 @@ class TableWriter:
         if directory is not None:
             self._flush()  # an empty part, so that the table has its columns even after a crash
 
+    def describe_again(self, table: Table) -> None:
+        """Replace the description of the table, unless it has rows already."""
+        if self._parts <= 1 and not self._rows:
+            self._table, self._parts = table, 0
+            if self._directory is not None:
+                self._flush()
+
     def append(self, row: Any, size: int = 1) -> None:
         """Add a row in the form that the table's ``to_frame`` expects; ``size`` is the number of rows it stands for."""
         self._rows.append(row)
@@ -137,6 +144,13 @@ class Records:
             create_directory(self._out, tables)
             write_info(self._out, {**info, "status": "running"}, self._sorting)
         self.tables = {name: TableWriter(table, self._out and self._out / name) for name, table in tables.items()}
+
+    def describe_again(self, tables: Mapping[str, Table], info: Mapping[str, Any]) -> None:
+        """Replace the descriptions of tables that have no rows yet, once a run knows more about its workload."""
+        for name, table in tables.items():
+            self.tables[name].describe_again(table)
+        if self._out is not None:
+            write_info(self._out, {**info, "status": "running"}, self._sorting)
 
     def copied(self) -> Records:
         """Return records that continue in memory from the rows recorded so far."""

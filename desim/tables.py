@@ -60,6 +60,8 @@ class Column:
         Whether an entry of a description may be missing, because only some runs have it.
     only_with : str
         Entry of a run's description that a run must have for this column to exist.
+    typed_by : str
+        Entry of a run's description that replaces ``dtype``, in runs that have it.
     """
 
     name: str
@@ -75,6 +77,7 @@ class Column:
     each: str = ""
     optional: bool = False
     only_with: str = ""
+    typed_by: str = ""
 
     @property
     def nullable(self) -> bool:
@@ -360,6 +363,8 @@ def fault_of(column: Column, info: Mapping[str, Any]) -> str:
 
 
 def _bound(column: Column, info: Mapping[str, Any]) -> Iterable[Column]:
+    if column.typed_by:
+        column = replace(column, dtype=info.get(column.typed_by, column.dtype))
     if not column.each:
         return () if column.only_with and column.only_with not in info else (column,)
     names = info.get(column.each, ())

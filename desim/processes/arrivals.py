@@ -132,6 +132,9 @@ def _rest(items: Iterable[Item], begin: int) -> Iterable[Item]:
     """Return the items from a position on."""
     if not begin:
         return items
+    if (starting_at := getattr(items, "starting_at", None)) is not None:
+        rest: Iterable[Item] = starting_at(begin)
+        return rest
     if isinstance(items, Sequence):
         return map(items.__getitem__, range(begin, len(items)))
     return islice(items, begin, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -103,7 +104,7 @@ def present(workload: str) -> str:
 
 
 @lru_cache(maxsize=2)
-def traces_of(workload: str) -> tuple[list[Job], ...]:
+def traces_of(workload: str) -> tuple[Sequence[Job], ...]:
     """Return the traces of a workload of :func:`present`, read or generated once per process."""
     source = SOURCES[workload.removesuffix(STAND_IN)]
     if source.file and not workload.endswith(STAND_IN):

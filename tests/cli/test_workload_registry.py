@@ -152,8 +152,8 @@ def test_tables_are_repaired_by_the_rules_of_logs(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     table(submission_time=[3.0, 1.0], requested_time=[-1.0, 5.0], job_id=[1, 1]).write_parquet(path)
     trace = job_table.read(path)
-    assert trace.jobs == [Job(2, 1.0, 2, 5.0, 3.0), Job(1, 3.0, 1, 4.0, 4.0)]
-    assert {reason.name for reason in trace.report.counts} == {"OUT_OF_ORDER", "ASSUMED_REQUESTED_TIME", "RENUMBERED"}
+    assert trace.jobs == [Job(1, 1.0, 2, 5.0, 3.0), Job(1, 3.0, 1, 4.0, 4.0)]
+    assert {reason.name for reason in trace.report.counts} == {"OUT_OF_ORDER", "ASSUMED_REQUESTED_TIME", "REPEATED_ID"}
     table(run_time=[-1, 3]).write_parquet(path)
     assert len(job_table.read(path)) == 1
 

@@ -195,8 +195,10 @@ def test_an_id_that_two_jobs_have_is_an_error_only_if_a_job_depends_on_it() -> N
     message = "job 3 depends on job 1, but two jobs have this id, submitted at 0 s and 50 s"
     with pytest.raises(WorkloadError, match=message):
         BatchCluster([*jobs, Job(3, 60.0, 1, 5.0, 5.0, after=Dependency((2, 1)))], 2)
-    with pytest.raises(WorkloadError, match="job 1 has dependencies, but two jobs have this id"):
-        BatchCluster([jobs[0], jobs[1], jobs[2]._replace(after=Dependency((2,)))], 2)
+    again = [jobs[0], jobs[1], jobs[2]._replace(after=Dependency((2,), 70.0))]
+    result = simulate(BatchCluster(again, 2), create("fcfs"))
+    assert result.jobs.sort("arrival_number").rows() and result.jobs["submission_time"].to_list() == [0.0, 1.0, 76.0]
+    validate(result, again).raise_if_invalid()
 
 
 def test_a_stream_has_no_dependencies() -> None:

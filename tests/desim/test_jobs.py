@@ -249,25 +249,26 @@ class TestAttributes:
     def test_ids_that_are_text_reach_the_table(self, tmp_path: Path) -> None:
         table = {"job_id": ["b!7", "a!3"], "subtime": [0, 1], "cores": [1, 1], "run_time": [5, 5], "user": ["ann", ""]}
         result = simulate(BatchCluster(job_table.jobs_from(table).jobs, 2), create("fcfs"))
-        assert result.jobs.select("job_id", "id", "user").rows() == [(7, "b!7", "ann"), (3, "a!3", None)]
+        assert result.jobs.select("job_id", "user").rows() == [("b!7", "ann"), ("a!3", None)]
         path = tmp_path / "jobs.json"
         batsim.write(path, [Job(1, 0.0, 1, 5.0, 5.0)], 2)
         path.write_text(path.read_text().replace('"id": 1,', '"id": "w0!1",'))
-        assert [(job.job_id, job.attributes) for job in batsim.read(path).jobs] == [(1, {"id": "w0!1"})]
+        assert [(job.job_id, job.attributes) for job in batsim.read(path).jobs] == [("w0!1", {})]
 
 
 def test_the_case_of_ids_that_come_back() -> None:
-    """References mean the numbers of the file, the first row of which counts, whatever number the reader gives."""
+    """References mean the first row that has a number; the jobs keep the numbers of the file."""
     path = Path("/work/shared/cases/dup_ids_dependencies/w.swf")
     if not path.exists():
         pytest.skip(f"{path} is not there")
     jobs = swf.read(path, dependencies=True).jobs
     assert [(job.job_id, job.after) for job in jobs] == [
         (1, None),
-        (2, None),
-        (3, Dependency((1,), 100.0)),
-        (4, Dependency((3,), 7.0)),
+        (1, None),
+        (2, Dependency((1,), 100.0)),
+        (3, Dependency((2,), 7.0)),
     ]
+    assert {row: others for row, (others, _) in jobs.dependencies().items()} == {2: (0,), 3: (2,)}
     table = {"id": [1, 1, 2], "subtime": [0, 3, 4], "cores": [1] * 3, "run_time": [10] * 3}
     assert len(job_table.jobs_from(table | {"after": ["", "2", ""]}).jobs) == 3
     with pytest.raises(WorkloadError, match="row 2: after: got 1, the id of two jobs: table: row 0 and table: row 1"):

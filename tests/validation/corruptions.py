@@ -167,6 +167,13 @@ def killed_after_its_run_time(run):
     return rescaled(run, row, run.row("jobs", row)["run_time"])
 
 
+def id_of_the_job_before(run):
+    """Give a job that was submitted while another one waited the id of that one."""
+    jobs = run.result.jobs
+    row = int(jobs.select((pl.col("submission_time").shift(-1) < pl.col("starting_time")).arg_max()).item())
+    return run.edited("jobs", row + 1, job_id=run.row("jobs", row)["job_id"])
+
+
 def cut_after_its_last_execution(run):
     """Let the first interruption have happened at the very end."""
     end = run.result.info["end_time"]

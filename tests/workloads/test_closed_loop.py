@@ -117,8 +117,8 @@ def test_dealt_jobs_and_what_is_refused() -> None:
     assert {job.user_id for job in dealt} == set(range(4)) and [job[:5] for job in dealt] == [job[:5] for job in jobs]
     with pytest.raises(WorkloadError, match="got no known user"):
         closed_loop([job._replace(user_id=-1) for job in jobs])
-    with pytest.raises(WorkloadError, match="two have the same id"):
-        closed_loop([jobs[0], jobs[0]])
+    twice = [Job(1, 0.0, 1, 5.0, 5.0, 3), Job(1, 9.0, 1, 5.0, 5.0, 3)]
+    assert closed_loop(twice).dependencies()[1] == ((0,), Dependency((1,), 4.0))  # jobs are known by their rows
     with pytest.raises(InvalidConfiguration, match="waiting_time: got 1 values, expected 60, one per job"):
         closed_loop(jobs, [1.0])
     with pytest.raises(InvalidConfiguration, match="session_gap: got -1"):

@@ -22,7 +22,7 @@ from desim.export import to_batsim_csv, to_csv
 from desim.problems.batch import BatchCluster
 from desim.problems.batch.job import Job
 from desim.workloads import job_table, lublin
-from desim.workloads.batch.selection import identified
+from desim.workloads.batch.selection import ids_of
 
 Put = Callable[..., Path]
 Columns = dict[str, list[Any]]
@@ -189,10 +189,10 @@ def test_recorded_waits_follow_their_jobs() -> None:
 
 def test_identifiers_that_are_text() -> None:
     trace = job_table.jobs_from(OURS | {"job_id": ["w0!4", "w0!7"]})
-    assert trace.jobs == [job._replace(attributes={"id": f"w0!{job.job_id}"}) for job in JOBS]
-    trace = job_table.jobs_from(OURS | {"job_id": ["red", "blue"]})
-    assert [job.job_id for job in trace] == [0, 1]
-    assert {reason.name for reason in trace.report.counts} == {"UNREADABLE_ID"}
+    assert trace.jobs == [job._replace(job_id=f"w0!{job.job_id}") for job in JOBS]
+    assert trace.report.counts == {}
+    digits = job_table.jobs_from(OURS | {"job_id": ["4", "007"]})  # the type of the column says that they are texts
+    assert [job.job_id for job in digits] == ["4", "007"]
     assert refusal(lambda: job_table.jobs_from(OURS | {"job_id": ["red", None]})) == (
         "table: row 1: job_id: got None, expected an integer or a string"
     )
@@ -296,5 +296,4 @@ def test_records_of_a_run_are_a_workload(tmp_path: Path) -> None:
 
 
 def test_ids_of_numpy_are_kept() -> None:
-    numbers, kept = identified([np.int64(-5), np.int32(5)])  # type: ignore[list-item]
-    assert numbers.tolist() == [-5, 5] and kept
+    assert ids_of([np.int64(-5), np.int32(5)]).tolist() == [-5, 5]

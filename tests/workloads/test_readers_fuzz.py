@@ -90,8 +90,9 @@ def check(trace: Trace) -> None:
     assert trace.jobs
     for job in trace.jobs:
         check_job(job)
-        assert [type(value) for value in job[:6]] == [int, float, int, float, float, int]
-    assert len({job.job_id for job in trace.jobs}) == len(trace.jobs) == trace.report.jobs
+        assert [type(value) for value in job[1:6]] == [float, int, float, float, int]
+    assert len({type(job.job_id) for job in trace.jobs}) == 1 and type(trace.jobs[0].job_id) in {int, str}
+    assert len(trace.jobs) == trace.report.jobs
     assert trace.report.rows == trace.report.jobs + trace.report.dropped
     assert all(a.submission_time <= b.submission_time for a, b in itertools.pairwise(trace.jobs))
     assert str(trace.report)

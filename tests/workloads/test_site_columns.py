@@ -29,7 +29,7 @@ def columns(**more: Any) -> dict[str, Any]:
     return {"id": [3, 1, 2], "subtime": [2, 0, 1], "cores": [1, 2, 3], "run_time": [10, 20, 30]} | more
 
 
-def field_of(trace: Any, name: str) -> dict[int, Any]:
+def field_of(trace: Any, name: str) -> dict[int | str, Any]:
     """Return a field of the jobs that have it, by job id."""
     return {job.job_id: getattr(job, name) for job in trace.jobs if getattr(job, name)}
 
@@ -40,11 +40,11 @@ def test_all_columns_of_a_file(tmp_path: Path) -> None:
     trace = job_table.read(path)
     assert trace.report.unread == ()
     assert [job.user_id for job in trace.jobs] == [0, 1, 0, -1]
-    assert field_of(trace, "queue") == {1: "long", 2: "short", 4: "short"}
-    assert field_of(trace, "partition") == {1: "big", 3: "big", 4: "small"}
+    assert [job.job_id for job in trace.jobs] == ["a1", "a2", "a3", "a4"]
+    assert field_of(trace, "queue") == {"a1": "long", "a2": "short", "a4": "short"}
+    assert field_of(trace, "partition") == {"a1": "big", "a3": "big", "a4": "small"}
     assert [job.attributes.get("user") for job in trace.jobs] == ["ann", "bob", "ann", None]
-    assert [job.attributes["id"] for job in trace.jobs] == ["a1", "a2", "a3", "a4"]
-    assert field_of(trace, "after") == {2: Dependency((1,), 30.0), 3: Dependency((1, 2))}
+    assert field_of(trace, "after") == {"a2": Dependency(("a1",), 30.0), "a3": Dependency(("a1", "a2"))}
     first = trace.jobs[0]
     assert [job[2:5] for job in first.in_all_sizes()] == [(4, 120, 100), (2, 240, 180), (8, 80, 60)]
     limits = [Limit(scope="queue", members=("short",), running_jobs=1)]
@@ -52,7 +52,7 @@ def test_all_columns_of_a_file(tmp_path: Path) -> None:
     result = simulate(cluster, create("easy-moldable"))
     starts = dict(result.jobs.select("job_id", "submission_time").iter_rows())
     ends = dict(result.jobs.select("job_id", "finish_time").iter_rows())
-    assert starts[2] == ends[1] + 30 and starts[3] == max(ends[1], ends[2])
+    assert starts["a2"] == ends["a1"] + 30 and starts["a3"] == max(ends["a1"], ends["a2"])
     validate(result, trace.jobs).raise_if_invalid()
 
 

@@ -213,15 +213,13 @@ def test_what_is_changed_or_noted(log: Callable[..., Path]) -> None:
 
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.integers(-3, 30), min_size=1, max_size=12))
-def test_numbers_against_a_plain_set(tmp_path: Path, numbers: list[int]) -> None:
-    seen: set[int] = set()
-    expected = []
-    for number in numbers:
-        expected.append(max(seen) + 1 if number in seen else number)
-        seen.add(expected[-1])
+def test_repeated_numbers_are_kept_and_noted(tmp_path: Path, numbers: list[int]) -> None:
+    repeated = [place for place, number in enumerate(numbers, 1) if number in numbers[: place - 1]]
     path = tmp_path / "numbers.swf"
     path.write_text("\n".join(map(row, numbers)))
-    assert [job.job_id for job in swf.read(path)] == expected
+    trace = swf.read(path)
+    assert [job.job_id for job in trace] == numbers
+    assert trace.report.places.get(Reason.REPEATED_ID, []) == repeated
 
 
 def test_unsorted_rows(log: Callable[..., Path]) -> None:
@@ -534,8 +532,8 @@ def test_numbers_of_preceding_jobs_are_those_of_the_file(tmp_path: Path) -> None
     path = tmp_path / "log.swf"
     lines = [
         row(1),
-        row(1, 3),  # becomes job 2, and waits for nobody
-        row(2, 4, f17=1, f18=100),  # becomes job 3
+        row(1, 3),  # waits for nobody
+        row(2, 4, f17=1, f18=100),  # after the first job 1
         row(5, 5, f11=2),  # a part of the job of the next row
         row(5, 6),
         row(3, 7, f17=2, f18=7),  # after the row that the file calls 2
@@ -543,9 +541,9 @@ def test_numbers_of_preceding_jobs_are_those_of_the_file(tmp_path: Path) -> None
     ]
     path.write_text("\n".join(lines) + "\n")
     trace = swf.read(path, dependencies=True)
-    assert [job.job_id for job in trace.jobs] == [1, 2, 3, 5, 6, 9]
-    expected = {3: Dependency((1,), 100.0), 6: Dependency((3,), 7.0), 9: Dependency((5,), 1.0)}
-    assert after_of(trace) == expected
+    assert [job.job_id for job in trace.jobs] == [1, 1, 2, 5, 3, 9]
+    assert after_of(trace) == {2: Dependency((1,), 100.0), 3: Dependency((2,), 7.0), 9: Dependency((5,), 1.0)}
+    assert {row: others for row, (others, _) in trace.jobs.dependencies().items()} == {2: (0,), 4: (2,), 5: (3,)}
     window = swf.read(path, window=(3, 9), shift=True, dependencies=True)  # without the job that the number 1 means
     assert [job.job_id for job in window.jobs] == [1, 2, 5, 3, 9]
     assert after_of(window) == {3: Dependency((2,), 7.0), 9: Dependency((5,), 1.0)}

@@ -6,8 +6,7 @@ known only for delays (``delay``, in Batsim 5 ``DelayProfile``) and for sequence
 ``SequentialCompositionProfile``). If a ``walltime`` is missing or not positive, the run time
 replaces it. An optional ``user_id`` of a job is kept.
 
-Integer ids are kept. For ids such as ``"w0!12"``, the trailing number is kept if all ids then
-remain distinct; otherwise, all jobs are numbered from 0 in the order of the file. The attribute ``id`` holds the text.
+Ids are kept: integers, or texts such as ``"w0!12"``. If a file has both, all of them are texts.
 
 Reference: P.-F. Dutot et al., "Batsim: a realistic language-independent resources and jobs
 management systems simulator", JSSPP 2016.
@@ -15,6 +14,7 @@ management systems simulator", JSSPP 2016.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal, Unpack, get_args
 
@@ -23,8 +23,8 @@ import numpy as np
 from desim.checks import check_choice, check_int
 from desim.exceptions import WorkloadError
 from desim.problems.batch.job import Job
-from desim.workloads.batch.selection import Columns, TraceOptions, check_writable, identified, select
-from desim.workloads.batch.trace import Trace, TraceHeader, TraceReason, TraceReport
+from desim.workloads.batch.selection import Columns, TraceOptions, check_writable, ids_of, select
+from desim.workloads.batch.trace import Trace, TraceHeader, TraceReport
 from desim.workloads.files import Pathish, plain_number, write_lines
 from desim.workloads.json_fields import LARGEST, Entries, listed, number, object_of, read_object, short_repr
 
@@ -68,23 +68,18 @@ def read(path: Pathish, *, unknown_profile: UnknownProfile = "error", **options:
     profiles = object_of(str(path), document, "profiles")
     rows = [_numbers(f"{path}: jobs[{at}]", job, profiles, drop_unknown) for at, job in enumerate(jobs)]
     report = TraceReport(unit="position")
-    job_id, is_kept = identified([job["id"] for job in jobs])
-    if not is_kept:
-        report.add(TraceReason.UNREADABLE_ID, range(len(jobs)))
-    columns = Columns.of_list(job_id, list(np.array(rows, dtype=np.float64).reshape(-1, 5).T))
+    columns = Columns.of_list(
+        ids_of([job["id"] for job in jobs]), list(np.array(rows, dtype=np.float64).reshape(-1, 5).T)
+    )
     fields = {key: str(value) for key, value in document.items() if isinstance(value, str | int | float)}
-    trace = select(str(path), columns, TraceHeader(fields=fields), report, **options)
-    if any(isinstance(job["id"], str) for job in jobs):
-        assert trace.place is not None
-        ids = [str(jobs[place]["id"]) for place in trace.place.tolist()]
-        trace.jobs[:] = [job._replace(attributes={"id": own}) for job, own in zip(trace.jobs, ids, strict=True)]
-    return trace
+    return select(str(path), columns, TraceHeader(fields=fields), report, **options)
 
 
 def _numbers(where: str, job: Entries, profiles: Entries, drop_unknown: bool) -> tuple[float, ...]:
     """Return submission time, cores, requested time, run time and user of a job; -1 where unknown."""
-    if isinstance(job.get("id"), bool) or not isinstance(job.get("id"), int | str):
-        raise WorkloadError(f"{where}: id: got {short_repr(job.get('id'))}, expected an integer or a string")
+    identity = job.get("id")
+    if isinstance(identity, bool) or not isinstance(identity, int | str) or identity == "":
+        raise WorkloadError(f"{where}: id: got {short_repr(identity)}, expected an integer or a string")
     return (
         number(where, job, "subtime", least=-LARGEST),
         number(where, job, "res", least=-LARGEST, whole=True),
@@ -153,7 +148,7 @@ def _lines(jobs: Iterable[Job], num_cores: int) -> Iterator[str]:
         profiles[delay] = None
         user = f', "user_id": {job.user_id:d}' if job.user_id != -1 else ""
         yield (
-            f'{before}{{"id": {job.job_id:d}, "subtime": {submitted}, "walltime": {walltime}, '
+            f'{before}{{"id": {json.dumps(job.job_id)}, "subtime": {submitted}, "walltime": {walltime}, '
             f'"res": {int(job.requested_cores)}, "profile": "delay_{delay}"{user}}}'
         )
         before = ","

@@ -30,7 +30,6 @@ from typing import Unpack
 
 from desim.exceptions import WorkloadError
 from desim.problems.batch import Node, Request
-from desim.problems.batch.job import Job
 from desim.workloads.batch import swf
 from desim.workloads.batch.selection import TraceOptions
 from desim.workloads.batch.trace import Trace, TraceReason
@@ -96,24 +95,23 @@ def read(path: Pathish, *, machines: Pathish | None = None, **options: Unpack[Tr
     for reason in (TraceReason.EXTRA_FIELDS, TraceReason.DEPENDENCY):  # the former are read, the latter has no meaning
         trace.report.counts.pop(reason, None)
     rows = dict(_rows(source))
-    assert trace.place is not None
-    assert trace.waiting_time is not None
     kept = [rows[place] for place in trace.place.tolist()]
     nodes = _nodes(source, trace, kept, clusters)
-    jobs: list[Job] = []
-    where: dict[int, list[tuple[str, int]]] = {}
+    requests: list[Request] = []
+    where: list[list[tuple[str, int]]] = []
     ignored, unequal = [], []
     for job, row, place in zip(trace.jobs, kept, trace.place.tolist(), strict=True):
         request, is_ignored, is_unequal = _request(row.request, row.memory, frozenset(clusters))
         if request is None or request.tasks * request.cores != job.requested_cores:
             raise WorkloadError(f"{source}: line {place}: field 21: got {row.request!r}, expected the CPUs of field 5")
-        jobs.append(job._replace(request=request, queue=row.queue))
-        where[job.job_id] = [(str(node), cpus // request.cores) for node, cpus in sorted(row.cpus.items())]
+        requests.append(request)
+        where.append([(str(node), cpus // request.cores) for node, cpus in sorted(row.cpus.items())])
         ignored += [place] * is_ignored
         unequal += [place] * is_unequal
     trace.report.add(TraceReason.IGNORED_PROPERTIES, ignored)
     trace.report.add(TraceReason.UNEQUAL_PARTS, unequal)
-    return replace(trace, jobs=jobs, nodes=tuple(nodes), recorded_nodes=where)
+    jobs = trace.jobs.with_columns(request=requests, queue=[row.queue for row in kept])
+    return replace(trace, jobs=jobs.with_columns(secret=True, recorded_nodes=where), nodes=tuple(nodes))
 
 
 def _rows(source: str) -> Iterator[tuple[int, _Row]]:
@@ -146,7 +144,6 @@ def _clusters(path: Pathish) -> dict[str, tuple[int, int]]:
 
 def _nodes(source: str, trace: Trace, rows: Iterable[_Row], clusters: Mapping[str, tuple[int, int]]) -> list[Node]:
     """Return the nodes used in the log; each belongs to the smallest cluster whose nodes have enough CPUs."""
-    assert trace.waiting_time is not None
     events: list[tuple[float, int, _Row]] = []
     for job, wait, row in zip(trace.jobs, trace.waiting_time.tolist(), rows, strict=True):
         start = job.submission_time + max(0.0, wait)

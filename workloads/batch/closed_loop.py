@@ -25,14 +25,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from operator import attrgetter
 
 from numpy.random import Generator
 
 from desim.checks import check_float, check_int
 from desim.exceptions import InvalidConfiguration, WorkloadError
-from desim.problems import batch
-from desim.problems.batch import Job
+from desim.problems.batch import Job, Workload
 
 __all__ = ["SESSION_GAP", "closed_loop", "deal"]
 
@@ -45,7 +43,7 @@ class _User:
     """State of a user while the log is read."""
 
     session: float = 0.0  # start of the session
-    batch: list[int] = field(default_factory=list)
+    batch: list[int] = field(default_factory=list)  # rows
     began: float = 0.0  # first submission of the batch
     before: tuple[int, ...] = ()  # previous batch, if it belongs to the same session
     think_time: float = 0.0
@@ -58,13 +56,13 @@ def closed_loop(
     *,
     session_gap: float = SESSION_GAP,
     sequential: bool = False,
-) -> list[Job]:
+) -> Workload:
     """Return jobs that are submitted after the earlier jobs of their user have ended.
 
     Parameters
     ----------
     jobs : iterable of Job
-        Jobs in order of submission, with distinct ids; jobs of unknown users keep their submission times.
+        Jobs in order of submission; jobs of unknown users keep their submission times.
     waiting_time : sequence of float, optional
         Recorded wait of each job, see `Trace.waiting_time`; nan counts as 0. By default, all waits are 0.
     session_gap : float
@@ -75,7 +73,7 @@ def closed_loop(
 
     Returns
     -------
-    list of Job
+    Workload
         Jobs with dependencies. The submission time of a job with dependencies is the start of its session, so that it
         can be submitted earlier than in the log.
 
@@ -84,7 +82,7 @@ def closed_loop(
     InvalidConfiguration
         If there are not as many waits as jobs, or `session_gap` is negative.
     WorkloadError
-        If two jobs have the same id, or no user is known.
+        If no user is known.
 
     Examples
     --------
@@ -94,44 +92,44 @@ def closed_loop(
     """
     if session_gap != math.inf:
         check_float("session_gap", session_gap, least=0)
-    jobs = list(jobs)
-    waits = [0.0] * len(jobs) if waiting_time is None else [float(wait) for wait in waiting_time]
-    if len(waits) != len(jobs):
-        raise InvalidConfiguration(f"waiting_time: got {len(waits)} values, expected {len(jobs)}, one per job")
-    if len({job.job_id for job in jobs}) < len(jobs):
-        raise WorkloadError("jobs: two have the same id, expected distinct ids for users who wait for their jobs")
-    if all(job.user_id < 0 for job in jobs):
+    workload = Workload.of(jobs)
+    waits = [0.0] * len(workload) if waiting_time is None else [float(wait) for wait in waiting_time]
+    if len(waits) != len(workload):
+        raise InvalidConfiguration(f"waiting_time: got {len(waits)} values, expected {len(workload)}, one per job")
+    if (workload["user_id"] < 0).all():
         raise WorkloadError("jobs: got no known user, expected at least one user_id >= 0; no user waits for any job")
     users: dict[int, _User] = {}
-    made: list[Job] = []
-    for job, wait in zip(jobs, waits, strict=True):
-        begin, after = job.submission_time, None
-        if job.user_id >= 0:
-            user = users.setdefault(job.user_id, _User())
-            begin = _submitted(user, job, session_gap, sequential=sequential)
+    begins: list[float] = []
+    after: list[tuple[tuple[int, ...], float] | None] = []
+    columns = (workload[name].tolist() for name in ("submission_time", "run_time", "user_id"))
+    for row, (time, run_time, user_id, wait) in enumerate(zip(*columns, waits, strict=True)):
+        begin, link = time, None
+        if user_id >= 0:
+            user = users.setdefault(user_id, _User())
+            begin = _submitted(user, row, time, session_gap, sequential=sequential)
             if user.before:
-                after = batch.Dependency(user.before, user.think_time + job.submission_time - user.began)
-            user.ended = max(user.ended, job.submission_time + (0.0 if math.isnan(wait) else wait) + job.run_time)
-        made.append(job._replace(submission_time=begin, after=after))
-    return sorted(made, key=attrgetter("submission_time"))  # ties keep their order
+                link = user.before, user.think_time + time - user.began
+            user.ended = max(user.ended, time + (0.0 if math.isnan(wait) else wait) + run_time)
+        begins.append(begin)
+        after.append(link)
+    return workload.with_columns(submission_time=begins, after=after)
 
 
-def _submitted(user: _User, job: Job, session_gap: float, *, sequential: bool) -> float:
+def _submitted(user: _User, row: int, time: float, session_gap: float, *, sequential: bool) -> float:
     """Add a job to a batch of its user; return the start of its session, or its own time in the first batch."""
-    time = job.submission_time
     gap = time - user.ended
     if gap < 0 and not sequential:
-        user.batch.append(job.job_id)
+        user.batch.append(row)
         return user.session if user.before else time
     if gap > session_gap or not user.batch:
         user.session, user.before, user.think_time = time, (), 0.0
     else:
         user.before, user.think_time = tuple(user.batch), max(0.0, gap)
-    user.batch, user.began = [job.job_id], time
+    user.batch, user.began = [row], time
     return user.session
 
 
-def deal(jobs: Iterable[Job], num_users: int, rng: Generator) -> list[Job]:
+def deal(jobs: Iterable[Job], num_users: int, rng: Generator) -> Workload:
     """Assign jobs to users at random, for models that have no users.
 
     Parameters
@@ -145,8 +143,8 @@ def deal(jobs: Iterable[Job], num_users: int, rng: Generator) -> list[Job]:
 
     Returns
     -------
-    list of Job
-        New jobs in the same order.
+    Workload
+        The jobs with their users.
 
     Raises
     ------
@@ -154,6 +152,5 @@ def deal(jobs: Iterable[Job], num_users: int, rng: Generator) -> list[Job]:
         If `num_users` is less than 1.
     """
     check_int("num_users", num_users, least=1)
-    jobs = list(jobs)
-    users = rng.integers(num_users, size=len(jobs)).tolist()
-    return [job._replace(user_id=user) for job, user in zip(jobs, users, strict=True)]
+    workload = Workload.of(jobs)
+    return workload.with_columns(user_id=rng.integers(num_users, size=len(workload)))

@@ -3,7 +3,7 @@
 A table has one row per job. Its columns have the names of a result's job table, of Batsim, or of the fields of a job:
 
 ==================  =============================================================================================
-``job_id``          ``id``; if missing, rows are numbered from 0
+``job_id``          ``id``: integers, or texts; if missing, rows are numbered from 0
 submission time     ``submission_time``, ``subtime``
 cores               ``requested_number_of_resources``, ``requested_cores``, ``res``, ``cores``
 requested time      ``requested_time``, ``walltime``; if missing, the run time
@@ -39,11 +39,12 @@ from numpy.typing import NDArray
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch.job import TAKEN, Job
 from desim.problems.batch.tables import JOBS
+from desim.problems.batch.workload import text_ids
 from desim.workloads.batch._cells import cells_of, found_columns, values_of
 from desim.workloads.batch.requests import RequestColumns
-from desim.workloads.batch.selection import Columns, Floats, TraceOptions, check_writable, identified, select
+from desim.workloads.batch.selection import Columns, Floats, TraceOptions, check_writable, ids_of, select
 from desim.workloads.batch.site_columns import SiteColumns, named_users
-from desim.workloads.batch.trace import Trace, TraceHeader, TraceReason, TraceReport
+from desim.workloads.batch.trace import Trace, TraceHeader, TraceReport
 from desim.workloads.files import Pathish, plain_number, read_bytes, write_lines, writing
 from desim.workloads.json_fields import LARGEST, short_repr
 
@@ -245,7 +246,9 @@ def write(path: Pathish, jobs: Iterable[Job], num_cores: int | None = None) -> N
     for job in rows:
         check_writable(job)
     whole = {_NAMES[what][0] for what in _WHOLE}
-    kinds = {name: pl.Int64 if name in whole else pl.Float64 for name in _WRITTEN}
+    kinds: dict[str, Any] = {name: pl.Int64 if name in whole else pl.Float64 for name in _WRITTEN}
+    if text_ids(rows):
+        kinds["job_id"] = pl.String
     table = pl.DataFrame([job[:6] for job in rows], schema=kinds, orient="row", strict=False)
     with writing(path) as file:
         table.write_parquet(file, metadata={} if num_cores is None else {"num_cores": str(num_cores)})
@@ -255,7 +258,15 @@ def _lines(jobs: Iterable[Job]) -> Iterator[str]:
     yield ",".join(_WRITTEN)
     for job in jobs:
         check_writable(job)
-        yield ",".join(map(plain_number, job[:6]))
+        identity = _quoted(job.job_id) if isinstance(job.job_id, str) else plain_number(job.job_id)
+        yield ",".join((identity, *map(plain_number, job[1:6])))
+
+
+def _quoted(text: str) -> str:
+    """Return text as a cell of a CSV file."""
+    quoted = StringIO(newline="")
+    csv.writer(quoted, lineterminator="").writerow([text])
+    return quoted.getvalue()
 
 
 def _is_text(source: str) -> bool:
@@ -353,11 +364,9 @@ def _trace(
     def numbers(what: str) -> Floats:
         return _numbers(table, what, found[what])[0] if what in found else np.full(count, -1.0)
 
-    job_id = np.arange(count, dtype=np.int64)
+    job_id: NDArray[Any] = np.arange(count, dtype=np.int64)
     if "job_id" in found:
-        job_id, is_kept = _identities(table, found["job_id"])
-        if not is_kept:
-            report.add(TraceReason.UNREADABLE_ID, (job_id if table.places is None else table.places).tolist())
+        job_id = _identities(table, found["job_id"])
     users = named_users(cells_of(table.columns[found["user_id"]])) if "user_id" in found else None
     known = [numbers(what) for what in ("submission_time", "requested_cores", "requested_time", "run_time")]
     known.append(numbers("user_id") if users is None else np.array(users[0], np.float64))
@@ -376,11 +385,8 @@ def _trace(
     further = {name: values_of(table.columns[name]) for name in attributes}
     if users is not None:
         further["user"] = [name or None for name in users[1]]
-    if ids != job_id.tolist() and any(isinstance(identity, str) and not _is_number(identity) for identity in ids):
-        further["id"] = list(ids)
     if not (further or of_site.found or requests):
         return trace
-    assert trace.place is not None
     row_of = dict(zip(rows.place.tolist(), range(count), strict=True))
     places = [row_of[place] for place in trace.place.tolist()]
     asked_for = asked if of_nodes is not None else None
@@ -401,16 +407,21 @@ def _found(table: _Table, names: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-def _identities(table: _Table, name: str) -> tuple[NDArray[np.int64], bool]:
-    """Return a number for each job, and whether these are the ids in the column (or their trailing digits)."""
+def _identities(table: _Table, name: str) -> NDArray[Any]:
+    """Return the ids of the jobs: integers, or texts if some cell is not a number."""
     column = table.columns[name]
     items = column.tolist() if hasattr(column, "tolist") else list(column)
-    if any(isinstance(item, str) for item in items) and not all(_is_number(item) for item in items):
+    is_text = any(isinstance(item, str) for item in items)
+    if is_text and not (table.unit == "line" and all(map(_is_plain_number, items))):  # a CSV file has no types
         for row, item in enumerate(items):
             if not isinstance(item, str | int) or item in _MISSING:
                 raise WorkloadError(f"{table.where(row)}: {name}: got {item!r}, expected an integer or a string")
-        return identified(items)
-    return _numbers(table, "job_id", name)[0].astype(np.int64), True
+        return ids_of([str(item).strip() for item in items])
+    return _numbers(table, "job_id", name)[0].astype(np.int64)
+
+
+def _is_plain_number(cell: str) -> bool:
+    return _is_number(cell) and not (cell.strip()[:1] == "0" and cell.strip()[1:].isdecimal())
 
 
 def _is_number(item: Any) -> bool:

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Sequence
 
 from desim.checks import check_float, check_int
 from desim.exceptions import InvalidConfiguration
-from desim.problems.batch import Job, Size
+from desim.problems.batch import Job, Size, Workload
 
 __all__ = ["downey_speedup", "moldable"]
 
@@ -65,7 +65,7 @@ def moldable(
     factors: Sequence[float] = (1.0, 0.25, 0.5, 2.0, 4.0),
     sigma: float = 1.0,
     parallelism: float = 4.0,
-) -> list[Job]:
+) -> Workload:
     """Return moldable jobs made from rigid ones.
 
     Parameters
@@ -84,7 +84,7 @@ def moldable(
 
     Returns
     -------
-    list of Job
+    Workload
         Jobs with sizes; the speedup gives their run and requested times, relative to the requested cores.
 
     Raises
@@ -98,15 +98,30 @@ def moldable(
         raise InvalidConfiguration("factors: got an empty sequence, expected at least one number > 0")
     for factor in factors:
         check_float("factors", factor, above=0)
-    return [_molded(job, num_cores, factors, sigma, parallelism) for job in jobs]
+    workload = Workload.of(jobs)
+    columns = (workload[name].tolist() for name in ("requested_cores", "requested_time", "run_time"))
+    sizes = [_sizes(*numbers, num_cores, factors, sigma, parallelism) for numbers in zip(*columns, strict=True)]
+    return workload.with_columns(
+        requested_cores=[first.requested_cores for first, *_ in sizes],
+        requested_time=[first.requested_time for first, *_ in sizes],
+        run_time=[first.run_time for first, *_ in sizes],
+        sizes=[further for _, *further in sizes],
+    )
 
 
-def _molded(job: Job, num_cores: int, factors: Sequence[float], sigma: float, parallelism: float) -> Job:
-    own = job.requested_cores
+def _sizes(  # noqa: PLR0917
+    own: int,
+    requested_time: float,
+    run_time: float,
+    num_cores: int,
+    factors: Sequence[float],
+    sigma: float,
+    parallelism: float,
+) -> list[Size]:
+    """Return the sizes of a job."""
     widths = dict.fromkeys(min(max(1, round(factor * own)), max(num_cores, own)) for factor in factors)
     speed = {width: downey_speedup(width, parallelism * own, sigma) for width in (*widths, own)}
-    first, *further = (
-        Size(width, job.requested_time * speed[own] / speed[width], job.run_time * speed[own] / speed[width])
+    return [
+        Size(width, requested_time * speed[own] / speed[width], run_time * speed[own] / speed[width])
         for width in widths
-    )
-    return job._replace(**first._asdict(), sizes=tuple(further))
+    ]

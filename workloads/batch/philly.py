@@ -82,8 +82,8 @@ def read(path: Pathish, **options: Unpack[TraceOptions]) -> Trace:
         If an option is out of range.
     """
     trace = job_table.read(path, names=_NAMES, requests=True, **({"shift": True} | options))
-    jobs = [job.requesting(_request(job.requested_cores)) for job in trace.jobs]
-    return replace(trace, jobs=jobs, nodes=tuple(machines()))
+    requests = list(map(_request, trace.jobs["requested_cores"].tolist()))
+    return replace(trace, jobs=trace.jobs.with_columns(request=requests), nodes=tuple(machines()))
 
 
 @lru_cache(maxsize=1024)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -14,6 +14,7 @@ from numpy.random import Generator
 from desim.checks import check_int, did_you_mean
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch import Job, Node
+from desim.problems.batch import Workload as JobColumns
 from desim.problems.batch.nodes import NodeTable
 from desim.workloads.batch import batsim, cerit, closed_loop, job_table, lublin, node_file, philly, swf
 from desim.workloads.batch import moldable as molding
@@ -150,6 +151,7 @@ def load(
     session_gap: float = SESSION_GAP,
     users: int | None = None,
     moldable: float | None = None,
+    attributes: Collection[str] = (),
 ) -> Workload:
     """Generate or read a workload.
 
@@ -184,6 +186,8 @@ def load(
     moldable : float, optional
         Variation of parallelism (sigma) of the speedup model that gives jobs several sizes, see
         `desim.workloads.batch.moldable`. By default, jobs are not moldable.
+    attributes : collection of str
+        Further columns of a job table, or fields of a Standard Workload Format log, to keep as attributes of jobs.
 
     Returns
     -------
@@ -204,6 +208,11 @@ def load(
     ('lublin', 128, 100)
     """
     table, reader = _resolved(source, nodes)
+    if attributes and (source == _GENERATED or stream or reader or _suffix(source) == ".json"):
+        raise InvalidConfiguration(
+            f"attributes: got {', '.join(attributes)}, but only job tables and Standard Workload Format logs that are "
+            "read as a whole have further columns"
+        )
     if table is not None and num_cores not in (None, table.num_cores):
         raise InvalidConfiguration(
             f"num_cores: got {num_cores}, but the nodes have {table.num_cores} cores; try without num_cores"
@@ -216,7 +225,10 @@ def load(
         if overestimate != 1:
             raise InvalidConfiguration(f"overestimate: got {overestimate!r}, but {source} has its own requested times")
         links = dependencies == "keep" and _READERS.get(_suffix(source), swf.read) is swf.read
-        workload = _read(source, num_jobs, num_cores, load, stream=stream, table=table, reader=reader, links=links)
+        further: dict[str, Any] = ({"attributes": attributes} if attributes else {}) | (
+            {"dependencies": True} if links else {}
+        )
+        workload = _read(source, num_jobs, num_cores, load, stream=stream, table=table, reader=reader, further=further)
     if table is not None:
         workload = replace(workload, num_cores=table.num_cores, nodes=table.nodes)
     if users is not None:
@@ -233,8 +245,8 @@ def load(
     elif dependencies == "keep" and not isinstance(workload.trace, Trace):
         what = "a generated workload has none" if workload.trace is None else "a stream reads none"
         raise InvalidConfiguration(f"dependencies: got 'keep', but {what}; try 'drop'")
-    elif dependencies == "drop" and isinstance(workload.jobs, list):
-        workload = replace(workload, jobs=[job._replace(after=None) for job in workload.jobs])
+    elif dependencies == "drop" and isinstance(workload.jobs, JobColumns):
+        workload = replace(workload, jobs=workload.jobs.with_columns(after=None))
     return workload if moldable is None else _molded(workload, moldable)
 
 
@@ -282,7 +294,7 @@ def _read(
     stream: bool,
     table: NodeTable | None,
     reader: Callable[..., Trace] | None,
-    links: bool,
+    further: Mapping[str, Any],
 ) -> Workload:
     """Return the jobs of a file; if nodes are given, check every request against them."""
     if num_cores is not None:
@@ -299,12 +311,10 @@ def _read(
     if reader is not None:
         trace = reader(source, max_jobs=num_jobs)
     elif table is not None and _READERS.get(_suffix(source)) is job_table.read:
-        trace = job_table.read(source, requests=True, max_jobs=num_jobs)
+        trace = job_table.read(source, requests=True, max_jobs=num_jobs, **further)
         _check_requests(os.fspath(source), trace, table)
-    elif links:
-        trace = swf.read(source, max_jobs=num_jobs, dependencies=True)
     else:
-        trace = read(source, max_jobs=num_jobs)
+        trace = _READERS.get(_suffix(source), swf.read)(source, max_jobs=num_jobs, **further)
     cores = table.num_cores if table else trace.num_cores if num_cores is None else num_cores
     jobs = trace.jobs
     if load is not None:
@@ -318,7 +328,6 @@ def _read(
 
 def _check_requests(source: str, trace: Trace, table: NodeTable) -> None:
     """Raise for the first job with a request that names a partition, feature or resource of no node."""
-    assert trace.place is not None
     for job, place in zip(trace.jobs, trace.place.tolist(), strict=True):
         try:
             for size in job.in_all_sizes():

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
-from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
@@ -17,6 +15,7 @@ from numpy.typing import NDArray
 from desim.checks import check_choice
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch.job import Job, check_job
+from desim.problems.batch.workload import Workload
 from desim.workloads.batch.trace import Trace, TraceHeader, TraceReason, TraceReport
 from desim.workloads.json_fields import LARGEST
 
@@ -24,7 +23,8 @@ __all__ = ["TraceOptions"]
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
-_TRAILING = re.compile(r"(?<![0-9])[0-9]{1,15}\Z")
+SECRET = ("waiting_time", "place", "recorded_nodes")
+"""Columns of traces that agents must not see."""
 PARTS = (2, 3, 4)
 """Statuses of rows that are parts of a job, that is, partial executions."""
 ZeroRunTime = Literal["keep", "drop"]
@@ -106,14 +106,16 @@ class Columns:
     ----------
     place : array of int
         Line numbers, or positions in a list.
-    job_id, submission_time, wait, cores, requested_time, run_time, user, status, queue, partition : array
+    job_id : array
+        Integers, or texts as objects.
+    submission_time, wait, cores, requested_time, run_time, user, status, queue, partition : array
         Values of the file, -1 where unknown; times in seconds. `wait` is the recorded wait, which jobs do not store.
     assumed_cores : array of bool
         Whether ``cores`` was taken from a field other than the request.
     """
 
     place: NDArray[np.int64]
-    job_id: NDArray[np.int64]
+    job_id: NDArray[Any]
     submission_time: Floats
     wait: Floats
     cores: Floats
@@ -126,7 +128,7 @@ class Columns:
     assumed_cores: Mask
 
     @classmethod
-    def of_list(cls, job_id: NDArray[np.int64], numbers: Sequence[Floats]) -> Columns:
+    def of_list(cls, job_id: NDArray[Any], numbers: Sequence[Floats]) -> Columns:
         """Return the jobs of a list from the columns submission time to user; all other columns are unknown."""
         submission_time, cores, requested_time, run_time, user = numbers
         unknown = np.full(len(job_id), -1.0)
@@ -176,11 +178,11 @@ def _names(numbers: Floats) -> Iterable[str]:
     """Return numbers as text, empty where unknown."""
     different, places = np.unique(numbers.astype(np.int64), return_inverse=True)
     texts = ["" if number < 0 else str(number) for number in different.tolist()]
-    return repeat(texts[0]) if len(texts) == 1 else map(texts.__getitem__, places.tolist())
+    return map(texts.__getitem__, places.tolist())
 
 
 def make_jobs(
-    job_id: NDArray[np.int64],
+    job_id: NDArray[Any],
     submission_time: Floats,
     cores: NDArray[Any],
     requested_time: Floats,
@@ -226,7 +228,7 @@ def check_writable(job: Job) -> None:
         raise WorkloadError(
             f"job {job.job_id}: requested_time: got 0, expected a number > 0; workload files read 0 as unknown"
         )
-    if max(map(abs, job[:6])) > LARGEST:
+    if max(map(abs, job[1:6] if isinstance(job.job_id, str) else job[:6])) > LARGEST:
         raise WorkloadError(f"job {job.job_id}: got {job[:6]}, expected numbers from -1e15 to 1e15")
 
 
@@ -234,44 +236,33 @@ _PLAIN = Job(0, 0.0, 1, 0.0, 0.0)
 """Job whose other fields have their default values."""
 
 
-class _SeenNumbers:
-    """Set of all job numbers given out so far.
+class _SeenIds:
+    """Set of the ids of all rows so far.
 
-    Increasing numbers, which nearly all logs have, are stored as ranges without gaps; only the
-    others are stored one by one. Memory grows with the number of gaps, not of jobs.
+    Increasing numbers, which nearly all logs have, are kept as the largest one; only if a smaller one follows, all are
+    stored.
     """
 
     def __init__(self) -> None:
-        self._first: list[int] = []
-        self._last: list[int] = []
-        self._late: set[int] = set()
+        self._blocks: list[NDArray[Any]] = []
+        self._last: Any = None
+        self._known: set[Any] | None = None
 
-    def extend(self, numbers: NDArray[np.int64]) -> bool:
-        """Add increasing numbers that are larger than all before; otherwise add nothing and return False."""
-        gaps = np.diff(numbers)
-        if (gaps < 1).any() or (self._last and numbers[0] <= self._last[-1]):
-            return False
-        cuts = np.flatnonzero(gaps > 1)
-        first, last = numbers[np.r_[0, cuts + 1]].tolist(), numbers[np.r_[cuts, len(numbers) - 1]].tolist()
-        if self._last and first[0] == self._last[-1] + 1:
-            self._last[-1] = last.pop(0)
-            first.pop(0)
-        self._first += first
-        self._last += last
-        return True
-
-    def claim(self, number: int) -> int:
-        """Add a number and return it; if it was added before, add and return the largest number so far + 1."""
-        if not self._last or number > self._last[-1]:
-            self._first.append(number)
-            self._last.append(number)
-            return number
-        run = bisect_right(self._first, number) - 1
-        if number in self._late or (run >= 0 and number <= self._last[run]):
-            self._last[-1] += 1
-            return self._last[-1]
-        self._late.add(number)
-        return number
+    def repeated(self, ids: NDArray[Any]) -> Mask:
+        """Add ids; return which of them were there before."""
+        if self._known is None:
+            ascends = ids.dtype.kind == "i" and (ids[1:] > ids[:-1]).all()
+            if ascends and (self._last is None or ids[0] > self._last):
+                self._last = ids[-1]
+                self._blocks.append(ids)
+                return np.zeros(len(ids), np.bool_)
+            self._known = {one for block in self._blocks for one in block.tolist()}
+            self._blocks.clear()
+        found = np.zeros(len(ids), np.bool_)
+        for at, one in enumerate(ids.tolist()):
+            found[at] = one in self._known
+            self._known.add(one)
+        return found
 
 
 class Selector:
@@ -291,7 +282,7 @@ class Selector:
 
     def __init__(self, source: str, rules: Rules, report: TraceReport, *, is_stream: bool = False) -> None:
         self.source, self.rules, self.report, self.is_stream = source, rules, report, is_stream
-        self._numbers = _SeenNumbers()
+        self._ids = _SeenIds()
         self._latest = 0.0
 
     @property
@@ -382,7 +373,8 @@ class Selector:
         self._note(TraceReason.ZERO_RUN_TIME, rows, rows.run_time == 0)
         self._note(TraceReason.OVERRUN, rows, rows.run_time > requested)
         self._check_order(rows)
-        return replace(rows, job_id=self._number(rows), requested_time=requested)
+        self._note(TraceReason.REPEATED_ID, rows, self._ids.repeated(rows.job_id))
+        return replace(rows, requested_time=requested)
 
     def _check_order(self, rows: Columns) -> None:
         latest = np.maximum.accumulate(np.r_[self._latest, rows.submission_time])
@@ -395,13 +387,6 @@ class Selector:
                 f"expected at least the {latest[at]:.15g} of an earlier row; a stream cannot sort, try read()"
             )
         self._note(TraceReason.OUT_OF_ORDER, rows, early)
-
-    def _number(self, rows: Columns) -> NDArray[np.int64]:
-        if self._numbers.extend(rows.job_id):
-            return rows.job_id
-        numbers = np.array([self._numbers.claim(number) for number in rows.job_id.tolist()], dtype=np.int64)
-        self._note(TraceReason.RENUMBERED, rows, numbers != rows.job_id)
-        return numbers
 
 
 def shifted(blocks: Iterable[Columns], shift: bool) -> Iterator[Columns]:
@@ -448,19 +433,21 @@ def gathered(blocks: Iterable[Columns], header: TraceHeader, report: TraceReport
     """
     rows = Columns.concatenate(list(blocks))
     [rows] = shifted([rows.take(np.argsort(rows.submission_time, kind="stable"))], shift)
-    waits = np.where(rows.wait < 0, np.nan, rows.wait)
-    return Trace(list(rows.jobs()), header, report, waits, rows.place)
+    jobs = {name: getattr(rows, name) for name in ("job_id", "submission_time", "requested_time", "run_time")}
+    jobs |= {"requested_cores": rows.cores, "user_id": rows.user}
+    groups = {"queue": rows.queue, "partition": rows.partition}
+    jobs |= {name: list(_names(numbers)) for name, numbers in groups.items() if (numbers >= 0).any()}
+    jobs |= {"waiting_time": np.where(rows.wait < 0, np.nan, rows.wait), "place": rows.place}
+    return Trace(Workload(jobs, secret=SECRET), header, report)
 
 
-def identified(ids: Sequence[int | str]) -> tuple[NDArray[np.int64], bool]:
-    """Return a number for each id, and whether these numbers are the ids themselves or their trailing digits."""
-    if all(isinstance(identity, int | np.integer) and abs(identity) <= LARGEST for identity in ids):
-        return np.array(ids, dtype=np.int64), True
-    found = [_TRAILING.search(str(identity)) for identity in ids]
-    numbers = [int(match[0]) for match in found if match]
-    if len(set(numbers)) == len(ids):
-        return np.array(numbers, dtype=np.int64), True
-    return np.arange(len(ids), dtype=np.int64), False
+def ids_of(values: Sequence[Any]) -> NDArray[Any]:
+    """Return ids as integers if all of them are integers of 64 bits, otherwise as texts."""
+    if all(isinstance(value, int | np.integer) and -(2**63) <= value < 2**63 for value in values):
+        return np.array(values, np.int64)
+    ids = np.empty(len(values), object)
+    ids[:] = [str(value) for value in values]
+    return ids
 
 
 def select(

@@ -24,8 +24,7 @@ from typing import Any, Self
 import numpy as np
 
 from desim.exceptions import InvalidConfiguration, WorkloadError
-from desim.problems import batch
-from desim.problems.batch import Job, Request, Size
+from desim.problems.batch import Request, Size
 from desim.workloads.batch._cells import cells_of, found_columns, is_missing, number, several
 from desim.workloads.batch.trace import Trace
 
@@ -97,38 +96,40 @@ class SiteColumns:
         WorkloadError
             If a cell has an invalid value; the message names row and column.
         """
-        cells = {what: cells_of(self.columns[name]) for what, name in self.found.items()}
-        after = self._after(trace, rows, cells, ids, where)
+        cells = {what: [values[row] for row in rows] for what, values in self._cells().items()}
+        columns: dict[str, Any] = {name: [values[row] for row in rows] for name, values in attributes.items()}
+        columns |= {
+            what: ["" if is_missing(cell) else _text(cell) for cell in cells[what]] for what in _GROUPS if what in cells
+        }
+        if requests is not None:
+            columns["request"] = [requests[row] for row in rows]
+        times: list[dict[str, float]] = [{} for _ in rows]
+        sizes: list[tuple[Size, ...]] = [()] * len(rows)
         for at, row in enumerate(rows):
-            given = {what: cells[what][row] for what in cells if not is_missing(cells[what][row])}
-            others: dict[str, Any] = {what: _text(given[what]) for what in _GROUPS if what in given}
-            if row in after:
-                others["after"] = after[row]
-            facts = {name: values[row] for name, values in attributes.items() if values[row] is not None}
-            if facts:
-                others["attributes"] = facts
-            if requests is not None:
-                others["request"] = requests[row]
             try:
-                times = {what.removeprefix(_RUN_TIME): _time(what, given[what]) for what in given if _RUN_TIME in what}
-                if times:
-                    others["run_times"] = times
-                job = trace.jobs[at] = trace.jobs[at]._replace(**others) if others else trace.jobs[at]
-                if "sizes" in given:
-                    sizes = tuple(self._size(job, text) for text in several(given["sizes"]))
-                    trace.jobs[at] = job._replace(sizes=sizes)
+                for what in cells:
+                    if what.startswith(_RUN_TIME) and not is_missing(cells[what][at]):
+                        times[at][what.removeprefix(_RUN_TIME)] = _time(what, cells[what][at])
+                if "sizes" in cells and not is_missing(cells["sizes"][at]):
+                    request = None if requests is None else requests[row]
+                    sizes[at] = tuple(self._size(request, text) for text in several(cells["sizes"][at]))
             except (InvalidConfiguration, WorkloadError) as error:
                 raise WorkloadError(f"{where(row)}: {error}") from error
-        if after:
-            from desim.problems.batch.parts.dependencies import Dependencies
-
+        columns |= {"run_times": times} if any(times) else {}
+        columns |= {"sizes": sizes} if any(sizes) else {}
+        jobs = trace.jobs.with_columns(**columns)
+        if "after" in cells:
+            after = self._after(rows, cells, ids, where)
             try:
-                Dependencies(trace.jobs)  # raises for a circular dependency
+                jobs = jobs.with_columns(after=after)  # raises for a circular dependency
             except WorkloadError as error:
                 raise WorkloadError(f"{source}: {self.found['after']}: {error}") from error
-        return trace
+        return replace(trace, jobs=jobs)
 
-    def _size(self, job: Job, text: str) -> Size:
+    def _cells(self) -> dict[str, list[Any]]:
+        return {what: cells_of(self.columns[name]) for what, name in self.found.items()}
+
+    def _size(self, request: Request | None, text: str) -> Size:
         """Return another size of a job."""
         name, parts = self.found["sizes"], text.split(":")
         if len(parts) not in (2, 3):
@@ -137,7 +138,6 @@ class SiteColumns:
         requested = others[0] if others else run_time
         if cores % 1 or cores < 1:
             raise InvalidConfiguration(f"{name}: got {text!r}, {_WANT_SIZE}, with an integer >= 1 as cores")
-        request = job.request
         if request is not None and cores % request.cores:
             raise InvalidConfiguration(f"{name}: got {text!r}, expected a multiple of {request.cores} cores per task")
         if request is not None:
@@ -146,25 +146,23 @@ class SiteColumns:
 
     def _after(
         self,
-        trace: Trace,
         rows: Sequence[int],
         cells: Mapping[str, Sequence[Any]],
         ids: Sequence[Any],
         where: Callable[[int], str],
-    ) -> dict[int, batch.Dependency]:
-        """Return the dependencies by row."""
-        found: dict[int, batch.Dependency] = {}
-        if "after" not in cells:
-            return found
+    ) -> list[tuple[tuple[int, ...], float] | None]:
+        """Return the dependencies of the jobs, whose rows in the table are given, as rows of the workload."""
+        found: list[tuple[tuple[int, ...], float] | None] = []
         row_of_id: dict[str, int] = {}
         again: dict[str, int] = {}  # second rows with the same id
         for row, identity in enumerate(ids):
             if row_of_id.setdefault(_text(identity), row) != row:
                 again.setdefault(_text(identity), row)
-        number_of = dict(zip(rows, (job.job_id for job in trace.jobs), strict=True))
-        for row in rows:
-            cell = cells["after"][row]
+        job_of_row = {row: at for at, row in enumerate(rows)}
+        for at, row in enumerate(rows):
+            cell = cells["after"][at]
             if is_missing(cell):
+                found.append(None)
                 continue
             words = several(cell) if isinstance(cell, str | list | tuple | np.ndarray) else (cell,)
             others = [_text(word) for word in words]
@@ -173,15 +171,12 @@ class SiteColumns:
             if twice := [other for other in others if other in again]:
                 both = f"{where(row_of_id[twice[0]])} and {where(again[twice[0]])}"
                 raise WorkloadError(f"{where(row)}: {self.found['after']}: got {twice[0]}, the id of two jobs: {both}")
-            kept = [number_of[row_of_id[other]] for other in others if row_of_id[other] in number_of]
-            if kept:
-                think_time = cells["think_time"][row] if "think_time" in cells else None
-                try:
-                    found[row] = batch.Dependency(
-                        tuple(kept), 0.0 if is_missing(think_time) else self._think(think_time)
-                    )
-                except InvalidConfiguration as error:
-                    raise WorkloadError(f"{where(row)}: {error}") from error
+            kept = tuple(job_of_row[row_of_id[other]] for other in others if row_of_id[other] in job_of_row)
+            think_time = cells["think_time"][at] if kept and "think_time" in cells else None
+            try:
+                found.append((kept, 0.0 if is_missing(think_time) else self._think(think_time)))
+            except InvalidConfiguration as error:
+                raise WorkloadError(f"{where(row)}: {error}") from error
         return found
 
     def _think(self, cell: Any) -> float:

@@ -9,9 +9,8 @@ The cores of a job are field 8, or field 5 if field 8 is unknown; its requested 
 field 4 if field 9 is unknown. In fields 8 and 9, 0 also counts as unknown. Rows that cannot be a job are dropped and
 counted in a `RepairReport`. A file that breaks the format itself (wrong number of fields, text in place of a number,
 nan, a fraction of a core, damaged gzip data) raises a `WorkloadError`. Job numbers are
-kept; a number used before is replaced by the largest number so far + 1. Fields 17 and 18 are read on demand: there, a
-number that occurs in several rows means the first of them, not counting partial executions. Queues and partitions are
-named by their numbers.
+kept, also those that occur in several rows. Fields 17 and 18 are read on demand: there, a number that occurs in several
+rows means the first of them, not counting partial executions. Queues and partitions are named by their numbers.
 
 Reference: S. Chapin et al., "Benchmarks and standards for the evaluation of parallel job
 schedulers", JSSPP 1999.
@@ -22,15 +21,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import NoReturn, Unpack
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from desim.checks import check_choice, check_int
 from desim.exceptions import WorkloadError
-from desim.problems import batch
 from desim.problems.batch.job import Job
 from desim.workloads.batch.selection import (
     PARTS,
@@ -204,20 +202,17 @@ def read(
         If an option is out of range.
     """
     trace = stream(path, **options).read()
+    columns: dict[str, Any] = {}
     for name in attributes:
         check_choice("attributes", name, tuple(_ATTRIBUTES))
         found = texts(path, _ATTRIBUTES[name])
-        assert trace.place is not None
-        for at, place in enumerate(trace.place.tolist()):
-            if (value := float(found[place])) >= 0:
-                known = trace.jobs[at].attributes
-                given: float = value if name == "requested_memory" else int(value)
-                trace.jobs[at] = trace.jobs[at]._replace(attributes={**known, name: given})
+        given = [float(found[place]) for place in trace.place.tolist()]
+        kept = [value if value >= 0 else None for value in given]
+        columns[name] = kept if name == "requested_memory" else [value and int(value) for value in kept]
     if dependencies:
         trace.report.counts.pop(TraceReason.DEPENDENCY, None)
-        after = _dependencies(path, trace)
-        trace.jobs[:] = [job._replace(after=after[job.job_id]) if job.job_id in after else job for job in trace.jobs]
-    return trace
+        columns["after"] = _dependencies(path, trace)
+    return replace(trace, jobs=trace.jobs.with_columns(**columns)) if columns else trace
 
 
 def texts(path: Pathish, field: int) -> dict[int, str]:
@@ -253,28 +248,28 @@ def texts(path: Pathish, field: int) -> dict[int, str]:
     return found
 
 
-def _dependencies(path: Pathish, trace: Trace) -> dict[int, batch.Dependency]:
-    """Return the dependencies of fields 17 and 18 by job id; a row of the trace is known by its line."""
-    number_of: dict[int, int] = {}  # by line
-    parts: set[int] = set()  # lines of partial executions
-    links: list[tuple[int, int, float]] = []
+def _dependencies(path: Pathish, trace: Trace) -> list[tuple[tuple[int], float] | None]:
+    """Return the dependencies of fields 17 and 18 as rows; a row of the trace is known by its line."""
+    line_of: dict[
+        int, int
+    ] = {}  # first line of each number, not counting those of partial executions that were dropped
+    links: dict[int, tuple[int, float]] = {}
+    row_of = {line: row for row, line in enumerate(trace.place.tolist())}
     for lines, values in _read_values(path, TraceReport()):
-        number_of |= dict(zip(lines.tolist(), values[0].astype(np.int64).tolist(), strict=True))
-        parts.update(lines[np.isin(values[_STATUS], PARTS)].tolist())
-        there = values[_PRECEDING] > 0
-        preceding = values[_PRECEDING][there].astype(np.int64).tolist()
-        links += zip(lines[there].tolist(), preceding, values[_THINK_TIME][there].tolist(), strict=True)
-    assert trace.place is not None
-    id_of = {line: job.job_id for job, line in zip(trace.jobs, trace.place.tolist(), strict=True)}
-    first: dict[int, int] = {}  # lines by number
-    for line, number in number_of.items():
-        if line in id_of or line not in parts:
-            first.setdefault(number, line)
-    return {
-        id_of[line]: batch.Dependency((id_of[first[preceding]],), max(think_time, 0.0))
-        for line, preceding, think_time in links
-        if line in id_of and first.get(preceding) in id_of
-    }
+        is_part = np.isin(values[_STATUS], PARTS).tolist()
+        numbers, preceding = (values[at].astype(np.int64).tolist() for at in (0, _PRECEDING))
+        for line, number, part, before, think_time in zip(
+            lines.tolist(), numbers, is_part, preceding, values[_THINK_TIME].tolist(), strict=True
+        ):
+            if line in row_of or not part:
+                line_of.setdefault(number, line)
+            if before > 0 and line in row_of:
+                links[row_of[line]] = before, max(think_time, 0.0)
+    found: list[tuple[tuple[int], float] | None] = [None] * len(trace)
+    for row, (before, think_time) in links.items():
+        if (other := row_of.get(line_of.get(before, -1))) is not None:
+            found[row] = (other,), think_time
+    return found
 
 
 def write(path: Pathish, jobs: Iterable[Job], *, header: TraceHeader | Mapping[str, object] | None = None) -> None:
@@ -297,8 +292,8 @@ def write(path: Pathish, jobs: Iterable[Job], *, header: TraceHeader | Mapping[s
     Raises
     ------
     WorkloadError
-        If the file cannot be written, a job is invalid, or its requested time is 0 although its run time
-        is not (the format reads 0 as unknown).
+        If the file cannot be written, a job is invalid, has a text as id, or a requested time of 0 although its run
+        time is not (the format reads 0 as unknown).
     """
     write_lines(path, _lines(jobs, header))
 
@@ -307,6 +302,11 @@ def _lines(jobs: Iterable[Job], header: TraceHeader | Mapping[str, object] | Non
     yield from _header_lines(header)
     for job in jobs:
         check_writable(job)
+        if isinstance(job.job_id, str):
+            raise WorkloadError(
+                f"job {job.job_id}: job_id: got {job.job_id!r}, but this format has only numbers; try a .csv, .parquet "
+                "or .json file"
+            )
         submitted, requested, ran = map(plain_number, (job.submission_time, job.requested_time, job.run_time))
         cores = int(job.requested_cores)
         known = f"{job.job_id:d} {submitted} -1 {ran} {cores} -1 -1 {cores} {requested} -1 1 {job.user_id:d}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,8 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from desim.exceptions import WorkloadError
 from desim.problems.batch.job import Job
 from desim.problems.batch.nodes import Node
+from desim.problems.batch.workload import Workload
 from desim.reprs import Summarized
 from desim.workloads.report import ListedReason, RepairReport
 
@@ -117,8 +120,7 @@ class TraceReason(ListedReason):
     FILTERED = ("dropped", "excluded by the caller's filters")
     ASSUMED_CORES = ("changed", "requested processors unknown: allocated processors used")
     ASSUMED_REQUESTED_TIME = ("changed", "requested time unknown: run time used")
-    RENUMBERED = ("changed", "job number used before: largest number so far + 1 used")
-    UNREADABLE_ID = ("changed", "job ids without distinct trailing integers: numbered from 0")
+    REPEATED_ID = ("noted", "job id of an earlier row, kept")
     OUT_OF_ORDER = ("changed", "submitted before an earlier row: sorted by submit time")
     ZERO_RUN_TIME = ("noted", "run time 0, kept")
     OVERRUN = ("noted", "ran longer than requested, kept")
@@ -157,53 +159,76 @@ class TraceReport(RepairReport[TraceReason, int]):
 
 @dataclass(frozen=True, repr=False)
 class Trace(Summarized):
-    """Jobs of a file, sorted by submission time, with its header and repair report.
+    """Workload of a file, with its header and repair report.
 
     Parameters
     ----------
-    jobs : list of Job
-        Usable jobs.
+    jobs : Workload
+        Usable jobs. Besides their fields, the workload has secret columns, which no agent can see: ``waiting_time``,
+        the recorded wait on the real machine in seconds, nan where unknown; ``place``, the place in the file, see
+        `TraceReport.locate`; and ``recorded_nodes``, where the file states them: the names of the nodes, each with the
+        number of tasks there.
     header : TraceHeader
         Header of the file.
     report : TraceReport
         Counts of the rows that were dropped, changed or noted.
-    waiting_time : array of float, optional
-        Recorded wait of each job on the real machine, in seconds, nan where unknown; in the order of `jobs`.
-        Jobs do not store it, so no agent can see it.
-    place : array of int, optional
-        Place of each job in the file, see `TraceReport.locate`.
     nodes : tuple of Node
         Nodes of the machine, if the file describes them.
-    recorded_nodes : mapping of int to sequence of (str, int), optional
-        Recorded allocation by job id: names of the nodes, each with the number of tasks there.
     """
 
-    jobs: list[Job]
+    jobs: Workload
     header: TraceHeader
     report: TraceReport
-    waiting_time: NDArray[np.float64] | None = field(default=None, compare=False, repr=False)
-    place: NDArray[np.int64] | None = field(default=None, compare=False, repr=False)
     nodes: tuple[Node, ...] = field(default=(), compare=False, repr=False)
-    recorded_nodes: Mapping[int, Sequence[tuple[str, int]]] | None = field(default=None, compare=False, repr=False)
 
     @property
     def num_cores(self) -> int | None:
         """Total cores of the nodes, or cores of the machine as stated in the header; None if unknown."""
         return sum(node.cores for node in self.nodes) or self.header.num_cores
 
-    def recorded_starts(self) -> dict[int, float]:
-        """Return the recorded start times on the real machine, in seconds, by job id, where the file states them."""
-        if self.waiting_time is None:
-            return {}
-        waits = zip(self.jobs, self.waiting_time.tolist(), strict=True)
-        return {job.job_id: job.submission_time + wait for job, wait in waits if wait >= 0}
+    @property
+    def waiting_time(self) -> NDArray[np.float64]:
+        """Recorded wait of each job on the real machine, in seconds, nan where unknown."""
+        return self.jobs["waiting_time"]
+
+    @property
+    def place(self) -> NDArray[np.int64]:
+        """Place of each job in the file, see `TraceReport.locate`."""
+        return self.jobs["place"]
+
+    @property
+    def recorded_nodes(self) -> dict[int | str, Sequence[tuple[str, int]]] | None:
+        """Recorded nodes by job id: pairs (name, number of tasks there); None if the file does not state them."""
+        return self._by_id("recorded_nodes") if "recorded_nodes" in self.jobs.columns else None
+
+    def recorded_starts(self) -> dict[int | str, float]:
+        """Return the recorded start times on the real machine, in seconds, by job id, where the file states them.
+
+        Raises
+        ------
+        WorkloadError
+            If two of these jobs have the same id.
+        """
+        waits = self.waiting_time
+        return self._by_id("submission_time", waits, waits >= 0)
+
+    def _by_id(self, name: str, added: Any = None, known: Any = None) -> dict[Any, Any]:
+        """Return a column by job id."""
+        rows = np.flatnonzero(np.ones(len(self), bool) if known is None else known)
+        ids, values = self.jobs["job_id"][rows].tolist(), self.jobs[name][rows]
+        found = dict(zip(ids, (values if added is None else values + added[rows]).tolist(), strict=True))
+        if len(found) < len(ids):
+            twice = next(name for name, count in Counter(ids).items() if count > 1)
+            raise WorkloadError(f"job {twice}: several jobs have this id, so that what was recorded has no owner")
+        return found
 
     def summary(self) -> dict[str, Any]:
         """Return a summary of the jobs, for ``repr`` and notebooks."""
-        last = self.jobs[-1].submission_time - self.jobs[0].submission_time if self.jobs else 0.0
+        times = self.jobs["submission_time"]
+        last = float(times[-1] - times[0]) if len(times) else 0.0
         found = {"jobs": len(self.jobs), "num_cores": self.num_cores, "days": round(last / 86_400, 2)}
         found |= {"nodes": len(self.nodes)} if self.nodes else {}
-        found |= {"recorded_waits": True} if self.waiting_time is not None else {}
+        found |= {"recorded_waits": True} if not np.isnan(self.waiting_time).all() else {}
         unread = getattr(self.report, "unread", ())  # columns of a job table, or fields of a log, that were not read
         return found | {"unread": ", ".join(unread)} if unread else found
 

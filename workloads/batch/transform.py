@@ -1,7 +1,7 @@
-r"""Transformations of job lists: offered load, time window, clock.
+r"""Transformations of workloads: offered load, time window, clock.
 
-All functions take jobs in order of submission and return a new list. The offered load is the work
-(cores times run time) that arrives per second, as a share of the machine's capacity:
+All functions take jobs in any order and return a new :class:`~desim.problems.batch.Workload` with other columns. The
+offered load is the work (cores times run time) that arrives per second, as a share of the machine's capacity:
 
 .. math:: \rho = \frac{\sum_j c_j p_j}{C \, (t_\mathrm{last} - t_\mathrm{first})}.
 """
@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from desim.checks import check_float, check_int
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch.job import Job
+from desim.problems.batch.workload import Workload
 
 __all__ = ["offered_load", "rescale_load", "scale_interarrivals", "shift_to_zero", "time_window"]
 
@@ -42,30 +43,29 @@ def offered_load(jobs: Iterable[Job], num_cores: int) -> float:
         If `num_cores` is not positive.
     """
     check_int("num_cores", num_cores, least=1)
-    jobs = list(jobs)
-    work = math.fsum(job.requested_cores * job.run_time for job in jobs)
-    times = [job.submission_time for job in jobs]
-    if not times or max(times) == min(times):
+    workload = Workload.of(jobs)
+    work, times = workload["requested_cores"] * workload["run_time"], workload["submission_time"]
+    if not len(times) or times[0] == times[-1]:
         raise WorkloadError(
             f"offered load of {len(times)} jobs is undefined: expected at least two different submission times"
         )
-    return work / (num_cores * (max(times) - min(times)))
+    return math.fsum(work.tolist()) / (num_cores * float(times[-1] - times[0]))
 
 
-def scale_interarrivals(jobs: Iterable[Job], factor: float) -> list[Job]:
+def scale_interarrivals(jobs: Iterable[Job], factor: float) -> Workload:
     """Stretch or compress the times between submissions; the first job keeps its submission time.
 
     Parameters
     ----------
     jobs : iterable of Job
-        Jobs sorted by submission time.
+        Jobs.
     factor : float
         Factor of the times between submissions, > 0; 2 halves the offered load.
 
     Returns
     -------
-    list of Job
-        New jobs; their submission times may be fractions of seconds.
+    Workload
+        New workload; its submission times may be fractions of seconds.
 
     Raises
     ------
@@ -73,18 +73,18 @@ def scale_interarrivals(jobs: Iterable[Job], factor: float) -> list[Job]:
         If `factor` is not positive and finite.
     """
     check_float("factor", factor, above=0)
-    jobs = list(jobs)
-    first = jobs[0].submission_time if jobs else 0.0
-    return [job._replace(submission_time=first + (job.submission_time - first) * factor) for job in jobs]
+    workload = Workload.of(jobs)
+    times = workload["submission_time"]
+    return workload.with_columns(submission_time=times[:1] + (times - times[:1]) * factor)
 
 
-def rescale_load(jobs: Iterable[Job], num_cores: int, load: float) -> list[Job]:
+def rescale_load(jobs: Iterable[Job], num_cores: int, load: float) -> Workload:
     """Scale the times between submissions to reach a given offered load.
 
     Parameters
     ----------
     jobs : iterable of Job
-        Jobs sorted by submission time.
+        Jobs.
     num_cores : int
         Number of cores of the machine.
     load : float
@@ -92,8 +92,8 @@ def rescale_load(jobs: Iterable[Job], num_cores: int, load: float) -> list[Job]:
 
     Returns
     -------
-    list of Job
-        New jobs; the first one keeps its submission time.
+    Workload
+        New workload; the first job keeps its submission time.
 
     Raises
     ------
@@ -103,51 +103,52 @@ def rescale_load(jobs: Iterable[Job], num_cores: int, load: float) -> list[Job]:
         If `load` is not positive and finite, or `num_cores` is not positive.
     """
     check_float("load", load, above=0)
-    jobs = list(jobs)
-    offered = offered_load(jobs, num_cores)
+    workload = Workload.of(jobs)
+    offered = offered_load(workload, num_cores)
     if offered == 0:
-        raise WorkloadError(f"load: got {len(jobs)} jobs without work, expected run times > 0 to reach a load")
-    return scale_interarrivals(jobs, offered / load)
+        raise WorkloadError(f"load: got {len(workload)} jobs without work, expected run times > 0 to reach a load")
+    return scale_interarrivals(workload, offered / load)
 
 
-def shift_to_zero(jobs: Iterable[Job], origin: float | None = None) -> list[Job]:
+def shift_to_zero(jobs: Iterable[Job], origin: float | None = None) -> Workload:
     """Move the clock; by default, the first job is then submitted at time 0.
 
     Parameters
     ----------
     jobs : iterable of Job
-        Jobs sorted by submission time.
+        Jobs.
     origin : float, optional
         Time that becomes 0, at or before the first submission.
 
     Returns
     -------
-    list of Job
-        New jobs with the new times.
+    Workload
+        New workload with the new times.
 
     Raises
     ------
     InvalidConfiguration
         If a job would be submitted before time 0.
     """
-    jobs = list(jobs)
-    if not jobs:
-        return []
-    first = jobs[0].submission_time
+    workload = Workload.of(jobs)
+    if not len(workload):
+        return workload
+    times = workload["submission_time"]
+    first = float(times[0])
     if origin is None:
         origin = first
     if not origin <= first:
         raise InvalidConfiguration(f"origin: got {origin!r}, expected at most the first submission time {first!r}")
-    return [job._replace(submission_time=job.submission_time - origin) for job in jobs]
+    return workload.with_columns(submission_time=times - origin)
 
 
-def time_window(jobs: Iterable[Job], start: float, end: float, *, shift: bool = False) -> list[Job]:
+def time_window(jobs: Iterable[Job], start: float, end: float, *, shift: bool = False) -> Workload:
     """Return the jobs submitted in the half-open interval [start, end).
 
     Parameters
     ----------
     jobs : iterable of Job
-        Jobs sorted by submission time.
+        Jobs.
     start, end : float
         Start (inclusive) and end (exclusive), in seconds.
     shift : bool
@@ -155,8 +156,8 @@ def time_window(jobs: Iterable[Job], start: float, end: float, *, shift: bool = 
 
     Returns
     -------
-    list of Job
-        Jobs in the given order; empty if none was submitted in the interval.
+    Workload
+        Workload of these jobs; empty if none was submitted in the interval.
 
     Raises
     ------
@@ -165,5 +166,7 @@ def time_window(jobs: Iterable[Job], start: float, end: float, *, shift: bool = 
     """
     if not start < end:
         raise InvalidConfiguration(f"window: got {start!r} to {end!r} s, expected a start before its end")
-    kept = [job for job in jobs if start <= job.submission_time < end]
+    workload = Workload.of(jobs)
+    times = workload["submission_time"]
+    kept = workload.take((start <= times) & (times < end))
     return shift_to_zero(kept, start) if shift else kept

@@ -26,6 +26,7 @@ from desim.problems.batch.resources.node_availability import NodeAvailability, S
 from desim.problems.batch.resources.nodes import NodeView
 from desim.problems.batch.resources.profile import AvailabilityProfile, CoreProfile, Reservation
 from desim.problems.batch.resources.protocols import Plan, Profile, Slot
+from desim.problems.batch.workload import Workload
 
 if TYPE_CHECKING:
     from desim.problems.batch.parts.dependencies import Dependency
@@ -73,6 +74,7 @@ __all__ = [
     "Usage",
     "WaitForCores",
     "WaitUntil",
+    "Workload",
     "check_job",
     "core_set",
     "lowest_cores",

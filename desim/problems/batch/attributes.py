@@ -15,7 +15,7 @@ from desim.checks import did_you_mean
 from desim.exceptions import InvalidConfiguration
 from desim.problems.batch.job import Job, check_job
 
-__all__ = ["column_of", "types_of_attributes"]
+__all__ = ["column_of", "type_of_values", "types_of_attributes"]
 
 
 def types_of_attributes(jobs: Iterable[Job]) -> dict[str, str]:
@@ -23,7 +23,7 @@ def types_of_attributes(jobs: Iterable[Job]) -> dict[str, str]:
 
     Parameters
     ----------
-    jobs : iterable of Job
+    jobs : Workload, or iterable of Job
         Jobs of the workload.
 
     Returns
@@ -36,6 +36,8 @@ def types_of_attributes(jobs: Iterable[Job]) -> dict[str, str]:
     WorkloadError
         If a name is taken.
     """
+    if (known := getattr(jobs, "attributes", None)) is not None:  # a Workload knows them
+        return dict(known)
     found: dict[str, set[type]] = {}
     names: tuple[str, ...] = ()
     for job in filter(_attributes, jobs):
@@ -45,7 +47,7 @@ def types_of_attributes(jobs: Iterable[Job]) -> dict[str, str]:
         for name, value in job.attributes.items():
             if value is not None:
                 found.setdefault(name, set()).add(type(value))
-    return {name: _type_of(found[name]) for name in sorted(found)}
+    return {name: type_of_values(found[name]) for name in sorted(found)}
 
 
 def column_of(name: str, jobs: Sequence[Job], types: Mapping[str, str]) -> NDArray[Any]:
@@ -86,7 +88,7 @@ def column_of(name: str, jobs: Sequence[Job], types: Mapping[str, str]) -> NDArr
     return np.array([math.nan if value is None else value for value in values])
 
 
-def _type_of(kinds: set[type]) -> str:
+def type_of_values(kinds: set[type]) -> str:
     """Return the type of a column that holds values of several kinds."""
     types: dict[str, tuple[type, ...]] = {"boolean": (bool, np.bool_), "integer": (int, np.integer), "float": (Real,)}
     return next((name for name, of in types.items() if all(issubclass(kind, of) for kind in kinds)), "text")

@@ -36,6 +36,7 @@ from desim.problems.batch.resources.cores import CoreResources
 from desim.problems.batch.resources.node_availability import StartOnNodes
 from desim.problems.batch.resources.nodes import NodeResources
 from desim.problems.batch.resources.protocols import Resources
+from desim.problems.batch.workload import Workload, text_ids
 from desim.processes.arrivals import Arrivals
 from desim.processes.outages import FailingCluster
 from desim.tables import Table
@@ -75,12 +76,13 @@ class BatchCluster(FailingCluster, Problem):
     Parameters
     ----------
     jobs : iterable of Job
-        Jobs in order of submission; their ids may be numbers or text, and may recur. The row of a job, which actions
-        name, is the number of its submission, from 0: without dependencies, its position among the jobs. An iterator
-        is read once, one job ahead of the clock, so that memory use grows only with the jobs in the system. A list can
-        be simulated repeatedly; only in a list may jobs depend on others, and only their attributes are recorded. A
-        job with dependencies is submitted once its predecessors have ended
-        and its think time has passed, but not before its submission time in the workload.
+        Jobs in order of submission, for instance a :class:`Workload`. Their ids are integers, or all of them are texts;
+        several jobs may have the same. The row of a job, which actions name, is the number of its submission, from 0:
+        without dependencies, its position among the jobs. An iterator is read once, one job ahead of the clock, so
+        that memory use grows only with the jobs in the system. A list or workload can be simulated repeatedly. Only
+        there may jobs depend on others, and only their attributes are recorded. A job with dependencies is submitted
+        once its predecessors have ended and its think time has passed, but not before its submission time in the
+        workload.
     num_cores : int, optional
         Number of cores, at least 1. Omit it with `nodes`, which determine the number of cores.
     nodes : iterable of Node, optional
@@ -182,7 +184,10 @@ class BatchCluster(FailingCluster, Problem):
     ) -> None:
         super().__init__(processes=processes)
         self.jobs = items("jobs", jobs, "jobs", "submission_time")
-        in_advance = [job for job in jobs if isinstance(job, Job)] if isinstance(jobs, Sequence) else []
+        in_advance: Sequence[Job] = []
+        if isinstance(jobs, Sequence):
+            in_advance = jobs if isinstance(jobs, Workload) else [job for job in jobs if isinstance(job, Job)]
+        self.has_text_ids = text_ids(in_advance)
         self.attributes = types_of_attributes(in_advance)
         self.resources: Resources
         if nodes is not None:
@@ -226,6 +231,8 @@ class BatchCluster(FailingCluster, Problem):
         } | describe_cycle(self.cycle)
         if self.over_time_limit:
             description["over_time_limit"] = self.over_time_limit
+        if self.has_text_ids:
+            description["job_ids"] = "text"
         if self.attributes:
             description["attributes"] = self.attributes
         description["parts"] = [part.name for part in self.parts]
@@ -359,7 +366,8 @@ class BatchCluster(FailingCluster, Problem):
         job_id, _, requested_cores, requested_time, run_time, _ = numbers
         try:
             plausible = requested_cores > 0 <= requested_time < math.inf > run_time >= 0
-            _NUMBERS.pack(*(numbers if type(job_id) is not str else (0, *numbers[1:])))
+            is_text = self.has_text_ids if isinstance(job_id, str) is self.has_text_ids else self._settle_ids(job)
+            _NUMBERS.pack(0 if is_text else job_id, *numbers[1:])
         except (TypeError, struct.error) as error:
             check_job(job)
             raise WorkloadError(f"{job!r} holds a value of the wrong type: {error}") from error
@@ -390,6 +398,17 @@ class BatchCluster(FailingCluster, Problem):
             self._inbox.append((row, job))
         else:
             self._enqueue(row, job)
+
+    def _settle_ids(self, job: Job) -> bool:
+        """Return whether ids are texts, as the first job of a stream says; raise an error if a later one differs."""
+        is_text = isinstance(job.job_id, str)
+        if self.has_text_ids is not None:
+            wanted = "a text" if self.has_text_ids else "an integer"
+            raise WorkloadError(f"job {job.job_id}: job_id: got {job.job_id!r}, expected {wanted} as in earlier jobs")
+        self.has_text_ids = is_text
+        if is_text:
+            self.simulation.records.describe_again(self.tables(), self.describe() | {"seed": self.simulation.seed})
+        return is_text
 
     def _record_prediction(self, row: tuple[Any, ...]) -> None:
         """Record a job, with what was predicted, and let the predictor learn from it."""

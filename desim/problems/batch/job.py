@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from numbers import Real
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Self
 
 from desim.exceptions import WorkloadError
@@ -65,8 +65,8 @@ class Job(NamedTuple):
     Attributes
     ----------
     job_id : int or str
-        Identifier in the log. Several jobs may have the same; the cluster tells them apart by row, the number of the
-        submission.
+        Identifier in the workload, an integer or a text. Several jobs may have the same; the cluster tells them apart
+        by row, the number of the submission.
     submission_time : float
         Time at which the job enters the queue, in seconds, at least 0.
     requested_cores : int
@@ -95,7 +95,7 @@ class Job(NamedTuple):
         job table has a column for each. Facts that are known only after the job has run do not belong here.
     """
 
-    job_id: int
+    job_id: int | str
     submission_time: float
     requested_cores: int
     requested_time: float
@@ -113,7 +113,7 @@ class Job(NamedTuple):
     @classmethod
     def of_tasks(  # noqa: PLR0917  # in the order of a job's fields
         cls,
-        job_id: int,
+        job_id: int | str,
         submission_time: float,
         request: Request,
         requested_time: float,
@@ -125,7 +125,7 @@ class Job(NamedTuple):
 
         Parameters
         ----------
-        job_id : int
+        job_id : int or str
             Identifier.
         submission_time : float
             Submission in seconds.
@@ -311,6 +311,8 @@ def check_job(job: Job) -> None:
     WorkloadError
         If a field is not finite or out of range; the message names the job and the field.
     """
+    if isinstance(job.job_id, bool) or not isinstance(job.job_id, Integral | str) or job.job_id == "":
+        raise WorkloadError(f"job {job.job_id!r}: job_id: got {job.job_id!r}, expected an integer or a string")
     _check_size(job.job_id, job)
     for size in job.sizes:
         _check_size(job.job_id, size)
@@ -323,7 +325,7 @@ def check_job(job: Job) -> None:
             )
 
 
-def _check_size(job_id: int, size: Job | Size) -> None:
+def _check_size(job_id: int | str, size: Job | Size) -> None:
     """Raise an error if a job's cores, times or request in one of its sizes are invalid."""
     cores, request = size.requested_cores, size.request
     if request is not None and (fault := request.fault()):
@@ -341,7 +343,7 @@ def _check_size(job_id: int, size: Job | Size) -> None:
         )
 
 
-def check_time(job_id: int, name: str, value: object) -> None:
+def check_time(job_id: int | str, name: str, value: object) -> None:
     """Raise WorkloadError if a time of a job is not finite or negative."""
     if not isinstance(value, Real) or not 0 <= float(value) < math.inf:
         raise WorkloadError(f"job {job_id}: {name}: got {value!r}, expected a finite time >= 0 s")

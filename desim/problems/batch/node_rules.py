@@ -16,7 +16,7 @@ import polars as pl
 from desim.problems.batch.allocations import amount_of, devices, further_resources, is_readable, placed
 from desim.problems.batch.nodes import CORES, GPU, MEMORY, Request
 from desim.problems.batch.occupancy import read_core_ranges
-from desim.problems.batch.recorded import KEY, SPAN, all_executions, has_suspensions, on_nodes
+from desim.problems.batch.recorded import KEY, SPAN, Arrivals, all_executions, has_suspensions, on_nodes
 from desim.validation import Check, Recorded, Rule, single_row
 
 __all__ = ["NODE_RULES"]
@@ -74,10 +74,12 @@ def _changed_requests(run: Recorded) -> pl.DataFrame:
     if not isinstance(run.workload, Sequence):
         return pl.DataFrame()
     names = [name for name in run["requests"].columns if name not in KEY]
-    given = [(job.job_id, *_values(job.request)) for job in run.workload if job.request is not None and not job.sizes]
-    schema = {name: run["requests"].schema[name] for name in ("job_id", *names)}
-    workload = pl.DataFrame(given, schema, orient="row").unique("job_id", keep="none")  # ids that recur are skipped
-    both = run["requests"].join(workload, on="job_id", suffix="_given", maintain_order="left")
+    arrivals = Arrivals(run)
+    numbered = ((arrivals.number(row, job.job_id), job) for row, job in enumerate(run.workload))
+    given = [(number, *_values(job.request)) for number, job in numbered if job.request is not None and not job.sizes]
+    schema = {name: run["requests"].schema[name] for name in ("arrival_number", *names)}
+    workload = pl.DataFrame(given, schema, orient="row")
+    both = run["requests"].join(workload, on="arrival_number", suffix="_given", maintain_order="left")
     wrong = [(name, pl.col(name).ne_missing(pl.col(f"{name}_given"))) for name in names]
     what = pl.concat_str([pl.when(other).then(pl.lit(f"{name} ")).otherwise(pl.lit("")) for name, other in wrong])
     return both.with_columns(what=what.str.strip_chars_end()).filter(pl.any_horizontal(other for _, other in wrong))

@@ -18,7 +18,7 @@ from desim.plotting.formatting import how_many
 from desim.problems.batch import BatchCluster, Job
 from desim.problems.batch.cycles import parse_cycle
 from desim.problems.batch.kind import KIND
-from desim.problems.batch.parts import gathered
+from desim.problems.batch.parts import gathered, has_dependencies
 from desim.scenario import ProblemInstance, SeededProblemSpec, Steps, failures
 
 __all__ = [
@@ -55,6 +55,9 @@ class WorkloadOptions:
     ] = None
     """Nodes: a .yaml or .csv file, counts (18x80,26x12), or log to use those in the log. Job tables then state
     requests."""
+    attributes: Annotated[str | None, arg(metavar="NAME,...", help_behavior_hint="(default: none)")] = None
+    """Further columns of a job table, or fields of a log (requested_memory, group, executable), to keep as attributes
+    of jobs: limits can group jobs by them, agents see them, and results contain them."""
 
 
 @dataclass(frozen=True)
@@ -184,6 +187,8 @@ class BatchSystem(SeededProblemSpec):
             del system["cycle"]  # so that stored runs from before the option keep their identity
         if system["predictor"] == "request":
             del system["predictor"]
+        if workload["attributes"] is None:
+            del workload["attributes"]
         nodes = workload.pop("nodes")
         if nodes is None:
             del system["placement"]  # has no effect without nodes, and stored runs keep their identity
@@ -228,6 +233,8 @@ def load_workload(
     """
     provider = plugins.workload_provider("batch", options.trace)
     machine: dict[str, Any] = {} if options.nodes is None else {"nodes": options.nodes}
+    if options.attributes is not None:
+        machine["attributes"] = tuple(filter(None, map(str.strip, options.attributes.split(","))))
     for name in ("moldable", "users", *gathered("OF_WORKLOAD", "options")):
         if site is not None and getattr(site, name) != getattr(SiteOptions, name):
             machine[name] = getattr(site, name)
@@ -304,6 +311,6 @@ def _made(workload: plugins.Workload, options: SystemOptions, site: SiteOptions,
 
 def _decided(workload: plugins.Workload, site: SiteOptions) -> tuple[str, ...]:
     """Return the job columns that depend on the agent: submission times with dependencies, sizes of moldable jobs."""
-    times = ("submission_time",) if any(job.after is not None for job in _in_advance(workload)) else ()
+    times = ("submission_time",) if has_dependencies(_in_advance(workload)) else ()
     sizes = ("requested_number_of_resources", "requested_time", "run_time") if site.moldable is not None else ()
     return times + sizes

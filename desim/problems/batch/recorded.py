@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 import polars as pl
@@ -14,6 +16,7 @@ from desim.validation import Recorded
 __all__ = [
     "KEY",
     "SPAN",
+    "Arrivals",
     "all_executions",
     "has_other_times",
     "has_suspensions",
@@ -92,16 +95,57 @@ def run_where_they_were(run: Recorded) -> Iterator[tuple[Any, ...]]:
     table = run["nodes"].select("node", "gpus", "gpu_model", "speed")
     nodes = {node: (model if gpus else "", speed) for node, gpus, model, speed in table.iter_rows()}
     is_even = all(speed == 1 for _, speed in nodes.values())
-    where: dict[int, Iterator[set[tuple[str, float]]]] | None = None
-    for job in in_their_sizes(run):
-        if is_even and not job.run_times:
+    where: dict[int, set[tuple[str, float]]] | None = None
+    arrivals = Arrivals(run)
+    for row, job in enumerate(in_their_sizes(run)):
+        if is_even and where is None and not job.run_times:
             yield job[:6]
             continue
         if where is None:
             where = _where_they_were(run, nodes)
-        there = next(where.get(job.job_id, iter(())), None) or {("", 1.0)}  # never started: run time as submitted
+        number = arrivals.number(row, job.job_id)
+        there = (number is not None and where.get(number)) or {("", 1.0)}  # never started: run time as submitted
         run_time = max(job.run_times.get(model, job.run_time) / speed for model, speed in there)
         yield (*job[:4], run_time, job.user_id)
+
+
+class Arrivals:
+    """Arrival numbers of the jobs of a workload, found in the records when they are first needed.
+
+    Jobs without dependencies arrive in the order of the workload. Processes may submit further jobs in between, so
+    jobs with the same id are matched in order.
+
+    Parameters
+    ----------
+    run : Recorded
+        Run.
+    """
+
+    def __init__(self, run: Recorded) -> None:
+        self.run = run
+        self._of_position: dict[int, int | None] = {}  # of jobs with dependencies
+        self._of_id: dict[Any, deque[int]] | None = None
+
+    def number(self, position: int, job_id: Any) -> int | None:
+        """Return the arrival number of a job of the workload, to be asked in order; None if it did not arrive."""
+        if self._of_id is None:
+            self._read()
+            earlier = self.run.workload if isinstance(self.run.workload, Sequence) else ()
+            for before, job in enumerate(islice(earlier, position)):
+                self.number(before, job.job_id)
+        assert self._of_id is not None
+        if position in self._of_position:
+            return self._of_position[position]
+        return self._of_id[job_id].popleft() if self._of_id.get(job_id) else None
+
+    def _read(self) -> None:
+        if "dependencies" in self.run.info:
+            self._of_position = dict(self.run["dependencies"].select("position", "arrival_number").iter_rows())
+        dependent, self._of_id = {*self._of_position.values()}, {}
+        jobs = self.run["jobs"].select("arrival_number", "job_id").sort("arrival_number")
+        for number, job_id in jobs.iter_rows():
+            if number not in dependent:
+                self._of_id.setdefault(job_id, deque()).append(number)
 
 
 def in_their_sizes(run: Recorded) -> Iterator[Job]:
@@ -117,25 +161,26 @@ def in_their_sizes(run: Recorded) -> Iterator[Job]:
     Job
         Jobs in order of arrival.
     """
-    recorded: dict[int, set[tuple[Any, ...]]] | None = None
-    for job in run.workload or ():
-        if not job.sizes:
+    recorded: dict[int, tuple[Any, ...]] | None = None
+    arrivals = Arrivals(run)
+    for row, job in enumerate(run.workload or ()):
+        if not job.sizes and recorded is None:
             yield job
             continue
-        sizes = job.in_all_sizes()
+        number, sizes = arrivals.number(row, job.job_id), job.in_all_sizes()
         if recorded is None:
-            recorded = {}
-            columns = run["jobs"].select("job_id", "requested_number_of_resources", "requested_time", "run_time")
-            for job_id, *values in columns.iter_rows():
-                recorded.setdefault(job_id, set()).update((tuple(values), tuple(values[:2])))
-        told = recorded.get(job.job_id, set())
-        exact = (size for size in sizes if size[2:5] in told)
-        near = (size for size in sizes if size[2:4] in told)  # run times may differ between nodes
+            columns = run["jobs"].select(
+                "arrival_number", "requested_number_of_resources", "requested_time", "run_time"
+            )
+            recorded = {row: tuple(values) for row, *values in columns.iter_rows()}
+        told = () if number is None else recorded.get(number, ())
+        exact = (size for size in sizes if size[2:5] == told)
+        near = (size for size in sizes if size[2:4] == told[:2])  # run times may differ between nodes
         yield next(exact, None) or next(near, sizes[0])
 
 
-def _where_they_were(run: Recorded, nodes: dict[int, tuple[str, float]]) -> dict[int, Iterator[set[tuple[str, float]]]]:
-    """Return (GPU model, speed) of the nodes of last executions, by job id, in order of arrival; ids may recur."""
+def _where_they_were(run: Recorded, nodes: dict[int, tuple[str, float]]) -> dict[int, set[tuple[str, float]]]:
+    """Return (GPU model, speed) of the nodes of last executions, by arrival number."""
     last = run["jobs"].select(SPAN).sort("arrival_number")
     placed = run["placements"].join(last, on=SPAN, how="semi", nulls_equal=True)
     at_once = run["jobs"].filter(pl.col("starting_time") == pl.col("finish_time"))
@@ -150,10 +195,7 @@ def _where_they_were(run: Recorded, nodes: dict[int, tuple[str, float]]) -> dict
         if number in cores and not any(first < end and begin <= last for first, last in cores[number]):
             continue  # an interrupted execution of zero length that started at the same instant
         there.setdefault(number, set()).add(nodes[node])
-    where: dict[int, list[set[tuple[str, float]]]] = {}
-    for number, job_id in last.select("arrival_number", "job_id").iter_rows():
-        where.setdefault(job_id, []).append(there.get(number, set()))
-    return {job_id: iter(sets) for job_id, sets in where.items()}
+    return there
 
 
 def all_executions(run: Recorded) -> pl.DataFrame:

@@ -17,11 +17,18 @@ __all__ = [
     "PLACEMENTS",
     "REQUESTS",
     "TABLES",
+    "job_id_column",
 ]
 
 STARTED = ("completed", "killed", "lost", "running")
 ENDED = ("completed", "killed", "lost")
 FINISHED = ("completed", "killed")
+
+
+def job_id_column(meaning: str = "identifier of the job", name: str = "job_id") -> Column:
+    """Return the column of the identifiers that jobs have in the workload; several jobs may have the same."""
+    return Column(name, "integer", meaning, typed_by="job_ids")
+
 
 INFO = (
     Column("num_cores", "integer", "number of cores of the cluster", unit="cores", least=1),
@@ -44,6 +51,7 @@ INFO = (
     Column("cycle_period", "float", "time between scheduling cycles, if they are periodic", unit="s", optional=True),
     Column("predictor", "text", "what predicts run times, unless they are the requested times", optional=True),
     Column("foresight", "boolean", "whether the predictor knows the actual run times", optional=True),
+    Column("job_ids", "text", "type of the job ids, unless they are integers", values=("text",), optional=True),
     Column("attributes", "texts", "types of the attributes of jobs by name, if any", optional=True),
     Column("parts", "texts", "names of the optional features of the cluster", optional=True),
     Column("num_nodes", "integer", "number of nodes, if the cluster has nodes", least=1, optional=True),
@@ -116,7 +124,7 @@ JOBS = Table(
     "jobs",
     "a submitted job",
     (
-        Column("job_id", "integer", "identifier of the job in the workload"),
+        job_id_column("identifier of the job in the workload: an integer, or text if the workload has texts"),
         Column("submission_time", "float", "submission", unit="s", least=0),
         Column("requested_number_of_resources", "integer", "requested cores", unit="cores", least=1),
         Column("requested_time", "float", "the user's estimate of the run time", unit="s", least=0),
@@ -193,7 +201,7 @@ INTERRUPTIONS = Table(
     "interruptions",
     "an execution interrupted by an outage or a preemption",
     (
-        Column("job_id", "integer", "identifier of the job"),
+        job_id_column(),
         Column("starting_time", "float", "start of the execution", unit="s"),
         Column("finish_time", "float", "interruption", unit="s"),
         Column("allocated_resources", "text", "allocated cores"),
@@ -292,7 +300,7 @@ REQUESTS = Table(
     "requests",
     "the node request of a job",
     (
-        Column("job_id", "integer", "identifier of the job"),
+        job_id_column(),
         Column("tasks", "integer", "number of tasks, each on one node", least=1),
         Column("cores", "integer", "cores per task", unit="cores", least=1),
         Column("memory", "integer", "memory per task", unit="bytes", least=0),
@@ -315,7 +323,7 @@ PLACEMENTS = Table(
     "placements",
     "an execution on one of its nodes",
     (
-        Column("job_id", "integer", "identifier of the job"),
+        job_id_column(),
         Column("node", "integer", "number of the node", least=0),
         Column("tasks", "integer", "number of tasks on the node", least=1),
         Column("gpus", "text", 'allocated GPUs with the thousandths of each, such as "0:1000 1:250"'),

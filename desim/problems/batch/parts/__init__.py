@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from desim.exceptions import InvalidConfiguration
 from desim.problems.batch.job import Job
 from desim.problems.batch.parts.base import Part
+from desim.problems.batch.workload import Workload
 
 if TYPE_CHECKING:
     from desim.problems.batch.parts.limits import Limit
@@ -75,7 +76,7 @@ def standard_parts(
     checkpoint_interval : float or None
         Arguments of the cluster.
     """
-    if any(map(_after, jobs)):
+    if has_dependencies(jobs):
         from desim.problems.batch.parts.dependencies import Dependencies, Followers
 
         if (dependencies := Dependencies(jobs)).of_job:
@@ -99,6 +100,11 @@ def standard_parts(
         from desim.problems.batch.parts.checkpoints import Checkpoints
 
         yield Checkpoints(checkpoint_interval)
+
+
+def has_dependencies(jobs: Sequence[Job]) -> bool:
+    """Return whether some job depends on another."""
+    return "after" in jobs.columns if isinstance(jobs, Workload) else any(map(_after, jobs))
 
 
 def check_parts(parts: Iterable[Part]) -> tuple[Part, ...]:

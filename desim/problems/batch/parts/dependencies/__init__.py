@@ -20,12 +20,14 @@ from desim.exceptions import WorkloadError
 from desim.forks import FlatDict
 from desim.problems.batch.job import Job, check_time
 from desim.problems.batch.parts.base import Part
-from desim.tables import Column, Table
+from desim.problems.batch.tables import job_id_column
+from desim.problems.batch.workload import Workload
+from desim.tables import Column, Table, arrival_number
 
 if TYPE_CHECKING:
     from desim.result import Result
 
-__all__ = ["Dependencies", "Dependency", "Followers"]
+__all__ = ["Dependencies", "Dependency", "Followers", "check_acyclic", "resolved"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,20 +46,18 @@ class Dependency:
     think_time: float = 0.0
 
 
-class Dependencies:
-    """Dependencies of the jobs of a workload; runs do not change them.
+def resolved(jobs: Iterable[Job]) -> dict[int, tuple[tuple[int, ...], Dependency]]:
+    """Return the predecessors of jobs as rows.
 
     Parameters
     ----------
-    jobs : sequence of Job
-        Workload; the ids of jobs with dependencies, and of their predecessors, occur once.
+    jobs : iterable of Job
+        Workload. Several jobs may have the same id, but no job may depend on such an id.
 
-    Attributes
-    ----------
-    of_job : dict of int to Dependency
-        Dependency of each job with at least one predecessor, by its position in the workload.
-    followers : dict of int to list of int
-        Positions of the jobs that depend on a job, by its position.
+    Returns
+    -------
+    dict of int to (tuple of int, Dependency)
+        By the row of each job with at least one predecessor: rows of the predecessors, and the dependency.
 
     Raises
     ------
@@ -65,55 +65,93 @@ class Dependencies:
         If a predecessor does not exist, its id belongs to several jobs, dependencies form a cycle, or a think time is
         out of range.
     """
+    jobs = list(jobs)
+    row_of: dict[int | str, int] = {}
+    again: dict[int | str, int] = {}  # second rows with the same id
+    for row, job in enumerate(jobs):
+        if row_of.setdefault(job.job_id, row) != row:
+            again.setdefault(job.job_id, row)
+    found: dict[int, tuple[tuple[int, ...], Dependency]] = {}
+    for row, job in enumerate(jobs):
+        if (one := job.after) is None:
+            continue
+        job_id = job.job_id
+        if not isinstance(one, Dependency):
+            raise WorkloadError(f"job {job_id}: after: got {one!r}, expected a Dependency")
+        check_time(job_id, "think_time", one.think_time)
+        for other in one.jobs:
+            if other not in row_of:
+                raise WorkloadError(f"job {job_id} depends on job {other}, which is not in the workload")
+            if other in again:
+                first, second = (f"{jobs[where[other]].submission_time:.10g} s" for where in (row_of, again))
+                raise WorkloadError(
+                    f"job {job_id} depends on job {other}, but two jobs have this id, submitted at {first} and {second}"
+                )
+            if isinstance(other, str) and other.split() != [other]:
+                raise WorkloadError(f"job {job_id}: after: got {other!r}, expected an id without blanks")
+        if others := tuple(dict.fromkeys(row_of[other] for other in one.jobs)):
+            found[row] = others, one
+    check_acyclic({row: others for row, (others, _) in found.items()}, [job.job_id for job in jobs])
+    return found
+
+
+def check_acyclic(preceding: Mapping[int, Sequence[int]], ids: Sequence[int | str]) -> None:
+    """Raise WorkloadError if jobs depend on each other in a cycle; `preceding` has rows, `ids` the id of each row."""
+    if circle := _circle(preceding):
+        raise WorkloadError(f"dependencies form a cycle: {' after '.join(str(ids[row]) for row in circle)}")
+
+
+def _circle(preceding: Mapping[int, Sequence[int]]) -> list[int]:
+    """Return a cycle of rows, each depending on the next, that ends with its first row; empty if there is none."""
+    followers = _followers(preceding)
+    missing = {row: len(others) for row, others in preceding.items()}
+    ended = [row for row in followers if row not in missing]
+    while ended:
+        for follower in followers.get(ended.pop(), ()):
+            missing[follower] -= 1
+            if not missing[follower]:
+                del missing[follower]
+                ended.append(follower)
+    if not missing:
+        return []
+    path = [next(iter(missing))]
+    while path[-1] not in path[:-1]:  # every job that is left depends on another one that is left
+        path.append(next(other for other in preceding[path[-1]] if other in missing))
+    return path[path.index(path[-1]) :]
+
+
+def _followers(preceding: Mapping[int, Sequence[int]]) -> dict[int, list[int]]:
+    """Return the rows that depend on a row, by that row."""
+    followers: dict[int, list[int]] = {}
+    for row, others in preceding.items():
+        for other in others:
+            followers.setdefault(other, []).append(row)
+    return followers
+
+
+class Dependencies:
+    """Dependencies of the jobs of a workload, which are known by their positions in it; runs do not change them.
+
+    Parameters
+    ----------
+    jobs : Workload or sequence of Job
+        Workload; see :func:`resolved` for jobs that name their predecessors by id.
+
+    Attributes
+    ----------
+    of_job : dict of int to Dependency
+        Dependency of each job with at least one predecessor, by its position in the workload.
+    preceding : dict of int to tuple of int
+        Positions of its predecessors.
+    followers : dict of int to list of int
+        Positions of the jobs that depend on a job, by its position.
+    """
 
     def __init__(self, jobs: Sequence[Job]) -> None:
-        self.of_job: dict[int, Dependency] = {}
-        self.followers: dict[int, list[int]] = {}
-        positions: dict[int | str, int] = {}
-        again: dict[int | str, int] = {}  # of second jobs with the same id
-        for position, job in enumerate(jobs):
-            if positions.setdefault(job.job_id, position) != position:
-                again.setdefault(job.job_id, position)
-        for position, job in enumerate(jobs):
-            job_id, one = job.job_id, job.after
-            if one is None:
-                continue
-            if not isinstance(one, Dependency):
-                raise WorkloadError(f"job {job_id}: after: got {one!r}, expected a Dependency")
-            check_time(job_id, "think_time", one.think_time)
-            others = tuple(dict.fromkeys(one.jobs))
-            for other in (*others, job_id) if again else others:
-                if other not in positions:
-                    raise WorkloadError(f"job {job_id} depends on job {other}, which is not in the workload")
-                if other in again:
-                    first, second = (jobs[each[other]].submission_time for each in (positions, again))
-                    what = f"depends on job {other}, but" if other != job_id else "has dependencies, but"
-                    times = f"{first:.10g} s and {second:.10g} s"
-                    raise WorkloadError(f"job {job_id} {what} two jobs have this id, submitted at {times}")
-            for other in others:
-                self.followers.setdefault(positions[other], []).append(position)
-            if others:
-                self.of_job[position] = Dependency(others, one.think_time)
-        if circle := self._circle(positions):
-            names = " after ".join(str(jobs[position].job_id) for position in circle)
-            raise WorkloadError(f"dependencies form a cycle: {names}")
-
-    def _circle(self, positions: Mapping[int | str, int]) -> list[int]:
-        """Return a cycle of jobs, each depending on the next, that ends with its first job; empty if there is none."""
-        missing = {position: len(one.jobs) for position, one in self.of_job.items()}
-        ended = [position for position in self.followers if position not in missing]
-        while ended:
-            for follower in self.followers.get(ended.pop(), ()):
-                missing[follower] -= 1
-                if not missing[follower]:
-                    del missing[follower]
-                    ended.append(follower)
-        if not missing:
-            return []
-        path = [next(iter(missing))]
-        while path[-1] not in path[:-1]:  # every job that is left depends on another one that is left
-            path.append(next(filter(missing.__contains__, map(positions.__getitem__, self.of_job[path[-1]].jobs))))
-        return path[path.index(path[-1]) :]
+        found = jobs.dependencies() if isinstance(jobs, Workload) else resolved(jobs)
+        self.of_job = {position: one for position, (_, one) in found.items()}
+        self.preceding = {position: others for position, (others, _) in found.items()}
+        self.followers = _followers(self.preceding)
 
 
 class Followers(Part):
@@ -142,12 +180,13 @@ class Followers(Part):
 
     def begin(self) -> None:
         """Set up the state of a run."""
-        self._missing = FlatDict((position, len(one.jobs)) for position, one in self.dependencies.of_job.items())
+        self._missing = FlatDict((position, len(others)) for position, others in self.dependencies.preceding.items())
         self._ready: dict[int, float] = {}  # when the think time after the last predecessor ends
         self.jobs: dict[int, Job] = FlatDict()
         self._num_read = 0  # jobs of the workload whose time has passed
         self._arriving: int | None = None  # position of the job that is being submitted
         self._positions: dict[int, int] = {}  # of jobs in the system on which others depend, by row
+        self._rows: dict[int, int] = FlatDict()  # rows of all such jobs, by position
         self._due: list[tuple[float, int]] = []  # heap of (time, position) of the jobs that wait for their time
         self._record = self.cluster.simulation.records.tables["dependencies"].append
 
@@ -169,7 +208,7 @@ class Followers(Part):
     def close(self) -> None:
         """Record the jobs that were not submitted."""
         for position, job in self.jobs.items():
-            self._record(self._row(position, job, None))
+            self._record(self._row(position, job, None, None))
 
     def delays(self, job: Job) -> bool:
         """Take a job at its submission time in the workload; submit it later if it has dependencies."""
@@ -187,7 +226,7 @@ class Followers(Part):
     def arrived(self, job: Job, row: int) -> None:
         """Remember which job of the workload has been submitted, if others depend on it."""
         if self._arriving in self.dependencies.followers:
-            self._positions[row] = self._arriving
+            self._positions[row], self._rows[self._arriving] = self._arriving, row
         self._arriving = None
 
     def left(self, job: Job, row: int, outcome: str) -> None:
@@ -212,15 +251,17 @@ class Followers(Part):
         while self._due and self._due[0][0] <= now:
             self._arriving = position = heappop(self._due)[1]
             job = self.jobs.pop(position)
-            self._record(self._row(position, job, now))
+            self._record(self._row(position, job, now, self.cluster._num_arrived))
             self.cluster.submit(job._replace(submission_time=now))
         if event is not None:
             self.cluster.stop_if_done()
 
-    def _row(self, position: int, job: Job, submission: float | None) -> tuple[int, float, str, float, float | None]:
-        """Return the record of a job: id, time in the workload, predecessors, think time and submission."""
-        one = self.dependencies.of_job[position]
-        return job.job_id, job.submission_time, " ".join(map(str, one.jobs)), one.think_time, submission
+    def _row(self, position: int, job: Job, submission: float | None, row: int | None) -> tuple[Any, ...]:
+        """Return the record of a job."""
+        one, others = self.dependencies.of_job[position], self.dependencies.preceding[position]
+        after = " ".join(map(str, dict.fromkeys(one.jobs)))
+        preceding = " ".join(str(self._rows.get(other, -1)) for other in others)
+        return position, job.job_id, job.submission_time, after, preceding, one.think_time, submission, row
 
 
 INFO = (Column("dependencies", "integer", "number of jobs with dependencies, if any", least=0, optional=True),)
@@ -231,11 +272,14 @@ TABLES = (
         "dependencies",
         "a job with dependencies, once its time in the workload has passed",
         (
-            Column("job_id", "integer", "identifier of the job"),
+            Column("position", "integer", "position of the job in the workload, from 0", least=0),
+            job_id_column(),
             Column("trace_submission_time", "float", "submission time in the workload", unit="s", least=0),
             Column("after", "text", 'identifiers of its predecessors, such as "3 7"'),
+            Column("preceding", "text", "arrival numbers of its predecessors; -1 before the arrival"),
             Column("think_time", "float", "time from the last end of a predecessor to submission", unit="s", least=0),
             Column("submission_time", "float", "actual submission", unit="s", null="if not submitted by the end"),
+            arrival_number("of the job", null="if not submitted by the end"),
         ),
         sort_by=("trace_submission_time", "job_id"),
         only_with="dependencies",

@@ -17,6 +17,7 @@ from desim.exceptions import InvalidConfiguration
 from desim.forks import FlatDict
 from desim.problems.batch.job import Job
 from desim.problems.batch.parts.base import Part
+from desim.problems.batch.tables import job_id_column
 from desim.tables import Column, Table, arrival_number
 
 if TYPE_CHECKING:
@@ -290,7 +291,7 @@ TABLES = (
         "limited_jobs",
         "a job and a limit that applies to it",
         (
-            Column("job_id", "integer", "identifier of the job"),
+            job_id_column(),
             Column("limit", "integer", "number of the limit", least=0),
             Column("group", "text", "group of the job, for example its user or partition"),
             arrival_number("of the job"),

@@ -7,7 +7,8 @@ it, and so do cores that the preempting job does not need; only jobs that may pr
 the same cores once all of them are free again, after the decisions of that instant.
 
 The terms are those of Slurm: a QOS has a priority, a list of QOS that it preempts, a mode in which its own jobs are
-preempted, and a GraceTime. See Yoo, Jette and Grondona, "SLURM: Simple Linux Utility for Resource Management", JSSPP 2003.
+preempted, and a GraceTime. See Yoo, Jette and Grondona, "SLURM: Simple Linux Utility for Resource Management", JSSPP
+2003.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from desim.problems.batch.execution import Execution
 from desim.problems.batch.job import Job, StartPreempting
 from desim.problems.batch.parts.base import Part
 from desim.problems.batch.predictors import corrected_end
+from desim.problems.batch.tables import job_id_column
 from desim.tables import Column, Table, arrival_number
 
 if TYPE_CHECKING:
@@ -548,7 +550,7 @@ TABLES = (
         "job_qos",
         "a job with a QOS",
         (
-            Column("job_id", "integer", "identifier of the job"),
+            job_id_column(),
             Column("qos", "text", "name of its QOS level"),
             arrival_number("of the job"),
         ),
@@ -560,8 +562,8 @@ TABLES = (
         "a job that was preempted by another",
         (
             Column("time", "float", "time of the preemption", unit="s", least=0),
-            Column("job_id", "integer", "identifier of the preempted job"),
-            Column("preempted_by", "integer", "identifier of the job that started instead"),
+            job_id_column("identifier of the preempted job"),
+            job_id_column("identifier of the job that started instead", "preempted_by"),
             Column("mode", "text", "what happened to the preempted job", values=("requeue", "suspend")),
             arrival_number("of the preempted job"),
             Column("number_preempted_by", "integer", "arrival number of the job that started", least=0),

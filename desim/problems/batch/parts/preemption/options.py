@@ -1,6 +1,6 @@
 """QOS levels on the command line: ``NAME:WHAT=VALUE``, joined by ``+``, or a file.
 
-A level has ``priority``, ``preempts`` and ``mode`` of :class:`QualityOfService`. If the workload does not state the QOS
+A level has ``priority``, ``preempts``, ``mode`` and ``grace_time`` of :class:`QualityOfService`. If the workload does not state the QOS
 of jobs, ``scope`` and ``members`` name the groups whose jobs have it:
 ``urgent:priority=10:preempts=standby+standby:mode=suspend:scope=user:members=3|4``. A file has ``name`` and these.
 """
@@ -17,9 +17,10 @@ from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch.job import Job
 from desim.problems.batch.parts.preemption import QualityOfService
 from desim.problems.batch.parts.text import Entry, check_scope, names_of, number_of, read_entries
+from desim.problems.batch.workload import Workload
 
 if TYPE_CHECKING:
-    from desim.plugins import Workload
+    from desim import plugins
 
 __all__ = ["Options", "qos_of_text", "settings"]
 
@@ -34,7 +35,7 @@ class Options:
     """QOS levels for preemptive-... agents, e.g. urgent:preempts=standby:scope=user:members=1+standby:mode=suspend."""
 
 
-def settings(options: Options, workload: Workload, jobs: Iterable[Job]) -> dict[str, Any]:
+def settings(options: Options, workload: plugins.Workload, jobs: Iterable[Job]) -> dict[str, Any]:
     """Return arguments of a cluster that follow from the options, with the jobs and their QOS."""
     return {} if options.qos is None else dict(zip(("qos", "jobs"), qos_of_text(options.qos, jobs), strict=True))
 
@@ -86,7 +87,7 @@ def _level(where: str, entry: Entry) -> tuple[QualityOfService, str, Entry]:
     return level, where, entry
 
 
-def _with_qos(where: str, entry: Mapping[str, Any], jobs: Iterable[Job], name: str) -> list[Job]:
+def _with_qos(where: str, entry: Mapping[str, Any], jobs: Iterable[Job], name: str) -> Workload:
     """Return the jobs, those in the groups of an entry with its QOS."""
     by, of = str(entry["scope"]).strip(), names_of(entry.get("members", ""))
     check_scope(where, by, jobs)
@@ -95,7 +96,7 @@ def _with_qos(where: str, entry: Mapping[str, Any], jobs: Iterable[Job], name: s
     groups = [job.group(by) for job in jobs]
     if all(group is None for group in groups):
         raise InvalidConfiguration(f"{where}: scope={by}, but the {by} of jobs is unknown")
-    return [
-        job._replace(qos=name) if group is not None and (not of or str(group) in of) else job
-        for job, group in zip(jobs, groups, strict=True)
-    ]
+    workload = Workload.of(jobs)
+    is_in = [group is not None and (not of or str(group) in of) for group in groups]
+    known = workload["qos"].tolist()
+    return workload.with_columns(qos=[name if chosen else other for chosen, other in zip(is_in, known, strict=True)])

@@ -140,7 +140,8 @@ def _intruders(run: Recorded) -> pl.DataFrame:
         for row in there[(begins[there] < end) & (ends[there] > begin)].tolist():
             if job_qos.get(number) not in preempts.get(job_qos.get(int(numbers[row]), ""), ()):
                 found.append((gaps["job_id"][place], begin, end, ran["job_id"][row], begins[row]))
-    schema = {"job_id": pl.Int64, "begin": pl.Float64, "end": pl.Float64, "other": pl.Int64, "start": pl.Float64}
+    ids = gaps.schema["job_id"]
+    schema = {"job_id": ids, "begin": pl.Float64, "end": pl.Float64, "other": ids, "start": pl.Float64}
     return pl.DataFrame(found, schema, orient="row")
 
 
