@@ -45,7 +45,7 @@ def waits_on_nodes(
     jobs: Sequence[Job],
     waiting_time: ArrayLike,
     nodes: Sequence[Node],
-    where: Mapping[int, Sequence[tuple[str, int]]],
+    where: Mapping[int | str, Sequence[tuple[str, int]]],
     *,
     counted: ArrayLike | None = None,
     moments: int = 20,

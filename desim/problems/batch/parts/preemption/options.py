@@ -1,7 +1,7 @@
 """QOS levels on the command line: ``NAME:WHAT=VALUE``, joined by ``+``, or a file.
 
-A level has ``priority``, ``preempts``, ``mode`` and ``grace_time`` of :class:`QualityOfService`. If the workload does not state the QOS
-of jobs, ``scope`` and ``members`` name the groups whose jobs have it:
+A level has ``priority``, ``preempts``, ``mode`` and ``grace_time`` of :class:`QualityOfService`. If the workload does
+not state the QOS of jobs, ``scope`` and ``members`` name the groups whose jobs have it:
 ``urgent:priority=10:preempts=standby+standby:mode=suspend:scope=user:members=3|4``. A file has ``name`` and these.
 """
 
