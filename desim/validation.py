@@ -46,6 +46,7 @@ __all__ = [
     "duplicated",
     "horizon_rule",
     "rounding",
+    "rule",
     "rules_of",
     "single_row",
     "standard_rules",
@@ -345,6 +346,11 @@ class Rule:
     checks: tuple[Check, ...] = ()
     needs_workload: bool = False
     vital: bool = False
+
+
+def rule(name: str, sentence: str, *checks: Check, needs_workload: bool = False, vital: bool = False) -> Rule:
+    """Return a rule with its checks given one by one; see :class:`Rule`."""
+    return Rule(name, sentence, checks, needs_workload, vital)
 
 
 def validate(result: Result, workload: Iterable[Any] | None = None, *, stop_after: int = 20) -> ValidationReport:

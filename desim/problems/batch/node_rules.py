@@ -17,7 +17,7 @@ from desim.problems.batch.allocations import amount_of, devices, further_resourc
 from desim.problems.batch.nodes import CORES, GPU, MEMORY, Request
 from desim.problems.batch.occupancy import read_core_ranges
 from desim.problems.batch.recorded import KEY, SPAN, Arrivals, all_executions, has_suspensions, on_nodes
-from desim.validation import Check, Recorded, Rule, single_row
+from desim.validation import Check, Recorded, rule, single_row
 
 __all__ = ["NODE_RULES"]
 
@@ -249,125 +249,105 @@ def _not_alone(run: Recorded) -> pl.DataFrame:
 _SPAN = "in [{starting_time}, {finish_time}) s"
 
 NODE_RULES = (
-    Rule(
+    rule(
         "nodes",
         "nodes and cores are numbered consecutively (this and the following rules: on nodes)",
-        (
-            _check(
-                "nodes",
-                _misnumbered,
-                "node {node} with first core {first_core}: expected node {expected} with first core {expected_core}",
-            ),
-            _check(
-                "nodes",
-                _miscounted_nodes,
-                "got {count} nodes with {cores} cores, expected {run.info[num_nodes]} with {run.info[num_cores]}",
-            ),
+        _check(
+            "nodes",
+            _misnumbered,
+            "node {node} with first core {first_core}: expected node {expected} with first core {expected_core}",
+        ),
+        _check(
+            "nodes",
+            _miscounted_nodes,
+            "got {count} nodes with {cores} cores, expected {run.info[num_nodes]} with {run.info[num_cores]}",
         ),
     ),
-    Rule(
+    rule(
         "requests",
         "every job has exactly one request, whose cores match the job table",
-        (
-            _check(
-                "requests",
-                _misrequested,
-                "job {job_id} with {requested} cores: its request is {tasks} tasks of {cores} cores, or occurs twice",
-            ),
+        _check(
+            "requests",
+            _misrequested,
+            "job {job_id} with {requested} cores: its request is {tasks} tasks of {cores} cores, or occurs twice",
         ),
     ),
-    Rule(
+    rule(
         "placements",
         "every execution has placements on nodes, each node once, and every placement has an execution",
-        (
-            _check("placements", _nowhere, "job {job_id} runs " + _SPAN + ", but has no placement on a node"),
-            _check(
-                "placements",
-                _unexecuted,
-                "job {job_id} is placed on node {node} " + _SPAN + ", but it does not run then, is placed there twice, "
-                "or the node does not exist",
-            ),
+        _check("placements", _nowhere, "job {job_id} runs " + _SPAN + ", but has no placement on a node"),
+        _check(
+            "placements",
+            _unexecuted,
+            "job {job_id} is placed on node {node} " + _SPAN + ", but it does not run then, is placed there twice, "
+            "or the node does not exist",
         ),
     ),
-    Rule(
+    rule(
         "placed_tasks",
         "an execution has the number of tasks that its job requests, and no node has more of them than allowed",
-        (
-            _check(
-                "placements", _misplaced_tasks, "job {job_id} requests {task_tasks} tasks, but has {tasks} " + _SPAN
-            ),
-            _check(
-                "placements",
-                _crowded,
-                "job {job_id} has {tasks} tasks on node {node_name!r} " + _SPAN + ", but allows at most "
-                "{task_tasks_per_node} per node",
-            ),
+        _check("placements", _misplaced_tasks, "job {job_id} requests {task_tasks} tasks, but has {tasks} " + _SPAN),
+        _check(
+            "placements",
+            _crowded,
+            "job {job_id} has {tasks} tasks on node {node_name!r} " + _SPAN + ", but allows at most "
+            "{task_tasks_per_node} per node",
         ),
     ),
-    Rule(
+    rule(
         "suitable_nodes",
         "jobs run on nodes with the partition, GPU model and features that they request",
-        (
-            _check(
-                "placements",
-                _unsuitable,
-                "job {job_id} is on node {node_name!r} (partition {node_partition!r}, GPU model {node_gpu_model!r}, "
-                "features {node_features}), but requests partition {task_partition!r}, GPU models {task_gpu_models}, "
-                "features {task_features} and none of {task_excluded_features}",
-            ),
+        _check(
+            "placements",
+            _unsuitable,
+            "job {job_id} is on node {node_name!r} (partition {node_partition!r}, GPU model {node_gpu_model!r}, "
+            "features {node_features}), but requests partition {task_partition!r}, GPU models {task_gpu_models}, "
+            "features {task_features} and none of {task_excluded_features}",
         ),
     ),
-    Rule(
+    rule(
         "held_gpus",
         "tasks hold the GPUs that they request: entire GPUs, or a share of a single one",
-        (
-            _check(
-                "placements",
-                _wrong_gpus,
-                "job {job_id} holds GPUs {gpus!r} of node {node_name!r}, which has {node_gpus}, but each of its "
-                "{tasks} tasks requests {task_gpus} (exclusive: {task_exclusive})",
-            ),
+        _check(
+            "placements",
+            _wrong_gpus,
+            "job {job_id} holds GPUs {gpus!r} of node {node_name!r}, which has {node_gpus}, but each of its "
+            "{tasks} tasks requests {task_gpus} (exclusive: {task_exclusive})",
         ),
     ),
-    Rule(
+    rule(
         "cores_on_nodes",
         "the cores of an execution are on its nodes, and match in number what its tasks there request",
-        (
-            _check(
-                "placements",
-                _wrong_cores,
-                "job {job_id} has {held} cores on node {node} " + _SPAN + ", but its tasks there request {requested}",
-            ),
+        _check(
+            "placements",
+            _wrong_cores,
+            "job {job_id} has {held} cores on node {node} " + _SPAN + ", but its tasks there request {requested}",
         ),
     ),
-    Rule(
+    rule(
         "node_capacity",
         "executions never hold more of a resource or a GPU of a node than the node has",
-        (
-            _check(
-                "placements",
-                _overcommitted,
-                "at {starting_time} s, when job {job_id} starts, {used} {resource} of node {node_name!r} are held, but "
-                "the node has {capacity}",
-            ),
+        _check(
+            "placements",
+            _overcommitted,
+            "at {starting_time} s, when job {job_id} starts, {used} {resource} of node {node_name!r} are held, but "
+            "the node has {capacity}",
         ),
     ),
-    Rule(
+    rule(
         "exclusive_nodes",
         "a job that requests exclusive nodes shares none with other jobs",
-        (
-            _check(
-                "placements",
-                _not_alone,
-                "at {starting_time} s, when job {job_id} starts, node {node_name!r} is shared although a job requests "
-                "it exclusively",
-            ),
+        _check(
+            "placements",
+            _not_alone,
+            "at {starting_time} s, when job {job_id} starts, node {node_name!r} is shared although a job requests "
+            "it exclusively",
         ),
     ),
-    Rule(
+    rule(
         "request_conservation",
         "requests are those of the workload (which must be a sequence)",
-        (_check("requests", _changed_requests, "job {job_id}: the request differs from the workload in {what}"),),
+        _check("requests", _changed_requests, "job {job_id}: the request differs from the workload in {what}"),
         needs_workload=True,
     ),
 )

@@ -33,11 +33,11 @@ from desim.problems.batch.tables import FINISHED
 from desim.validation import (
     Check,
     Recorded,
-    Rule,
     conservation_rule,
     duplicated,
     horizon_rule,
     rounding,
+    rule,
 )
 
 __all__ = ["RULES"]
@@ -507,212 +507,185 @@ _SPAN = "in [{begin}, {end}) s"
 _MISCOUNTED = "job {job_id} requests {requested} cores, but has {held} " + _SPAN
 
 RULES = (
-    Rule(
+    rule(
         "start_after_submission",
         "jobs start at or after their submission",
-        (
-            Check(
-                "jobs",
-                start < submission,
-                "job {job_id} starts at {starting_time} s, before its submission at {submission_time} s",
-                by_row=True,
-            ),
+        Check(
+            "jobs",
+            start < submission,
+            "job {job_id} starts at {starting_time} s, before its submission at {submission_time} s",
+            by_row=True,
         ),
     ),
-    Rule(
+    rule(
         "finish_time",
         "a job ends at its start plus its execution time",
-        (
-            Check(
-                "jobs",
-                (finish - (start + execution)).abs() > rounding(finish, start, execution),
-                "job {job_id}: end {finish_time} s, expected start {starting_time} s + execution {execution_time} s",
-                by_row=True,
-            ),
+        Check(
+            "jobs",
+            (finish - (start + execution)).abs() > rounding(finish, start, execution),
+            "job {job_id}: end {finish_time} s, expected start {starting_time} s + execution {execution_time} s",
+            by_row=True,
         ),
     ),
-    Rule(
+    rule(
         "execution_time",
         "a completed job ran for its run time, a killed one for its time limit, and a lost one no longer, including "
         "work before a suspension",
-        (
-            Check(
-                "jobs",
-                _execution_time,
-                "job {job_id} is {status} after {execution_time} s, but has run time {run_time} s, requested time "
-                "{requested_time} s, enforce_time_limit {run.info[enforce_time_limit]}",
-                by_row=True,
-            ),
+        Check(
+            "jobs",
+            _execution_time,
+            "job {job_id} is {status} after {execution_time} s, but has run time {run_time} s, requested time "
+            "{requested_time} s, enforce_time_limit {run.info[enforce_time_limit]}",
+            by_row=True,
         ),
     ),
-    Rule(
+    rule(
         "unfinished",
         "jobs that are still running are not due yet, and no job is running when a run has completed",
-        (
-            Check(
-                "jobs",
-                _unfinished,
-                "job {job_id}, started at {starting_time} s and due at {due} s, is still running when the "
-                "{run.info[status]} run ends at {run.end_time} s",
-                by_row=True,
-            ),
+        Check(
+            "jobs",
+            _unfinished,
+            "job {job_id}, started at {starting_time} s and due at {due} s, is still running when the "
+            "{run.info[status]} run ends at {run.end_time} s",
+            by_row=True,
         ),
     ),
-    Rule(
+    rule(
         "rejected",
         "exactly the jobs that request more than the cluster has or a limit allows are rejected",
-        (
-            Check(
-                "jobs",
-                _rejected,
-                "job {job_id} is {status}: it requests {requested_number_of_resources} of {run.info[num_cores]} cores, "
-                "and too_wide is {run.info[too_wide]!r}",
-                by_row=True,
-            ),
+        Check(
+            "jobs",
+            _rejected,
+            "job {job_id} is {status}: it requests {requested_number_of_resources} of {run.info[num_cores]} cores, "
+            "and too_wide is {run.info[too_wide]!r}",
+            by_row=True,
         ),
     ),
     horizon_rule("jobs", ("submission_time", "starting_time", "finish_time"), " s"),
-    Rule(
+    rule(
         "outages",
         "only cores that are up go down, and vice versa; the number of cores that are up is correct",
-        (
-            Check("outages", _outage_ranges, "outage at {time} s: {resources!r} are not cores of the cluster"),
-            Check(
-                "outages",
-                ~(pl.col("time") >= pl.col("time").shift(fill_value=0.0)),
-                "outage at {time} s: listed after a later one",
-            ),
-            Check(
-                "outages",
-                lambda run: pl.col("time") > run.end_time,
-                "outage at {time} s: after the end of the run at {run.end_time} s",
-            ),
-            Check("outages", _cores_up, "outage at {time} s: got {cores_up} cores up afterwards, expected {expected}"),
-            Check("outages", _twice, "core {core} goes {event} at {time} s, but is already {event}"),
+        Check("outages", _outage_ranges, "outage at {time} s: {resources!r} are not cores of the cluster"),
+        Check(
+            "outages",
+            ~(pl.col("time") >= pl.col("time").shift(fill_value=0.0)),
+            "outage at {time} s: listed after a later one",
         ),
+        Check(
+            "outages",
+            lambda run: pl.col("time") > run.end_time,
+            "outage at {time} s: after the end of the run at {run.end_time} s",
+        ),
+        Check("outages", _cores_up, "outage at {time} s: got {cores_up} cores up afterwards, expected {expected}"),
+        Check("outages", _twice, "core {core} goes {event} at {time} s, but is already {event}"),
     ),
-    Rule(
+    rule(
         "interruptions",
         "an interrupted job exists, was running, and was preempted or hit by an outage of one of its cores",
-        (
-            Check(
-                "interruptions",
-                lambda run: run.once(_cuts).filter(pl.col("known").is_null()),
-                "job {job_id} was interrupted, but does not exist",
-            ),
-            Check(
-                "interruptions",
-                _impossible_cuts,
-                "job {job_id}, submitted at {submission_time} s and due after {whole} s, was interrupted in an "
-                "execution from {starting_time} s to {finish_time} s; the run ended at {run.end_time} s",
-            ),
-            Check(
-                "interruptions",
-                _without_cause,
-                "job {job_id} was interrupted at {finish_time} s on cores {allocated_resources}, but none of them went "
-                "down then",
-            ),
-            Check(
-                "interruptions",
-                _wrong_outcomes,
-                "job {job_id} was {outcome} at {finish_time} s, but on_outage is {run.info[on_outage]!r}",
-            ),
-            Check(
-                "interruptions",
-                _lost_otherwise,
-                "job {job_id} was lost on cores {allocated_resources} from {starting_time} s to {finish_time} s, but "
-                "its row in the job table differs",
-            ),
-            Check("jobs", _lost_unseen, "job {job_id} is lost without an interruption"),
+        Check(
+            "interruptions",
+            lambda run: run.once(_cuts).filter(pl.col("known").is_null()),
+            "job {job_id} was interrupted, but does not exist",
         ),
+        Check(
+            "interruptions",
+            _impossible_cuts,
+            "job {job_id}, submitted at {submission_time} s and due after {whole} s, was interrupted in an "
+            "execution from {starting_time} s to {finish_time} s; the run ended at {run.end_time} s",
+        ),
+        Check(
+            "interruptions",
+            _without_cause,
+            "job {job_id} was interrupted at {finish_time} s on cores {allocated_resources}, but none of them went "
+            "down then",
+        ),
+        Check(
+            "interruptions",
+            _wrong_outcomes,
+            "job {job_id} was {outcome} at {finish_time} s, but on_outage is {run.info[on_outage]!r}",
+        ),
+        Check(
+            "interruptions",
+            _lost_otherwise,
+            "job {job_id} was lost on cores {allocated_resources} from {starting_time} s to {finish_time} s, but "
+            "its row in the job table differs",
+        ),
+        Check("jobs", _lost_unseen, "job {job_id} is lost without an interruption"),
     ),
-    Rule(
+    rule(
         "attempts",
         "the attempts of a job are its interruptions, plus one if its last execution was not interrupted",
-        (
-            Check(
-                "jobs",
-                _attempts,
-                "job {job_id} with {cuts} interruptions: got {attempts} attempts, expected {expected}",
-            ),
+        Check(
+            "jobs", _attempts, "job {job_id} with {cuts} interruptions: got {attempts} attempts, expected {expected}"
         ),
     ),
-    Rule(
+    rule(
         "one_at_a_time",
         "the executions of a job do not overlap, and the one in the job table is the last",
-        (
-            Check(
-                "jobs",
-                _one_at_a_time,
-                "job {job_id} runs in [{begin}, {end}) s, but also in [{begin_before}, {end_before}) s",
-            ),
+        Check(
+            "jobs",
+            _one_at_a_time,
+            "job {job_id} runs in [{begin}, {end}) s, but also in [{begin_before}, {end_before}) s",
         ),
     ),
-    Rule(
+    rule(
         "core_ranges",
         "allocated cores are written as ascending ranges of existing cores",
-        (_malformed("jobs", _ranges_of_jobs), _malformed("interruptions", _ranges_of_interruptions)),
+        _malformed("jobs", _ranges_of_jobs),
+        _malformed("interruptions", _ranges_of_interruptions),
     ),
-    Rule(
+    rule(
         "core_count",
         "every execution holds the number of cores that its job requests",
-        (
-            Check("jobs", _miscounted_jobs, _MISCOUNTED, by_row=True),
-            Check("jobs", _miscounted_cuts, _MISCOUNTED),
-        ),
+        Check("jobs", _miscounted_jobs, _MISCOUNTED, by_row=True),
+        Check("jobs", _miscounted_cuts, _MISCOUNTED),
     ),
-    Rule(
+    rule(
         "core_exclusive",
         "no core runs two jobs at the same time",
-        (
-            Check(
-                "jobs",
-                lambda run: run.once(_overlaps)[0],
-                "core {core} runs job {job_id} " + _SPAN + " and job {job_id_later} in [{begin_later}, {end_later}) s",
-            ),
+        Check(
+            "jobs",
+            lambda run: run.once(_overlaps)[0],
+            "core {core} runs job {job_id} " + _SPAN + " and job {job_id_later} in [{begin_later}, {end_later}) s",
         ),
     ),
-    Rule(
+    rule(
         "core_down",
         "no core serves a job while it is down",
-        (
-            Check(
-                "jobs",
-                lambda run: run.once(_overlaps)[1],
-                "core {core} runs job {job_id} " + _SPAN + ", but is down in [{down_from}, {down_until}) s",
-            ),
+        Check(
+            "jobs",
+            lambda run: run.once(_overlaps)[1],
+            "core {core} runs job {job_id} " + _SPAN + ", but is down in [{down_from}, {down_until}) s",
         ),
     ),
-    Rule(
+    rule(
         "capacity",
         "the number of cores in use never exceeds the number of cores that are up",
-        (Check("jobs", _capacity, "at {time} s, {used} cores are in use, but {up} are up; running jobs: {jobs}"),),
+        Check("jobs", _capacity, "at {time} s, {used} cores are in use, but {up} are up; running jobs: {jobs}"),
     ),
     *NODE_RULES,
-    Rule(
+    rule(
         "work",
         "an execution goes on with the work that was kept: all at a suspension, full checkpoint intervals otherwise; "
         "the execution times of a job are the sums over its executions, and turnaround time = waiting time + useful "
         "execution time + rework, where waiting is not negative",
-        (
-            Check(
-                "interruptions",
-                _wrong_work,
-                "job {job_id}, interrupted ({outcome}) at {finish_time} s: got work of {work_before} s before and "
-                "{work_after} s kept, expected {begun} s and {expected} s",
-            ),
-            Check(
-                "jobs",
-                _wrong_sums,
-                "job {job_id}: got {earlier_execution_time} s of earlier executions and {useful_execution_time} s of "
-                "useful execution time, expected {earlier} s and {expected} s",
-            ),
-            Check(
-                "jobs",
-                _wrong_account,
-                "job {job_id}: got a turnaround time of {whole} s, but waiting time {waited} s + "
-                "useful execution time {useful_execution_time} s + rework {rework} s = {account} s",
-            ),
+        Check(
+            "interruptions",
+            _wrong_work,
+            "job {job_id}, interrupted ({outcome}) at {finish_time} s: got work of {work_before} s before and "
+            "{work_after} s kept, expected {begun} s and {expected} s",
+        ),
+        Check(
+            "jobs",
+            _wrong_sums,
+            "job {job_id}: got {earlier_execution_time} s of earlier executions and {useful_execution_time} s of "
+            "useful execution time, expected {earlier} s and {expected} s",
+        ),
+        Check(
+            "jobs",
+            _wrong_account,
+            "job {job_id}: got a turnaround time of {whole} s, but waiting time {waited} s + "
+            "useful execution time {useful_execution_time} s + rework {rework} s = {account} s",
         ),
     ),
     *gathered("RULES", "rules"),

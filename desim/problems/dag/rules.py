@@ -29,7 +29,7 @@ import polars as pl
 from desim.problems.dag import recorded
 from desim.problems.dag.recorded import KEY, NODE, by_node, by_task, copies, transfers
 from desim.problems.dag.tables import EDGES, NODES
-from desim.validation import Check, Recorded, Rule, conservation_rule, horizon_rule, rounding, unique_ids_rule
+from desim.validation import Check, Recorded, conservation_rule, horizon_rule, rounding, rule, unique_ids_rule
 
 __all__ = ["RULES"]
 
@@ -306,19 +306,15 @@ _OF_PARTS = (
 )
 
 
-def _rule(name: str, sentence: str, *checks: Check, **options: bool) -> Rule:
-    return Rule(name, sentence, checks, **options)
-
-
 RULES = (
-    _rule(
+    rule(
         "executors",
         "executors and channels are complete and match the description",
         Check("executors", _said(recorded.executor_faults), "{text}"),
         Check("channels", _said(recorded.channel_faults), "{text}"),
         vital=True,
     ),
-    _rule(
+    rule(
         "graph",
         "nodes and edges match the jobs, and every parent precedes its children, so there are no cycles",
         *_of_parts("nodes", "num_nodes", "work"),
@@ -347,7 +343,7 @@ RULES = (
         ),
         vital=True,
     ),
-    _rule(
+    rule(
         "references",
         "copies, transfers and outages refer only to existing jobs, nodes, tasks, edges and executors",
         Check(
@@ -371,7 +367,7 @@ RULES = (
     unique_ids_rule(lambda run: pl.when(status == "completed").then(finish).otherwise(np.inf)),
     horizon_rule("jobs", ("submission_time",), " s"),
     horizon_rule("copies", _TIMES[1:], " s"),
-    _rule(
+    rule(
         "job_times",
         "a job starts with its first copy and ends when its last node, or task, finishes for the first time",
         Check(
@@ -385,7 +381,7 @@ RULES = (
             "job {job_id}: finish_time: got {finish_time} s, expected {last} s, the finish of its last node",
         ),
     ),
-    _rule(
+    rule(
         "all_nodes",
         "in a completed job, every node, or every task of every node, has finished",
         Check(
@@ -394,7 +390,7 @@ RULES = (
             "job {job_id} is completed, but its node {node} has not finished",
         ),
     ),
-    _rule(
+    rule(
         "unfinished",
         "unfinished copies and jobs are not overdue, and nothing runs or waits at the natural end of a run",
         Check(
@@ -415,7 +411,7 @@ RULES = (
             "{ended} s",
         ),
     ),
-    _rule(
+    rule(
         "outages",
         "executors go down only when up, and up only when down",
         Check(
@@ -434,7 +430,7 @@ RULES = (
             "executor {executor} goes {event} at {time} s, although it is already {event}",
         ),
     ),
-    _rule(
+    rule(
         "copy_times",
         "a copy is assigned after its job is submitted, then comes next on its executor, then starts, then finishes",
         Check(
@@ -444,18 +440,18 @@ RULES = (
         ),
         *(_backwards(*pair) for pair in (*pairwise(_TIMES), ("assignment_time", "starting_time"))),
     ),
-    _rule(
+    rule(
         "after_completion",
         "no copy is assigned or starts after the end of its job",
         _after_end("assignment_time"),
         _after_end("starting_time"),
     ),
-    _rule(
+    rule(
         "record_order",
         "ends of copies are recorded in the order in which they happened",
         Check("copies", _recorded_late, "{what} ended at {finish_time} s, but is recorded after an end at {latest} s"),
     ),
-    _rule(
+    rule(
         "duration",
         "a copy runs for the work of its node over the speed of its executor, or for the job's own run time; a task "
         "runs for an equal share of that, or for any time if its duration was sampled",
@@ -465,7 +461,7 @@ RULES = (
             "{what} is {outcome} in [{starting_time}, {finish_time}) s, expected a run time of {whole} s",
         ),
     ),
-    _rule(
+    rule(
         "executor_exclusive",
         "no executor runs two copies at once",
         Check(
@@ -475,7 +471,7 @@ RULES = (
             "[{starting_time_before}, {end_before}) s",
         ),
     ),
-    _rule(
+    rule(
         "executor_down",
         "an executor that is down runs no copy and is assigned none, and its queue does not outlast the outage",
         *(
@@ -499,7 +495,7 @@ RULES = (
             recorded.has_outages,
         ),
     ),
-    _rule(
+    rule(
         "interruptions",
         "a copy is interrupted only when its executor goes down",
         Check(
@@ -508,7 +504,7 @@ RULES = (
             "{what} is interrupted at {finish_time} s, but its executor does not go down then",
         ),
     ),
-    _rule(
+    rule(
         "withdrawals",
         "a copy is withdrawn only after an outage or the end of its job; a task, if no data are lost, only after an "
         "outage of its executor",
@@ -519,7 +515,7 @@ RULES = (
             "end of its job",
         ),
     ),
-    _rule(
+    rule(
         "duplicates",
         "a copy is a duplicate if its node had another copy when it was assigned; tasks have no duplicates",
         Check(
@@ -536,7 +532,7 @@ RULES = (
         ),
         Check(copies, col("duplicate"), "{what}, assigned at {assignment_time} s: tasks have no duplicates", by_task),
     ),
-    _rule(
+    rule(
         "repetitions",
         "a task is assigned again only after it was interrupted or withdrawn, or its result was lost",
         Check(
@@ -547,7 +543,7 @@ RULES = (
             by_task,
         ),
     ),
-    _rule(
+    rule(
         "parents",
         "when a node is assigned, its parents are assigned or, without planning ahead, have results; when a task is "
         "assigned, all tasks of all parents have results",
@@ -565,7 +561,7 @@ RULES = (
             by_task,
         ),
     ),
-    _rule(
+    rule(
         "inputs",
         "a copy that starts has one complete input per parent of its node, arrived before the start; a task has "
         "received the results of all tasks of all parents, each once",
@@ -594,7 +590,7 @@ RULES = (
             by_task,
         ),
     ),
-    _rule(
+    rule(
         "shares",
         "a task receives an equal share of the edge's data, from each source in proportion to the parent's tasks there",
         Check(
@@ -606,7 +602,7 @@ RULES = (
             by_task,
         ),
     ),
-    _rule(
+    rule(
         "sources",
         "data come from a finished copy whose result is not lost before the data arrive",
         Check(
@@ -620,7 +616,7 @@ RULES = (
             "{what} are lost in the outage at {gone} s, but needed from {starting_time} s to {needed} s",
         ),
     ),
-    _rule(
+    rule(
         "transfer_times",
         "transfers begin as soon as they may, and take latency plus size over transfer speed, or no time within one "
         "executor",
@@ -635,7 +631,7 @@ RULES = (
             "{what}, sent at {starting_time} s, arrive at {arrival_time} s, expected after {seconds} s",
         ),
     ),
-    _rule(
+    rule(
         "earliest_source",
         "data come from the copy of the parent with the earliest arrival (not checked for shared links and tasks)",
         Check(
@@ -646,7 +642,7 @@ RULES = (
             recorded.moves_alone,
         ),
     ),
-    _rule(
+    rule(
         "no_waiting",
         "a copy starts as soon as it is assigned, its data have arrived, and its executor is free, up and has moved",
         Check(
@@ -656,7 +652,7 @@ RULES = (
             "{data} s, executor free at {free} s",
         ),
     ),
-    _rule(
+    rule(
         "moving_delay",
         "an executor moves before it runs a task of another job, unless it was down in between",
         Check(
@@ -667,7 +663,7 @@ RULES = (
             by_task,
         ),
     ),
-    _rule(
+    rule(
         "links",
         "no link carries more than its bandwidth allows in any period (with shared links)",
         Check("transfers", _said(recorded.overloads), "{text}", recorded.has_shared_links),

@@ -24,7 +24,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from desim.exceptions import WorkloadError
-from desim.validation import Bounds, Check, Recorded, Rule, check_totals, rounding, single_row, sums_at, sums_from
+from desim.validation import Bounds, Check, Recorded, check_totals, rounding, rule, single_row, sums_at, sums_from
 
 __all__ = ["RULES"]
 
@@ -483,10 +483,6 @@ def _miscounted_arrivals(run: Recorded) -> pl.DataFrame:
     return pl.DataFrame({"slot": slot, "port": names, "wanted": wanted[slot, port], "found": found[slot, port]})
 
 
-def _rule(name: str, sentence: str, *checks: Check, **options: bool) -> Rule:
-    return Rule(name, sentence, checks, **options)
-
-
 _WHO = "job {job_id}{part} gets {amount} of {resource} from {node} in slot {slot}"
 
 
@@ -495,7 +491,7 @@ def _row_fault(wrong: pl.Expr | Callable[[Recorded], pl.Expr | pl.DataFrame], wh
 
 
 RULES = (
-    _rule(
+    rule(
         "graph",
         "ports, nodes and channels are complete and match the description, and all names refer to them",
         *_listed("port"),
@@ -520,7 +516,7 @@ RULES = (
         _named("allocations", "resource", "description", "resource"),
         vital=True,
     ),
-    _rule(
+    rule(
         "values",
         "all numbers are in range",
         *(
@@ -532,7 +528,7 @@ RULES = (
             )
         ),
     ),
-    _rule(
+    rule(
         "status_fields",
         "the values of a row match its status and the kind of run",
         Check(
@@ -543,7 +539,7 @@ RULES = (
         Check("jobs", status == "unserved", "job {job_id} is {status} in a run in which jobs wait", when=_holding),
         Check("jobs", status == "running", "job {job_id} is {status} in a run of one-slot jobs", when=_one_slot),
     ),
-    _rule(
+    rule(
         "start_after_submission",
         "no job starts before its submission",
         Check(
@@ -552,7 +548,7 @@ RULES = (
             "job {job_id} starts at {starting_time}, before its submission at {submission_time}",
         ),
     ),
-    _rule(
+    rule(
         "start_slot",
         "a job starts at the beginning of the slot it arrived for or, with holding, of that or a later one",
         Check(
@@ -561,7 +557,7 @@ RULES = (
             "job {job_id} arrives for slot {slot} of {run[slots].height}, but starts at {starting_time}",
         ),
     ),
-    _rule(
+    rule(
         "minimum_speed",
         "a job starts only with a speed above minimum_speed (with holding)",
         Check(
@@ -571,7 +567,7 @@ RULES = (
             when=_holding,
         ),
     ),
-    _rule(
+    rule(
         "queue",
         "waiting jobs of a type start in order, at most jobs_per_port per slot (with holding)",
         Check(
@@ -582,7 +578,7 @@ RULES = (
             when=_holding,
         ),
     ),
-    _rule(
+    rule(
         "finish_time",
         "a job ends one slot after its start or, with holding, when its work is done at its speed",
         *(
@@ -595,7 +591,7 @@ RULES = (
             for why, when in (("work {work} at speed {reward}", _holding), ("one slot", _one_slot))
         ),
     ),
-    _rule(
+    rule(
         "unfinished",
         "a job still runs or waits only if it is not due, and none runs at the natural end of a run",
         Check(_jobs, _still_running, f"job {{job_id}}, due at {{due}}, is still running when {HOW}"),
@@ -606,7 +602,7 @@ RULES = (
             f"job {{job_id}} is {{status}}, but its slot has not begun when {HOW}",
         ),
     ),
-    _rule(
+    rule(
         "horizon",
         "nothing happens after the end of the run, except the ends of slots that have begun",
         *(
@@ -619,20 +615,20 @@ RULES = (
             for column in ("submission_time", "starting_time", "finish_time")
         ),
     ),
-    _rule(
+    rule(
         "jobs_per_port",
         "at most jobs_per_port jobs of a type are served or, with holding, start in one slot",
         Check(
             "jobs", _crowded, "{count} jobs {what} at {port} in slot {slot}, expected at most {run.info[jobs_per_port]}"
         ),
     ),
-    _rule(
+    rule(
         "slots",
         "slots are numbered from 0, and their number matches the length of the run",
         Check("slots", pl.col("slot") != pl.int_range(pl.len()), "slot {slot} is out of order"),
         Check("slots", _number_of_slots, f"got {{count}} slots, but {HOW}"),
     ),
-    _rule(
+    rule(
         "arrivals",
         "the number of arrivals of a slot matches its jobs, which were submitted since the previous slot began",
         Check(
@@ -646,7 +642,7 @@ RULES = (
             "job {job_id}, submitted at {submission_time}, belongs by its number to slot {slot} of {run[slots].height}",
         ),
     ),
-    _rule(
+    rule(
         "slot_counts",
         "the numbers of running and waiting jobs at the beginning of a slot match the job table",
         Check(
@@ -655,7 +651,7 @@ RULES = (
             "slot {slot}: {name}: got {said} jobs, expected {found} as in the job table",
         ),
     ),
-    _rule(
+    rule(
         "slot_rewards",
         "gain, overhead and reward of a slot are time averages of the sums over its running jobs",
         Check(
@@ -664,7 +660,7 @@ RULES = (
             "slot {slot}: {name}: got {said}, expected {found}, that of its jobs",
         ),
     ),
-    _rule(
+    rule(
         "slot_amounts",
         "the allocated amount of a slot is the mean that its jobs hold; it is at most the reserved amount, which is at "
         "most the capacity",
@@ -679,7 +675,7 @@ RULES = (
             "slot {slot}: {name}: got {said}, expected at least the allocated {found} and at most the capacity, {high}",
         ),
     ),
-    _rule(
+    rule(
         "allocations",
         "an allocation is above 0, matches its job, port and start, and is recorded once",
         _row_fault(pl.col("row").is_null(), "no such job"),
@@ -705,12 +701,12 @@ RULES = (
             "job {job_id} starts at {starting_time}, but none of its allocations is recorded",
         ),
     ),
-    _rule(
+    rule(
         "channels",
         "jobs get resources only through channels",
         _row_fault(~pl.col("joined"), "no channel from {port}"),
     ),
-    _rule(
+    rule(
         "requests",
         "no job gets more through a channel than it requests (not checked for gangs)",
         Check(
@@ -720,7 +716,7 @@ RULES = (
             when=lambda run: not _gangs(run),
         ),
     ),
-    _rule(
+    rule(
         "gangs",
         "a served job has enough served components, and an indivisible component uses one node (for gangs)",
         Check(
@@ -736,12 +732,12 @@ RULES = (
             when=_gangs,
         ),
     ),
-    _rule(
+    rule(
         "capacity",
         "no node ever gives more of a resource than it has",
         Check("allocations", _overloaded, _told_overload),
     ),
-    _rule(
+    rule(
         "gain",
         "a job's gain follows from the utilities of the nodes and its amounts",
         Check(
@@ -750,7 +746,7 @@ RULES = (
             "job {job_id}, {who}: gain: got {gain}, expected {expected} for its amounts",
         ),
     ),
-    _rule(
+    rule(
         "overhead",
         "a job's overhead is the largest over the resources, that of its dominant resource",
         Check(
@@ -765,7 +761,7 @@ RULES = (
             "with overhead {expected}",
         ),
     ),
-    _rule(
+    rule(
         "conservation",
         "the number of jobs of every slot and port matches the arrivals (needs the workload)",
         Check(

@@ -10,7 +10,7 @@ import polars as pl
 
 from desim.problems.batch.recorded import KEY
 from desim.problems.batch.tables import ENDED
-from desim.validation import Check, Recorded, Rule
+from desim.validation import Check, Recorded, rule
 
 __all__ = ["RULES", "submitted"]
 
@@ -59,18 +59,16 @@ def submitted(run: Recorded, jobs: Iterable[tuple[Any, ...]]) -> Iterable[tuple[
 
 
 RULES = (
-    Rule(
+    rule(
         "dependencies",
         "a job with dependencies is submitted when its predecessors have ended and its think time has passed, but not "
         "before its time in the workload",
-        (
-            Check(
-                "jobs",
-                _wrong_dependencies,
-                "job {job_id}, planned for {trace_submission_time} s after jobs {after} with think time "
-                "{think_time} s: submitted at {submission_time} s, expected {expected} s",
-                when=lambda run: "dependencies" in run.info,
-            ),
+        Check(
+            "jobs",
+            _wrong_dependencies,
+            "job {job_id}, planned for {trace_submission_time} s after jobs {after} with think time "
+            "{think_time} s: submitted at {submission_time} s, expected {expected} s",
+            when=lambda run: "dependencies" in run.info,
         ),
     ),
 )

@@ -7,7 +7,7 @@ import polars as pl
 
 from desim.problems.batch.occupancy import overloads
 from desim.problems.batch.recorded import KEY, all_executions
-from desim.validation import Check, Recorded, Rule
+from desim.validation import Check, Recorded, rule
 
 __all__ = ["RULES", "impossible"]
 
@@ -49,16 +49,14 @@ def _beyond_groups(run: Recorded) -> pl.DataFrame:
 _NONE, _NO_COUNT = np.zeros(0), np.zeros(0, np.int64)
 
 RULES = (
-    Rule(
+    rule(
         "limits",
         "no user, partition or queue ever exceeds its limits of running jobs and cores",
-        (
-            Check(
-                "jobs",
-                _beyond_groups,
-                "at {time} s, {what} of group {group} is {used}, but at most {most} are allowed",
-                when=lambda run: "limits" in run.info,
-            ),
+        Check(
+            "jobs",
+            _beyond_groups,
+            "at {time} s, {what} of group {group} is {used}, but at most {most} are allowed",
+            when=lambda run: "limits" in run.info,
         ),
     ),
 )

@@ -6,13 +6,14 @@ The rules look up in the tables which jobs may preempt which; they share no code
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from desim.problems.batch.occupancy import read_core_ranges, spread
 from desim.problems.batch.recorded import all_executions
-from desim.validation import Check, Recorded, Rule
+from desim.validation import Check, Recorded, rule
 
 __all__ = ["RULES"]
 
@@ -146,60 +147,50 @@ def _intruders(run: Recorded) -> pl.DataFrame:
 
 
 RULES = (
-    Rule(
+    rule(
         "qos",
         "jobs have known QOS levels, which do not preempt themselves (this and the following two rules: with QOS "
         "levels)",
-        (
-            _check("job_qos", _unknown, "job {job_id} has the QOS {qos!r}, which is unknown, or two of them"),
-            _check("qos", _circular, "QOS {qos!r} preempts {preempts}: one is unknown, or preempts it back"),
-        ),
+        _check("job_qos", _unknown, "job {job_id} has the QOS {qos!r}, which is unknown, or two of them"),
+        _check("qos", _circular, "QOS {qos!r} preempts {preempts}: one is unknown, or preempts it back"),
     ),
-    Rule(
+    rule(
         "preemptions",
         "jobs are only preempted by jobs whose QOS preempts theirs and that start at that time, after any grace time",
-        (
-            _check(
-                "preemptions",
-                _not_allowed,
-                "at {time} s, job {job_id} with QOS {qos!r} is preempted ({mode}) by job {preempted_by} with "
-                "QOS {qos_preempting!r}, which preempts {preempts}",
-            ),
-            _check(
-                "preemptions",
-                _unexplained,
-                "job {job_id} was interrupted {cuts} times at {time} s by preemption (mode {mode}), but preempted "
-                "{recorded} times",
-            ),
-            _check(
-                "preemptions",
-                _late,
-                "job {preempted_by} preempts job {job_id} at {time} s, but does not start then",
-            ),
-            _check(
-                "preemptions",
-                _hasty,
-                "job {preempted_by} preempts job {job_id} at {time} s, announced at {announced} s: the grace time of "
-                "{grace_time} s is not over, or the longest one has passed, or one of the jobs was not there",
-            ),
+        _check(
+            "preemptions",
+            _not_allowed,
+            "at {time} s, job {job_id} with QOS {qos!r} is preempted ({mode}) by job {preempted_by} with "
+            "QOS {qos_preempting!r}, which preempts {preempts}",
+        ),
+        _check(
+            "preemptions",
+            _unexplained,
+            "job {job_id} was interrupted {cuts} times at {time} s by preemption (mode {mode}), but preempted "
+            "{recorded} times",
+        ),
+        _check("preemptions", _late, "job {preempted_by} preempts job {job_id} at {time} s, but does not start then"),
+        _check(
+            "preemptions",
+            _hasty,
+            "job {preempted_by} preempts job {job_id} at {time} s, announced at {announced} s: the grace time of "
+            "{grace_time} s is not over, or the longest one has passed, or one of the jobs was not there",
         ),
     ),
-    Rule(
+    rule(
         "suspended",
         "a suspended job resumes on its cores, which only jobs that may preempt it use in the meantime",
-        (
-            _check(
-                "interruptions",
-                _moved,
-                "job {job_id} was suspended at {finish_time} s on cores {allocated_resources}, but resumes at {until} "
-                "s on {afterwards}",
-            ),
-            _check(
-                "interruptions",
-                _intruders,
-                "job {other} starts at {start} s on cores of job {job_id}, which is suspended in [{begin}, {end}) s, "
-                "without being allowed to preempt it",
-            ),
+        _check(
+            "interruptions",
+            _moved,
+            "job {job_id} was suspended at {finish_time} s on cores {allocated_resources}, but resumes at {until} "
+            "s on {afterwards}",
+        ),
+        _check(
+            "interruptions",
+            _intruders,
+            "job {other} starts at {start} s on cores of job {job_id}, which is suspended in [{begin}, {end}) s, "
+            "without being allowed to preempt it",
         ),
     ),
 )

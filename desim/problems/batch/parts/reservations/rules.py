@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from desim.validation import Check, Recorded, Rule
+from desim.validation import Check, Recorded, rule
 
 __all__ = ["RULES", "cut_executions"]
 
@@ -69,36 +69,32 @@ def cut_executions(run: Recorded) -> pl.DataFrame:
 
 
 RULES = (
-    Rule(
+    rule(
         "reservations",
         "no more cores are up than reservations leave",
-        (
-            Check(
-                "outages",
-                _open_for_jobs,
-                "at {time} s, {up} cores are up, but reservations leave {most}",
-                when=lambda run: "reservations" in run.info,
-            ),
+        Check(
+            "outages",
+            _open_for_jobs,
+            "at {time} s, {up} cores are up, but reservations leave {most}",
+            when=lambda run: "reservations" in run.info,
         ),
     ),
-    Rule(
+    rule(
         "reservation_nodes",
         "no job runs on a reserved node, unless the reservation admits its user",
-        (
-            Check(
-                "reservations",
-                _miscounted,
-                "reservation {reservation}: got {cores} cores, but its nodes have {on_nodes}; or a node is unknown or "
-                "duplicated",
-                when=lambda run: "node_reservations" in run.info,
-            ),
-            Check(
-                "placements",
-                _in_reservations,
-                "job {job_id} of user {user_id} is on node {name!r} in [{starting_time}, {finish_time}) s, which "
-                "is reserved in [{start}, {end}) s",
-                when=lambda run: "node_reservations" in run.info,
-            ),
+        Check(
+            "reservations",
+            _miscounted,
+            "reservation {reservation}: got {cores} cores, but its nodes have {on_nodes}; or a node is unknown or "
+            "duplicated",
+            when=lambda run: "node_reservations" in run.info,
+        ),
+        Check(
+            "placements",
+            _in_reservations,
+            "job {job_id} of user {user_id} is on node {name!r} in [{starting_time}, {finish_time}) s, which "
+            "is reserved in [{start}, {end}) s",
+            when=lambda run: "node_reservations" in run.info,
         ),
     ),
 )
