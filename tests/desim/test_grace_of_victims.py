@@ -124,7 +124,7 @@ def test_what_is_refused() -> None:
     agent = Answers([1], [2], StartPreempting(3, (1, 2)), StartPreempting(3, (1, 2)))
     with pytest.raises(InfeasibleAction, match=r"job 3 has announced its preemption already: it starts at 35\.0 s"):
         simulate(BatchCluster(JOBS, 8, qos=qos()), agent)
-    with pytest.raises(InvalidConfiguration, match="the grace time of QOS 'a'"):
+    with pytest.raises(InvalidConfiguration, match=r"the grace time of QOS 'a'"):
         QualityOfService("a", grace_time=-1.0)
 
 
