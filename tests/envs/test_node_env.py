@@ -170,8 +170,8 @@ def slow_features(window: tuple[int, int], seen: Any) -> dict[str, Any]:
     submitted = dict(zip(seen.queue.row.tolist(), seen.queue.submission_time.tolist(), strict=True))
     jobs = shown(window, queue)
     job_rows, room, eligible, fitting = [], [], [], 0
-    for slot, (row, requested) in enumerate(jobs):
-        shape = nodes_of(seen).compiled_request(row)
+    for slot, (key, requested) in enumerate(jobs):
+        shape = nodes_of(seen).compiled_request(key)
         request = shape.request
         eligible.append([_will_do(request, node) for node in nodes])
         places = [free.on_node(shape, number, shape.tasks) for number in range(len(nodes))]
@@ -181,7 +181,7 @@ def slow_features(window: tuple[int, int], seen: Any) -> dict[str, Any]:
         row = {
             "present": 1.0,
             "requested_time": log(requested),
-            "waiting_time": log(time - submitted[row]),
+            "waiting_time": log(time - submitted[key]),
             "tasks": log(request.tasks),
             "exclusive": float(request.exclusive),
             "fits": float(fits),

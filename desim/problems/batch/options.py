@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -137,7 +138,7 @@ class BatchSystem(SeededProblemSpec):
     def instance(self, options: BatchOptions) -> ProblemInstance:
         """Return the instance to simulate."""
         workload = load_workload(options.workload, options.site, stream=options.stream)
-        cluster(workload, options.system, options.site)  # raises an error early if options are invalid
+        problem = cluster(workload, options.system, options.site)
         assert workload.num_cores is not None
         report = workload.report
         known = replace(options.workload, cores=workload.num_cores)
@@ -154,7 +155,7 @@ class BatchSystem(SeededProblemSpec):
             place=place,
             options=replace(options, workload=known),
             kind=KIND,
-            make=partial(_made, workload, options.system, options.site),
+            make=partial(_for_run, problem),
             workload=workload.jobs,
             is_drawn=report is None or options.system.mean_time_to_failure is not None,
             steps=Steps("completion", "jobs", workload.num_jobs),
@@ -305,8 +306,11 @@ def _in_advance(workload: plugins.Workload) -> Sequence[Job]:
     return workload.jobs if isinstance(workload.jobs, Sequence) else ()
 
 
-def _made(workload: plugins.Workload, options: SystemOptions, site: SiteOptions, agent: Agent) -> BatchCluster:
-    return cluster(workload, options, site)
+def _for_run(problem: BatchCluster, agent: Agent) -> BatchCluster:
+    """Return a copy with listeners of its own; a new cluster would walk through all jobs again."""
+    problem = copy(problem)
+    problem.listeners = {event: [] for event in problem.events}
+    return problem
 
 
 def _decided(workload: plugins.Workload, site: SiteOptions) -> tuple[str, ...]:
