@@ -269,3 +269,15 @@ def test_the_column_of_a_job_table_tells_qualities(desim: Desim, tmp_path: Path)
     outcome = desim(*arguments, "--qos", "urgent:priority=1")
     assert outcome.status == 2
     assert "job 1: qos: got 'standby', expected one of: urgent" in outcome.err
+
+
+def test_further_columns_become_attributes(desim: Desim, tmp_path: Path) -> None:
+    log, out = tmp_path / "jobs.csv", tmp_path / "run"
+    log.write_text("job_id,submission_time,cores,run_time,image\na-1,0,4,100,gpu\na-2,5,2,50,gpu\na-3,6,2,50,\n")
+    limits = ("--limits", "image=gpu:running_jobs=1")
+    desim("run", "batch", "--trace", log, "--cores", 16, "--attributes", "image", *limits, "--out", out)
+    rows = Result.load(out).jobs.select("job_id", "starting_time", "image").rows()
+    assert rows == [("a-1", 0.0, "gpu"), ("a-2", 100.0, "gpu"), ("a-3", 6.0, None)]
+    for source in (("--trace", log, "--cores", 16, "--stream"), ("--jobs", 3)):
+        refused = desim("run", "batch", *source, "--attributes", "image")
+        assert refused.status == 2 and "attributes: got image, but only job tables and" in " ".join(refused.err.split())
