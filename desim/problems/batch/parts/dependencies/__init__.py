@@ -24,7 +24,7 @@ from desim.tables import Column, Table
 if TYPE_CHECKING:
     from desim.result import Result
 
-__all__ = ["Dependencies", "Dependency", "Followers"]
+__all__ = ["Dependency"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from desim.problems.batch.observation import BatchState
     from desim.result import Result
 
-__all__ = ["Preemption", "QOSTable", "QualityOfService"]
+__all__ = ["QualityOfService"]
 
 
 @dataclass(frozen=True, slots=True)
