@@ -114,12 +114,7 @@ JOBS = Table(
             formula="CASE WHEN useful_execution_time > 0 THEN turnaround_time / useful_execution_time END",
         ),
         Column("allocated_resources", "text", 'allocated cores, as ranges such as "0-3 7"', given=STARTED),
-        Column(
-            "success",
-            "boolean",
-            "whether the job completed",
-            formula="status = 'completed'",
-        ),
+        Column("success", "boolean", "whether the job completed", formula="status = 'completed'"),
         Column(
             "status",
             "text",
