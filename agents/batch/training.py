@@ -385,6 +385,13 @@ class _Inspecting(TrainingSettings[Policy]):
         Workloads.
     """
 
+    quick_values: ClassVar[Mapping[str, Any]] = {
+        "total_steps": 60_000,
+        "num_envs": 50,
+        "validation_episodes": 32,
+        "validate_every": 20,
+    }
+
     agent: InspectorConfig | SchedInspectorConfig = field(default_factory=InspectorConfig)
     num_cores: int = 256
     episodes: EpisodeOptions = field(default_factory=lambda: EpisodeOptions(num_traces=16, num_jobs=128))
@@ -430,12 +437,7 @@ class InspectorTraining(_Inspecting):
     """
 
     trained: ClassVar[str] = "batch-inspector"
-    quick_values: ClassVar[Mapping[str, Any]] = {
-        "total_steps": 60_000,
-        "num_envs": 64,
-        "validation_episodes": 32,
-        "validate_every": 20,
-    }
+    quick_values: ClassVar[Mapping[str, Any]] = {**_Inspecting.quick_values, "num_envs": 64}
 
     agent: InspectorConfig = field(default_factory=InspectorConfig)
     learning: LearningConfig = field(
@@ -503,12 +505,6 @@ class SchedInspectorTraining(_Inspecting):
     """
 
     trained: ClassVar[str] = "batch-schedinspector"
-    quick_values: ClassVar[Mapping[str, Any]] = {
-        "total_steps": 60_000,
-        "num_envs": 50,
-        "validation_episodes": 32,
-        "validate_every": 20,
-    }
 
     agent: SchedInspectorConfig = field(default_factory=SchedInspectorConfig)
     learning: LearningConfig = field(

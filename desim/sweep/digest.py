@@ -38,6 +38,8 @@ UNRELATED = (
 )
 #: Importing from a problem allows asking a result for its metrics, which are found by the name of the problem.
 PROBLEM = re.compile(r"desim\.problems\.\w+")
+#: A feature of a problem is a package whose modules are collected by the name of the feature.
+FEATURE = re.compile(r"desim\.problems\.\w+\.parts\.\w+")
 
 
 def file_digest(path: Path) -> str:
@@ -321,6 +323,8 @@ class _Project:
             yield from (name[:end] for end, letter in enumerate(name) if letter == ".")
         if problem := PROBLEM.match(name):
             yield f"{problem[0]}.metrics"
+        if FEATURE.fullmatch(name) and path.name == "__init__.py":
+            yield from (f"{name}.{module.stem}" for module in sorted(path.parent.glob("[!_]*.py")))
         for one in _read(name, path).imports:
             if one.base or one.level:
                 yield self._source(_base(one, name, path), one.member)

@@ -145,6 +145,12 @@ def test_runs_depend_on_dynamics_agents_and_workloads_but_not_on_pictures() -> N
     assert "desim.experiments.ogasched.figure2" not in names
 
 
+def test_runs_depend_on_all_modules_of_a_feature() -> None:
+    names = modules_behind("desim.problems.batch.options")
+    features = ROOT / "desim" / "problems" / "batch" / "parts"
+    assert {path for path in features.rglob("*.py") if path.name not in ("usage.py",)} <= set(names.values())
+
+
 def test_all_code_that_a_run_executes_is_in_the_digest() -> None:
     choices = chosen(*STEPS, *RULES).values()
     wanted = [Run(Setting(num_nodes=12, num_slots=3), choice, 0) for choice in choices]

@@ -20,7 +20,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, TypedDict, Unpack, get_args
 
 import numpy as np
 from numpy.random import Generator, SeedSequence, default_rng
@@ -35,6 +35,7 @@ from desim.workloads.streams import seed_sequence
 __all__ = [
     "TYPES",
     "Constants",
+    "LublinOptions",
     "core_probabilities",
     "daily_cycle",
     "expected_load",
@@ -112,17 +113,35 @@ TYPES = {
 # fmt: on
 
 
-def generate(
-    num_jobs: int,
-    num_cores: int,
-    seed: int | Generator = 0,
-    *,
-    model: Model = "all",
-    load: float | None = None,
-    umed_offset: float | None = None,
-    overestimate: float = 1.0,
-    num_users: int | None = None,
-) -> list[Job]:
+class LublinOptions(TypedDict, total=False):
+    """Options of generated workloads, passed to `generate` and `stream` by name.
+
+    Attributes
+    ----------
+    model : {"all", "batch", "interactive", "two_types"}
+        Job types and their constants: all jobs, batch jobs, interactive jobs, or batch and interactive jobs from
+        two independent sources, merged by arrival. Default: all.
+    load : float, optional
+        Target offered load, > 0. Without it, submission times are whole seconds.
+    umed_offset : float, optional
+        Distance of the middle of the two-stage uniform distribution from its upper end: smaller values make
+        wider jobs. The authors allow 1.5 to 3.5. Default: 2.5, and 2 for batch jobs.
+    overestimate : float
+        Largest ratio of requested time to run time. The ratio is uniform between 1 and this value, and the
+        requested time is rounded up to whole seconds. By default, the requested time is the run time.
+    num_users : int, optional
+        Number of users, numbered from 1; they submit with probabilities proportional to 1 / user_id (Zipf's law).
+        By default, all jobs have user_id -1.
+    """
+
+    model: Model
+    load: float | None
+    umed_offset: float | None
+    overestimate: float
+    num_users: int | None
+
+
+def generate(num_jobs: int, num_cores: int, seed: int | Generator = 0, **options: Unpack[LublinOptions]) -> list[Job]:
     """Generate a workload as a list, with the same jobs as `stream` for the same arguments.
 
     Parameters
@@ -132,17 +151,9 @@ def generate(
     num_cores : int
         Number of nodes of the machine.
     seed : int or numpy.random.Generator
-        Seed, see `stream`; the following arguments are explained there, too.
-    model : {"all", "batch", "interactive", "two_types"}
-        Job types and their constants.
-    load : float, optional
-        Target offered load.
-    umed_offset : float, optional
-        Distance that sets the width of jobs: smaller values make wider jobs.
-    overestimate : float
-        Largest ratio of requested time to run time.
-    num_users : int, optional
-        Number of users.
+        Seed, see `stream`.
+    **options : LublinOptions
+        Model, load, requested times and users.
 
     Returns
     -------
@@ -162,30 +173,11 @@ def generate(
     """
     if num_jobs is None:
         raise InvalidConfiguration("num_jobs: got None, expected an integer >= 1; only stream() can be endless")
-    return list(
-        stream(
-            num_jobs,
-            num_cores,
-            seed,
-            model=model,
-            load=load,
-            umed_offset=umed_offset,
-            overestimate=overestimate,
-            num_users=num_users,
-        )
-    )
+    return list(stream(num_jobs, num_cores, seed, **options))
 
 
 def stream(
-    num_jobs: int | None,
-    num_cores: int,
-    seed: int | Generator = 0,
-    *,
-    model: Model = "all",
-    load: float | None = None,
-    umed_offset: float | None = None,
-    overestimate: float = 1.0,
-    num_users: int | None = None,
+    num_jobs: int | None, num_cores: int, seed: int | Generator = 0, **options: Unpack[LublinOptions]
 ) -> Iterator[Job]:
     """Generate a workload job by job, in constant memory.
 
@@ -204,20 +196,8 @@ def stream(
     seed : int or numpy.random.Generator
         Seed; from a generator, four numbers are sampled at once. Nodes, run times, arrivals, requested times and
         users have independent random streams, so an option for one changes none of the others.
-    model : {"all", "batch", "interactive", "two_types"}
-        Job types and their constants: all jobs, batch jobs, interactive jobs, or batch and interactive jobs from
-        two independent sources, merged by arrival.
-    load : float, optional
-        Target offered load, > 0. Without it, submission times are whole seconds.
-    umed_offset : float, optional
-        Distance of the middle of the two-stage uniform distribution from its upper end: smaller values make
-        wider jobs. The authors allow 1.5 to 3.5. Default: 2.5, and 2 for batch jobs.
-    overestimate : float
-        Largest ratio of requested time to run time. The ratio is uniform between 1 and this value, and the
-        requested time is rounded up to whole seconds. By default, the requested time is the run time.
-    num_users : int, optional
-        Number of users, numbered from 1; they submit with probabilities proportional to 1 / user_id (Zipf's law).
-        By default, all jobs have user_id -1.
+    **options : LublinOptions
+        Model, load, requested times and users.
 
     Returns
     -------
@@ -231,11 +211,12 @@ def stream(
     WorkloadError
         If `load` is given and all jobs arrive in the same second.
     """
-    request = _Request(num_jobs, num_cores, model, load, umed_offset, overestimate, num_users)
+    request = _Request(num_jobs, num_cores, **options)
+    load = request.load
     entropy = seed_sequence(seed).entropy
     factor = 1.0
     if load is not None and num_jobs is None:
-        factor = expected_load(num_cores, model=model, umed_offset=umed_offset) / load
+        factor = expected_load(num_cores, model=request.model, umed_offset=request.umed_offset) / load
     elif load is not None:
         factor = _measured_load(request.blocks(SeedSequence(entropy)), num_cores) / load
     *_, estimates, users = SeedSequence(entropy).spawn(8)
@@ -265,7 +246,7 @@ def expected_load(num_cores: int, *, model: Model = "all", umed_offset: float | 
     InvalidConfiguration
         If an argument is out of range.
     """
-    request = _Request(None, num_cores, model, None, umed_offset, 1.0, None)
+    request = _Request(None, num_cores, model, umed_offset=umed_offset)
     arriving = sum(
         mean_work(TYPES[name], num_cores, umed_offset) / mean_interarrival(TYPES[name]) for name in request.types
     )
@@ -278,11 +259,11 @@ class _Request:
 
     num_jobs: int | None
     num_cores: int
-    model: Model
-    load: float | None
-    umed_offset: float | None
-    overestimate: float
-    num_users: int | None
+    model: Model = "all"
+    load: float | None = None
+    umed_offset: float | None = None
+    overestimate: float = 1.0
+    num_users: int | None = None
 
     def __post_init__(self) -> None:
         """Check every argument."""

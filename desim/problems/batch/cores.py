@@ -165,16 +165,7 @@ def parse_core_sets(column: pl.Series) -> pl.DataFrame:
     """
     import polars as pl
 
-    ranges = (
-        pl.DataFrame({"row": np.arange(len(column)), "text": column.cast(pl.String)})
-        .drop_nulls()
-        .with_columns(pl.col("text").str.split(" "))
-        .explode("text")
-        .with_columns(pl.col("text").str.split_exact("-", 1).struct.rename_fields(["first", "last"]).alias("ends"))
-        .unnest("ends")
-    )
-    return ranges.select(
-        "row",
-        pl.col("first").cast(pl.Int64),
-        pl.coalesce("last", "first").cast(pl.Int64).alias("last"),
-    )
+    from desim.problems.batch.occupancy import read_core_ranges
+
+    row, first, last, *_ = read_core_ranges(column.cast(pl.String), 1 << 31)
+    return pl.DataFrame({"row": row, "first": first, "last": last})

@@ -139,14 +139,13 @@ class BatchSystem(SeededProblemSpec):
         """Return the instance to simulate."""
         workload = load_workload(options.workload, options.site, stream=options.stream)
         problem = cluster(workload, options.system, options.site)
-        assert workload.num_cores is not None
+        assert workload.num_cores is not None, "load_workload refuses a machine of unknown size"
         report = workload.report
         known = replace(options.workload, cores=workload.num_cores)
         if report is None:
             known = replace(known, jobs=workload.num_jobs)
         jobs = "its jobs" if workload.num_jobs is None else how_many(workload.num_jobs, "job")
         nodes = getattr(workload, "nodes", ())
-        assert workload.num_cores is not None, "load_workload refuses a machine of unknown size"
         cores = how_many(workload.num_cores, "core")
         place = f"{how_many(len(nodes), 'node')}, {cores}" if nodes else cores
         return ProblemInstance(
@@ -223,7 +222,6 @@ def load_workload(
     -------
     Workload
         Workload with a known number of cores.
-        Its number of cores is known.
 
     Raises
     ------

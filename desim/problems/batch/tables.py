@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from desim.problems.batch.cores import format_core_sets
@@ -66,58 +66,31 @@ def _pack_jobs(rows: list[tuple[Any, ...]], info: Mapping[str, Any]) -> dict[str
     seconds of earlier executions and of work that was kept; with a predictor, also the prediction and the number of its
     corrections.
     """
-    predicted = ("predicted_time", "corrections") if "predictor" in info else ()
-    columns = columns_of(rows, 10 + len(predicted))
-    jobs, numbers, starts, ends, durations, core_sets, statuses, attempts, earlier, useful = columns[:10]
-    ids, submissions, cores, requested, run_times, users = columns_of([job[:6] for job in jobs], 6)
-    attributes = {name: [job.attributes.get(name) for job in jobs] for name in info.get("attributes", ())}
-    for name, values in attributes.items():
-        if info["attributes"][name] == "text":
-            attributes[name] = [None if value is None else str(value) for value in values]
-    return (
-        attributes
-        | dict(zip(predicted, columns[10:], strict=True))
-        | {
-            "job_id": ids,
-            "submission_time": submissions,
-            "requested_number_of_resources": cores,
-            "requested_time": requested,
-            "run_time": run_times,
-            "starting_time": starts,
-            "execution_time": durations,
-            "finish_time": ends,
-            "allocated_resources": format_core_sets(core_sets, info["num_cores"]),
-            "status": statuses,
-            "attempts": attempts,
-            "earlier_execution_time": earlier,
-            "useful_execution_time": useful,
-            "user_id": users,
-            "arrival_number": numbers,
-        }
-    )
+    names = _OF_ROWS + (("predicted_time", "corrections") if "predictor" in info else ())
+    columns = dict(zip(names, columns_of(rows, len(names)), strict=True))
+    jobs = columns.pop("job")
+    columns |= zip(_OF_JOBS, columns_of([job[:6] for job in jobs], 6), strict=True)
+    for name, kind in info.get("attributes", {}).items():
+        values = [job.attributes.get(name) for job in jobs]
+        columns[name] = [None if value is None else str(value) for value in values] if kind == "text" else values
+    return columns | {"allocated_resources": format_core_sets(columns["allocated_resources"], info["num_cores"])}
 
 
-def _pack_interruptions(rows: list[tuple[Any, ...]], info: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the columns of rows (job id, arrival number, start, end, core set, outcome, speed, work before, after)."""
-    ids, numbers, starts, ends, core_sets, outcomes, speeds, before, after = columns_of(rows, 9)
-    return {
-        "job_id": ids,
-        "starting_time": starts,
-        "finish_time": ends,
-        "allocated_resources": format_core_sets(core_sets, info["num_cores"]),
-        "outcome": outcomes,
-        "speed": speeds,
-        "work_before": before,
-        "work_after": after,
-        "arrival_number": numbers,
-    }
+_OF_ROWS = (
+    *("job", "arrival_number", "starting_time", "finish_time", "execution_time", "allocated_resources", "status"),
+    *("attempts", "earlier_execution_time", "useful_execution_time"),
+)
+_OF_JOBS = ("job_id", "submission_time", "requested_number_of_resources", "requested_time", "run_time", "user_id")
 
 
-def _pack_outages(rows: list[tuple[Any, ...]], info: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the columns of rows (time, event, core set, cores up afterwards)."""
-    times, events, core_sets, up = columns_of(rows, 4)
-    resources = format_core_sets(core_sets, info["num_cores"])
-    return {"time": times, "event": events, "resources": resources, "cores_up": up}
+def _with_cores(column: str, *names: str) -> Callable[[list[tuple[Any, ...]], Mapping[str, Any]], dict[str, Any]]:
+    """Return a function that returns the columns of rows by name, with core sets of one column as ranges."""
+
+    def pack(rows: list[tuple[Any, ...]], info: Mapping[str, Any]) -> dict[str, Any]:
+        columns = dict(zip(names, columns_of(rows, len(names)), strict=True))
+        return columns | {column: format_core_sets(columns[column], info["num_cores"])}
+
+    return pack
 
 
 JOBS = Table(
@@ -149,12 +122,7 @@ JOBS = Table(
             formula="CASE WHEN useful_execution_time > 0 THEN turnaround_time / useful_execution_time END",
         ),
         Column("allocated_resources", "text", 'allocated cores, as ranges such as "0-3 7"', given=STARTED),
-        Column(
-            "success",
-            "boolean",
-            "whether the job completed",
-            formula="status = 'completed'",
-        ),
+        Column("success", "boolean", "whether the job completed", formula="status = 'completed'"),
         Column(
             "status",
             "text",
@@ -218,7 +186,11 @@ INTERRUPTIONS = Table(
         arrival_number("of the job"),
     ),
     sort_by=("finish_time", "job_id"),
-    pack=_pack_interruptions,
+    pack=_with_cores(
+        "allocated_resources",
+        *("job_id", "arrival_number", "starting_time", "finish_time", "allocated_resources", "outcome", "speed"),
+        *("work_before", "work_after"),
+    ),
 )
 
 OUTAGES = Table(
@@ -231,7 +203,7 @@ OUTAGES = Table(
         Column("cores_up", "integer", "number of cores that are up from then on", unit="cores"),
     ),
     sort_by=("time",),
-    pack=_pack_outages,
+    pack=_with_cores("resources", "time", "event", "resources", "cores_up"),
 )
 
 

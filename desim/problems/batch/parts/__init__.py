@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from desim.problems.batch.parts.preemption import QualityOfService
     from desim.problems.batch.parts.reservations import AdvanceReservation
 
-__all__ = ["Part", "gathered"]
+__all__ = ["Part"]
 
 FEATURES = ("dependencies", "limits", "reservations", "preemption", "checkpoints")
 """Packages of the features, in the order in which their hooks are called."""

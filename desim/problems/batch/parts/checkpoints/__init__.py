@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from desim.problems.batch.execution import Execution
     from desim.result import Result
 
-__all__ = ["Checkpoints"]
+__all__: list[str] = []
 
 
 class Checkpoints(Part):

@@ -27,7 +27,7 @@ from desim.tables import Column, Table, arrival_number
 if TYPE_CHECKING:
     from desim.result import Result
 
-__all__ = ["Dependencies", "Dependency", "Followers", "check_acyclic", "resolved"]
+__all__ = ["Dependency", "check_acyclic", "resolved"]
 
 
 @dataclass(frozen=True, slots=True)

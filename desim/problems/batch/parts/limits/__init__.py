@@ -23,7 +23,7 @@ from desim.tables import Column, Table, arrival_number
 if TYPE_CHECKING:
     from desim.result import Result
 
-__all__ = ["Limit", "Limits"]
+__all__ = ["Limit"]
 
 MAXIMA = {
     "job_cores": "cores per job",

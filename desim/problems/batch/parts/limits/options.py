@@ -43,7 +43,26 @@ def settings(options: Options, workload: Workload, jobs: Iterable[Job]) -> dict[
 
 
 def limits_of_text(text: str, jobs: Iterable[Job]) -> list[Limit]:
-    """Return the limits in a file or in the short notation, for the jobs of a workload; see :func:`read_entries`.
+    """Return the limits in a file or in the short notation.
+
+    Parameters
+    ----------
+    text : str
+        Name of a CSV or YAML file, or the short notation.
+    jobs : iterable of Job
+        Workload.
+
+    Returns
+    -------
+    list of Limit
+        Limits, at least one.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If the text is neither, a value is out of range, or queues are limited but unknown.
+    WorkloadError
+        If the file cannot be read; the message names file, line and column.
 
     Examples
     --------
@@ -52,6 +71,7 @@ def limits_of_text(text: str, jobs: Iterable[Job]) -> list[Limit]:
     """
 
     def limit(where: str, entry: Mapping[str, Any]) -> Limit:
+        """Return the limit of an entry."""
         scope, _, members = str(entry.get("scope", "")).partition("=")
         scope = scope.strip()
         check_scope(where, scope, jobs)

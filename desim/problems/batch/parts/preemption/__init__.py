@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from desim.problems.batch.observation import BatchState
     from desim.result import Result
 
-__all__ = ["AnnouncedPreemption", "Preemption", "QOSTable", "QualityOfService"]
+__all__ = ["AnnouncedPreemption", "QualityOfService"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,9 +41,28 @@ def settings(options: Options, workload: plugins.Workload, jobs: Iterable[Job]) 
 
 
 def qos_of_text(text: str, jobs: Iterable[Job]) -> tuple[list[QualityOfService], Iterable[Job]]:
-    """Return the QOS levels in a file or in the short notation, and the jobs with their QOS; see :func:`read_entries`.
+    """Return the QOS levels in a file or in the short notation, and the jobs with their QOS.
 
-    The levels' own groups count more than the QOS that a job had.
+    Parameters
+    ----------
+    text : str
+        Name of a CSV or YAML file, or the short notation.
+    jobs : iterable of Job
+        Workload.
+
+    Returns
+    -------
+    list of QualityOfService
+        QOS levels, at least one.
+    iterable of Job
+        Workload; the levels' own groups count more than the QOS that a job had.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If the text is neither, a value is out of range, or no job has a QOS.
+    WorkloadError
+        If the file cannot be read; the message names file, line and column.
 
     Examples
     --------

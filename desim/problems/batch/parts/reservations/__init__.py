@@ -24,7 +24,7 @@ from desim.tables import Column, Table
 if TYPE_CHECKING:
     from desim.result import Result
 
-__all__ = ["AdvanceReservation", "Reservations", "reservations_of", "reservations_on_nodes"]
+__all__ = ["AdvanceReservation"]
 
 _MOST_NAMES = 8  # listed in a message
 _MOST_RESERVATIONS, _MOST_NODES = 5, 5  # listed one by one in sentences

@@ -47,7 +47,26 @@ def settings(options: Options, workload: Workload, jobs: Iterable[Job]) -> dict[
 
 
 def reservations_of_text(text: str, users: Mapping[str, int] | None = None) -> list[AdvanceReservation]:
-    """Return the reservations in a file or in the short notation, given user ids by name; see :func:`read_entries`.
+    """Return the advance reservations in a file or in the short notation.
+
+    Parameters
+    ----------
+    text : str
+        Name of a CSV or YAML file, or the short notation.
+    users : mapping of str to int, optional
+        User ids by user name.
+
+    Returns
+    -------
+    list of AdvanceReservation
+        Reservations, at least one.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If the text is neither, or a value is out of range.
+    WorkloadError
+        If the file cannot be read; the message names file, line and column.
 
     Examples
     --------
@@ -59,6 +78,7 @@ def reservations_of_text(text: str, users: Mapping[str, int] | None = None) -> l
     known = users or {}
 
     def reservation(where: str, entry: Mapping[str, Any]) -> AdvanceReservation:
+        """Return the reservation of an entry."""
         start, end = (number_of(where, name, entry.get(name, "")) for name in ("start", "end"))
         admitted = tuple(
             known[user] if user in known else whole(number_of(where, "users", user))
