@@ -101,7 +101,7 @@ class TestWhatABatchAgentKnows:
 
     def test_wake_ups_that_were_asked_for_remain(self) -> None:
         jobs = make_jobs((0.0, 1, 9.0), (1.0, 1, 4.0), (50.0, 1, 1.0))
-        agent = Recorder(Scripted([1, WaitUntil(20.0), WaitUntil(12.0)], FirstFit()))
+        agent = Recorder(Scripted([0, WaitUntil(20.0), WaitUntil(12.0)], FirstFit()))
         simulation = Simulation(BatchCluster(jobs, 2))
         drive(simulation, agent, 2)
         simulation.advance()
@@ -507,7 +507,7 @@ class TestAgentsThatLookAhead:
         )
         for agent in (FirstFit(), Looking(FirstFit())):
             simulate(BatchCluster(make_jobs((0.0, 1, 1.0)), 1), agent)
-        assert logs == [None, [1]]
+        assert logs == [None, [0]]
 
     def test_a_stream_is_refused_before_the_run(self) -> None:
         def stream() -> Iterator[Job]:
