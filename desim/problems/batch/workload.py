@@ -1,7 +1,7 @@
 """Workloads: jobs as columns, in order of submission.
 
 A list of jobs takes an object per job and per number. A :class:`Workload` holds the same jobs as one array per field,
-makes a :class:`~desim.problems.batch.Job` only where somebody asks for one, and can be passed wherever a list of jobs
+makes a :class:`~desim.problems.batch.Job` on demand, and can be passed wherever a list of jobs
 is expected. Inside, a job is known by its row: the ids of logs may be numbers or texts, and may occur more than once.
 """
 
