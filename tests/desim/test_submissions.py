@@ -127,9 +127,7 @@ class TestIds:
             simulate(cluster, Old(lambda seen: seen.running.job_id))
         with pytest.raises(AttributeError, match=r"'Queue' object has no attribute 'jobs'"):
             simulate(cluster, Old(lambda seen: seen.queue.jobs))
-        with pytest.raises(
-            InfeasibleAction, match=r"5 is not the row of a queued job; return one of queue\.row"
-        ):
+        with pytest.raises(InfeasibleAction, match=r"5 is not the row of a queued job; return one of queue\.row"):
             simulate(cluster, Old(lambda seen: 5))
 
     def test_an_id_is_free_again_when_its_job_has_ended(self) -> None:
