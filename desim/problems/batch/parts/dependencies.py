@@ -19,7 +19,6 @@ from desim.core import Phase, at
 from desim.exceptions import WorkloadError
 from desim.problems.batch.job import Job, check_time
 from desim.problems.batch.parts.base import Part
-from desim.problems.batch.workload import Workload
 
 __all__ = ["Dependencies", "Dependency", "Followers", "check_acyclic", "resolved"]
 
@@ -142,7 +141,8 @@ class Dependencies:
     """
 
     def __init__(self, jobs: Sequence[Job]) -> None:
-        found = jobs.dependencies() if isinstance(jobs, Workload) else resolved(jobs)
+        known = getattr(jobs, "dependencies", None)  # of a Workload
+        found = resolved(jobs) if known is None else known()
         self.of_job = {position: one for position, (_, one) in found.items()}
         self.preceding = {position: others for position, (others, _) in found.items()}
         self.followers = _followers(self.preceding)
