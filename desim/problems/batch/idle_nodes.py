@@ -60,7 +60,7 @@ def waits_on_nodes(
         Wait of each job in seconds; nan if unknown. A job of unknown wait occupies no nodes here.
     nodes : sequence of Node
         Nodes of the machine.
-    where : mapping of int to sequence of (str, int)
+    where : mapping of int or str to sequence of (str, int)
         Names of the nodes that each job ran on and its number of tasks there, by job id.
     counted : array_like of bool, optional
         Whether to count the wait of each job (default: all known waits).

@@ -107,13 +107,13 @@ class Workload(Sequence[Job]):
 
     def _fill(self, columns: dict[str, _Column], length: int, secret: Collection[str]) -> None:
         """Set the columns, sorted by submission time."""
-        times = columns["submission_time"].array
+        times = cast(_Plain, columns["submission_time"]).array
         if (times[1:] < times[:-1]).any():
             order = np.argsort(times, kind="stable")
             columns = {name: column.take(order, length) for name, column in columns.items()}
         hidden = frozenset(name for name in columns if name in _SECRET or name in secret)
         further = sorted(name for name in columns if name not in Job._fields and name not in hidden)
-        kinds = {name: columns[name].kind for name in further}
+        kinds = {name: cast(_Plain, columns[name]).kind for name in further}
         values = {"_columns": columns, "_length": length, "_jobs": None, "secret": hidden, "attributes": kinds}
         for name, value in values.items():
             object.__setattr__(self, name, value)
