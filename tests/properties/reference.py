@@ -233,7 +233,8 @@ class Conservative(Scheduler):
                 self.first_promise[job.job_id] = place.start
         due = [held for held in self.reservations if held.start <= state.now]
         self.reservations = [held for held in self.reservations if held.start > state.now]
-        ordered = sorted(due, key=lambda held: (held.start, held.job.job_id))
+        rows = [job.job_id for job in state.queue]  # in order of arrival, as in the workload
+        ordered = sorted(due, key=lambda held: (held.start, rows.index(held.job.job_id)))
         return [(held.job, held.cores if self.specific_cores else None) for held in ordered]
 
     def wake_up(self) -> float:
