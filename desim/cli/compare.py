@@ -11,9 +11,10 @@ from tyro.conf import arg
 
 from desim.cli.comparison import print_comparison
 from desim.cli.options import JsonFlag, listed, problem_of
-from desim.cli.output import command_line, print_json, print_note, print_text
+from desim.cli.output import command_line, print_json, print_text
 from desim.cli.run import print_repairs
 from desim.exceptions import DesimError, InvalidConfiguration
+from desim.notes import print_note
 from desim.plotting.formatting import how_many
 from desim.problem import Better
 from desim.scenario import ProblemInstance
