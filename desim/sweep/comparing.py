@@ -24,7 +24,7 @@ from desim.cli.view import write_comparison
 from desim.core import Agent
 from desim.exceptions import ComparisonWarning, DesimError, InvalidConfiguration
 from desim.notes import plain, print_note
-from desim.problem import Better, Problem, kinds
+from desim.problem import Better, Metric, Problem, kinds
 from desim.records import write_atomically
 from desim.reprs import html_rows
 from desim.result import Result
@@ -39,8 +39,10 @@ from desim.sweep.comparison import (
     rows_of,
     write_csv,
 )
-from desim.sweep.identity import identity_of
+from desim.sweep.digest import source_digest
+from desim.sweep.identity import Identity, identity_of
 from desim.sweep.options import options_of
+from desim.sweep.recording import DYNAMIC
 from desim.sweep.runner import Run, SweepFailed, run_all
 from desim.sweep.simulated import (
     AgentByName,
@@ -217,6 +219,7 @@ def compare(
     baseline: str | None = None,
     metric: str | None = None,
     better: Better | None = None,
+    metrics: Sequence[Metric] = (),
     interval: IntervalKind = "t",
     out: str | os.PathLike[str] | None = None,
     workers: int | None = None,
@@ -243,9 +246,12 @@ def compare(
     baseline : str, optional
         Agent that the others are compared with, seed by seed. Default: fcfs, else the first.
     metric : str, optional
-        Metric that agents are ranked by. Default: the main metric of the problem.
+        Metric that agents are ranked by: a name, or ``"module:name"`` of a :class:`desim.Metric` or of a function of
+        the result. Default: the main metric of the problem.
     better : {"lower", "higher"}, optional
         Whether lower or higher values of the metric are better. Default: as the metric is defined.
+    metrics : sequence of Metric
+        Metrics of your own, which tables, files and figures show beside those of the problem.
     interval : {"t", "bootstrap"}
         Method for confidence intervals: Student's t distribution, or the bootstrap.
     out : path, optional
@@ -297,6 +303,7 @@ def compare(
         baseline=baseline,
         metric=metric,
         better=better,
+        metrics=tuple(metrics),
         interval=interval,
         out=None if out is None else Path(out),
         workers=workers,
@@ -307,6 +314,12 @@ def compare(
     for text in found.issues:
         warnings.warn(text, ComparisonWarning, 2)
     return found
+
+
+def _code_of(identity: Identity) -> str:
+    """Return a digest of an object with the code of its modules."""
+    modules = [name for name in identity.modules if name not in (DYNAMIC, "__main__")]
+    return f"{identity.digest} {source_digest(*modules, as_in_files=True)}"
 
 
 def _problem_or_function(problem: Any) -> Any:
@@ -363,7 +376,7 @@ class ComparisonPlan:
         Agents to compare.
     seeds : int, sequence of int, or None
         Number of seeds, or the seeds.
-    baseline, metric, better, interval, out, workers, backend, address
+    baseline, metric, better, metrics, interval, out, workers, backend, address
         Same as in :func:`compare`.
     tell : callable or None
         Called with the workload and the runs before the runs start.
@@ -378,6 +391,7 @@ class ComparisonPlan:
     baseline: str | None = None
     metric: str | None = None
     better: Better | None = None
+    metrics: tuple[Metric, ...] = ()
     interval: IntervalKind = "t"
     out: Path | None = None
     workers: int | None = None
@@ -411,15 +425,18 @@ class ComparisonPlan:
         if system.is_own:
             own = self.problem.source if isinstance(self.problem, ProblemByObject) else user_code.load(system.name)
             source = identity_of(own)
-        setting = ProblemSetting(self.problem, system.name, self.options, source=source)
+        metric, own = self._measures()
+        measured = "" if not own else _code_of(identity_of(own))
+        setting = ProblemSetting(self.problem, system.name, self.options, source=source, metrics=own, measured=measured)
         instance = shared_instance(setting)
+        instance, known = replace(instance, kind=instance.kind.with_metrics(own)), instance.kind
         entrants, baseline = self._named(instance.kind.name)
         for one in entrants:
             if isinstance(one, AgentByObject):
                 resolve_agent(instance.make(one.agent), one.agent)
         runs = self._runs(entrants, instance, setting)
-        if instance.kind is kinds().get(instance.kind.name):  # a user's own kind need not describe all metrics
-            check_criterion(instance.kind, self.metric, self.better)
+        if known is kinds().get(known.name):  # a user's own kind need not describe all metrics
+            check_criterion(instance.kind, metric, self.better)
         if self.tell is not None:
             self.tell(instance, runs)
         summaries, failed = self._summaries(runs)
@@ -429,7 +446,7 @@ class ComparisonPlan:
             baseline if baseline in agents else agents[0],
             instance.kind,
             interval=self.interval,
-            metric=self.metric,
+            metric=metric,
             better=self.better,
         )
         repairs = instance.report.as_dict() if instance.report is not None else None
@@ -441,6 +458,15 @@ class ComparisonPlan:
         }
         files = [] if self.out is None else _written(self.out, comparison, summaries, described, instance)
         return ComparisonResult(comparison, tuple(summaries), failed, described, tuple(files))
+
+    def _measures(self) -> tuple[str | None, tuple[Metric, ...]]:
+        """Return the name of the metric that agents are ranked by, and all metrics of the user's own."""
+        if self.metric is None or not user_code.is_reference(self.metric):
+            return self.metric, self.metrics
+        found = user_code.load(self.metric)
+        if not isinstance(found, Metric):
+            found = Metric(self.metric.partition(":")[2], better=self.better, measure=found)
+        return found.name, (*self.metrics, found)
 
     def _check(self) -> None:
         """Check the arguments that can be checked without the problem."""
@@ -495,6 +521,11 @@ class ComparisonPlan:
         system = system_of(self.problem)
         if isinstance(self.seeds, int | np.integer) or self.seeds is None:
             first, count = system.seed_of(instance.options), int(SEEDS if self.seeds is None else self.seeds)
+            if self.seeds is not None and count > 1 and not instance.is_drawn:
+                raise InvalidConfiguration(
+                    f"seeds: got {count}, but {instance.name} is the same for all seeds: nothing in it is drawn; leave "
+                    "seeds out, or compare generated workloads"
+                )
             seeds: Sequence[int] = range(first, first + (count if instance.is_drawn else 1))
         else:
             seeds = [int(seed) for seed in self.seeds]
@@ -529,7 +560,7 @@ class ComparisonPlan:
         mine = {
             item.name: getattr(self, item.name)
             for item in fields(self)
-            if item.name not in ("options", "tell", "command")
+            if item.name not in ("options", "tell", "command", "metrics")
         }
         found = {"problem": str(self.problem)} | mine | {"problem": str(self.problem), "agents": ",".join(agents)}
         if isinstance(self.options, ObjectOptions):
@@ -588,10 +619,11 @@ def _bars(comparison: Comparison) -> list[Axes]:
 
 def _summary(run: Run, outcome: dict[str, Any], records: Path | None, *, is_reused: bool) -> RunSummary:
     """Return the summary of a run; metrics are computed again if their options have changed."""
-    scenario = Scenario(run.setting.problem, run.agent.policy, run.setting.options)
     metrics = outcome["metrics"]
-    if records is not None and outcome["metric_options"] != plain(scenario.metric_options):
-        metrics = plain(metrics_of_run(Result.load(records), scenario))
+    if records is not None and outcome["metric_options"] != plain(run.setting.metric_options):
+        result = Result.load(records)
+        result.own_metrics = run.setting.metrics
+        metrics = plain(metrics_of_run(result, Scenario(run.setting.problem, run.agent.policy, run.setting.options)))
     return RunSummary(
         run.agent.policy,
         run.seed,

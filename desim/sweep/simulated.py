@@ -17,7 +17,7 @@ from desim import plugins, user_code
 from desim.core import Agent
 from desim.exceptions import DesimError, InvalidConfiguration, RecordError
 from desim.notes import plain
-from desim.problem import Problem, kinds
+from desim.problem import Metric, Problem, kinds
 from desim.scenario import CustomProblem, ProblemInstance, Scenario, measure, replay, system_of, workload_digest
 from desim.sweep.digest import file_digest
 from desim.sweep.identity import Identity, identity_of
@@ -110,7 +110,11 @@ class ProblemSetting:
     mark : str
         Mark shared by all runs of a comparison, see :func:`new_mark`.
     source : Identity or None
-        Identity of a problem given as an object, taken before its runs.
+        Identity of a user's own problem, taken before its runs.
+    metrics : tuple of Metric
+        Metrics of a user's own.
+    measured : str
+        Identity of these metrics.
     """
 
     problem: str | ProblemByObject
@@ -118,6 +122,8 @@ class ProblemSetting:
     options: Any
     mark: str = field(default_factory=new_mark, compare=False, repr=False)
     source: Identity | None = field(default=None, compare=False, repr=False)
+    metrics: tuple[Metric, ...] = field(default=(), compare=False, repr=False)
+    measured: str = field(default="", compare=False, repr=False)
 
     def identity(self) -> dict[str, Any]:
         """Return what identifies a run: the problem, and its options with files by their content."""
@@ -132,6 +138,12 @@ class ProblemSetting:
         found = {part.partition(":")[0] for part in named if isinstance(part, str)} - set(kind.agents if kind else ())
         own = () if self.source is None else self.source.modules
         return "desim.core", type(system_of(self.problem)).__module__, *sorted(found), *own
+
+    @property
+    def metric_options(self) -> dict[str, Any]:
+        """Everything besides its records that determines the metrics of a run."""
+        found = system_of(self.problem).metric_options(self.options)
+        return found | {"own": self.measured} if self.metrics else found
 
     @property
     def files(self) -> list[Path]:
@@ -268,12 +280,13 @@ def simulate_run(run: Run, out: Path | None) -> dict[str, Any]:
     try:
         instance = shared_instance(run.setting)
         result = replay(scenario, instance, out=out, agent=run.agent.made(instance.kind.name))
+        result.own_metrics += run.setting.metrics
         if result.info["status"] == "interrupted":
             raise KeyboardInterrupt
         found = measure(result, scenario, instance)
         return {
             "metrics": found.metrics,
-            "metric_options": scenario.metric_options,
+            "metric_options": run.setting.metric_options,
             "validation": found.validation,
             "workload": workload_digest(result, instance),
             "stalled": result.info.get("stalled", ""),
