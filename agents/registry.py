@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import NamedTuple
 
 from desim.checks import did_you_mean
@@ -12,10 +11,6 @@ from desim.core import Agent
 from desim.exceptions import InvalidConfiguration, missing
 
 __all__ = ["Family", "Registry"]
-
-
-def _no_files(rest: str) -> tuple[Path, ...]:
-    return ()
 
 
 class Family(NamedTuple):
@@ -29,14 +24,11 @@ class Family(NamedTuple):
         Function that takes the variable part (written in capitals in the pattern) and returns the agent.
     alone : str
         Variable part of a name that ends before it. Default: empty, the name must contain one.
-    files : callable
-        Function that takes the variable part and returns the agent's files, see :meth:`Registry.files`. Default: none.
     """
 
     description: str
     make: Callable[[str], Agent]
     alone: str = ""
-    files: Callable[[str], tuple[Path, ...] | None] = _no_files
 
 
 class Registry:
@@ -98,29 +90,6 @@ class Registry:
             return self._agents[name][1]()
         family, rest = self._family(name)
         return family.make(rest)
-
-    def files(self, name: str) -> tuple[Path, ...] | None:
-        """Return the files, such as weights, that define an agent besides its code.
-
-        Parameters
-        ----------
-        name : str
-            A name that :func:`create` accepts.
-
-        Returns
-        -------
-        tuple of Path or None
-            Files of the agent; equal files mean equal agents. None if unknown because the agent runs user code.
-
-        Raises
-        ------
-        InvalidConfiguration
-            If the name is unknown.
-        """
-        if name in self._agents:
-            return ()
-        family, rest = self._family(name)
-        return family.files(rest)
 
     def _family(self, name: str) -> tuple[Family, str]:
         """Return the family of an agent and the variable part of its name."""

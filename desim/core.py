@@ -19,7 +19,7 @@ import signal
 import threading
 import warnings
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from functools import partial
@@ -40,7 +40,7 @@ from desim.reprs import Summarized
 if TYPE_CHECKING:
     from os import PathLike
 
-    from desim.problem import Problem
+    from desim.problem import Metric, Problem
     from desim.result import Result
 
 __all__ = [
@@ -579,6 +579,7 @@ def simulate(
     seed: int = 0,
     until: float = math.inf,
     out: str | PathLike[str] | None = None,
+    metrics: Sequence[Metric] = (),
 ) -> Result:
     """Simulate a problem with an agent to the end of the run.
 
@@ -596,6 +597,8 @@ def simulate(
         End of the run, in seconds of simulated time.
     out : path, optional
         Directory for the records as Parquet files; if None, records are kept in memory.
+    metrics : sequence of Metric
+        Metrics of your own, ``Metric(name, unit=..., better=..., measure=FUNCTION_OF_RESULT)``.
 
     Returns
     -------
@@ -648,6 +651,7 @@ def simulate(
         result = simulation.finish(status="interrupted", agent=name)
         raise SimulationInterrupted(f"interrupted at time {simulation.env.now} s; its records are kept", result)
     result = simulation.finish(agent=name)
+    result.own_metrics = (*problem.own_metrics, *metrics)
     if simulation.stalled:
         warnings.warn(
             f"stalled at time {simulation.end_time} with agent {name}: {simulation.stalled}", StalledWarning, 2

@@ -16,20 +16,18 @@ from typing import Any, Protocol
 
 from desim import user_code
 from desim.core import Agent
-from desim.exceptions import InvalidConfiguration, MissingDependency
+from desim.exceptions import DesimError, InvalidConfiguration, MissingDependency
 from desim.problem import kinds, reference
 
 __all__ = [
     "ExperimentFamily",
     "RepairReport",
     "Workload",
-    "agent_files",
     "create_agent",
     "describe_agents",
     "describe_workloads",
     "episode_workload",
     "experiment_families",
-    "is_ours",
     "modules",
     "training_settings",
     "trainings",
@@ -159,45 +157,11 @@ def _home_of(name: str, besides: str) -> str:
     for problem in kinds():
         for provider in _modules(problem, "agents", needed=False) if problem != besides else ():
             try:
-                provider.files(name)
-            except InvalidConfiguration:
+                provider.create(name)
+            except DesimError:
                 continue
             return problem
     return ""
-
-
-def agent_files(problem: str, name: str) -> tuple[Path, ...] | None:
-    """Return the files that an agent depends on besides the code of desim.
-
-    Parameters
-    ----------
-    problem : str
-        Name of the problem, such as ``"batch"``.
-    name : str
-        Name of an agent that :func:`create_agent` accepts.
-
-    Returns
-    -------
-    tuple of Path or None
-        Files such as weights with their model card; the same name and file contents mean the same agent. None if that
-        is uncertain, because the agent or part of it may be code of another package or of a user.
-    """
-    if user_code.is_there(name):
-        return None
-    for provider in _modules(problem, "agents", needed=False):
-        if not is_ours(provider.__name__):
-            return None
-        try:
-            found: tuple[Path, ...] | None = provider.files(name)
-        except InvalidConfiguration:
-            continue
-        return found
-    return None
-
-
-def is_ours(module: str) -> bool:
-    """Return whether a module is part of desim."""
-    return module.partition(".")[0] == "desim"
 
 
 def describe_agents(problem: str) -> dict[str, str]:

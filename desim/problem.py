@@ -12,7 +12,7 @@ import pkgutil
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
@@ -77,13 +77,16 @@ class Metric:
         Whether lower or higher values are better; None if neither is.
     only_with : str
         Entry of a run's description that a run must have for this metric to exist.
+    measure : callable or None
+        Function of the result that returns the value of a metric of your own; None for one of the problem's.
     """
 
     name: str
-    meaning: str
+    meaning: str = ""
     unit: str = ""
     better: Better | None = None
     only_with: str = ""
+    measure: Callable[[Result], float] | None = None
 
     def fits(self, name: str) -> bool:
         """Return whether this description covers a metric of the given name."""
@@ -121,6 +124,35 @@ class Metrics:
         """Names in order."""
         return tuple(metric.name for metric in self.described)
 
+    def extended(self, by: Sequence[Metric]) -> Metrics:
+        """Return these metrics with some of your own, which every table shows, too.
+
+        Parameters
+        ----------
+        by : sequence of Metric
+            Metrics, each with a function ``measure``.
+
+        Returns
+        -------
+        Metrics
+            All metrics.
+
+        Raises
+        ------
+        InvalidConfiguration
+            If one is no metric with a function, or its name is taken.
+        """
+        if not by:
+            return self
+        for number, one in enumerate(by):
+            if not isinstance(one, Metric) or not callable(one.measure):
+                raise InvalidConfiguration(f"metrics: got {one!r}, expected Metric(name, measure=FUNCTION_OF_RESULT)")
+            if any(other.fits(one.name) for other in (*self.described, *by[:number])):
+                raise InvalidConfiguration(f"metric {one.name}: there is one of this name; choose another name")
+        own = tuple(one.name for one in by)
+        measure = partial(_measured, self.measure, tuple(by))
+        return Metrics((*self.described, *by), measure, (*self.headline, *own), (*self.main, *own))
+
     def names_for(self, resources: Sequence[str]) -> list[str]:
         """Return the names of the metrics that every run has, in order, with one name per resource for placeholders."""
         return [
@@ -135,6 +167,21 @@ class Metrics:
         fitting = [metric for metric in self.described if metric.fits(name)]
         fitting.sort(key=lambda metric: (metric.name == name, len(metric.name)))  # an exact name beats a placeholder
         return fitting[-1] if fitting else Metric(name, "")
+
+
+def _measured(
+    measure: Callable[..., dict[str, float]], own: Sequence[Metric], result: Result, **options: Any
+) -> dict[str, float]:
+    """Return metrics, also those of a user."""
+    found = measure(result, **options)
+    for one in own:
+        assert one.measure is not None
+        value = one.measure(result)
+        try:
+            found[one.name] = float(value)
+        except (TypeError, ValueError):
+            raise InvalidConfiguration(f"metric {one.name}: got {value!r}, expected a number") from None
+    return found
 
 
 @dataclass(frozen=True)
@@ -287,6 +334,10 @@ class ProblemDescriptor(Extension):
         """Metrics of the problem."""
         return _loaded(self.metrics_from)
 
+    def with_metrics(self, own: Sequence[Metric]) -> ProblemDescriptor:
+        """Return this kind with metrics of a user's own, see :meth:`Metrics.extended`."""
+        return replace(self, metrics_from=self.metrics.extended(own)) if own else self
+
     @property
     def rules(self) -> tuple[Rule, ...]:
         """Rules of the problem."""
@@ -376,6 +427,8 @@ class Problem(Summarized):
         Name of the kind of problem, used to find metrics, rules and figures.
     kind : ProblemDescriptor or None
         Description of a user's own kind of problem; kinds of installed packages are found by name.
+    own_metrics : tuple of Metric
+        Metrics that results have besides those of the kind.
     events : tuple of str
         Names of the events that listeners can subscribe to.
     sources : tuple of str
@@ -392,6 +445,7 @@ class Problem(Summarized):
 
     name: ClassVar[str] = "problem"
     kind: ClassVar[ProblemDescriptor | None] = None
+    own_metrics: ClassVar[tuple[Metric, ...]] = ()
     events: ClassVar[tuple[str, ...]] = ()
     sources: ClassVar[tuple[str, ...]] = ()
     constants: tuple[type, ...] = ()
@@ -649,13 +703,17 @@ def kind_of(problem: str | Result) -> ProblemDescriptor:
     """
     if isinstance(problem, str):
         return kinds().get(problem) or ProblemDescriptor(name=problem)
-    if problem.kind is not None:
-        return problem.kind
-    if "kind" in problem.info:
+    return _kind_of_run(problem).with_metrics(problem.own_metrics)
+
+
+def _kind_of_run(result: Result) -> ProblemDescriptor:
+    if result.kind is not None:
+        return result.kind
+    if "kind" in result.info:
         from desim.user_code import load
 
-        own = load(str(problem.info["kind"]))
+        own = load(str(result.info["kind"]))
         if not isinstance(own, ProblemDescriptor):
-            raise InvalidConfiguration(f"{problem.info['kind']}: got {own!r}, expected a desim.ProblemDescriptor")
+            raise InvalidConfiguration(f"{result.info['kind']}: got {own!r}, expected a desim.ProblemDescriptor")
         return own
-    return kind_of(str(problem.info.get("problem")))
+    return kind_of(str(result.info.get("problem")))

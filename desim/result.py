@@ -24,7 +24,7 @@ from desim.reprs import html_table
 if TYPE_CHECKING:
     import polars as pl
 
-    from desim.problem import ProblemDescriptor
+    from desim.problem import Metric, ProblemDescriptor
 
 __all__ = ["RUN_STATUSES", "Result"]
 
@@ -47,6 +47,11 @@ class Result:
         Description: configuration of the problem, agent, seed, status (one of ``RUN_STATUSES``) and end time.
     kind : ProblemDescriptor, optional
         Kind of a user's own problem; other kinds are found by the problem's name.
+
+    Attributes
+    ----------
+    own_metrics : tuple of Metric
+        Metrics besides those of the kind; results that are read from files have none.
     """
 
     def __init__(
@@ -56,6 +61,7 @@ class Result:
         self._frames: dict[str, pl.DataFrame] = {}
         self.info = dict(info)
         self.kind = kind
+        self.own_metrics: tuple[Metric, ...] = ()
 
     def __repr__(self) -> str:
         """Return a line that identifies the run."""

@@ -345,7 +345,7 @@ class CustomProblem(SeededProblemSpec):
         problem = self.made(generator(options.seed), settings)
         if not isinstance(problem, Problem):
             raise InvalidConfiguration(f"{self.name}: got {problem!r} as its return value, expected a desim.Problem")
-        kind = problem.kind or kind_of(problem.name)
+        kind = (problem.kind or kind_of(problem.name)).with_metrics(problem.own_metrics)
         if not kind.metrics.described:
             raise InvalidConfiguration(
                 f"{self.name}: desim knows no metrics of problem {problem.name!r}; give {type(problem).__name__} an "

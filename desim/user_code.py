@@ -19,9 +19,11 @@ from typing import Any
 from desim.core import Agent
 from desim.exceptions import DesimError, InvalidConfiguration
 
-__all__ = ["is_reference", "is_there", "load", "load_agent", "load_problem_factory", "user_module"]
+__all__ = ["LOADED", "is_reference", "load", "load_agent", "load_problem_factory", "user_module"]
 
 _DOTTED = r"[^\W\d]\w*(?:\.[^\W\d]\w*)*"
+#: Audit event that tells which module is loaded by reference.
+LOADED = "desim.user_code"
 _REFERENCE = re.compile(f"{_DOTTED}:{_DOTTED}")
 
 
@@ -44,26 +46,6 @@ def is_reference(name: str) -> bool:
     (True, False)
     """
     return _REFERENCE.fullmatch(name) is not None
-
-
-def is_there(name: str) -> bool:
-    """Return whether a name refers to an existing module.
-
-    Parameters
-    ----------
-    name : str
-        Any name.
-
-    Returns
-    -------
-    bool
-        Whether the name has the form ``module:Name`` and the module exists; it is not imported.
-    """
-    _search_here()
-    try:
-        return is_reference(name) and importlib.util.find_spec(name.partition(":")[0].partition(".")[0]) is not None
-    except ValueError:  # a module without a specification, such as __main__
-        return False
 
 
 def load(reference: str) -> Any:
@@ -192,6 +174,7 @@ def _search_here() -> str:
 
 def _module(reference: str, name: str) -> ModuleType:
     here = _search_here()
+    sys.audit(LOADED, name)
     try:
         return importlib.import_module(name)
     except DesimError:

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from desim.checks import did_you_mean
-from desim.cli.output import print_note, print_text
+from desim.cli.output import print_text
 from desim.exceptions import InvalidConfiguration
 from desim.experiments.claims import Claim, FixedRule, read_register
 from desim.experiments.frame import FRAME_FILE, Frame
 from desim.experiments.report import Chapter, Opening, chapters_of, write_documentation, write_report
 from desim.experiments.study import ACCOUNT_FILE, Account, Study, carry_out, description_of, parsed, run_as_program
+from desim.notes import print_note
 from desim.sweep import Store, SweepStatus
 
 __all__ = ["Family"]

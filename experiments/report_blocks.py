@@ -13,8 +13,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from desim.cli.output import Text, plain, print_table, print_text
+from desim.cli.output import Text, print_table, print_text
 from desim.experiments.frame import Frame
+from desim.notes import plain
 from desim.plotting.page import Bullets, Cell, Paragraph, Table
 from desim.records import write_atomically
 from desim.statistics import Estimate

@@ -5,20 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
-from desim import plugins
 from desim.agents.batch.backfilling import ConservativeBackfilling, EASYBackfilling, SimpleBackfilling
 from desim.agents.batch.moldable import MoldableBackfilling
 from desim.agents.batch.preemptive import PreemptiveAgent
 from desim.agents.batch.priorities import EXPECTED, PRIORITIES
 from desim.agents.batch.rollout import RolloutAgent
-from desim.agents.learning.pretrained import made_of
 from desim.agents.registry import Family, Registry
 from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
 
-__all__ = ["create", "descriptions", "files"]
+__all__ = ["create", "descriptions"]
 
 
 def _window_rule(rest: str) -> Agent:
@@ -50,10 +47,6 @@ def _split_window(source: str) -> Agent:
     agent = SplitWindowAgent.named(stem, **({"head": int(head), "tail": int(tail)} if window else {}))
     agent.name = f"split-window:{source}"
     return agent
-
-
-def _window_files(source: str) -> tuple[Path, ...] | None:
-    return made_of(_stem_and_window(source)[0], "split-window")
 
 
 def _dbf(source: str) -> Agent:
@@ -89,17 +82,6 @@ def _recorded(source: str) -> Agent:
     from desim.agents.batch.trace_replay import TraceReplay
 
     return TraceReplay.named(source)
-
-
-def _log(source: str) -> tuple[Path, ...] | None:
-    """Return the file of a log; None if only a custom reader knows the files."""
-    provider = plugins.workload_provider("batch", source)
-    return (Path(source),) if plugins.is_ours(provider.__name__) and source not in provider.descriptions() else None
-
-
-def _base_files(base: str) -> tuple[Path, ...] | None:
-    """Return the files of a wrapped or base agent."""
-    return _REGISTRY.files(base)
 
 
 def _easy(rest: str, *, specific_cores: bool = False) -> Agent:
@@ -141,7 +123,6 @@ _REGISTRY: Registry = Registry(
             "A priority order or backfilling agent whose first job may preempt others, by QOS.",
             lambda base: PreemptiveAgent(_REGISTRY.create(base)),
             "easy",
-            _base_files,
         ),
         "window-RULE-HEAD-TAIL": Family(
             "Start a fitting job in a window of the queue: shortest, smallest, first, random, or another rule.",
@@ -151,20 +132,15 @@ _REGISTRY: Registry = Registry(
         "split-window:NAME": Family(
             "A network over a window of the queue: pretrained name, or path such as ./out/split-window-9-1.",
             _split_window,
-            files=_window_files,
         ),
-        "split-window:NAME@HEAD-TAIL": Family(
-            "The same network with another window.", _split_window, files=_window_files
-        ),
+        "split-window:NAME@HEAD-TAIL": Family("The same network with another window.", _split_window),
         "dbf:NAME": Family(
             "DBF as published: pretrained name, or path such as ./out/dbf-m20-t1.",
             _dbf,
-            files=partial(made_of, agent="dbf"),
         ),
         "inspector:NAME": Family(
             "A network that rejects some choices of a priority, after SchedInspector: pretrained name, or path.",
             _inspector,
-            files=partial(made_of, agent="inspector"),
         ),
         "inspector-PRIORITY": Family(
             "Base policy of inspector: the chosen job waits for its cores, and others backfill as in EASY.", _accepting
@@ -172,7 +148,6 @@ _REGISTRY: Registry = Registry(
         "schedinspector:NAME": Family(
             "SchedInspector as its program was released: pretrained name, or path.",
             partial(_inspector, released=True),
-            files=partial(made_of, agent="schedinspector"),
         ),
         "schedinspector-PRIORITY": Family(
             "Base policy of schedinspector: others start in order of arrival if they end before the chosen job starts.",
@@ -181,12 +156,10 @@ _REGISTRY: Registry = Registry(
         "rollout:BASE": Family(
             "Try starts in simulation, with agent BASE for later decisions, to minimize the mean bounded slowdown.",
             lambda base: RolloutAgent(_REGISTRY.create(base)),
-            files=_base_files,
         ),
         "rollout-waiting_time:BASE": Family(
             "As rollout, to minimize the mean waiting time.",
             lambda base: RolloutAgent(_REGISTRY.create(base), objective="waiting_time"),
-            files=_base_files,
         ),
         "search:batch:OBJECTIVE:BUDGET": Family(
             "Search over orders of the queue, and start what the best order starts now; needs numba.",
@@ -194,8 +167,8 @@ _REGISTRY: Registry = Registry(
             "waiting_time",
         ),
         "replay:FILE": Family(
-            "Start each job at the time recorded in the log, or as soon as possible after it.", _recorded, files=_log
+            "Start each job at the time recorded in the log, or as soon as possible after it.", _recorded
         ),
     },
 )
-create, descriptions, files = _REGISTRY.create, _REGISTRY.descriptions, _REGISTRY.files
+create, descriptions = _REGISTRY.create, _REGISTRY.descriptions

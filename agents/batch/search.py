@@ -154,15 +154,15 @@ class OrderDecoder:
     def _make_room(self, num_jobs: int, num_running: int) -> None:
         """Allocate arrays for given numbers of queued and running jobs."""
         whole, real = np.int64, np.float64
-        self._ends, self._released = np.empty(num_running, real), np.empty(num_running, whole)
-        self._cores = np.empty(num_jobs, whole)
-        self._times, self._weights = np.empty(num_jobs, real), np.empty(num_jobs, real)
+        self._ends, self._released = np.zeros(num_running, real), np.zeros(num_running, whole)
+        self._cores = np.zeros(num_jobs, whole)
+        self._times, self._weights = np.zeros(num_jobs, real), np.zeros(num_jobs, real)
         self._work: Any = self._compiled.Work(
-            np.empty(num_jobs, real),
-            np.empty(num_jobs, whole),
-            np.empty(num_jobs, real),
-            np.empty(num_jobs, whole),
-            np.empty(num_jobs + 1, whole),
+            np.zeros(num_jobs, real),
+            np.zeros(num_jobs, whole),
+            np.zeros(num_jobs, real),
+            np.zeros(num_jobs, whole),
+            np.zeros(num_jobs + 1, whole),
             self._random,
         )
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 from desim.agents.dag.allocation import DEFT, EFT, Allocation, InsertionDEFT, InsertionEFT
 from desim.agents.dag.list_scheduling import HEFT, ListScheduler, PatientScheduler
@@ -19,13 +18,12 @@ from desim.agents.dag.portfolio import Portfolio
 from desim.agents.dag.published import CPOP, DLS, PEFT
 from desim.agents.dag.rollout import RolloutAgent
 from desim.agents.dag.tdca import TDCA
-from desim.agents.learning.pretrained import made_of
 from desim.agents.registry import Family, Registry
 from desim.checks import did_you_mean
 from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
 
-__all__ = ["create", "descriptions", "files"]
+__all__ = ["create", "descriptions"]
 
 _ORDERS: dict[str, tuple[str, Callable[[], Order]]] = {
     "fifo": ("the job that arrived first", FIFO),
@@ -95,27 +93,6 @@ def _search(rest: str) -> Agent:
     return SearchAgent.named(f"dag:{rest}", _REGISTRY.create)
 
 
-def _guide_files(rest: str) -> tuple[Path, ...] | None:
-    """Return the files of a search's guide, whose name follows objective and budget."""
-    guide = ":".join(rest.split(":")[2:])
-    return _REGISTRY.files(guide) if guide else ()
-
-
-def _base_files(base: str) -> tuple[Path, ...] | None:
-    """Return the files of a base agent."""
-    return _REGISTRY.files(base)
-
-
-def _member_files(members: str) -> tuple[Path, ...] | None:
-    found: tuple[Path, ...] = ()
-    for name in members.split("+"):
-        files = _REGISTRY.files(name)
-        if files is None:
-            return None
-        found += files
-    return found
-
-
 _MEMBERS = "heft+cpop+peft+dls+tdca+rank-up-insertion-deft+rank-up-deft-patient+critical-path-deft+fifo-deft"
 """Default members of the portfolio."""
 
@@ -139,40 +116,33 @@ _REGISTRY: Registry = Registry(
         "lachesis:NAME": Family(
             "LACHESIS as published: trained weights, by name or path.",
             _lachesis,
-            files=partial(made_of, agent="lachesis"),
         ),
         "decima:NAME": Family(
             "Decima as released, with DEFT: trained weights, by name or path.",
             _decima,
-            files=partial(made_of, agent="decima"),
         ),
         "graph:NAME": Family(
             "desim's graph network with DEFT: trained weights, by name or path.",
             _graph,
-            files=partial(made_of, agent="graph"),
         ),
         "rollout:BASE": Family(
             "Try assignments in simulation, with agent BASE for later decisions, to minimize the makespan.",
             lambda base: RolloutAgent(_REGISTRY.create(base)),
-            files=_base_files,
         ),
         "rollout-completion_time:BASE": Family(
             "As rollout, to minimize the mean time from arrival to completion.",
             lambda base: RolloutAgent(_REGISTRY.create(base), objective="completion_time"),
-            files=_base_files,
         ),
         "portfolio:MEMBERS": Family(
             "Carry out the plan with the shortest simulated makespan among several agents (A+B+C); plans ahead.",
             lambda members: Portfolio([_REGISTRY.create(name) for name in members.split("+")]),
             _MEMBERS,
-            _member_files,
         ),
         "search:dag:OBJECTIVE:BUDGET": Family(
             "Search over orders and executors of nodes, and follow the best plan; needs numba. Add :AGENT to start "
             "from that agent's plan too.",
             _search,
             "makespan",
-            _guide_files,
         ),
     },
     {
@@ -181,4 +151,4 @@ _REGISTRY: Registry = Registry(
         "ORDER-ALLOCATION-patient": "The same; nodes also wait while a busy executor would finish them sooner.",
     },
 )
-create, descriptions, files = _REGISTRY.create, _REGISTRY.descriptions, _REGISTRY.files
+create, descriptions = _REGISTRY.create, _REGISTRY.descriptions

@@ -17,12 +17,11 @@ from desim.agents.deferrable.orders import (
     Tetris,
 )
 from desim.agents.deferrable.rolling_horizon import RollingHorizon
-from desim.agents.learning.pretrained import made_of
 from desim.agents.registry import Family, Registry
 from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
 
-__all__ = ["create", "descriptions", "files", "forecast_named"]
+__all__ = ["create", "descriptions", "forecast_named"]
 
 DAY = 24  # slots per day, unless a name states another period
 
@@ -111,12 +110,10 @@ _REGISTRY: Registry = Registry(
         "osdec:NAME": Family(
             "OSDEC as in the paper, or a variant of its table 1: trained weights, by name or path.",
             _osdec,
-            files=partial(made_of, agent="osdec"),
         ),
         "score:NAME": Family(
             "OSDEC as extended by desim: trained weights, by name or path.",
             _score,
-            files=partial(made_of, agent="score"),
         ),
         "rolling-horizon:FORECAST": Family(
             "rolling-horizon with a forecast: persistence, seasonal:PERIOD or learned:PERIOD, period in slots.",
@@ -129,4 +126,4 @@ _REGISTRY: Registry = Registry(
         ),
     },
 )
-create, descriptions, files = _REGISTRY.create, _REGISTRY.descriptions, _REGISTRY.files
+create, descriptions = _REGISTRY.create, _REGISTRY.descriptions

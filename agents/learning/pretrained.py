@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from desim import user_code
 from desim.checks import did_you_mean
 from desim.exceptions import InvalidConfiguration
 
-__all__ = ["PRETRAINED", "made_of", "pretrained_names", "pretrained_stem", "read_card", "weight_files"]
+__all__ = ["PRETRAINED", "pretrained_names", "pretrained_stem", "read_card", "weight_files"]
 
 PRETRAINED = Path(__file__).parents[1] / "pretrained"
 """Directory of the weights, NAME.safetensors, and their model cards, NAME.json."""
@@ -84,48 +82,3 @@ def weight_files(stem: Path) -> tuple[Path, Path]:
     if stem.suffix in (".safetensors", ".json"):
         stem = stem.with_suffix("")
     return stem.with_name(f"{stem.name}.safetensors"), stem.with_name(f"{stem.name}.json")
-
-
-def made_of(source: str, agent: str) -> tuple[Path, ...] | None:
-    """Return the files that determine an agent with trained weights.
-
-    Parameters
-    ----------
-    source : str
-        Pretrained name, or a path, which contains a slash.
-    agent : str
-        Kind of agent, as in the model card.
-
-    Returns
-    -------
-    tuple of Path or None
-        Tensor file and model card; None if the card refers to custom code, such as a custom network.
-
-    Raises
-    ------
-    InvalidConfiguration
-        If there are no pretrained weights of this name for such agents.
-    """
-    files = weight_files(Path(source) if "/" in source else pretrained_stem(source, agent))
-    try:
-        content = files[1].read_bytes()
-    except OSError:
-        return files  # reading them later raises the proper error
-    return None if _names_code(content) else files
-
-
-@lru_cache(maxsize=64)
-def _names_code(card: bytes) -> bool:
-    """Return whether the configuration in a model card refers to custom code."""
-    try:
-        return _has_reference(json.loads(card)["config"])
-    except (ValueError, KeyError, TypeError):
-        return True
-
-
-def _has_reference(value: Any) -> bool:
-    if isinstance(value, dict):
-        return any(map(_has_reference, value.values()))
-    if isinstance(value, list):
-        return any(map(_has_reference, value))
-    return isinstance(value, str) and user_code.is_reference(value)

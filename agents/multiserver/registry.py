@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from desim.agents.multiserver.baselines import DRF, BinPacking, Fairness, Spreading
@@ -15,12 +14,7 @@ from desim.agents.multiserver.ogasched import OGASched
 from desim.agents.registry import Family, Registry
 from desim.exceptions import InvalidConfiguration
 
-__all__ = ["create", "descriptions", "files"]
-
-
-def _base_files(base: str) -> tuple[Path, ...] | None:
-    """Return the files of the agent that a ``gang-`` agent wraps."""
-    return _REGISTRY.files(base)
+__all__ = ["create", "descriptions"]
 
 
 _WORDS: dict[str, tuple[str, Any]] = {
@@ -108,8 +102,7 @@ _REGISTRY: Registry = Registry(
         "gang-NAME": Family(
             "Any agent above, with its allocations repaired so that no gang is served in part.",
             lambda name: GangRepair(_REGISTRY.create(name)),
-            files=_base_files,
         ),
     },
 )
-create, descriptions, files = _REGISTRY.create, _REGISTRY.descriptions, _REGISTRY.files
+create, descriptions = _REGISTRY.create, _REGISTRY.descriptions

@@ -11,8 +11,9 @@ from typing import Annotated, Any, Literal
 from tyro.conf import Positional, arg
 
 from desim.cli.options import JsonFlag, listed
-from desim.cli.output import print_json, print_table, print_text, progress
+from desim.cli.output import print_json, print_table, print_text
 from desim.exceptions import InvalidConfiguration
+from desim.notes import progress
 from desim.sweep.adversary import Annealing, Ratio, instances_of, search
 
 __all__ = ["Adversary"]

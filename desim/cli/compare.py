@@ -11,9 +11,10 @@ from tyro.conf import arg
 
 from desim.cli.comparison import print_comparison
 from desim.cli.options import JsonFlag, listed, problem_of
-from desim.cli.output import command_line, print_json, print_note, print_text
+from desim.cli.output import command_line, print_json, print_text
 from desim.cli.run import print_repairs
 from desim.exceptions import DesimError, InvalidConfiguration
+from desim.notes import print_note
 from desim.plotting.formatting import how_many
 from desim.problem import Better
 from desim.scenario import ProblemInstance
@@ -36,26 +37,26 @@ class Compare:
         desim compare dag --agents heft,rank-up-deft,fifo-eft --metric turnaround_time_mean --interval bootstrap
         desim compare deferrable --agents fifo,earliest-deadline,list-plan --workload fluctuating
         desim compare multiserver --agents exact-oga-reactive,drf,fairness --seeds 5 --slots 2000
-        desim compare batch --agents my_agents:Shortest,fcfs
+        desim compare batch --agents my_agents:Shortest,fcfs --metric my_metrics:wait_x --better lower
         desim compare my_problem:make --agents my_agents:A,my_agents:B --set size=3
 
     `desim compare PROBLEM --help` lists the options of a problem. Each seed gives one workload, generated before any
     agent is asked, so all agents get the same workloads. Finished runs are stored in DIR/runs at once. The same command
-    run again continues after an interruption; a different one reuses the runs that it can. Runs of custom agents and
-    problems are always simulated again, because desim cannot tell what else their code depends on. A workload file of
-    batch is simulated once per agent, unless cores fail at random. A problem option may have several values, such as
+    run again continues after an interruption; a different one reuses the runs that it can: those of which nothing that
+    they have used has changed, neither code nor files nor environment variables that your modules name. A workload file
+    of batch is simulated once per agent, unless cores fail at random. A problem option may have several values, such as
     0.6,0.7 for --load. Each gives one comparison, and a table and a figure show all of them.
     """
 
     problem: ClassVar[str | None] = None
     agents: Annotated[str, arg(metavar="NAME,NAME,...")]
     """Agents to compare: names from `desim list`, or MODULE:NAME for your own."""
-    seeds: Annotated[int, arg(metavar="N")] = 10
-    """Number of seeds, counted from --seed."""
+    seeds: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: 10; for a workload file 1)")] = None
+    """Number of seeds, counted from --seed; more than one is refused where nothing is drawn."""
     baseline: Annotated[str | None, arg(metavar="NAME", help_behavior_hint="(default: fcfs, else the first)")] = None
     """Agent that the others are compared with, seed by seed."""
     metric: Annotated[str | None, arg(metavar="NAME", help_behavior_hint="(default: the problem's main metric)")] = None
-    """Metric that agents are ranked by."""
+    """Metric that agents are ranked by; MODULE:NAME of your own, a desim.Metric or a function of the result."""
     better: Annotated[Better | None, arg(help_behavior_hint="(default: as the metric is defined)")] = None
     """Whether lower or higher values of the metric are better."""
     interval: IntervalKind = "t"

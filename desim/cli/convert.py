@@ -10,10 +10,11 @@ from tyro.conf import Positional, arg
 
 from desim import plugins
 from desim.checks import check_int
-from desim.cli.output import print_note, print_text
+from desim.cli.output import print_text
 from desim.cli.run import print_repairs
 from desim.cli.targets import check_new_file
 from desim.exceptions import InvalidConfiguration
+from desim.notes import print_note
 from desim.plotting.formatting import how_many
 from desim.result import Result
 

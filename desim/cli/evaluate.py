@@ -11,9 +11,10 @@ from tyro.conf import Positional, arg
 
 from desim import plugins
 from desim.cli.options import JsonFlag, listed
-from desim.cli.output import print_json, print_table, progress
+from desim.cli.output import print_json, print_table
 from desim.core import simulate
 from desim.exceptions import InvalidConfiguration
+from desim.notes import progress
 from desim.plotting.formatting import heading
 from desim.problem import kind_of
 from desim.problems.batch.options import BatchOptions, WorkloadOptions

@@ -12,8 +12,9 @@ from tyro.conf import Positional, arg, subcommand
 from desim import plugins
 from desim.checks import did_you_mean
 from desim.cli.options import JsonFlag
-from desim.cli.output import plain, print_json, print_table, print_text
+from desim.cli.output import print_json, print_table, print_text
 from desim.exceptions import InvalidConfiguration
+from desim.notes import plain
 
 __all__ = [
     "Experiment",

@@ -21,9 +21,10 @@ from desim import plugins
 from desim.checks import check_int
 from desim.cli.figures import make_directory, save_figure
 from desim.cli.options import JsonFlag, listed, problem_of
-from desim.cli.output import plain, print_json, print_note, print_table, print_text
+from desim.cli.output import print_json, print_table, print_text
 from desim.cli.run import print_repairs
 from desim.exceptions import DesimError, InvalidConfiguration, RecordError
+from desim.notes import plain, print_note
 from desim.problems.batch.fidelity import (
     NEAR_SECONDS,
     NEAR_SHARE,

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Literal
 
 from desim.checks import did_you_mean
 from desim.cli.options import listed
-from desim.cli.output import print_note
 from desim.exceptions import InvalidConfiguration, RecordError
+from desim.notes import print_note
 from desim.problem import ProblemDescriptor
 from desim.records import write_atomically
 from desim.result import Result

@@ -12,8 +12,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from desim.cli.output import command_line, plain
+from desim.cli.output import command_line
 from desim.exceptions import RecordError
+from desim.notes import plain
 from desim.records import write_atomically
 
 __all__ = ["PROVENANCE_FILE", "commit", "keep", "provenance", "provenance_of", "versions_of"]

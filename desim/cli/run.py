@@ -13,11 +13,12 @@ from tyro.conf import arg
 
 from desim import plugins
 from desim.cli.options import JsonFlag, problem_of
-from desim.cli.output import print_json, print_note, print_table, print_text, progress
+from desim.cli.output import print_json, print_table, print_text
 from desim.cli.provenance import keep
 from desim.cli.targets import clear_result
 from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
+from desim.notes import print_note, progress
 from desim.problem import ProblemDescriptor
 from desim.result import Result
 from desim.scenario import ProblemInstance, Scenario, measure, replay, system_of

@@ -16,7 +16,8 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 from desim.cli.compare import Compare, print_warnings
 from desim.cli.comparison import cell, heading
 from desim.cli.figures import make_directory, save_figure
-from desim.cli.output import print_json, print_note, print_table, print_text
+from desim.cli.output import print_json, print_table, print_text
+from desim.notes import print_note
 from desim.records import write_atomically
 from desim.sweep.comparing import ComparisonResult
 from desim.sweep.comparison import Comparison

@@ -14,8 +14,9 @@ from tyro.conf import arg
 from desim import plugins
 from desim.checks import check_int, did_you_mean
 from desim.cli.options import JsonFlag
-from desim.cli.output import print_json, print_note, print_table, print_text, progress
+from desim.cli.output import print_json, print_table, print_text
 from desim.exceptions import InvalidConfiguration
+from desim.notes import print_note, progress
 
 __all__ = ["Train", "Tune", "train_command"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import io
 import json
 import math
@@ -10,7 +9,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import redirect_stdout
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -21,11 +20,11 @@ from desim.agent_resolution import resolve_agent
 from desim.checks import check_int, did_you_mean, short_repr
 from desim.cli.comparison import heading, print_comparison, sentences, tables
 from desim.cli.figures import draw_figures, make_directory, save_figure
-from desim.cli.output import plain, print_note
 from desim.cli.view import write_comparison
 from desim.core import Agent
 from desim.exceptions import ComparisonWarning, DesimError, InvalidConfiguration
-from desim.problem import Better, Problem, kinds
+from desim.notes import plain, print_note
+from desim.problem import Better, Metric, Problem, kinds
 from desim.records import write_atomically
 from desim.reprs import html_rows
 from desim.result import Result
@@ -40,15 +39,17 @@ from desim.sweep.comparison import (
     rows_of,
     write_csv,
 )
+from desim.sweep.digest import source_digest
+from desim.sweep.identity import Identity, identity_of
 from desim.sweep.options import options_of
-from desim.sweep.runner import Run, SweepFailed, run_all, settings_of
+from desim.sweep.recording import DYNAMIC
+from desim.sweep.runner import Run, SweepFailed, run_all
 from desim.sweep.simulated import (
     AgentByName,
     AgentByObject,
     ObjectOptions,
     ProblemByObject,
     ProblemSetting,
-    new_mark,
     shared_instance,
     simulate_run,
 )
@@ -218,6 +219,7 @@ def compare(
     baseline: str | None = None,
     metric: str | None = None,
     better: Better | None = None,
+    metrics: Sequence[Metric] = (),
     interval: IntervalKind = "t",
     out: str | os.PathLike[str] | None = None,
     workers: int | None = None,
@@ -244,16 +246,18 @@ def compare(
     baseline : str, optional
         Agent that the others are compared with, seed by seed. Default: fcfs, else the first.
     metric : str, optional
-        Metric that agents are ranked by. Default: the main metric of the problem.
+        Metric that agents are ranked by: a name, or ``"module:name"`` of a :class:`desim.Metric` or of a function of
+        the result. Default: the main metric of the problem.
     better : {"lower", "higher"}, optional
         Whether lower or higher values of the metric are better. Default: as the metric is defined.
+    metrics : sequence of Metric
+        Metrics of your own, which tables, files and figures show beside those of the problem.
     interval : {"t", "bootstrap"}
         Method for confidence intervals: Student's t distribution, or the bootstrap.
     out : path, optional
-        Directory for runs, tables, report and figures. Stored runs of desim's own agents on its own problems are reused
-        unless a file that they read has changed, so that an interrupted comparison continues. Your own agents and
-        problems, whether given as objects or as ``"module:name"``, are simulated again by every comparison, because
-        desim cannot tell what else their code depends on.
+        Directory for runs, tables, report and figures. A stored run is reused, so that an interrupted comparison
+        continues, unless something that it has used has changed: code of desim or of your own, files that it has read,
+        environment variables that your modules name, or the state of an object that you pass.
     workers : int, optional
         Number of parallel processes. Default: one per processor.
     backend : {"local", "ray", "dask"}
@@ -299,6 +303,7 @@ def compare(
         baseline=baseline,
         metric=metric,
         better=better,
+        metrics=tuple(metrics),
         interval=interval,
         out=None if out is None else Path(out),
         workers=workers,
@@ -309,6 +314,12 @@ def compare(
     for text in found.issues:
         warnings.warn(text, ComparisonWarning, 2)
     return found
+
+
+def _code_of(identity: Identity) -> str:
+    """Return a digest of an object with the code of its modules."""
+    modules = [name for name in identity.modules if name not in (DYNAMIC, "__main__")]
+    return f"{identity.digest} {source_digest(*modules, as_in_files=True)}"
 
 
 def _problem_or_function(problem: Any) -> Any:
@@ -365,7 +376,7 @@ class ComparisonPlan:
         Agents to compare.
     seeds : int, sequence of int, or None
         Number of seeds, or the seeds.
-    baseline, metric, better, interval, out, workers, backend, address
+    baseline, metric, better, metrics, interval, out, workers, backend, address
         Same as in :func:`compare`.
     tell : callable or None
         Called with the workload and the runs before the runs start.
@@ -380,6 +391,7 @@ class ComparisonPlan:
     baseline: str | None = None
     metric: str | None = None
     better: Better | None = None
+    metrics: tuple[Metric, ...] = ()
     interval: IntervalKind = "t"
     out: Path | None = None
     workers: int | None = None
@@ -409,15 +421,22 @@ class ComparisonPlan:
         self._check()
         if not system.is_own:
             self._named(system.name)  # raises before the workload is read
-        mark = new_mark()
-        instance = shared_instance(ProblemSetting(self.problem, system.name, self.options, mark))
+        source = None
+        if system.is_own:
+            own = self.problem.source if isinstance(self.problem, ProblemByObject) else user_code.load(system.name)
+            source = identity_of(own)
+        metric, own = self._measures()
+        measured = "" if not own else _code_of(identity_of(own))
+        setting = ProblemSetting(self.problem, system.name, self.options, source=source, metrics=own, measured=measured)
+        instance = shared_instance(setting)
+        instance, known = replace(instance, kind=instance.kind.with_metrics(own)), instance.kind
         entrants, baseline = self._named(instance.kind.name)
         for one in entrants:
             if isinstance(one, AgentByObject):
                 resolve_agent(instance.make(one.agent), one.agent)
-        runs = self._runs(entrants, instance, mark)
-        if instance.kind is kinds().get(instance.kind.name):  # a user's own kind need not describe all metrics
-            check_criterion(instance.kind, self.metric, self.better)
+        runs = self._runs(entrants, instance, setting)
+        if known is kinds().get(known.name):  # a user's own kind need not describe all metrics
+            check_criterion(instance.kind, metric, self.better)
         if self.tell is not None:
             self.tell(instance, runs)
         summaries, failed = self._summaries(runs)
@@ -427,7 +446,7 @@ class ComparisonPlan:
             baseline if baseline in agents else agents[0],
             instance.kind,
             interval=self.interval,
-            metric=self.metric,
+            metric=metric,
             better=self.better,
         )
         repairs = instance.report.as_dict() if instance.report is not None else None
@@ -439,6 +458,15 @@ class ComparisonPlan:
         }
         files = [] if self.out is None else _written(self.out, comparison, summaries, described, instance)
         return ComparisonResult(comparison, tuple(summaries), failed, described, tuple(files))
+
+    def _measures(self) -> tuple[str | None, tuple[Metric, ...]]:
+        """Return the name of the metric that agents are ranked by, and all metrics of the user's own."""
+        if self.metric is None or not user_code.is_reference(self.metric):
+            return self.metric, self.metrics
+        found = user_code.load(self.metric)
+        if not isinstance(found, Metric):
+            found = Metric(self.metric.partition(":")[2], better=self.better, measure=found)
+        return found.name, (*self.metrics, found)
 
     def _check(self) -> None:
         """Check the arguments that can be checked without the problem."""
@@ -486,23 +514,26 @@ class ComparisonPlan:
             )
         return list(found.values()), baseline
 
-    def _runs(self, agents: Sequence[AgentByName | AgentByObject], instance: ProblemInstance, mark: str) -> list[Run]:
+    def _runs(
+        self, agents: Sequence[AgentByName | AgentByObject], instance: ProblemInstance, setting: ProblemSetting
+    ) -> list[Run]:
         """Return all runs, seed by seed."""
         system = system_of(self.problem)
         if isinstance(self.seeds, int | np.integer) or self.seeds is None:
             first, count = system.seed_of(instance.options), int(SEEDS if self.seeds is None else self.seeds)
+            if self.seeds is not None and count > 1 and not instance.is_drawn:
+                raise InvalidConfiguration(
+                    f"seeds: got {count}, but {instance.name} is the same for all seeds: nothing in it is drawn; leave "
+                    "seeds out, or compare generated workloads"
+                )
             seeds: Sequence[int] = range(first, first + (count if instance.is_drawn else 1))
         else:
             seeds = [int(seed) for seed in self.seeds]
-        return [
-            Run(
-                ProblemSetting(self.problem, instance.kind.name, system.with_seed(instance.options, seed), mark),
-                agent,
-                seed,
-            )
+        settings = {
+            seed: replace(setting, kind=instance.kind.name, options=system.with_seed(instance.options, seed))
             for seed in seeds
-            for agent in agents
-        ]
+        }
+        return [Run(setting, agent, seed) for seed, setting in settings.items() for agent in agents]
 
     def _summaries(self, runs: Sequence[Run]) -> tuple[list[RunSummary], dict[str, list[Failed[Run]]]]:
         """Simulate the runs that are not stored; leave out agents with failed runs, unless all agents have some."""
@@ -520,14 +551,16 @@ class ComparisonPlan:
                 _raise(failure.failed[0])
             found = failure.found
         fair = [run for run in runs if run.agent.policy not in failed]
-        return [_summary(run, found[run], store, is_reused=run in found.reused) for run in fair], failed
+        return [
+            _summary(run, found[run], found.records.get(run), is_reused=run in found.reused) for run in fair
+        ], failed
 
     def _described(self, agents: Sequence[str]) -> dict[str, object]:
         """Return the settings as plain values."""
         mine = {
             item.name: getattr(self, item.name)
-            for item in dataclasses.fields(self)
-            if item.name not in ("options", "tell", "command")
+            for item in fields(self)
+            if item.name not in ("options", "tell", "command", "metrics")
         }
         found = {"problem": str(self.problem)} | mine | {"problem": str(self.problem), "agents": ",".join(agents)}
         if isinstance(self.options, ObjectOptions):
@@ -584,27 +617,22 @@ def _bars(comparison: Comparison) -> list[Axes]:
     return compare_metrics(comparison.table, problem=comparison.kind, unfinished=comparison.unfinished, intervals=ends)
 
 
-def _summary(run: Run, outcome: dict[str, Any], store: Store | None, *, is_reused: bool) -> RunSummary:
+def _summary(run: Run, outcome: dict[str, Any], records: Path | None, *, is_reused: bool) -> RunSummary:
     """Return the summary of a run; metrics are computed again if their options have changed."""
-    directory = None
-    scenario = Scenario(run.setting.problem, run.agent.policy, run.setting.options)
-    if store is not None:
-        settings = settings_of(simulate_run, run)
-        directory = store.records(settings)
-        if outcome["metric_options"] != plain(scenario.metric_options):
-            measured = metrics_of_run(Result.load(directory), scenario)
-            outcome = plain(outcome | {"metrics": measured, "metric_options": scenario.metric_options})
-            store.save(settings, outcome)
-    metrics = {name: math.nan if value is None else value for name, value in outcome["metrics"].items()}
+    metrics = outcome["metrics"]
+    if records is not None and outcome["metric_options"] != plain(run.setting.metric_options):
+        result = Result.load(records)
+        result.own_metrics = run.setting.metrics
+        metrics = plain(metrics_of_run(result, Scenario(run.setting.problem, run.agent.policy, run.setting.options)))
     return RunSummary(
         run.agent.policy,
         run.seed,
-        metrics,
+        {name: math.nan if value is None else value for name, value in metrics.items()},
         outcome["validation"],
         outcome["workload"],
-        directory,
+        records,
         is_reused,
-        outcome.get("stalled", ""),  # outcomes stored by earlier versions lack it
+        outcome["stalled"],
     )
 
 

@@ -1,31 +1,28 @@
-"""Digests of everything that the outcome of a run depends on: files, weights, and source code.
+"""Digests of files and of source code.
 
-A run depends on the module that performs it and on the modules that this imports, directly or indirectly. For a package
-that only re-exports names, only the modules that define these names count. Docstrings and comments are ignored. So a
-corrected sentence, or a new agent beside the others, does not invalidate a week of runs. Third-party modules, such as
-NumPy, do not count. Modules of your project do: those in the same directory as the first module or package, unless
-packages are installed there; for an installed package, its own modules.
+Code depends on its module and on the modules that this imports, directly or indirectly. For a package that only
+re-exports names, only the modules that define these names count. Docstrings and comments are ignored. So a corrected
+sentence, or a new agent beside the others, does not invalidate a week of runs. Installed modules, such as NumPy, do not
+count, except those of a package that is asked about.
 """
 
 from __future__ import annotations
 
 import ast
 import hashlib
-import importlib.util
 import os
 import re
 import sys
+import sysconfig
 import time
-from collections.abc import Callable, Iterator
-from contextlib import suppress
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from desim import plugins
 from desim.exceptions import InvalidConfiguration, RecordError
 
-__all__ = ["agent_digest", "file_digest", "modules_behind", "source_digest"]
+__all__ = ["State", "file_digest", "is_installed", "modules_behind", "own_modules", "source_digest", "traits_of"]
 
 PACKAGES = ("desim",)
 #: Modules that read or report finished runs, and so do not affect the records of a run.
@@ -71,7 +68,7 @@ def _digest_of_file(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-class _State(NamedTuple):
+class State(NamedTuple):
     """State of a file that changes with its content; of its three times, the last one cannot be set back."""
 
     number: int
@@ -80,7 +77,7 @@ class _State(NamedTuple):
     changed: int
 
     @classmethod
-    def of(cls, path: Path) -> _State:
+    def of(cls, path: Path) -> State:
         """Return the state of a file; raise OSError if there is none."""
         found = path.stat()
         return cls(found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
@@ -95,55 +92,30 @@ class _State(NamedTuple):
 TICK = 100_000_000
 
 _Made = TypeVar("_Made")
-_file_digests: dict[Path, tuple[_State, str]] = {}
+_file_digests: dict[Path, tuple[State, str]] = {}
 
 
-def _kept(path: Path, kept: dict[Path, tuple[_State, _Made]], make: Callable[[Path], _Made]) -> _Made:
+def _kept(path: Path, kept: dict[Path, tuple[State, _Made]], make: Callable[[Path], _Made]) -> _Made:
     """Return a value computed from the content of a file, cached as long as the file does not change."""
     path = path.absolute()
-    state = _State.of(path)
+    state = State.of(path)
     if path in kept and kept[path][0] == state:
         return kept[path][1]
     made = make(path)
-    if state.is_settled and _State.of(path) == state:
+    if state.is_settled and State.of(path) == state:
         kept[path] = state, made
     return made
 
 
-def agent_digest(problem: str, agent: str) -> str | None:
-    """Return a digest of everything that defines an agent beyond its name and the code of desim.
-
-    Parameters
-    ----------
-    problem : str
-        Name of the problem, such as ``"batch"``.
-    agent : str
-        Name of the agent.
-
-    Returns
-    -------
-    str or None
-        Digest in hexadecimal of the content of its files, such as weights with their model card, or a log; empty if
-        there are none. None if it is unknown, because the agent may run code outside desim.
-
-    Raises
-    ------
-    RecordError
-        If a file cannot be read.
-    """
-    files = plugins.agent_files(problem, agent)
-    if not files:
-        return None if files is None else ""
-    return hashlib.sha256("".join(map(file_digest, files)).encode()).hexdigest()
-
-
-def source_digest(*modules: str) -> str:
+def source_digest(*modules: str, as_in_files: bool = False) -> str:
     """Return a digest of the code of modules and of all modules of the project that they import.
 
     Parameters
     ----------
     *modules : str
         Full names of the modules, such as ``"desim.experiments.ogasched.simulate"``.
+    as_in_files : bool
+        Whether to raise if a module that this process has loaded differs from its file.
 
     Returns
     -------
@@ -154,28 +126,33 @@ def source_digest(*modules: str) -> str:
     Raises
     ------
     InvalidConfiguration
-        If the file of a loaded module may have changed since, so that the loaded code is unknown.
+        If the file of a loaded module has changed since, so that the loaded code is unknown or another.
     """
-    key = (modules, PACKAGES, tuple(sys.path), os.getcwd())  # noqa: PTH109
+    key = (modules, as_in_files, PACKAGES, tuple(sys.path), os.getcwd())  # noqa: PTH109
     states, digest = _known.get(key, ({}, ""))
     if not states or any(_state(name, path) != state for (name, path), state in states.items()):
         files = modules_behind(*modules)
         states = {(name, path): _state(name, path) for name, path in files.items()}
-        texts = (f"{name}\0{_read(name, path).digest}\0" for name, path in files.items())
-        digest = hashlib.sha256("".join(texts).encode()).hexdigest()
+        found = {name: _read(name, path).digest for name, path in files.items()}
+        for name, path in files.items() if as_in_files else ():
+            if _kept(path, _modules, _parsed).digest != found[name]:
+                raise InvalidConfiguration(f"{path} has changed since module {name} was loaded; {AGAIN}")
+        digest = hashlib.sha256("".join(f"{name}\0{text}\0" for name, text in found.items()).encode()).hexdigest()
         if all(state is not None and state.is_settled for state, _ in states.values()):
             _known[key] = (states, digest)
     return digest
 
 
+AGAIN = "reload it, or start again in a new process"
+
 #: Digests with the files that they depend on, cached because thousands of runs need the same.
-_known: dict[tuple[Any, ...], tuple[dict[tuple[str, Path], tuple[_State | None, Any]], str]] = {}
+_known: dict[tuple[Any, ...], tuple[dict[tuple[str, Path], tuple[State | None, Any]], str]] = {}
 
 
-def _state(name: str, path: Path) -> tuple[_State | None, Any]:
+def _state(name: str, path: Path) -> tuple[State | None, Any]:
     """Return the state of a file, None if it no longer exists, and how its module was loaded, if it was."""
     try:
-        return _State.of(path), _loading(name)
+        return State.of(path), _loading(name)
     except OSError:
         return None, None
 
@@ -199,16 +176,46 @@ def modules_behind(*modules: str) -> dict[str, Path]:
         Files by module name, sorted; without the modules that only read finished runs.
     """
     found: dict[str, Path] = {}
-    for module in modules:
-        project = _Project(module.partition(".")[0])
-        waiting = [module]
-        while waiting:
-            name = waiting.pop()
-            path = project.file(name)
-            if path is not None and name not in found:
-                found[name] = path
-                waiting.extend(project.imports(name, path))
+    waiting = [(module, module.partition(".")[0]) for module in modules]
+    while waiting:
+        name, package = waiting.pop()
+        path = _file(name, package)
+        if path is not None and name not in found:
+            found[name] = path
+            waiting.extend((one, package) for one in _imports(name, path, package))
     return dict(sorted(found.items()))
+
+
+def traits_of(modules: Iterable[str]) -> tuple[bool, tuple[str, ...]]:
+    """Return whether own modules may import others that cannot be found, and the environment variables they name.
+
+    Parameters
+    ----------
+    modules : iterable of str
+        Modules with all that they import.
+
+    Returns
+    -------
+    tuple of bool and tuple of str
+        Whether one of them imports by name, or executes text; and names of variables.
+    """
+    found = [_read(name, path) for name, path in modules_behind(*modules).items() if not _is_ours(name)]
+    names = sorted({name for one in found for name in one.environment})
+    return any(one.is_dynamic for one in found), tuple(names)
+
+
+def own_modules() -> dict[str, Path]:
+    """Return the files of all loaded modules that are neither installed nor part of desim, by name."""
+    found = {}
+    for name, module in list(sys.modules.items()):
+        place = getattr(module, "__file__", None)
+        if place and not _is_ours(name) and (path := _file(name, "")) is not None and path == Path(place):
+            found[name] = path
+    return found
+
+
+def _is_ours(name: str) -> bool:
+    return name.partition(".")[0] in PACKAGES
 
 
 class _Import(NamedTuple):
@@ -225,9 +232,11 @@ class _Module(NamedTuple):
 
     digest: str
     imports: tuple[_Import, ...]
+    is_dynamic: bool
+    environment: tuple[str, ...]
 
 
-_modules: dict[Path, tuple[_State, _Module]] = {}
+_modules: dict[Path, tuple[State, _Module]] = {}
 
 
 #: Modules as they were loaded; their files may have changed since.
@@ -242,28 +251,18 @@ def _read(name: str, path: Path) -> _Module:
     if kept is not None and kept[0] is loading and kept[1] == path:
         return kept[2]
     found = _kept(path, _modules, _parsed)
-    state = _State.of(path)
-    if state.changed >= STARTED and _executed.get(str(path)) != state:
+    state = State.of(path)
+    if state.changed >= STARTED and executed.get(str(path)) != state:
         raise InvalidConfiguration(
             f"{path} has changed since this process started, which has loaded module {name}: the version that runs is "
-            "unknown, so nothing may be stored; start again in a new process"
+            f"unknown, so nothing may be stored; {AGAIN}"
         )
     _loaded[name] = loading, path, found
     return found
 
 
-#: States of module files at the time their code was executed, for modules loaded after this one.
-_executed: dict[str, _State] = {}
-
-
-def _note(event: str, arguments: tuple[Any, ...]) -> None:
-    """Record the state of a file whose code is about to be executed as a module."""
-    if event == "exec" and getattr(arguments[0], "co_name", "") == "<module>":
-        with suppress(OSError, ValueError):
-            _executed[arguments[0].co_filename] = _State.of(Path(arguments[0].co_filename))
-
-
-sys.addaudithook(_note)
+#: States of module files at the time their code was executed; the audit hook of recordings fills it.
+executed: dict[str, State] = {}
 
 
 def _started() -> int:
@@ -280,67 +279,87 @@ STARTED = _started()
 
 
 def _parsed(path: Path) -> _Module:
-    tree, imports = ast.parse(path.read_bytes()), []
+    tree, imports, names, variables = ast.parse(path.read_bytes()), [], set(), set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             imports += [_Import("", alias.name, alias.name, 0) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             base = node.module or ""
             imports += [_Import(base, alias.name, alias.asname or alias.name, node.level) for alias in node.names]
+        elif isinstance(node, ast.Name | ast.Attribute):
+            names.add(node.id if isinstance(node, ast.Name) else node.attr)
+        elif isinstance(node, ast.Assign) and any(getattr(one, "id", "") == DECLARED for one in node.targets):
+            variables |= _texts(node.value)
+        elif isinstance(node, ast.Subscript | ast.Call) and _is_environment(node):
+            variables |= _texts(node.slice if isinstance(node, ast.Subscript) else node.args[0])
         body = getattr(node, "body", None)
         if isinstance(body, list):
             node.body = [part for part in body if not _is_text(part)]  # type: ignore[attr-defined]
-    return _Module(hashlib.sha256(ast.dump(tree).encode()).hexdigest(), tuple(imports))
+    content = hashlib.sha256(ast.dump(tree).encode()).hexdigest()
+    return _Module(content, tuple(imports), not BY_NAME.isdisjoint(names), tuple(sorted(variables)))
+
+
+#: Names in code that may import modules which no import statement names.
+BY_NAME = frozenset({"__import__", "import_module", "module_from_spec", "run_module", "run_path", "exec", "eval"})
+#: Name in a module for a tuple of the environment variables that its results depend on.
+DECLARED = "ENVIRONMENT_VARIABLES"
+
+
+def _is_environment(node: ast.Subscript | ast.Call) -> bool:
+    """Return whether an expression reads a variable: os.environ[...], os.environ.get(...) or os.getenv(...)."""
+    if isinstance(node, ast.Subscript):
+        return "environ" in (getattr(node.value, "attr", ""), getattr(node.value, "id", ""))
+    if not node.args:
+        return False
+    owner = getattr(node.func, "value", None)
+    name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+    return name == "getenv" or (name == "get" and "environ" in (getattr(owner, "attr", ""), getattr(owner, "id", "")))
+
+
+def _texts(node: ast.AST) -> set[str]:
+    return {part.value for part in ast.walk(node) if isinstance(part, ast.Constant) and isinstance(part.value, str)}
 
 
 def _is_text(node: ast.AST) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
 
 
-class _Project:
-    """The project of a given package: decides which modules count."""
+def _file(name: str, package: str) -> Path | None:
+    """Return the file of a module that counts, besides those of a package; None for any other module."""
+    top = name.partition(".")[0]
+    if top in PACKAGES:
+        return None if f"{name}.".startswith(tuple(f"{part}." for part in UNRELATED)) else _origin_of(name)
+    if top in sys.stdlib_module_names:
+        return None
+    path = _origin_of(name)
+    return path if top == package or (path is not None and not is_installed(path)) else None
 
-    def __init__(self, package: str) -> None:
-        self.package = package
-        place = None if package in PACKAGES else _place_of(package)
-        self.home = None if place is None or _is_installed(place) else place.parent
 
-    def file(self, name: str) -> Path | None:
-        """Return the file of a module that counts; None for any other module."""
-        package = name.partition(".")[0]
-        if package in PACKAGES:
-            counts = not f"{name}.".startswith(tuple(f"{part}." for part in UNRELATED))
-        elif package == self.package:
-            counts = True
+def _imports(name: str, path: Path, package: str) -> Iterator[str]:
+    """Yield the modules that a module imports, also inside functions; for project modules, their packages, too."""
+    if not _is_ours(name):
+        yield from (name[:end] for end, letter in enumerate(name) if letter == ".")
+    if problem := PROBLEM.match(name):
+        yield f"{problem[0]}.metrics"
+    if FEATURE.fullmatch(name) and path.name == "__init__.py":
+        yield from (f"{name}.{module.stem}" for module in sorted(path.parent.glob("[!_]*.py")))
+    for one in _read(name, path).imports:
+        if one.base or one.level:
+            yield _source(_base(one, name, path), one.member, package)
         else:
-            place = None if self.home is None else _place_of(package)  # finding a package does not import it
-            counts = place is not None and place.is_relative_to(str(self.home)) and not _is_installed(place)
-        return _origin_of(name) if counts else None
+            yield one.member
 
-    def imports(self, name: str, path: Path) -> Iterator[str]:
-        """Yield the modules that a module imports, also inside functions; for project modules, their packages, too."""
-        if name.partition(".")[0] not in PACKAGES:
-            yield from (name[:end] for end, letter in enumerate(name) if letter == ".")
-        if problem := PROBLEM.match(name):
-            yield f"{problem[0]}.metrics"
-        if FEATURE.fullmatch(name) and path.name == "__init__.py":
-            yield from (f"{name}.{module.stem}" for module in sorted(path.parent.glob("[!_]*.py")))
-        for one in _read(name, path).imports:
-            if one.base or one.level:
-                yield self._source(_base(one, name, path), one.member)
-            else:
-                yield one.member
 
-    def _source(self, base: str, member: str) -> str:
-        """Return the module that ``from base import member`` refers to."""
-        if self.file(f"{base}.{member}") is not None:
+def _source(base: str, member: str, package: str) -> str:
+    """Return the module that ``from base import member`` refers to."""
+    path = _file(base, package)
+    if path is not None and path.name == "__init__.py":
+        if _file(f"{base}.{member}", package) is not None:
             return f"{base}.{member}"
-        path = self.file(base)
-        if path is not None and path.name == "__init__.py":
-            for one in _read(base, path).imports:
-                if one.alias == member and (one.base or one.level):
-                    return self._source(_base(one, base, path), one.member)
-        return base
+        for one in _read(base, path).imports:
+            if one.alias == member and (one.base or one.level) and (above := _base(one, base, path)) != base:
+                return _source(above, one.member, package)
+    return base
 
 
 def _base(one: _Import, name: str, path: Path) -> str:
@@ -351,35 +370,33 @@ def _base(one: _Import, name: str, path: Path) -> str:
 
 
 def _origin_of(name: str) -> Path | None:
-    """Return the file of a module."""
-    return _found(name, tuple(sys.path), os.getcwd())[0]  # noqa: PTH109
-
-
-def _place_of(package: str) -> Path | None:
-    """Return the file of a module, or the directory of a package."""
-    return _found(package, tuple(sys.path), os.getcwd())[1]  # noqa: PTH109
-
-
-@cache
-def _found(name: str, path: tuple[str, ...], here: str) -> tuple[Path | None, Path | None]:
-    """Return the file of a module, and the directory of a package or else that file, without importing anything."""
+    """Return the file of a module as a new process would find it, without importing anything."""
     top, *below = name.split(".")
-    try:
-        spec = importlib.util.find_spec(top)
-    except ValueError:  # __main__
-        spec = None
+    key = top, tuple(sys.path), os.getcwd()  # noqa: PTH109
+    spec = _specs.get(key)
     if spec is None:
-        return None, None
-    folders = [Path(folder) for folder in spec.submodule_search_locations or ()]
+        finders = (finder for finder in sys.meta_path if hasattr(finder, "find_spec"))
+        spec = next((spec for finder in finders if (spec := finder.find_spec(top, None)) is not None), None)
+        if spec is None:
+            return None
+        _specs[key] = spec
     if not below:
-        file = Path(spec.origin) if spec.has_location and spec.origin is not None else None
-        return file, folders[0] if folders else file
-    for place in (folder.joinpath(*below) for folder in folders):
+        return Path(spec.origin) if spec.has_location and spec.origin is not None else None
+    for place in (Path(folder).joinpath(*below) for folder in spec.submodule_search_locations or ()):
         for file in (place / "__init__.py", place.with_name(f"{place.name}.py")):
             if file.is_file():
-                return file, place if file.parent == place else file
-    return None, None
+                return file
+    return None
 
 
-def _is_installed(place: Path) -> bool:
-    return bool({"site-packages", "dist-packages"} & set(place.parts))
+#: Where packages and modules were found; what is not found may appear later.
+_specs: dict[tuple[Any, ...], ModuleSpec] = {}
+
+
+def is_installed(path: Path) -> bool:
+    """Return whether a file belongs to Python or to an installed package."""
+    return bool({"site-packages", "dist-packages"} & set(path.parts)) or str(path).startswith(PLACES)
+
+
+#: Directories of Python's own files.
+PLACES = tuple(f"{sysconfig.get_path(name)}/" for name in ("stdlib", "platstdlib"))

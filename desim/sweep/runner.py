@@ -12,10 +12,11 @@ from dataclasses import asdict, dataclass, field, is_dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from desim.cli.output import plain, print_note, progress
 from desim.exceptions import DesimError, InvalidConfiguration, RecordError
+from desim.notes import plain, print_note, progress
 from desim.sweep.digest import source_digest
 from desim.sweep.files import HOST, StorageError, remove_leftovers
+from desim.sweep.recording import change_of, recording
 from desim.sweep.store import Store, StoredOutcome
 from desim.sweep.workers import Failed, Finished, Workers, run_tasks
 
@@ -23,7 +24,11 @@ __all__ = ["Outcomes", "Run", "RunFunction", "SweepFailed", "SweepInterrupted", 
 
 #: Version of what identifies a run. Outcomes stored under an earlier version are never reused, because some of them
 #: belonged to other files, weights or code.
-IDENTITY = 2
+IDENTITY = 3
+CHANGED = (
+    "code or files have changed since the run was requested, so its outcome is not stored; start again, in a new "
+    "process if code has changed"
+)
 #: Number of failed runs that the error message names.
 NAMED = 3
 #: Seconds between two lines about the progress, without a terminal.
@@ -38,7 +43,8 @@ class Run:
     ----------
     setting : dataclass instance or plain value
         System and workload; frozen. A method ``identity()`` may return plain values that identify the setting, such as
-        the content of files instead of their names.
+        the content of files instead of their names; an attribute ``files`` lists these files, and ``modules`` names
+        modules whose code is used besides that of the function.
     agent : dataclass instance or plain value
         Agent, described like the setting. Its attribute ``policy``, if it has one, is its name.
     seed : int
@@ -74,6 +80,8 @@ class Outcomes(dict[Run, dict[str, Any]]):
         Runs that were stored before.
     seconds : float
         Total duration of all runs, as far as known.
+    records : mapping of Run to Path
+        Directories of the records that were kept.
     """
 
     def __init__(
@@ -85,9 +93,10 @@ class Outcomes(dict[Run, dict[str, Any]]):
         stored: int,
         reused: Sequence[Run],
         seconds: float,
+        records: Mapping[Run, Path],
     ) -> None:
         super().__init__(found)
-        self.title, self.seconds = title, seconds
+        self.title, self.seconds, self.records = title, seconds, records
         self.performed, self.stored, self.reused = performed, stored, reused
 
 
@@ -115,7 +124,7 @@ class SweepFailed(DesimError):
 
 
 def settings_of(perform: RunFunction, run: Run) -> dict[str, Any]:
-    """Return everything that determines the outcome of a run.
+    """Return everything that a run asks for.
 
     Parameters
     ----------
@@ -127,7 +136,7 @@ def settings_of(perform: RunFunction, run: Run) -> dict[str, Any]:
     Returns
     -------
     dict
-        Plain values, including the digest of the code.
+        Plain values.
 
     Raises
     ------
@@ -147,8 +156,13 @@ def settings_of(perform: RunFunction, run: Run) -> dict[str, Any]:
         "setting": _described(run.setting),
         "agent": _described(run.agent),
         "seed": run.seed,
-        "code": source_digest(perform.__module__),
     }
+
+
+def _modules(perform: RunFunction, run: Run) -> tuple[str, ...]:
+    """Return the modules whose code a run uses, as far as that is known before."""
+    parts = (run.setting, run.agent)
+    return perform.__module__, *(name for part in parts for name in getattr(part, "modules", ()))
 
 
 def _described(value: Any) -> Any:
@@ -226,11 +240,12 @@ def run_all(
 
 
 class _Job(NamedTuple):
-    """A run, everything that determines its outcome, and its name in the store."""
+    """A run, what it asks for, its name in the store, and the digest of its code; empty if nothing is recorded."""
 
     run: Run
     settings: dict[str, Any]
     name: str
+    code: str
 
 
 @dataclass(frozen=True)
@@ -244,41 +259,48 @@ class _Method:
 
     def __call__(self, job: _Job) -> StoredOutcome:
         """Perform one run; store its outcome here if that happens on the machine of the sweep."""
-        self._check(job)
+        modules = _modules(self.perform, job.run)
+        if job.code:
+            self._check(job, source_digest(*modules))
         with ExitStack() as stack:
             arguments: list[Any] = [job.run]
+            draft = None
             if self.with_records:
-                arguments.append(None if self.store is None else stack.enter_context(self.store.draft(job.settings)))
+                draft = None if self.store is None else stack.enter_context(self.store.draft(job.settings))
+                arguments.append(draft)
             begin = time.perf_counter()
-            outcome = dict(self.perform(*arguments))
+            if not job.code:
+                return StoredOutcome(_plainly(self.perform(*arguments)), time.perf_counter() - begin)
+            with recording() as seen:
+                outcome = _plainly(self.perform(*arguments))
             seconds = time.perf_counter() - begin
-            self._check(job)  # a file may have been replaced in the meantime
-        kept = StoredOutcome(json.loads(json.dumps(plain(outcome), allow_nan=False)), seconds)
-        # Stored in the worker process, so that no outcome is lost if the main process is killed.
-        return self.stored(job, kept) if self.is_local else kept
+            if settings_of(self.perform, job.run) != job.settings:  # a file was replaced in the meantime
+                raise InvalidConfiguration(f"{job.name}: {CHANGED}")
+            used = seen.used(modules, getattr(job.run.setting, "files", ()))
+            records = None
+            if self.store is not None and draft is not None:
+                records = self.store.keep_records(job.settings, used, draft)
+            kept = StoredOutcome(outcome, seconds, used, records)
+            # Stored in the worker process, so that no outcome is lost if the main process is killed.
+            return self.stored(job, kept) if self.is_local else kept
 
-    def _check(self, job: _Job) -> None:
-        """Raise if a run would be performed with other code or files than those that its outcome is stored under."""
-        if not job.settings:  # outcomes are not stored
-            return
-        found = settings_of(self.perform, job.run)
-        if found == job.settings:
-            return
-        if self.is_local:
+    def _check(self, job: _Job, found: str) -> None:
+        """Raise if a run would be performed with other code than that of the main process."""
+        if found != job.code:
+            where = f"this process of {HOST}" if self.is_local else HOST
             raise InvalidConfiguration(
-                f"{job.name}: code or files have changed since the run was requested, so its outcome is not "
-                "stored; start again, in a new process if code has changed"
+                f"{where} has other code for {self.perform.__module__} ({found[:12]}) than the main process "
+                f"({job.code[:12]}); install the same version on all machines, or start again in a new process"
             )
-        raise InvalidConfiguration(
-            f"{HOST} has other code or files for {self.perform.__module__} ({found['code'][:12]}) than the main "
-            f"machine ({job.settings['code'][:12]}); install the same version on both"
-        )
 
     def stored(self, job: _Job, kept: StoredOutcome) -> StoredOutcome:
         """Store an outcome, if there is a store, and return it."""
-        if self.store is not None:
-            self.store.save(job.settings, kept.outcome, seconds=kept.seconds)
-        return kept
+        return kept if self.store is None else self.store.save(job.settings, kept)
+
+
+def _plainly(outcome: Mapping[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(json.dumps(plain(dict(outcome)), allow_nan=False))
+    return found
 
 
 @dataclass
@@ -301,10 +323,13 @@ class _Sweep:
         if store is not None:
             store.prepare()
         for number, run in enumerate(dict.fromkeys(runs)):
-            settings = {} if store is None and method.is_local else settings_of(method.perform, run)
+            settings, code = {}, ""
+            if store is not None or not method.is_local:
+                settings = settings_of(method.perform, run)
+                code = source_digest(*_modules(method.perform, run), as_in_files=True)
             name = str(number) if store is None else store.path(settings).name
             self.names[run] = name
-            self.jobs.setdefault(name, _Job(run, settings, name))
+            self.jobs.setdefault(name, _Job(run, settings, name, code))
         self.waiting = [job for job in self.jobs.values() if not self._is_stored(job)]
         self.reused = frozenset(self.done)
 
@@ -318,7 +343,7 @@ class _Sweep:
             aside = "" if (path := _aside(store, job)) is None else f", and the file is kept as {path.name}"
             print_note(f"{error}; the run is repeated{aside}")
             return False
-        if kept is None or (self.method.with_records and not store.records(job.settings).exists()):
+        if kept is None or (self.method.with_records and not (kept.records and kept.records.exists())):
             return False
         self.done[job.name] = kept
         store.forget_failure(job.settings)
@@ -331,7 +356,7 @@ class _Sweep:
             has_company: Callable[[], bool] = bool
             if store is not None:
                 print_note(f"{self.title}: {total} runs to do, {len(self.done)} already stored")
-                entered = store.entered(self.title, list(self.jobs), must_be_written=total > 0)
+                entered = store.entered(self.title, self.jobs, self.done.keys(), must_be_written=total > 0)
                 has_company = stack.enter_context(entered).has_company
                 stack.callback(remove_leftovers, store.directory)  # of processes that end while writing
             if not total:
@@ -351,8 +376,15 @@ class _Sweep:
         with closing(run_tasks(self.method, self._still_missing(has_company), workers)) as performed:
             for ended in performed:
                 if isinstance(ended, Finished) and not self.method.is_local:
-                    self.method.stored(ended.task, ended.outcome)
+                    ended = self._checked(ended)  # noqa: PLW2901
                 yield ended
+
+    def _checked(self, ended: Finished[_Job, StoredOutcome]) -> Finished[_Job, StoredOutcome] | Failed[_Job]:
+        """Store what another machine has found, unless it used other code or files than there are here."""
+        if not (changed := change_of(ended.outcome.used)):
+            return Finished(ended.task, self.method.stored(ended.task, ended.outcome))
+        error = InvalidConfiguration(f"{ended.task.name}: {changed} differs between the machine that ran it and {HOST}")
+        return Failed(ended.task, type(error).__name__, str(error), f"{error}\n", error)
 
     def _still_missing(self, has_company: Callable[[], bool]) -> Iterator[_Job]:
         """Yield each run just before it is performed, unless another sweep has stored it in the meantime."""
@@ -394,6 +426,11 @@ class _Sweep:
             stored=len(self.reused),
             reused=reused,
             seconds=seconds,
+            records={
+                run: records
+                for run, name in self.names.items()
+                if name in self.done and (records := self.done[name].records) is not None
+            },
         )
 
     def progress(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -14,12 +14,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from desim import plugins, user_code
-from desim.cli.output import plain
 from desim.core import Agent
 from desim.exceptions import DesimError, InvalidConfiguration, RecordError
-from desim.problem import Problem, kind_of
+from desim.notes import plain
+from desim.problem import Metric, Problem, kinds
 from desim.scenario import CustomProblem, ProblemInstance, Scenario, measure, replay, system_of, workload_digest
-from desim.sweep.digest import agent_digest, file_digest, source_digest
+from desim.sweep.digest import file_digest
+from desim.sweep.identity import Identity, identity_of
+from desim.sweep.recording import Recording, include, recording
 from desim.sweep.runner import Run
 
 __all__ = [
@@ -83,12 +85,13 @@ class ProblemByObject(CustomProblem):
         return user_code.load_problem_factory(self.name, self.source, rng, **settings)()
 
     def identity(self, options: ObjectOptions) -> dict[str, Any]:
-        """Return the plain values that identify a run, as far as there are any."""
-        return {"seed": options.seed, "until": options.until}
+        """Return the plain values that identify a run, besides the problem."""
+        digest, _ = identity_of(options.settings)
+        return {"settings": digest, "seed": options.seed, "until": options.until}
 
 
 def new_mark() -> str:
-    """Return a unique mark for the identity of runs that cannot be identified; no other comparison has it."""
+    """Return a unique mark of a comparison, whose runs share what is read for them."""
     return uuid.uuid4().hex
 
 
@@ -106,30 +109,49 @@ class ProblemSetting:
         Options of the problem: workload, seed, system, metrics.
     mark : str
         Mark shared by all runs of a comparison, see :func:`new_mark`.
+    source : Identity or None
+        Identity of a user's own problem, taken before its runs.
+    metrics : tuple of Metric
+        Metrics of a user's own.
+    measured : str
+        Identity of these metrics.
     """
 
     problem: str | ProblemByObject
     kind: str
     options: Any
     mark: str = field(default_factory=new_mark, compare=False, repr=False)
+    source: Identity | None = field(default=None, compare=False, repr=False)
+    metrics: tuple[Metric, ...] = field(default=(), compare=False, repr=False)
+    measured: str = field(default="", compare=False, repr=False)
 
     def identity(self) -> dict[str, Any]:
-        """Return what identifies a run: files by their content, the code, no metric options.
+        """Return what identifies a run: the problem, and its options with files by their content."""
+        found = {"problem": str(self.problem), "options": plain(_by_content(self._options()))}
+        return found if self.source is None else found | {"source": self.source.digest}
 
-        A user's code may depend on anything, so that its runs get a mark and are never reused.
-        """
-        system = system_of(self.problem)
-        kind = kind_of(self.kind)
-        modules = [type(system).__module__, *plugins.modules(self.kind)]
-        modules += [part.partition(":")[0] for part in (kind.metrics_from, kind.rules_from) if isinstance(part, str)]
-        others = set(kind.agents)  # each agent has its own identity
-        if system.is_own or not all(map(plugins.is_ours, {*modules} - others)):
-            return {"problem": str(self.problem), "mark": self.mark}
-        return {
-            "problem": str(self.problem),
-            "options": plain(_by_content(system.identity(self.options))),
-            "code": source_digest("desim.core", *modules),
-        }
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """Modules of the problem, besides those of its agents."""
+        kind = kinds().get(self.kind)
+        named = () if kind is None else (*plugins.modules(self.kind), kind.metrics_from, kind.rules_from)
+        found = {part.partition(":")[0] for part in named if isinstance(part, str)} - set(kind.agents if kind else ())
+        own = () if self.source is None else self.source.modules
+        return "desim.core", type(system_of(self.problem)).__module__, *sorted(found), *own
+
+    @property
+    def metric_options(self) -> dict[str, Any]:
+        """Everything besides its records that determines the metrics of a run."""
+        found = system_of(self.problem).metric_options(self.options)
+        return found | {"own": self.measured} if self.metrics else found
+
+    @property
+    def files(self) -> list[Path]:
+        """Files that the options name."""
+        return list(_paths(self._options()))
+
+    def _options(self) -> dict[str, Any]:
+        return system_of(self.problem).identity(self.options)
 
 
 @dataclass(frozen=True)
@@ -144,24 +166,31 @@ class AgentByName:
         Name that creates it, as in ``desim list``.
     kind : str
         Problem that the agent belongs to.
-    mark : str
-        Mark of the comparison, see :func:`new_mark`.
+    source : Identity
+        Identity of the agent that the name creates.
     """
 
     policy: str
     name: str
     kind: str
-    mark: str = field(default_factory=new_mark, compare=False, repr=False)
+    source: Identity = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Find out what the name creates."""
+        object.__setattr__(self, "source", identity_of(self.made(self.kind)))
 
     def made(self, kind: str) -> Agent:
         """Return a new agent."""
         return plugins.create_agent(kind, self.name)
 
     def identity(self) -> dict[str, Any]:
-        """Return what identifies the agent: its name and files, or the mark if these are not enough."""
-        files = agent_digest(self.kind, self.name)
-        told = {"mark": self.mark} if files is None else {"files": files}
-        return {"policy": self.policy, "name": self.name} | told
+        """Return what identifies the agent: its name, and what its loader has made of it."""
+        return {"policy": self.policy, "name": self.name, "source": self.source.digest}
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """Modules of the agent."""
+        return self.source.modules
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,21 +203,30 @@ class AgentByObject:
         Name in tables.
     agent : Agent
         The agent; each run uses a copy.
-    mark : str
-        Mark of the comparison, see :func:`new_mark`.
+    source : Identity
+        Identity of the agent, taken before its runs.
     """
 
     policy: str
     agent: Agent
-    mark: str = field(default_factory=new_mark, repr=False)
+    source: Identity = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Find out what the agent is."""
+        object.__setattr__(self, "source", identity_of(self.agent))
 
     def made(self, kind: str) -> Agent:
         """Return a copy, so that state of one run does not reach the next."""
         return copy.deepcopy(self.agent)
 
     def identity(self) -> dict[str, Any]:
-        """Return the mark, because what an object will do cannot be identified."""
-        return {"policy": self.policy, "mark": self.mark}
+        """Return what identifies the agent."""
+        return {"policy": self.policy, "source": self.source.digest}
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """Modules of the agent."""
+        return self.source.modules
 
 
 def shared_instance(setting: ProblemSetting) -> ProblemInstance:
@@ -206,15 +244,20 @@ def shared_instance(setting: ProblemSetting) -> ProblemInstance:
         content of the files that they name.
     """
     try:
-        content = json.dumps(plain(_by_content(system_of(setting.problem).identity(setting.options))), sort_keys=True)
+        content = json.dumps(setting.identity(), sort_keys=True)
     except RecordError:
         content = ""  # reading the file later gives a proper error
-    return _instance(setting.problem, setting.options, setting.mark, content)
+    instance, read = _instance(setting.problem, setting.options, setting.mark, content)
+    include(read)
+    return instance
 
 
 @lru_cache(maxsize=1)
-def _instance(problem: str | ProblemByObject, options: Any, mark: str, content: str) -> ProblemInstance:
-    return system_of(problem).instance(options)
+def _instance(
+    problem: str | ProblemByObject, options: Any, mark: str, content: str
+) -> tuple[ProblemInstance, Recording]:
+    with recording() as read:
+        return system_of(problem).instance(options), read
 
 
 def simulate_run(run: Run, out: Path | None) -> dict[str, Any]:
@@ -237,12 +280,13 @@ def simulate_run(run: Run, out: Path | None) -> dict[str, Any]:
     try:
         instance = shared_instance(run.setting)
         result = replay(scenario, instance, out=out, agent=run.agent.made(instance.kind.name))
+        result.own_metrics += run.setting.metrics
         if result.info["status"] == "interrupted":
             raise KeyboardInterrupt
         found = measure(result, scenario, instance)
         return {
             "metrics": found.metrics,
-            "metric_options": scenario.metric_options,
+            "metric_options": run.setting.metric_options,
             "validation": found.validation,
             "workload": workload_digest(result, instance),
             "stalled": result.info.get("stalled", ""),
@@ -250,6 +294,14 @@ def simulate_run(run: Run, out: Path | None) -> dict[str, Any]:
     except DesimError as error:
         kind = DesimError if isinstance(error, RecordError) else type(error)  # a storage error is no invalid argument
         raise kind(f"{scenario.agent}, seed {run.seed}: {error}") from error
+
+
+def _paths(value: Any) -> Iterator[Path]:
+    """Yield the paths in nested values."""
+    if isinstance(value, Path):
+        yield value
+    for part in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _paths(part)
 
 
 def _by_content(value: Any) -> Any:

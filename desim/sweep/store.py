@@ -1,10 +1,11 @@
 """Store of the outcomes of finished runs on disk, found by everything that determines them.
 
-A run is one JSON file. Its name ends in a hash of everything that determines the outcome: the function that performs
-the run, the setting, the agent, the seed and the source code. The file appears under its name only when it is complete,
-so a sweep may be killed at any time, and several sweeps may share a store. Records of a run, if kept, are in a
-directory beside the file. Failed runs are listed in ``failures`` under the same names; ``sweeps`` lists which runs
-belong to which sweep.
+A run is one JSON file. Its name ends in a hash of what was asked for: the function that performs the run, the setting,
+the agent and the seed. The file holds an outcome for each state of code, files and environment that the run was
+performed with, and is found again only in that state. It appears under its name only when it is complete, so a sweep
+may be killed at any time, and several sweeps may share a store. Records of a run, if kept, are in a directory beside
+the file. Failed runs are listed in ``failures`` under the same names; ``sweeps`` lists which runs belong to which
+sweep.
 """
 
 from __future__ import annotations
@@ -14,16 +15,17 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import count
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from desim.cli.output import plain, print_note
 from desim.exceptions import RecordError
+from desim.notes import plain, print_note
 from desim.sweep.files import (
     HOST,
     StorageError,
@@ -33,6 +35,7 @@ from desim.sweep.files import (
     remove_leftovers,
     write_durably,
 )
+from desim.sweep.recording import change_of
 from desim.sweep.workers import Failed
 
 __all__ = ["Entry", "StorageError", "Store", "StoredOutcome", "SweepStatus"]
@@ -50,10 +53,16 @@ class StoredOutcome(NamedTuple):
         Outcome of the run.
     seconds : float or None
         Wall-clock duration of the run; None if it was not stored.
+    used : dict
+        What the run has used, see :meth:`desim.sweep.recording.Recording.used`; empty if that was not recorded.
+    records : Path or None
+        Directory of the records, which exists if records were kept; None without a store.
     """
 
     outcome: dict[str, Any]
     seconds: float | None
+    used: Mapping[str, Any] = MappingProxyType({})
+    records: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -102,7 +111,7 @@ class Store:
         Parameters
         ----------
         settings : mapping
-            Everything that determines the outcome, as plain values. An entry ``name`` is for readability: it starts
+            Everything that was asked for, as plain values. An entry ``name`` is for readability: it starts
             the name of the file, and is also part of the hash.
 
         Returns
@@ -114,101 +123,130 @@ class Store:
         name = re.sub(r"[^\w.-]+", "-", str(settings.get("name", "run")))[:60]
         return self.directory / f"{name}-{digest[:20]}.json"
 
-    def records(self, settings: Mapping[str, Any]) -> Path:
-        """Return the path of the directory of a run's records, which need not exist."""
-        return self.path(settings).with_suffix("")
-
     def recall(self, settings: Mapping[str, Any]) -> StoredOutcome | None:
-        """Return the outcome of a run with its duration.
+        """Return the outcome of a run, if nothing that it used has changed.
 
         Parameters
         ----------
         settings : mapping
-            Everything that determines the outcome.
+            Everything that was asked for.
 
         Returns
         -------
         StoredOutcome or None
-            Outcome and duration; None if the run has not finished.
+            The latest such outcome; None if there is none.
 
         Raises
         ------
         RecordError
-            If the file does not contain a valid outcome of this run.
+            If the file does not contain valid outcomes of this run.
+        InvalidConfiguration
+            If a module that the run used, and this process has loaded, differs from its file.
         """
         path = self.path(settings)
+        for one in self._outcomes(path, settings):
+            if not change_of(one["used"]):
+                return StoredOutcome(one["outcome"], one["seconds"], one["used"], _records(path, one["used"]))
+        return None
+
+    def _outcomes(self, path: Path, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Return all outcomes in the file of a run, the latest first."""
         try:
             document = json.loads(path.read_text(encoding="utf-8"))
             if json.loads(_text(settings)) != document["settings"]:
                 raise RecordError(f"{path} contains the outcome of another run")
-            outcome: dict[str, Any] = dict(document["outcome"])
-            if document["digest"] != _digest(outcome):
+            found: list[dict[str, Any]] = document["outcomes"]
+            if any(one["digest"] != _digest({"outcome": one["outcome"], "used": one["used"]}) for one in found):
                 raise RecordError(f"{path} does not contain what was stored in it")
         except FileNotFoundError:
-            return None
+            return []
         except RecordError:
             raise
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise RecordError(f"{path} cannot be read ({type(error).__name__}: {error})") from error
-        return StoredOutcome(outcome, document.get("seconds"))
+        return found
 
-    def save(self, settings: Mapping[str, Any], outcome: Mapping[str, Any], *, seconds: float | None = None) -> Path:
-        """Write the outcome of a run, completely or not at all.
+    def save(self, settings: Mapping[str, Any], found: StoredOutcome) -> StoredOutcome:
+        """Write the outcome of a run, completely or not at all, beside those that it had in other states.
 
         Parameters
         ----------
         settings : mapping
-            Everything that determines the outcome.
-        outcome : mapping
-            Numbers, strings, and lists and mappings of these; numbers that are not finite are stored as null.
-        seconds : float, optional
-            Wall-clock duration of the run.
+            Everything that was asked for.
+        found : StoredOutcome
+            Outcome: numbers, strings, and lists and mappings of these; numbers that are not finite are stored as null.
 
         Returns
         -------
-        Path
-            Path of the file.
+        StoredOutcome
+            Outcome as it is stored.
 
         Raises
         ------
         StorageError
             If it cannot be written; no incomplete file remains.
         """
-        path = self.path(settings)
-        kept = plain(outcome)
-        document = {"settings": plain(settings), "outcome": kept, "digest": _digest(kept), "seconds": seconds}
+        path, kept = self.path(settings), plain(found.outcome)
+        try:
+            others = [one for one in self._outcomes(path, settings) if one["used"] != found.used]
+        except RecordError:  # it was reported when it was looked up
+            others = []
+        digest = _digest({"outcome": kept, "used": found.used})
+        mine = {"used": found.used, "outcome": kept, "digest": digest, "seconds": found.seconds}
+        document = {"settings": plain(settings), "outcomes": [mine, *others]}
         write_durably(path, json.dumps(document, allow_nan=False) + "\n")
-        return path
+        return found._replace(outcome=kept)
 
-    @contextmanager
-    def draft(self, settings: Mapping[str, Any]) -> Iterator[Path]:
-        """Provide a directory for the records of a run, which is renamed on success and removed on failure.
+    def keep_records(self, settings: Mapping[str, Any], used: Mapping[str, Any], draft: Path) -> Path | None:
+        """Rename a directory of records to its place.
 
         Parameters
         ----------
         settings : mapping
-            Everything that determines the outcome.
+            Everything that was asked for.
+        used : mapping
+            What the run has used.
+        draft : Path
+            Directory that :meth:`draft` has provided.
 
-        Yields
-        ------
-        Path
-            Path of the directory, which does not exist yet.
+        Returns
+        -------
+        Path or None
+            Path of the directory; None if the run has written none.
 
         Raises
         ------
         StorageError
             If it cannot be renamed.
         """
-        target = self.records(settings)
-        draft = draft_of(target)
+        if not draft.exists():
+            return None
+        target = _records(self.path(settings), used)
+        shutil.rmtree(target, ignore_errors=True)  # earlier records without an outcome
+        try:
+            draft.rename(target)
+        except OSError as error:
+            raise StorageError(f"cannot write {target}: {error.strerror}") from error
+        return target
+
+    @contextmanager
+    def draft(self, settings: Mapping[str, Any]) -> Iterator[Path]:
+        """Provide a directory for the records of a run, which is removed afterwards unless it was stored.
+
+        Parameters
+        ----------
+        settings : mapping
+            Everything that was asked for.
+
+        Yields
+        ------
+        Path
+            Path of the directory, which does not exist yet.
+        """
+        draft = draft_of(self.path(settings).with_suffix(""))
         shutil.rmtree(draft, ignore_errors=True)
         try:
-            yield draft  # an OSError in the block may come from the user's own code and is not converted
-            shutil.rmtree(target, ignore_errors=True)  # earlier records without an outcome
-            try:
-                draft.rename(target)
-            except OSError as error:
-                raise StorageError(f"cannot write {target}: {error.strerror}") from error
+            yield draft
         finally:
             shutil.rmtree(draft, ignore_errors=True)
 
@@ -218,7 +256,7 @@ class Store:
         Parameters
         ----------
         settings : mapping
-            Everything that determines the outcome.
+            Everything that was asked for.
 
         Returns
         -------
@@ -250,7 +288,7 @@ class Store:
         Parameters
         ----------
         settings : mapping
-            Everything that determines the outcome.
+            Everything that was asked for.
         failed : Failed
             Failed run with its exception.
 
@@ -294,15 +332,17 @@ class Store:
             remove_leftovers(directory)
 
     @contextmanager
-    def entered(self, title: str, names: Sequence[str], *, must_be_written: bool) -> Iterator[Entry]:
+    def entered(self, title: str, names: Iterable[str], found: Set[str], *, must_be_written: bool) -> Iterator[Entry]:
         """Record that a sweep is running while the block runs, and afterwards that it has ended.
 
         Parameters
         ----------
         title : str
             Name of the sweep.
-        names : sequence of str
+        names : iterable of str
             Names of the files of its runs, without directory.
+        found : set of str
+            Those of runs whose outcomes were found.
         must_be_written : bool
             Whether an unwritable store is an error; otherwise nothing is recorded in it.
 
@@ -316,7 +356,7 @@ class Store:
         StorageError
             If the start cannot be recorded.
         """
-        entry = Entry(self, title, names)
+        entry = Entry(self, title, {name: None if name in found else self._time(name) for name in names})
         try:
             entry.write()
         except StorageError:
@@ -334,11 +374,9 @@ class Store:
         for path in sorted((self.directory / LEDGER).glob("*.json")):
             try:
                 entry = json.loads(path.read_text(encoding="utf-8"))
-                for name, kind in (("title", str), ("started", str), ("host", str), ("pid", int), ("runs", list)):
+                for name, kind in (("title", str), ("started", str), ("host", str), ("pid", int), ("runs", dict)):
                     if not isinstance(entry[name], kind):
                         raise TypeError(f"{name} is {entry[name]!r}")
-                if not all(isinstance(name, str) for name in entry["runs"]):
-                    raise TypeError("runs holds more than names")
             except (OSError, ValueError, KeyError, TypeError) as error:
                 if tell:
                     print_note(f"{path} cannot be read ({type(error).__name__}: {error}); it is ignored")
@@ -353,18 +391,22 @@ class Store:
         list of SweepStatus
             One status per title, sorted. Unreadable files are reported on standard error and ignored.
         """
-        stored, failed = _names(self.directory), _names(self.directory / FAILURES)
-        return [
-            SweepStatus(
-                title=entry["title"],
-                wanted=len(entry["runs"]),
-                stored=len(stored & set(entry["runs"])),
-                failed=len((failed - stored) & set(entry["runs"])),
-                started=entry["started"],
-                running=_is_running(entry),
+        failed, found = _names(self.directory / FAILURES), []
+        for entry in self.entries(tell=True):
+            stored = {name for name, time in entry["runs"].items() if self._time(name) not in (0, time)}
+            failures = len((failed - stored) & entry["runs"].keys())
+            running = _is_running(entry)
+            found.append(
+                SweepStatus(entry["title"], len(entry["runs"]), len(stored), failures, entry["started"], running)
             )
-            for entry in self.entries(tell=True)
-        ]
+        return found
+
+    def _time(self, name: str) -> int:
+        """Return when a file was written, in nanoseconds; 0 if there is none."""
+        try:
+            return (self.directory / name).stat().st_mtime_ns
+        except OSError:
+            return 0
 
 
 class Entry:
@@ -376,11 +418,11 @@ class Entry:
         Store that contains the ledger.
     title : str
         Name of the sweep.
-    names : sequence of str
-        Names of the files of its runs, without directory.
+    runs : mapping of str to int or None
+        Names of the files of its runs, without directory, and when those were written whose outcomes were not found.
     """
 
-    def __init__(self, store: Store, title: str, names: Sequence[str]) -> None:
+    def __init__(self, store: Store, title: str, runs: Mapping[str, int | None]) -> None:
         name = re.sub(r"[^\w.-]+", "-", title)[:100]
         self._path = store.directory / LEDGER / f"{name}.json"
         self._content = {
@@ -390,7 +432,7 @@ class Entry:
             "host": HOST,
             "pid": os.getpid(),
             "process": process_mark(os.getpid()),
-            "runs": list(names),
+            "runs": dict(runs),
         }
         self._written: tuple[int, int] | None = None
         mine = HOST, os.getpid()
@@ -434,6 +476,11 @@ def _names(directory: Path) -> set[str]:
 
 def _now() -> str:
     return datetime.now().astimezone().isoformat(sep=" ", timespec="seconds")
+
+
+def _records(path: Path, used: Mapping[str, Any]) -> Path:
+    """Return the directory for the records of a run that used something."""
+    return path.with_name(f"{path.stem}-{_digest(used)[:8]}")
 
 
 def _text(settings: Mapping[str, Any]) -> str:

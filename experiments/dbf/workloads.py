@@ -9,8 +9,8 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from desim.cli.output import print_note
 from desim.exceptions import InvalidConfiguration
+from desim.notes import print_note
 from desim.problems.batch import BatchCluster, Job
 from desim.problems.batch.env import TraceEpisodes
 from desim.workloads import lublin, swf

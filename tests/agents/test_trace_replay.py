@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from desim import InvalidConfiguration, simulate
 from desim.agents.batch import TraceReplay, create
 from desim.problems.batch import BatchCluster, Job
-from desim.sweep.digest import agent_digest
+from desim.sweep.identity import identity_of
 from desim.workloads import job_table, lublin, swf
 
 #: Five jobs on four cores: the log lets job 3 start at 20 s, while jobs 1 and 2 hold all cores until 25 s.
@@ -74,10 +74,10 @@ def test_without_a_record_there_is_nothing_to_repeat(tmp_path: Path) -> None:
 
 def test_another_log_is_another_agent(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(log.parent)
-    before = agent_digest("batch", "replay:log.swf")
-    assert before == agent_digest("batch", f"replay:{log}") != ""
+    before = identity_of(create("replay:log.swf"))
+    assert before == identity_of(create("replay:log.swf"))
     log.write_text(LOG.replace(" 10 10 ", " 10 11 "))
-    assert agent_digest("batch", "replay:log.swf") != before
+    assert identity_of(create("replay:log.swf")) != before
 
 
 @settings(max_examples=15, deadline=None)

@@ -23,6 +23,7 @@ from desim.cli import demo
 from desim.exceptions import InfeasibleAction
 from desim.problems.batch import BatchCluster
 from desim.statistics import mean_interval, paired_difference
+from desim.sweep import recording, runner
 from desim.sweep import simulated as command
 from desim.sweep.digest import modules_behind
 from desim.workloads import lublin
@@ -142,7 +143,8 @@ def test_other_code_is_another_run(
 ) -> None:
     arguments = ["compare", "batch", *SMALL, "--out", tmp_path, "--seeds", "1", "--agents", "fcfs"]
     desim(*arguments)
-    monkeypatch.setattr(command, "source_digest", lambda *modules: "changed")
+    for module in (runner, recording):
+        monkeypatch.setattr(module, "source_digest", lambda *modules, as_in_files=False: "changed")
     desim(*arguments)
     assert len(simulated) == 2
 

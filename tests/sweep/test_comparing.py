@@ -16,8 +16,8 @@ import pytest
 import desim
 from desim.agents.batch import FCFS, EASYBackfilling, create
 from desim.cli import main
-from desim.cli.output import progress
 from desim.exceptions import ComparisonWarning, DesimError, InvalidConfiguration
+from desim.notes import progress
 from desim.problems import deferrable
 from desim.problems.batch import BatchCluster
 from desim.problems.deferrable import DeferrableCluster
@@ -106,7 +106,7 @@ def test_the_same_as_on_the_command_line(
     )
     asked = json.loads(capsys.readouterr().out)
     found = desim.compare(problem, agents, seeds=2, workers=1, **options)
-    from desim.cli.output import plain
+    from desim.notes import plain
 
     assert json.loads(json.dumps(plain(found.described))) == asked
 
@@ -161,7 +161,7 @@ LEVEL = [1.0]
 
 
 def level(problem: DeferrableCluster) -> Iterator[Any]:
-    """Set the capacity to what stands elsewhere, of which no digest knows."""
+    """Set the capacity to what stands elsewhere."""
     problem.set_capacity(LEVEL[0])
     yield problem.env.timeout(1)
 
@@ -177,12 +177,14 @@ def levelled(rng: np.random.Generator) -> DeferrableCluster:
     [levelled, levelled(np.random.default_rng(0)), f"{__name__}:levelled"],
     ids=["function", "object", "name"],
 )
-def test_a_problem_of_ones_own_is_simulated_anew(problem: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_problem_of_ones_own_is_known_by_what_it_uses(
+    problem: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     found = {}
-    for capacity in (1.0, 4.0, 4.0):
+    for capacity, is_reused in ((1.0, False), (4.0, False), (4.0, True)):
         monkeypatch.setattr(sys.modules[__name__], "LEVEL", [capacity])
         compared = desim.compare(problem, ["fifo"], seeds=1, workers=1, out=tmp_path)
-        assert [one.reused for one in compared.summaries] == [False]
+        assert [one.reused for one in compared.summaries] == [is_reused]
         found[capacity] = compared.runs["revenue"].to_list()
         assert compared.result("fifo").metrics()["revenue"] == found[capacity][0]
     assert found == {1.0: [0.0], 4.0: [16.0]}  # two jobs of four core-slots each at slot 0, and two at slot 2
@@ -190,9 +192,9 @@ def test_a_problem_of_ones_own_is_simulated_anew(problem: Any, tmp_path: Path, m
 
 @pytest.mark.usefixtures("no_figures")
 @pytest.mark.parametrize("mine", [{"mine": EASYBackfilling("sjf")}, [f"{__name__}:Counting"]], ids=["object", "name"])
-def test_an_agent_of_ones_own_is_simulated_anew(mine: Any, tmp_path: Path) -> None:
+def test_an_agent_of_ones_own_is_found_again(mine: Any, tmp_path: Path) -> None:
     agents = [*mine, "fcfs"] if isinstance(mine, list) else mine | {"fcfs": "fcfs"}
-    for reused in ([False, False], [False, True]):
+    for reused in ([False, False], [True, True]):
         found = desim.compare("batch", agents, seeds=1, workers=1, out=tmp_path, **SMALL)
         assert [one.reused for one in found.summaries] == reused
 
@@ -319,7 +321,7 @@ def test_progress_in_a_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
         drawn.append(content)
         return handle
 
-    monkeypatch.setattr("desim.cli.output.BETWEEN_DRAWINGS", 0.0)
+    monkeypatch.setattr("desim.notes.BETWEEN_DRAWINGS", 0.0)
     shell = SimpleNamespace(kernel=object())
     fake = SimpleNamespace(get_ipython=lambda: shell, display=SimpleNamespace(HTML=lambda text: text, display=display))
     monkeypatch.setitem(sys.modules, "IPython", fake)

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import gc
 import importlib
-import json
 import os
-import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import FrameType, SimpleNamespace
-from typing import Any
+from types import FrameType
 
 import pytest
 
-from desim import plugins
-from desim.agents.learning import pretrained
 from desim.exceptions import InvalidConfiguration, RecordError
 from desim.experiments.ogasched.agents import RULES, STEPS, chosen
 from desim.experiments.ogasched.simulate import Setting, perform
 from desim.sweep import Run, digest
-from desim.sweep.digest import agent_digest, file_digest, modules_behind, source_digest
+from desim.sweep.digest import file_digest, modules_behind, source_digest, traits_of
 
 ROOT = Path(digest.__file__).resolve().parents[2]
 FILES = {
@@ -98,13 +93,29 @@ def test_a_loaded_module_counts_as_it_was_loaded(tmp_path: Path, monkeypatch: py
     assert source_digest("loadedstudy") == before
     path.write_text("VALUE = 22\n")
     assert source_digest("loadedstudy") == before  # which is what runs
+    with pytest.raises(InvalidConfiguration, match="has changed since module loadedstudy was loaded; reload it, or"):
+        source_digest("loadedstudy", as_in_files=True)
     importlib.reload(module)
-    assert module.VALUE == 22 and source_digest("loadedstudy") != before
+    assert module.VALUE == 22 and source_digest("loadedstudy", as_in_files=True) != before
     path.write_text("VALUE = 333\n")
     importlib.reload(module)
     path.write_text("VALUE = 4444\n")  # before anybody has asked for what was loaded
     with pytest.raises(InvalidConfiguration, match="start again in a new process"):
         source_digest("loadedstudy")
+
+
+def test_traits_of_own_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    texts = {
+        "traitsplain": "import os, traitsinner\nLEVEL = os.environ['LEVEL']\n",
+        "traitsinner": "from os import environ, getenv\nENVIRONMENT_VARIABLES = ('A', 'B')\n"
+        "f = getenv('F', environ.get('G'))\n",
+        "traitsdynamic": "import importlib\ndef use(name):\n    return importlib.import_module(name)\n",
+    }
+    for name, text in texts.items():
+        (tmp_path / f"{name}.py").write_text(text)
+    assert traits_of(["traitsplain", "desim.core"]) == (False, ("A", "B", "F", "G", "LEVEL"))
+    assert traits_of(["traitsdynamic"]) == (True, ())
 
 
 def test_a_project_of_ones_own_counts_and_of_what_is_installed_only_itself(
@@ -198,67 +209,3 @@ def test_a_file_that_changes_within_a_tick_of_the_clock_is_read_again(tmp_path: 
         os.utime(path, ns=(0, 0))
         digests.add(file_digest(path))
     assert len(digests) == 50
-
-
-def test_agents_are_known_by_the_files_that_are_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert [agent_digest("batch", name) for name in ("easy-fcfs", "preemptive-easy")] == ["", ""]
-    assert agent_digest("dag", "portfolio:heft+search:dag:makespan:50:heft") == ""
-    assert agent_digest("multiserver", "gang-drf") == ""
-    card = {"agent": "split-window", "config": {"network": "mlp"}}
-    for stem in ("w[1]", "w1"):
-        Path(f"{stem}.safetensors").write_text("tensors")
-        Path(f"{stem}.json").write_text(json.dumps(card))
-    ways = ["./w[1]", "./w[1].safetensors", "./w[1].json", f"{tmp_path}/w[1]", "./w[1]@3-3"]
-    names = [f"split-window:{way}" for way in ways] + ["rollout:split-window:./w[1]"]
-    seen = set()
-    for file, text in [
-        ("w1.json", "another card"),
-        ("w[1].json", json.dumps(card | {"seed": 1})),
-        ("w[1].safetensors", "other tensors"),
-    ]:
-        (digest,) = {agent_digest("batch", name) for name in names}
-        assert digest
-        seen.add(digest)
-        Path(file).write_text(text)
-        (digest,) = {agent_digest("batch", name) for name in names}
-        seen.add(digest)
-    assert len(seen) == 3
-
-
-@pytest.mark.parametrize(
-    "config", [{"network": "net:Net"}, {"parts": [{"network": "kit.net:Net"}]}, {"nested": {"reward": "mine:reward"}}]
-)
-def test_weights_that_name_code_of_a_user_cannot_be_told_from_others(tmp_path: Path, config: dict[str, Any]) -> None:
-    (tmp_path / "v.safetensors").write_text("tensors")
-    (tmp_path / "v.json").write_text(json.dumps({"agent": "score", "config": config}))
-    assert agent_digest("deferrable", f"score:{tmp_path}/v") is None
-
-
-def test_pretrained_weights_count_with_their_card(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    name = pretrained.pretrained_names("score")[0]
-    for suffix in (".json", ".safetensors"):
-        shutil.copy(pretrained.PRETRAINED / f"{name}{suffix}", tmp_path)
-    before = agent_digest("deferrable", f"score:{name}")
-    monkeypatch.setattr(pretrained, "PRETRAINED", tmp_path)
-    assert before == agent_digest("deferrable", f"score:{name}") != ""
-    seen = [before]
-    for suffix in (".json", ".safetensors"):
-        path = tmp_path / f"{name}{suffix}"
-        path.write_bytes(path.read_bytes() + b" ")
-        seen.append(agent_digest("deferrable", f"score:{name}"))
-    assert len(set(seen)) == 3 and None not in seen
-
-
-def test_code_of_a_user_cannot_be_told_from_other_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "digested_agent.py").write_text("class Mine:\n    pass\n")
-    (tmp_path / "score.py").write_text("class default:\n    pass\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    for name in ("digested_agent:Mine", "rollout:digested_agent:Mine", "score:default"):
-        assert [agent_digest(problem, name) for problem in ("batch", "dag", "deferrable", "tickets")] == [None] * 4
-
-
-def test_an_agent_of_another_package_cannot_be_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    other = SimpleNamespace(__name__="other.registry", create=lambda name: None, descriptions=dict)
-    monkeypatch.setattr(plugins, "_modules", lambda problem, what, needed: [other])
-    assert agent_digest("batch", "fcfs") is None

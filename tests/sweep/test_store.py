@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from desim.exceptions import RecordError
-from desim.sweep import StorageError, Store
+from desim.sweep import StorageError, Store, StoredOutcome
+from desim.sweep.digest import file_digest, source_digest
 from desim.sweep.files import HOST, is_alive, process_mark, remove_leftovers, write_durably
 
 PLAIN = st.recursive(
@@ -28,6 +29,11 @@ PLAIN = st.recursive(
     max_leaves=8,
 )
 KEY, OTHER = {"seed": 1}, {"seed": 2}
+USED: dict[str, Any] = {"modules": [], "code": source_digest(), "files": {}, "environment": {}}
+
+
+def found(outcome: dict[str, Any], seconds: float | None = None, **used: Any) -> StoredOutcome:
+    return StoredOutcome(outcome, seconds, USED | used)
 
 
 @settings(max_examples=40, deadline=None)
@@ -35,9 +41,29 @@ KEY, OTHER = {"seed": 1}, {"seed": 2}
 def test_what_is_stored_is_found_again(tmp_path_factory: pytest.TempPathFactory, key: Any, outcome: Any) -> None:
     store = Store(tmp_path_factory.mktemp("store"))
     assert store.recall(key) is None
-    path = store.save(key, outcome, seconds=2.0)
-    assert store.recall(key) == (outcome, 2.0)
-    assert list(store.directory.iterdir()) == [path]
+    store.save(key, found(outcome, 2.0))
+    assert (kept := store.recall(key)) is not None and kept[:2] == (outcome, 2.0)
+    assert list(store.directory.iterdir()) == [store.path(key)]
+
+
+def test_an_outcome_is_found_in_the_state_that_it_was_performed_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, path = Store(tmp_path / "runs"), tmp_path / "data"
+    for content in ("one", "other"):
+        path.write_text(content)
+        store.save(KEY, found({"read": content}, files={str(path): file_digest(path)}))
+    for variable in ("1", "2"):
+        store.save(OTHER, found({"read": variable}, environment={"LEVEL_OF_TEST": variable}))
+    for content, variable in (("one", "1"), ("other", "2"), ("third", "3")):
+        path.write_text(content)
+        monkeypatch.setenv("LEVEL_OF_TEST", variable)
+        kept = [one and one.outcome for one in map(store.recall, (KEY, OTHER))]
+        assert kept == ([None, None] if content == "third" else [{"read": content}, {"read": variable}])
+    path.unlink()
+    assert store.recall(KEY) is None
+    store.save(KEY, found({"read": ""}, files={str(path): None}))
+    assert (kept_one := store.recall(KEY)) is not None and kept_one.outcome == {"read": ""}
 
 
 @settings(max_examples=40, deadline=None)
@@ -50,14 +76,16 @@ def test_a_file_belongs_to_one_set_of_settings(one: Any, other: Any) -> None:
 
 def test_numbers_that_are_not_finite_are_nothing(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    store.save(KEY, {"ratio": float("nan"), "largest": float("inf"), "deep": [{"x": float("-inf")}]})
-    assert store.recall(KEY) == ({"ratio": None, "largest": None, "deep": [{"x": None}]}, None)
+    store.save(KEY, found({"ratio": float("nan"), "largest": float("inf"), "deep": [{"x": float("-inf")}]}))
+    assert (kept := store.recall(KEY)) is not None
+    assert kept.outcome == {"ratio": None, "largest": None, "deep": [{"x": None}]}
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"settings": {"seed": 1}}', '{"outcome": 3}', "\xff"])
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, content: str) -> None:
     store = Store(tmp_path)
-    path = store.save(KEY, {"x": 1})
+    store.save(KEY, found({"x": 1}))
+    path = store.path(KEY)
     path.write_bytes(content.encode("latin-1"))
     with pytest.raises(RecordError, match=path.name):
         store.recall(KEY)
@@ -65,7 +93,8 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, content: str) -> No
 
 def test_outcomes_of_other_runs_and_changed_ones_are_refused(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    path = store.save(KEY, {"x": 1})
+    store.save(KEY, found({"x": 1}))
+    path = store.path(KEY)
     path.write_text(path.read_text().replace('"x": 1', '"x": 2'))
     with pytest.raises(RecordError, match="does not contain what was stored"):
         store.recall(KEY)
@@ -80,16 +109,15 @@ def test_records_appear_when_they_are_complete(tmp_path: Path) -> None:
         with store.draft(KEY) as draft:
             draft.mkdir(parents=True)
             (draft / "note").write_text(text)
-        assert (store.records(KEY) / "note").read_text() == text
+            records = store.keep_records(KEY, USED, draft)
+        assert records is not None and (records / "note").read_text() == text
     with pytest.raises(ZeroDivisionError), store.draft(KEY) as draft:
         draft.mkdir()
         raise ZeroDivisionError
-    assert [path.name for path in store.directory.iterdir()] == [store.records(KEY).name]
-    store.directory.chmod(0o500)
-    (tmp_path / "occupied").write_text("mine")
-    with pytest.raises(StorageError, match="cannot write"), Store(tmp_path / "occupied").draft(KEY):
-        pass
-    store.directory.chmod(0o700)
+    assert records is not None and list(store.directory.iterdir()) == [records]
+    (tmp_path / "gone" / "draft").mkdir(parents=True)
+    with pytest.raises(StorageError, match="cannot write"):
+        Store(tmp_path / "nowhere").keep_records(KEY, USED, tmp_path / "gone" / "draft")
 
 
 class Wrapped:

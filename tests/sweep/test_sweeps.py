@@ -27,6 +27,7 @@ from desim.sweep import (
     SweepInterrupted,
     SweepStatus,
     Workers,
+    recording,
     run_all,
     runner,
     settings_of,
@@ -61,7 +62,7 @@ def wait_until(condition: Callable[[], bool], child: Any) -> None:
 def contents(store: Store) -> dict[str, bytes]:
     """Return all files of runs, but for how long they took, which stands at their end."""
     files = {path.name: path.read_bytes() for path in store.directory.glob("*.json")}
-    assert all(re.search(rb', "seconds": [0-9.e-]+}\n$', text) for text in files.values())
+    assert all(re.search(rb', "seconds": [0-9.e-]+}\]}\n$', text) for text in files.values())
     return {name: text.rpartition(b", ")[0] for name, text in files.items()}
 
 
@@ -109,8 +110,8 @@ def test_without_a_store_nothing_is_kept(tmp_path: Path, capsys: pytest.CaptureF
 def test_records_are_kept_beside_outcomes(tmp_path: Path) -> None:
     trace, store = tmp_path / "trace", Store(tmp_path / "runs")
     runs = walks(trace, 2, Walker("raises"))
-    run_all(record, runs, store, workers=Workers(1), with_records=True)
-    notes = [store.records(settings_of(record, run)) / "note.txt" for run in runs]
+    outcomes = run_all(record, runs, store, workers=Workers(1), with_records=True)
+    notes = [outcomes.records[run] / "note.txt" for run in runs]
     assert [note.read_text() for note in notes] == ["0", "1"]
     shutil.rmtree(notes[1].parent)
     run_all(record, runs, store, workers=Workers(1), with_records=True)
@@ -385,11 +386,16 @@ def test_a_changed_configuration_is_another_run_and_the_old_outcome_stays(
     new = run_all(walk, walks(trace, 2, Walker(length=2.0)), store, workers=Workers(1))
     assert [one["end"] for one in new.values()] == pytest.approx([2 * one["end"] for one in old.values()])
     with monkeypatch.context() as patched:
-        patched.setattr(runner, "source_digest", lambda module: "edited")
+        for module in (runner, recording):
+            patched.setattr(module, "source_digest", lambda *modules, as_in_files=False: "edited")
         run_all(walk, walks(trace, 2), store, workers=Workers(1))
     assert traced(trace) == [0, 0, 0, 1, 1, 1]
-    assert kept.items() <= contents(store).items()
-    assert len(contents(store)) == 6
+    after = contents(store)
+    assert len(after) == 4
+    for name, text in kept.items():
+        (one,) = json.loads(text + b"}]}")["outcomes"]
+        edited, same = json.loads(after[name] + b"}]}")["outcomes"]
+        assert same == one and edited["used"]["code"] == "edited"
     assert run_all(walk, walks(trace, 2), store, workers=Workers(1)) == old
     assert len(traced(trace)) == 6
 
@@ -538,10 +544,10 @@ def test_a_cluster_is_not_asked_for_what_is_stored(tmp_path: Path, monkeypatch: 
 
 def test_a_machine_with_other_code_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     digests = iter(["mine"] + ["theirs"] * 9)
-    monkeypatch.setattr(runner, "source_digest", lambda module: next(digests))
+    monkeypatch.setattr(runner, "source_digest", lambda *modules, as_in_files=False: next(digests))
     real = runner.run_tasks
     monkeypatch.setattr(runner, "run_tasks", lambda method, jobs, workers: real(method, jobs, Workers(1)))
-    with pytest.raises(SweepFailed, match=r"has other code or files for sweep_runs \(theirs\) .*\(mine\); install the"):
+    with pytest.raises(SweepFailed, match=r"has other code for sweep_runs \(theirs\) .*\(mine\); install the"):
         run_all(walk, walks(tmp_path / "trace", 1), Store(tmp_path / "runs"), workers=Workers(2, "dask"))
     assert traced(tmp_path / "trace") == []
 

@@ -1,0 +1,281 @@
+"""Stored runs are found again if nothing that they used has changed, and only then: a test for each way."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+
+import desim
+from desim.agents.batch import EASYBackfilling, create
+from desim.agents.learning import pretrained
+from desim.exceptions import InvalidConfiguration
+from desim.problems.batch import BatchCluster
+from desim.problems.dag import DagCluster, Executors, from_networkx
+from desim.problems.multiserver import BipartiteGraph, MultiServerCluster, RewardModel
+from desim.sweep import recording
+from desim.sweep.identity import identity_of
+from desim.workloads import lublin
+
+ROOT = Path(__file__).parents[2]
+SMALL: dict[str, Any] = {"jobs": 20, "cores": 16}
+DEFERRABLE: dict[str, Any] = {"trace": "fluctuating", "slots": 20}
+
+OWN = """
+import importlib, json, os
+from functools import cache
+from pathlib import Path
+from desim.problems.deferrable import DeferrableCluster
+from desim.problems.deferrable.job import Job
+import own_helper
+
+class Level:
+    def __init__(self, read):
+        self.read = read
+    def __call__(self, problem):
+        problem.set_capacity(self.read())
+        yield problem.env.timeout(1)
+
+def imported():
+    return own_helper.level()
+
+def by_name():
+    return importlib.import_module("own_" + "other").level()
+
+def file():
+    return json.loads(Path("level.json").read_text())
+
+@cache
+def kept():
+    return file()
+
+def variable():
+    return float(os.environ["OWN_LEVEL"])
+
+def by_path():
+    spec = importlib.util.spec_from_file_location("own_plugin", "plugins/plugin.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.level()
+
+def problem(read):
+    return DeferrableCluster([Job(i, 0, 0, 3, 2, 2.0) for i in range(6)], Level(read), num_slots=10)
+
+def make(rng, read="imported"):
+    return problem(globals()[read])
+"""
+LEVEL = "def level():\n    return {}\n"
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Go to a directory with modules, of which the first uses the others, and forget them afterwards."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    (tmp_path / "plugins").mkdir()
+    (tmp_path / "own_problem.py").write_text(OWN)
+    set_level(tmp_path, 1.0, monkeypatch)
+    yield tmp_path
+    forget()
+
+
+def forget() -> None:
+    """Forget modules, as a new process would."""
+    for name in [name for name in sys.modules if name.startswith("own_")]:
+        del sys.modules[name]
+    recording._earlier.clear()
+
+
+def set_level(place: Path, level: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write the level to everything that it may be read from."""
+    for name in ("own_helper.py", "own_other.py", "plugins/plugin.py"):
+        (place / name).write_text(LEVEL.format(level))
+    (place / "level.json").write_text(json.dumps(level))
+    monkeypatch.setenv("OWN_LEVEL", str(level))
+
+
+@pytest.fixture
+def reused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[bool]]:
+    """Return a function that compares agents, without pictures, and says which runs were found."""
+    monkeypatch.setattr("desim.sweep.comparing._written", lambda *arguments: [])
+
+    def compare(problem: Any, agents: Any, **options: Any) -> list[bool]:
+        found = desim.compare(
+            problem, agents, seeds=1, workers=options.pop("workers", 1), out=tmp_path / "o", **options
+        )
+        return [one.reused for one in found.summaries]
+
+    return compare
+
+
+@pytest.mark.parametrize("read", ["imported", "by_name", "file", "kept", "variable", "by_path"])
+@pytest.mark.parametrize("how", ["name", "object"])
+def test_own_problems(
+    read: str, how: str, place: Path, reused: Callable[..., list[bool]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def compare() -> list[bool]:
+        if how == "name":
+            return reused("own_problem:make", ["fifo", "tetris"], read=read)
+        own = importlib.import_module("own_problem")
+        return reused(own.problem(getattr(own, read)), ["fifo", "tetris"])
+
+    for level in (1.0, 4.0):
+        set_level(place, level, monkeypatch)
+        for expected in (False, True):
+            forget()
+            assert compare() == [expected] * 2
+    set_level(place, 1.0, monkeypatch)
+    forget()
+    assert compare() == [True] * 2  # what it was at first
+
+
+def test_edited_and_not_loaded_again(
+    place: Path, reused: Callable[..., list[bool]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert reused("own_problem:make", ["fifo"]) == [False]
+    set_level(place, 4.0, monkeypatch)
+    with pytest.raises(InvalidConfiguration, match=r"own_helper.py has changed since module own_helper was loaded"):
+        reused("own_problem:make", ["fifo"])
+    importlib.reload(sys.modules["own_helper"])
+    assert reused("own_problem:make", ["fifo"]) == [False]
+    assert reused("own_problem:make", ["fifo"]) == [True]
+
+
+def test_an_own_agent_does_not_make_others_run_again(place: Path, reused: Callable[..., list[bool]]) -> None:
+    (place / "own_agents.py").write_text("from desim.agents.batch import FCFS\nclass Mine(FCFS):\n    pass\n")
+    agents = ["fcfs", "own_agents:Mine"]
+    for expected in ([False] * 2, [True] * 2):
+        assert reused("batch", agents, **SMALL) == expected
+    (place / "own_agents.py").write_text("from desim.agents.batch import SJF\nclass Mine(SJF):\n    pass\n")
+    forget()
+    assert reused("batch", agents, **SMALL) == [True, False]
+
+
+def test_state_of_given_agents(reused: Callable[..., list[bool]]) -> None:
+    agents: dict[str, Any] = {"one": EASYBackfilling("sjf"), "other": EASYBackfilling("fcfs")}
+    assert reused("batch", agents, **SMALL) == [False, False]
+    assert reused("batch", agents | {"other": EASYBackfilling("f1")}, **SMALL) == [True, False]
+
+
+@pytest.mark.parametrize("what", ["./own", "./own[1]"])
+def test_weights_cards_and_own_networks(what: str, place: Path, reused: Callable[..., list[bool]]) -> None:
+    name = pretrained.pretrained_names("score")[0]
+    stem = Path(what).name
+    weights, card = place / f"{stem}.safetensors", place / f"{stem}.json"
+    shutil.copy(pretrained.PRETRAINED / f"{name}.safetensors", weights)
+    shutil.copy(pretrained.PRETRAINED / f"{name}.json", card)
+    agents = [f"score:{what}", "fifo"]
+    assert reused("deferrable", agents, **DEFERRABLE) == [False, False]
+    assert reused("deferrable", agents, **DEFERRABLE) == [True, True]
+    card.write_text(json.dumps(json.loads(card.read_text()) | {"remark": "another"}))
+    assert reused("deferrable", agents, **DEFERRABLE) == [False, True]
+    weights.write_bytes(weights.read_bytes()[:-1] + b"\x01")
+    with suppress(desim.DesimError):  # cards may name the digest of their tensors
+        assert reused("deferrable", agents, **DEFERRABLE) == [False, True]
+
+
+def test_pretrained_names(tmp_path: Path, reused: Callable[..., list[bool]], monkeypatch: pytest.MonkeyPatch) -> None:
+    name, *_, another = pretrained.pretrained_names("score")
+    agents = [f"score:{name}"]
+    assert reused("deferrable", agents, **DEFERRABLE) == [False]
+    (tmp_path / "other").mkdir()
+    for source, expected in ((name, True), (another, False)):
+        for suffix in (".json", ".safetensors"):
+            shutil.copy(ROOT / "agents" / "pretrained" / f"{source}{suffix}", tmp_path / "other" / f"{name}{suffix}")
+        monkeypatch.setattr(pretrained, "PRETRAINED", tmp_path / "other")
+        assert reused("deferrable", agents, **DEFERRABLE) == [expected]
+
+
+def test_given_problems_whose_objects_compute_and_keep_things(reused: Callable[..., list[bool]]) -> None:
+    graph = BipartiteGraph([[1.0]], [[2.0]])
+    multiserver = MultiServerCluster(RewardModel(graph, "log"), np.ones((5, 1), int))
+    tasks = nx.DiGraph()
+    tasks.add_nodes_from([(1, {"work": 2.0}), (2, {"work": 3.0})])
+    tasks.add_edge(1, 2, size=1.0)
+    dag = DagCluster([from_networkx(tasks)], Executors([1.0, 2.0]), plan_ahead=True)
+    for problem, agents in ((multiserver, ["drf", "fairness"]), (dag, ["heft", "fifo-eft"])):
+        assert reused(problem, agents) == [False, False]
+        assert reused(problem, agents) == [True, True]
+
+
+NOTEBOOK = """
+import sys
+import desim, own_helper
+from desim.agents.batch import FCFS
+from desim.problems.deferrable import DeferrableCluster
+from desim.problems.deferrable.job import Job
+
+desim.sweep.comparing._written = lambda *arguments: []
+FACTOR = float(sys.argv[1])
+
+class Mine(FCFS):
+    name = "mine"
+    def act(self, observation):
+        return super().act(observation) if FACTOR > 0 else None
+
+def capacity(problem):
+    problem.set_capacity(FACTOR * own_helper.level())
+    yield problem.env.timeout(1)
+
+def make(rng, count):
+    return DeferrableCluster([Job(i, 0, 0, 3, 2, 2.0) for i in range(count)], capacity, num_slots=10)
+
+if __name__ == "__main__":
+    for workers in (1, 2):
+        own = desim.compare("batch", [Mine(), "fcfs"], seeds=1, workers=workers, out="agents", jobs=20, cores=16)
+        made = desim.compare(make, ["fifo"], seeds=2, workers=workers, out="problems", count=6)
+        print([one.reused for one in (*own.summaries, *made.summaries)], made.runs["revenue"].to_list())
+"""
+
+
+def test_classes_of_a_notebook(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Classes and functions of ``__main__``, in new processes, by one worker and by two."""
+    (place / "study.py").write_text(NOTEBOOK.replace("import desim,", "import desim, desim.sweep.comparing,"))
+
+    def run(factor: float) -> list[str]:
+        done = subprocess.run(
+            [sys.executable, "study.py", str(factor)],
+            env=os.environ | {"PYTHONPATH": f"{ROOT}:{place}"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.splitlines()
+
+    new, old = "[False, True, False, False]", "[True, True, True, True]"
+    assert run(1.0) == ["[False, False, False, False] [0.0, 0.0]", f"{old} [0.0, 0.0]"]
+    assert run(1.0) == [f"{old} [0.0, 0.0]"] * 2
+    assert run(4.0) == [f"{new} [16.0, 16.0]", f"{old} [16.0, 16.0]"]
+    set_level(place, 0.25, monkeypatch)
+    first, _ = run(4.0)
+    assert first.endswith("False, False] [0.0, 0.0]")
+
+
+def test_identities() -> None:
+    pairs: list[tuple[Any, Any]] = [
+        ([1, 2], (1, 2)), ({1, 2}, {1, 3}), (np.ones(2), np.ones(2, int)), (np.ones(4), np.ones((2, 2))),
+        (create("fcfs"), create("sjf")), (lambda: 1, lambda: 2), ({"a": 1}, {"b": 1}), (b"1", "1"), (True, 1),
+    ]  # fmt: skip
+    for one, other in pairs:
+        assert identity_of(one) != identity_of(other)
+    cyclic: list[Any] = [1]
+    cyclic.append(cyclic)
+    jobs = lublin.generate(50, 16, seed=0)
+    for value in (cyclic, {"b", "a"}, jobs, BatchCluster(jobs, 16), create("easy"), np.random.default_rng(1)):
+        assert identity_of(value) == identity_of(value)
+    assert identity_of(BatchCluster(jobs, 16)) == identity_of(pickle.loads(pickle.dumps(BatchCluster(jobs, 16))))
+    with Path(__file__).open() as file:
+        assert identity_of(file) != identity_of(file)  # nobody knows what it will give
