@@ -18,6 +18,7 @@ from desim.exceptions import DesimError, InvalidConfiguration
 
 __all__ = [
     "check_action",
+    "check_bool",
     "check_choice",
     "check_float",
     "check_int",
@@ -167,6 +168,31 @@ def check_int(name: str, value: Any, *, least: int | None = None, most: int | No
     if not is_whole or not _within(value, least, most):
         raise InvalidConfiguration(f"{name}: got {short_repr(value)}, expected an integer{_bounds(least, most)}")
     return int(value)
+
+
+def check_bool(name: str, value: Any) -> bool:
+    """Return a value if it is True or False, of Python or of NumPy; a text such as ``"no"`` would count as true.
+
+    Parameters
+    ----------
+    name : str
+        Name of the argument.
+    value : object
+        Value of the argument.
+
+    Returns
+    -------
+    bool
+        The value.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If the value is no truth value.
+    """
+    if not isinstance(value, bool | np.bool_):
+        raise InvalidConfiguration(f"{name}: got {short_repr(value)}, expected True or False")
+    return bool(value)
 
 
 def check_action(action: Any, count: int) -> int:

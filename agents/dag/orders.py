@@ -262,8 +262,8 @@ class FIFO(_Static):
     name = "fifo"
 
     def keys(self, observation: DagObservation, state: JobState) -> Floats:
-        """Return the submission time of the job, in seconds, for all nodes."""
-        return np.full(state.job.num_nodes, state.job.submission_time)
+        """Return the number of jobs that arrived before, for all nodes; a job may arrive after its submission time."""
+        return np.full(state.job.num_nodes, float(state.arrival_number))
 
 
 class SJF(_Static):

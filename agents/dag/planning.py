@@ -90,7 +90,6 @@ def union_of(jobs: Sequence[Job], executors: Executors, available: Floats) -> Un
         for node, children in enumerate(job.child_lists):
             for child, size in children:
                 parents[first + child].append((first + node, size, next(transfers)))
-    pairs = np.ix_(used, used)
     return UnionGraph(
         owners=owners,
         run_times=np.concatenate([job.run_times_on(executors)[:, used] for job in jobs]),
@@ -98,8 +97,8 @@ def union_of(jobs: Sequence[Job], executors: Executors, available: Floats) -> Un
         ranks=np.concatenate([upward_rank(job, executors) for job in jobs]),
         executors=used.tolist(),
         free=available[used],
-        seconds_per_unit=executors.seconds_per_unit[pairs],
-        latencies=executors.latencies[pairs],
+        seconds_per_unit=executors.seconds_between.between(used),
+        latencies=executors.latency_between.between(used),
     )
 
 

@@ -99,7 +99,7 @@ class Portfolio(PlanningAgent):
             jobs,
             _only(executors, used),
             transfers="when_assigned",
-            links=_links_between(self._links, used),
+            links=self._links.only(used),
         )
         runs = []
         for member in self.members:
@@ -185,15 +185,7 @@ def _followed(cluster: DagCluster, member: Agent, count: int) -> tuple[float, li
 def _links_of(info: Mapping[str, Any]) -> SharedLinks | None:
     """Return the shared links in the description of a cluster; None if there are none."""
     links = info.get("links")
-    if links is None:
-        return None
-    bandwidths = [np.inf if value is None else value for value in links["bandwidths"]]
-    return SharedLinks(bandwidths, links["routes"], names=links["names"])
-
-
-def _links_between(links: SharedLinks, used: list[int]) -> SharedLinks:
-    routes = [[links.routes[source][destination] for destination in used] for source in used]
-    return SharedLinks(links.bandwidths, routes, names=links.names)
+    return None if links is None else SharedLinks.of(links)
 
 
 def _end(plan: Sequence[Placed]) -> float:

@@ -129,7 +129,10 @@ def executors_of(path: Pathish) -> Executors | None:
     entries: dict[str, Any] = object_of(str(path), document, "executors")
     try:
         return Executors(
-            entries["speeds"], _table(entries["transferSpeeds"], math.inf), _table(entries["latencies"], 0.0)
+            entries["speeds"],
+            _table(entries["transferSpeeds"], math.inf),
+            _table(entries["latencies"], 0.0),
+            names=entries.get("names"),
         )
     except (KeyError, TypeError, InvalidConfiguration) as error:
         raise WorkloadError(f"{path}: executors cannot be read: {error}") from error
@@ -339,6 +342,7 @@ def _lines(job: Job, speed: float, executors: Executors | None) -> Iterator[str]
     yield f'{{\n"name": {json.dumps(job.label)},\n"schemaVersion": "1.5",'
     if executors is not None:
         described = {
+            "names": list(executors.names),
             "speeds": executors.speeds.tolist(),
             "transferSpeeds": [
                 [v if v < math.inf else None for v in row] for row in executors.transfer_speeds.tolist()

@@ -9,13 +9,14 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from copy import copy
 from functools import cached_property
 from itertools import pairwise
+from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
-from desim.checks import names_of, numbers, places_of, python_scalar
+from desim.checks import check_bool, names_of, numbers, places_of, python_scalar
 from desim.exceptions import WorkloadError
 
 if TYPE_CHECKING:
@@ -28,6 +29,9 @@ __all__ = ["Job", "TaskTimes", "Wave", "from_networkx", "to_networkx"]
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 Edge = tuple[Any, Any, float]
+
+CLOCK = 1e-3
+"""Largest acceptable step of the clock at a submission time, in seconds; epochs in nanoseconds have 256 s."""
 
 
 class Job:
@@ -100,8 +104,11 @@ class Job:
         label: str = "",
         allow_disconnected: bool = False,
     ) -> None:
-        self.job_id = python_scalar(job_id)
+        self.job_id = _checked_id(job_id)
         self.label = label
+        if not isinstance(label, str):
+            raise WorkloadError(f"job {job_id}: label: got {label!r}, expected a string")
+        check_bool("allow_disconnected", allow_disconnected)
         self.submission_time = self._time(submission_time)
         work = numbers(f"job {job_id}: work", work, shape=(None,), error=WorkloadError)
         if not len(work):
@@ -131,10 +138,17 @@ class Job:
         self.parent_start, self.parent_index, self.parent_size = _grouped(children, parents, sizes, len(order))
         self.child_start, self.child_index, self.child_size = _grouped(parents, children, sizes, len(order))
 
-    def _time(self, submission_time: float) -> float:
-        if not 0 <= submission_time < np.inf:
+    def _time(self, submission_time: Any) -> float:
+        is_number = isinstance(submission_time, Real) and not isinstance(submission_time, bool)
+        if not is_number or not 0 <= submission_time < np.inf:
             raise WorkloadError(f"job {self.job_id}: submission_time: got {submission_time!r}, expected seconds >= 0")
-        return float(submission_time)
+        time = float(submission_time)
+        if np.spacing(time) > CLOCK:
+            raise WorkloadError(
+                f"job {self.job_id}: submission_time: got {submission_time!r} s, where the clock advances by "
+                f"{np.spacing(time):g} s at least, expected seconds below 2**43; try seconds since the first submission"
+            )
+        return time
 
     def _edges(
         self, edges: Iterable[Edge], index_of: Mapping[Any, int], named: tuple[str, ...]
@@ -281,9 +295,17 @@ class Job:
     def submitted(self, submission_time: float, *, job_id: int | None = None) -> Job:
         """Return a copy of the job with another submission time and, if given, another identifier."""
         job = copy(self)
-        job.job_id = self.job_id if job_id is None else python_scalar(job_id)
+        job.job_id = self.job_id if job_id is None else _checked_id(job_id)
         job.submission_time = job._time(submission_time)
         return job
+
+
+def _checked_id(job_id: Any) -> int:
+    """Return an identifier as an integer of Python; raise WorkloadError if it is none."""
+    known = python_scalar(job_id)
+    if not isinstance(known, int) or isinstance(known, bool) or not -(2**63) <= known < 2**63:
+        raise WorkloadError(f"job {job_id!r}: job_id: got {job_id!r}, expected an integer from -2**63 to 2**63 - 1")
+    return known
 
 
 # -- graph: topological order, cycles, connected components, edges grouped by one end --------------
@@ -356,7 +378,7 @@ def _lists(start: Indices, index: Indices, size: Floats) -> list[list[tuple[int,
 # -- networkx -----------------------------------------------------------------------------------
 
 
-def from_networkx(graph: nx.DiGraph, job_id: int = 0, **options: Any) -> Job:
+def from_networkx(graph: nx.DiGraph, job_id: int | None = None, **options: Any) -> Job:
     """Create a job from a networkx graph.
 
     Parameters
@@ -365,8 +387,8 @@ def from_networkx(graph: nx.DiGraph, job_id: int = 0, **options: Any) -> Job:
         Graph whose nodes have the attribute ``work``. ``num_tasks``, ``run_times`` (seconds on each executor) and
         ``task_times`` are optional, but must be given for all nodes or for none. Edges have the attribute ``size``
         (default: 0). A MultiDiGraph is accepted if no two edges join the same nodes in the same direction.
-    job_id : int
-        Identifier of the job.
+    job_id : int, optional
+        Identifier of the job. Default: the graph's attribute ``job_id``, or 0.
     **options
         Arguments of :class:`Job` that the graph does not hold: ``submission_time``, ``label``,
         ``allow_disconnected``.
@@ -381,6 +403,7 @@ def from_networkx(graph: nx.DiGraph, job_id: int = 0, **options: Any) -> Job:
     WorkloadError
         If an attribute is missing, the graph is undirected, or the job is invalid.
     """
+    job_id = graph.graph.get("job_id", 0) if job_id is None else job_id
     if not graph.is_directed():
         raise WorkloadError(f"job {job_id}: graph: got an undirected graph, expected a networkx.DiGraph")
     nodes = list(graph.nodes)

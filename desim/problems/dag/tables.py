@@ -161,14 +161,17 @@ def _pack_executors(rows: list[Executors], info: Mapping[str, Any]) -> Columns:
     return {"executor": range(len(names)), "name": names, "speed": speeds}
 
 
-def _pack_channels(rows: list[Executors], info: Mapping[str, Any]) -> Columns:
-    """Convert the channels between pairs of executors to columns; there is at most one row."""
-    pairs = np.nonzero(~np.eye(sum(executors.num_executors for executors in rows), dtype=np.bool_))
+def _pack_channels(rows: list[tuple[Executors, int]], info: Mapping[str, Any]) -> Columns:
+    """Convert rows (executors, source executor) to columns: the channels to all other executors."""
+    sources = [source for _, source in rows]
+    counts = [executors.num_executors - 1 for executors, _ in rows]
+    others = [np.delete(np.arange(executors.num_executors), source) for executors, source in rows]
+    pairs = list(zip(rows, others, strict=True))
     return {
-        "source": pairs[0],
-        "destination": pairs[1],
-        "transfer_speed": _joined((executors.transfer_speeds[pairs] for executors in rows), np.float64),
-        "latency": _joined((executors.latencies[pairs] for executors in rows), np.float64),
+        "source": _repeated(sources, counts),
+        "destination": _joined(others, np.int64),
+        "transfer_speed": _joined((of.speed_between.rows([one])[0, to] for (of, one), to in pairs), np.float64),
+        "latency": _joined((of.latency_between.rows([one])[0, to] for (of, one), to in pairs), np.float64),
     }
 
 
@@ -296,6 +299,7 @@ CHANNELS = Table(
         Column("latency", "float", "delay before the first unit of data arrives", unit="s"),
     ),
     pack=_pack_channels,
+    deferred=True,
 )
 
 OUTAGES = Table(

@@ -202,7 +202,7 @@ class TaskState(JobState):
         numpy.ndarray of shape (num_parents, num_executors)
             Arrival times in seconds, infinite for a parent that has not finished; the parents are in ascending order.
         """
-        table = np.full((len(self._parents[node]), len(self._seconds)), np.inf)
+        table = np.full((len(self._parents[node]), self.run_times.shape[1]), np.inf)
         for row, (parent, size) in enumerate(self._parents[node]):
             if not self.has_data[parent]:
                 continue
@@ -269,9 +269,9 @@ class TaskState(JobState):
         if self._sent_when_finished:
             earliest = 0.0 if self._back_since is None else self._back_since.item(executor)
         begins = np.where(sources == executor, finishes, np.maximum(finishes, earliest))
-        arrivals: Floats = self._seconds[sources, executor] * sizes
+        arrivals = self._seconds.column(sources, executor) * sizes
         if self._latencies is not None:
-            arrivals += self._latencies[sources, executor]
+            arrivals += self._latencies.column(sources, executor)
         arrivals += begins
         numbers = np.repeat([parent for parent, _ in parents], [len(each.sources) for each in outputs])
         return TaskInputs(numbers, sources, begins, arrivals, sizes, arrivals.max().item())
