@@ -72,6 +72,8 @@ class DagCluster(FailingCluster, Problem):
     ------
     InvalidConfiguration
         If an argument has an invalid value, or ``links`` do not match ``transfers`` or the executors.
+    WorkloadError
+        If no executor may run some node of a job in a list; of other iterables, when the job arrives.
 
     Examples
     --------
@@ -124,6 +126,9 @@ class DagCluster(FailingCluster, Problem):
             )
         self.jobs = items("jobs", jobs, "jobs", "submission_time")
         self.executors = executors
+        for job in self.jobs if isinstance(self.jobs, list | tuple) else ():
+            if isinstance(job, Job):
+                job.check_eligible(executors)
         self.plan_ahead = check_bool("plan_ahead", plan_ahead)
         self.transfers = transfers
         self.outages_lose_data = check_bool("outages_lose_data", outages_lose_data)
@@ -284,6 +289,8 @@ class DagCluster(FailingCluster, Problem):
             if self._execution.is_down(executor):
                 return False
             if position is not None and not 0 <= position <= len(self._plan.executor_queues[executor].waiting):
+                return False
+            if state.is_restricted and not (state.run_times[[*duplicates, node], executor] < np.inf).all():
                 return False
             if not duplicates and state.tickets[node] is not None:
                 return True

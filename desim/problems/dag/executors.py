@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from desim.checks import names_of, numbers
+from desim.checks import names_of, numbers, sets_of_names
 from desim.exceptions import InvalidConfiguration
 
 if TYPE_CHECKING:
@@ -133,6 +133,8 @@ class Executors:
         Delay before the first unit of data arrives, in seconds, at least 0.
     names : sequence of str, optional
         Names of the executors; default: ``executor0``, ``executor1``, ...
+    features : sequence of iterable of str, optional
+        Names of the features of each executor, such as ``{"gpu"}``, which nodes may require; see :class:`Job`.
 
     Attributes
     ----------
@@ -142,6 +144,8 @@ class Executors:
         Transfer speeds and latencies as given.
     names : tuple of str
         Names of the executors.
+    features : tuple of frozenset of str
+        Features of the executors.
 
     Raises
     ------
@@ -162,12 +166,15 @@ class Executors:
         latency: ArrayLike = 0.0,
         *,
         names: Sequence[str] | None = None,
+        features: Sequence[Iterable[str]] | None = None,
     ) -> None:
         speeds = numbers("speeds", speeds, shape=(None,))
         self.names = names_of("executor", names, len(speeds))
         if not self.names:
             raise InvalidConfiguration("speeds is empty, expected one number per executor")
         self.speeds = numbers("speed", speeds, above=0, names=[self.names])
+        of_each = sets_of_names("features", [()] * len(speeds) if features is None else features, self.names)
+        self.features = tuple(frozenset(found or ()) for found in of_each)
         self.speed_between = self._between_pairs("transfer_speed", transfer_speed, np.inf, above=0, infinite=True)
         self.latency_between = self._between_pairs("latency", latency, 0.0, least=0)
 
@@ -235,7 +242,19 @@ class Executors:
             "transfer_speed": self.speed_between.plain(),
             "latency": self.latency_between.plain(),
             "executors": list(self.names),
+            **({"features": [sorted(found) for found in self.features]} if any(self.features) else {}),
         }
+
+    def only(self, used: Sequence[int]) -> Executors:
+        """Return some of the executors, which are numbered anew."""
+        numbers_used = np.array(used, dtype=np.int64)
+        return Executors(
+            self.speeds[numbers_used],
+            self.speed_between.between(numbers_used),
+            self.latency_between.between(numbers_used),
+            names=[self.names[executor] for executor in used],
+            features=[self.features[executor] for executor in used],
+        )
 
 
 class SharedLinks:

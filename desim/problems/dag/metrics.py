@@ -284,10 +284,11 @@ def serial_time(graph: DagGraph) -> float:
     Returns
     -------
     float
-        Serial time in seconds.
+        Serial time in seconds; NaN if no executor may run all nodes.
     """
     related = graph.work.sum() - graph.work[graph.own_node].sum()
-    return float(np.min(related / graph.speeds + graph.own_times.sum(axis=0), initial=math.inf))
+    seconds = float(np.min(related / graph.speeds + graph.own_times.sum(axis=0), initial=math.inf))
+    return seconds if seconds < math.inf else math.nan
 
 
 def lower_bound(graph: DagGraph) -> float:

@@ -142,7 +142,9 @@ class JobState:
     Attributes
     ----------
     run_times : numpy.ndarray of shape (num_nodes, num_executors)
-        Run time of each node on each executor, in seconds.
+        Run time of each node on each executor, in seconds; infinite where the node may not run.
+    is_restricted : bool
+        Whether some node may not run on some executor.
     copies : list of list of Copy
         Copies of each node, in order of assignment.
     assigned, finished : numpy.ndarray of bool, shape (num_nodes,)
@@ -168,6 +170,7 @@ class JobState:
         self.job = job
         self.arrival_number = arrival_number
         self.run_times = job.run_times_on(executors)
+        self.is_restricted = not bool((self.run_times < np.inf).all())
         self.copies: list[list[Copy]] = [[] for _ in range(job.num_nodes)]
         self.assigned: Mask = np.zeros(job.num_nodes, dtype=bool)
         self.finished: Mask = np.zeros(job.num_nodes, dtype=bool)

@@ -162,7 +162,7 @@ class TaskState(JobState):
     Attributes
     ----------
     run_times : numpy.ndarray of shape (num_nodes, num_executors)
-        Mean run time of one task of each node on each executor, in seconds.
+        Mean run time of one task of each node on each executor, in seconds; infinite where the node may not run.
     unassigned_tasks, unfinished_tasks : numpy.ndarray of int, shape (num_nodes,)
         Number of tasks of each node that are not assigned, and that have not finished.
     visited : set of int
@@ -177,7 +177,8 @@ class TaskState(JobState):
         super().__init__(job, arrival_number, setting, back_since)
         self.run_times = self.run_times / job.num_tasks[:, None]
         for node, times in enumerate(job.task_times or ()):
-            self.run_times[node] = times.mean() * times.reference_speed / setting.executors.speeds
+            means = times.mean() * times.reference_speed / setting.executors.speeds
+            self.run_times[node] = np.where(self.run_times[node] < np.inf, means, np.inf)
         self.unassigned_tasks = job.num_tasks.copy()
         self.unfinished_tasks = job.num_tasks.copy()
         self.visited: set[int] = set()  # never iterated, so its order cannot change results
