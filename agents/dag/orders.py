@@ -2,8 +2,8 @@
 
 Ranks are distances of nodes from the end or the beginning of their job. Source: H. Topcuoglu, S. Hariri and M.-Y. Wu,
 "Performance-effective and low-complexity task scheduling for heterogeneous computing", IEEE TPDS 13(3), 2002, section
-4. Path lengths consist of mean run times of nodes over their eligible executors and mean transfer times of edges over all pairs of
-different executors.
+4. Path lengths consist of mean run times of nodes over their eligible executors and mean transfer times of edges over
+all pairs of different executors.
 
 An order gives each node of a job a key when the job arrives. The node with the smallest key comes first; ties go to the
 job that arrived first, then to the first node in it. An order whose keys change over time has ``changes = True``, and

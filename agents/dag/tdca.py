@@ -88,8 +88,8 @@ def make_clusters(graph: UnionGraph, estimates: Estimates) -> list[Cluster]:
     """Return clusters of all nodes, with the ancestors that may be duplicated into each.
 
     Phase 1: starting from the unclustered node with the lowest rank, follow favourite predecessors up to a clustered
-    node or to a node without parents, as long as some executor may run all of the path. Phase 2: beyond that point, continue the path with copies while they would let
-    the first node of the cluster start earlier.
+    node or to a node without parents, as long as some executor may run all of the path. Phase 2: beyond that point,
+    continue the path with copies while they would let the first node of the cluster start earlier.
 
     Parameters
     ----------

@@ -1,11 +1,12 @@
 """Job shops: jobs whose operations run one after the other, each on a machine of its own.
 
-In the standard format, a line holds the numbers of jobs and machines. A line per job follows, with the machine (numbered
-from 0) and the duration of each operation, in their order. Blank lines and lines that begin with # are ignored. A JSON
-file holds ``machines_matrix`` and ``duration_matrix``, with a row per job, or several such instances by name.
+In the standard format, a line holds the numbers of jobs and machines. A line per job follows, with the machine
+(numbered from 0) and the duration of each operation, in their order. Blank lines and lines that begin with # are
+ignored. A JSON file holds ``machines_matrix`` and ``duration_matrix``, with a row per job, or several such instances by
+name.
 
-An operation becomes a node, which only the executor of its machine may run. Its work is its duration, so speeds of 1 are
-those of the instance.
+An operation becomes a node, which only the executor of its machine may run. Its work is its duration, and all executors
+have speed 1.
 
 Reference: J. Blazewicz, W. Domschke and E. Pesch, "The job shop scheduling problem: conventional and new solution
 techniques", European Journal of Operational Research 93(1), 1996.

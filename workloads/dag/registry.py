@@ -230,7 +230,9 @@ def read(path: Pathish, **options: Any) -> Job:
         if name.isidentifier() and not Path(name).exists():
             near = did_you_mean(name, [_GENERATED])
             raise WorkloadError(f"{name}: no such file or generated workload{near}; try {_GENERATED} or a file")
-        raise InvalidConfiguration(f"{name}: unknown workload format; expected a suffix among {', '.join((*_READERS, _JOB_SHOP))}")
+        raise InvalidConfiguration(
+            f"{name}: unknown workload format; expected a suffix among {', '.join((*_READERS, _JOB_SHOP))}"
+        )
     return _READERS[suffix](path, **{"reference_speed": tpch.REFERENCE_SPEED, "allow_disconnected": True} | options)
 
 

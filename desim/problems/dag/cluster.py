@@ -286,17 +286,20 @@ class DagCluster(FailingCluster, Problem):
             state = self._jobs.get(job_id)
             if state is None or node < 0 or not 0 <= executor < self.executors.num_executors:
                 return False
-            if self._execution.is_down(executor):
+            if self._execution.is_down(executor) or not self._may_run(state, (*duplicates, node), executor):
                 return False
             if position is not None and not 0 <= position <= len(self._plan.executor_queues[executor].waiting):
-                return False
-            if state.is_restricted and not (state.run_times[[*duplicates, node], executor] < np.inf).all():
                 return False
             if not duplicates and state.tickets[node] is not None:
                 return True
             return self._may_duplicate(state, (*duplicates, node))
         except (TypeError, IndexError, KeyError):
             return False
+
+    @staticmethod
+    def _may_run(state: JobState, nodes: tuple[int, ...], executor: int) -> bool:
+        """Return whether an executor is eligible for nodes."""
+        return not state.is_restricted or bool((state.run_times[list(nodes), executor] < np.inf).all())
 
     def _may_duplicate(self, state: JobState, nodes: tuple[int, ...]) -> bool:
         """Return whether the nodes can run one after the other, where all but the last are duplicates."""

@@ -118,8 +118,8 @@ class JobProgress(NamedTuple):
 class JobGraph:
     """Static features of a job's graph.
 
-    A node has its mean run time over its eligible executors, and an edge its mean transfer time over all pairs of different
-    executors, as for the ranks of HEFT (Topcuoglu, Hariri and Wu, IEEE TPDS 13(3), 2002, section 4).
+    A node has its mean run time over its eligible executors, and an edge its mean transfer time over all pairs of
+    different executors, as for the ranks of HEFT (Topcuoglu, Hariri and Wu, IEEE TPDS 13(3), 2002, section 4).
 
     Parameters
     ----------

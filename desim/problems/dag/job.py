@@ -482,7 +482,8 @@ def from_networkx(graph: nx.DiGraph, job_id: int | None = None, **options: Any) 
     graph : networkx.DiGraph
         Graph whose nodes have the attribute ``work``. ``num_tasks``, ``run_times`` (seconds on each executor),
         ``task_times``, ``eligible`` (names of executors) and ``required_features`` are optional; the first three must
-        be given for all nodes or for none. Edges have the attribute ``size`` (default: 0). A MultiDiGraph is accepted if no two edges join the same nodes in the same direction.
+        be given for all nodes or for none. Edges have the attribute ``size`` (default: 0). A MultiDiGraph is accepted
+        if no two edges join the same nodes in the same direction.
     job_id : int, optional
         Identifier of the job. Default: the graph's attribute ``job_id``, or 0.
     **options

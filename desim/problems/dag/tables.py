@@ -105,7 +105,9 @@ def _pack_nodes(rows: list[tuple[Job, int]], info: Mapping[str, Any]) -> Columns
     jobs, counts = [job for job, _ in rows], [job.num_nodes for job, _ in rows]
     executors = Executors(info["speeds"], names=info["executors"], features=info.get("features"))
     tables = [job.recorded_run_times(executors) for job in jobs]
-    times = [[None] * job.num_nodes if table is None else table.tolist() for job, table in zip(jobs, tables, strict=True)]
+    times = [
+        [None] * job.num_nodes if table is None else table.tolist() for job, table in zip(jobs, tables, strict=True)
+    ]
     measured = [info["granularity"] == "task" and job.task_times is not None for job in jobs]
     return {
         "job_id": _repeated((job.job_id for job in jobs), counts),
