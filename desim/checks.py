@@ -18,6 +18,7 @@ from desim.exceptions import DesimError, InvalidConfiguration
 
 __all__ = [
     "check_action",
+    "check_bool",
     "check_choice",
     "check_float",
     "check_int",
@@ -28,6 +29,7 @@ __all__ = [
     "numbers",
     "places_of",
     "python_scalar",
+    "sets_of_names",
     "short_repr",
 ]
 
@@ -167,6 +169,31 @@ def check_int(name: str, value: Any, *, least: int | None = None, most: int | No
     if not is_whole or not _within(value, least, most):
         raise InvalidConfiguration(f"{name}: got {short_repr(value)}, expected an integer{_bounds(least, most)}")
     return int(value)
+
+
+def check_bool(name: str, value: Any) -> bool:
+    """Return a value if it is True or False, of Python or of NumPy; a text such as ``"no"`` would count as true.
+
+    Parameters
+    ----------
+    name : str
+        Name of the argument.
+    value : object
+        Value of the argument.
+
+    Returns
+    -------
+    bool
+        The value.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If the value is no truth value.
+    """
+    if not isinstance(value, bool | np.bool_):
+        raise InvalidConfiguration(f"{name}: got {short_repr(value)}, expected True or False")
+    return bool(value)
 
 
 def check_action(action: Any, count: int) -> int:
@@ -408,6 +435,43 @@ def names_of(
         twice = next(name for name, times in Counter(result).items() if times > 1)
         raise error(f"{what}: the name {twice!r} is given twice")
     return result
+
+
+def sets_of_names(
+    what: str, values: Any, of: Sequence[str], error: type[DesimError] = InvalidConfiguration
+) -> list[frozenset[str] | None]:
+    """Return a set of names, or None, for each of several things.
+
+    Parameters
+    ----------
+    what : str
+        Name of the values, for the message.
+    values : sequence of (iterable of str or None)
+        Names of each thing.
+    of : sequence of str
+        Names of the things.
+    error : type of DesimError
+        Exception to raise.
+
+    Returns
+    -------
+    list of (frozenset of str or None)
+        The sets.
+
+    Raises
+    ------
+    DesimError
+        If the number of sets differs from that of the things, or a set is not one of strings.
+    """
+    if isinstance(values, str | bytes) or not isinstance(values, Sequence) or len(values) != len(of):
+        raise error(f"{what}: got {short_repr(values)}, expected {len(of)} sets of names, one each")
+    found: list[frozenset[str] | None] = []
+    for name, given in zip(of, values, strict=True):
+        names = None if given is None or isinstance(given, str) or not isinstance(given, Iterable) else list(given)
+        if given is not None and (names is None or not all(isinstance(one, str) for one in names)):
+            raise error(f"{what} of {name}: got {short_repr(given)}, expected a set of names")
+        found.append(None if names is None else frozenset(map(str, names)))
+    return found
 
 
 def places_of(names: Sequence[str], given: Sequence[Any] | None) -> dict[Any, int]:

@@ -458,6 +458,7 @@ class Problem(Summarized):
         self.processes = tuple(items("processes", processes, "functions that make processes", "__call__"))
         self.listeners: dict[str, list[Callable[[float, Any], None]]] = {event: [] for event in self.events}
         self.listening = False
+        self._iterators_read: set[str] = set()  # shared with all bound copies
 
     def summary(self) -> dict[str, Any]:
         """Return the most important arguments, for ``repr`` and notebooks."""
@@ -488,7 +489,20 @@ class Problem(Summarized):
         self.listening = True
 
     def bind(self, simulation: Simulation) -> None:
-        """Set up the state and start the processes of one simulation."""
+        """Set up the state and start the processes of one simulation.
+
+        Raises
+        ------
+        InvalidConfiguration
+            If a workload is an iterator that an earlier simulation has read.
+        """
+        for name in self.sources:
+            if isinstance(getattr(self, name), Iterator):
+                if name in self._iterators_read:
+                    raise InvalidConfiguration(
+                        f"{name}: got an iterator that an earlier simulation has read; pass a list to simulate it again"
+                    )
+                self._iterators_read.add(name)
         self.simulation = simulation
         self.env = simulation.env
         self.listeners = {event: list(listeners) for event, listeners in self.listeners.items()}

@@ -12,7 +12,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -76,7 +76,7 @@ class TableWriter:
     def append(self, row: Any, size: int = 1) -> None:
         """Add a row in the form that the table's ``to_frame`` expects; ``size`` is the number of rows it stands for."""
         self._rows.append(row)
-        self._held += size
+        self._held += 0 if self._table.deferred and self._directory is None else size
         if self._held >= self._chunk_rows:
             self._flush()
 
@@ -106,6 +106,9 @@ class TableWriter:
         """Write the remaining rows and return the whole table, sorted: a lazy frame, or the files that contain it."""
         import polars as pl
 
+        if self._table.deferred and self._directory is None and not self._parts:
+            pack = partial(self._table.to_frame, self._rows)
+            return pl.defer(pack, schema=self._table.to_frame([]).schema)
         if self._rows or not self._parts:
             self._flush()
         if self._directory is not None:

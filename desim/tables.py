@@ -124,6 +124,8 @@ class Table:
         Column that holds the status of a row, see ``Column.given``.
     only_with : str
         Entry of the run's description that a run must have for this table to exist.
+    deferred : bool
+        Whether rows in memory stay as recorded until somebody reads the table, because they become many times more.
     info : mapping
         Description of the run, in a table that is bound to a run.
     """
@@ -136,6 +138,7 @@ class Table:
     pack: Callable[[list[Any], Mapping[str, Any]], Mapping[str, Any]] | None = None
     status: str = "status"
     only_with: str = ""
+    deferred: bool = False
     info: Mapping[str, Any] = field(default_factory=dict)
 
     def bound(self, info: Mapping[str, Any]) -> Table:

@@ -21,6 +21,7 @@ from here by their short names, for example ``from desim.workloads import lublin
 `dag.random_dags`             random layered DAGs and the DAGs of well-known programs
 `dag.wfformat`                workflows in WfFormat, read and written
 `dag.dax`                     workflows in Pegasus' DAX format, read
+`dag.jobshop`                 job shops in the standard format, read: operations that one machine alone may run
 `dag.executors`               executors of different speeds, optionally in racks
 `dag.submissions`             submission times of DAG jobs: batch, Poisson, trace
 `deferrable`                  generated deferrable jobs and the capacity that is left for them
@@ -41,7 +42,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from desim.workloads.batch import arrivals, batsim, job_table, lublin, swf, transform
-    from desim.workloads.dag import dax, executors, random_dags, submissions, tpch, wfformat
+    from desim.workloads.dag import dax, executors, jobshop, random_dags, submissions, tpch, wfformat
 else:
 
     def __getattr__(name: str) -> ModuleType:
@@ -62,6 +63,7 @@ __all__ = [
     "dax",
     "executors",
     "job_table",
+    "jobshop",
     "lublin",
     "random_dags",
     "submissions",

@@ -149,7 +149,7 @@ class DEFT(EFT):
 
     The copy needs the parent's inputs on that executor and occupies the executor. The other inputs of the node arrive
     as usual. A parent is duplicated only if that is strictly better; ties go to the first executor, then to the first
-    parent.
+    parent. Tasks of a :class:`TaskCluster` cannot be duplicated, so there DEFT is EFT.
     """
 
     name = "deft"
@@ -167,7 +167,7 @@ class DEFT(EFT):
         if best == np.inf:
             return None
         parents = state.job.parents(node)
-        if len(parents):
+        if len(parents) and state.may_duplicate:
             # lower bound: a copy of the parent with the shortest run time that starts as soon as the executor is free
             parent_times = state.run_times[parents]
             bound = parent_times.min(axis=0)

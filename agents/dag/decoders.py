@@ -426,6 +426,8 @@ def find_bounds(schedule: Schedule, planned: IntArray) -> None:
         if executors[place]["available"] < np.inf:
             shortest = np.minimum(shortest, schedule.run_times[:, place])
     for node in range(len(nodes) - 1, -1, -1):
+        if shortest[node] == np.inf:  # every executor that may run it is down: it is not planned
+            shortest[node] = 0.0
         tail = 0.0
         for edge in range(nodes[node]["first_child"], nodes[node]["last_child"]):
             child = schedule.children[edge]
@@ -523,7 +525,7 @@ def _choose(schedule: Schedule, patience: Patience, time: float) -> int:
             if available <= time:
                 best_idle = min(best_idle, finish)
         key = patience.keys[nodes[node]["job"]] - patience.ranks[node]
-        if best_idle <= patience.slack * best + 1e-9 * max(time, 1.0):
+        if best_idle < np.inf and best_idle <= patience.slack * best + 1e-9 * max(time, 1.0):
             if key < least:
                 least, chosen = key, number
         elif best_idle - best < least_loss:
@@ -668,6 +670,21 @@ def _draw(state: NDArray[np.uint64], number: int) -> int:
 
 
 @compiled
+def _draw_executor(schedule: Schedule, state: NDArray[np.uint64], node: int) -> int:
+    """Return a random executor that may run a node."""
+    run_times, count = schedule.run_times, 0
+    for place in range(len(schedule.executors)):
+        count += run_times[node, place] < np.inf
+    left = _draw(state, count)
+    for place in range(len(schedule.executors)):
+        if run_times[node, place] < np.inf:
+            if left == 0:
+                return place
+            left -= 1
+    return NONE
+
+
+@compiled
 def _window(schedule: Schedule, search: Search, node: int) -> tuple[int, int]:
     """Return the first and the last position in the order to which a node can move."""
     nodes, edges, places = schedule.nodes, schedule.edges, search.places
@@ -793,7 +810,7 @@ def _change(schedule: Schedule, search: Search) -> tuple[int, int, int]:
         if old != NONE and _draw(state, 2):
             search.own[node] = NONE
         else:
-            search.own[node] = _draw(state, len(schedule.executors))
+            search.own[node] = _draw_executor(schedule, state, node)
         return place, node, old
     if kind == 3 and len(schedule.jobs) > 1:
         by = 1 + _draw(state, max(count // 4, 1))

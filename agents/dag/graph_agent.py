@@ -40,6 +40,7 @@ from desim.problems.dag.graph_encoder import (
     describe_candidates,
     describe_progress,
     describe_system,
+    placeable,
 )
 
 __all__ = ["CustomGraphAgent", "EmbeddedJob", "GraphAgent", "GraphConfig", "GraphNetwork", "Mode"]
@@ -347,9 +348,15 @@ class GraphAgent(LearnedAgent):
         of_nodes = np.array([self._known[state].embedded.scored[node] for state, node in nodes])
         of_nodes += shares[places]
         scores = self.network.scores(of_nodes, candidates)
+        can_wait = self.config.only_idle and system[-1] > 0
+        if any(state.is_restricted for state in self._states):
+            able = placeable(nodes, np.where(usable, available, np.inf))
+            if not able.any() and not can_wait:
+                return None
+            scores[~able] = -np.inf
         if not self.config.only_idle:
             return scores
-        wait = self.network.wait_score(whole) if system[-1] > 0 else -np.inf
+        wait = self.network.wait_score(whole) if can_wait else -np.inf
         return np.append(scores, np.float32(wait))
 
     def choose(self, observation: DagObservation, action: int) -> Assign | None:

@@ -27,6 +27,8 @@ __all__ = ["HEFT", "ListScheduler", "PatientScheduler"]
 class ListScheduler(NamedRepr):
     """Assign every ready node at once, in a given order, to the executor that an allocation chooses.
 
+    A node that no available executor may run waits, and the next one in the order is considered.
+
     This follows the LACHESIS paper: a node is bound to an executor as soon as it is ready, even if all executors are
     busy, and no later node overtakes it, however urgent. With ``only_idle``, nodes wait until an executor is idle.
 
@@ -81,12 +83,22 @@ class ListScheduler(NamedRepr):
         if self.order.changes and observation.time != self._time:
             self._order_anew(observation)
         self._take_new(observation)
-        heap = self._heap
-        while heap[0][3] not in observation.ready:  # withdrawn, or assigned by another agent
-            heapq.heappop(heap)
-        ticket = heap[0][3]
-        state, node = observation.ready[ticket]
-        return self.allocation.allocate(observation, state, node, available)
+        heap, ready = self._heap, observation.ready
+        blocked: list[tuple[float, int, int, int]] = []
+        chosen = None
+        while heap and chosen is None:
+            while heap and heap[0][3] not in ready:  # withdrawn, or assigned by another agent
+                heapq.heappop(heap)
+            if heap:
+                state, node = ready[heap[0][3]]
+                chosen = self.allocation.allocate(observation, state, node, available)
+                if chosen is None:  # no executor may take it now; others may take the next node
+                    if available.min() == np.inf:
+                        break
+                    blocked.append(heapq.heappop(heap))
+        for entry in blocked:
+            heapq.heappush(heap, entry)
+        return chosen
 
     def _take_new(self, observation: DagObservation) -> None:
         """Push the nodes that have become ready onto the heap."""
@@ -208,7 +220,7 @@ class PatientScheduler(NamedRepr):
         finish += np.array([state.run_times[node] for state, node in nodes])
         finish -= time
         best, best_idle = finish.min(axis=1), finish[:, idle].min(axis=1)
-        soon = np.flatnonzero(best_idle <= self.slack * best + 1e-9 * max(time, 1.0))
+        soon = np.flatnonzero((best_idle <= self.slack * best + 1e-9 * max(time, 1.0)) & (best_idle < np.inf))
         if len(soon):
             keys = self._keys_of(observation, nodes)
             state, node = nodes[min(soon.tolist(), key=keys.__getitem__)]

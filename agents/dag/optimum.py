@@ -122,6 +122,8 @@ class CPInstance(NamedTuple):
     ----------
     run_times : numpy.ndarray of shape (num_nodes, num_executors)
         Run time of each node on each executor.
+    eligible : numpy.ndarray of bool, shape (num_nodes, num_executors)
+        Whether each executor may run each node.
     edges : list of (int, int)
         Pairs (parent, child); nodes are in topological order.
     transfers : numpy.ndarray of shape (num_edges, num_executors, num_executors)
@@ -133,6 +135,7 @@ class CPInstance(NamedTuple):
     """
 
     run_times: Ticks
+    eligible: NDArray[np.bool_]
     edges: list[tuple[int, int]]
     transfers: Ticks
     releases: Ticks
@@ -140,9 +143,14 @@ class CPInstance(NamedTuple):
 
     @property
     def horizon(self) -> int:
-        """A feasible makespan: everything on one executor."""
-        totals = np.maximum(self.free, self.releases.max()) + self.run_times.sum(axis=0)
-        return int(totals.min())
+        """A feasible makespan: everything on one executor or, if none may run all, one node after the other."""
+        on_one = self.eligible.all(axis=0)
+        if on_one.any():
+            totals = np.maximum(self.free, self.releases.max()) + self.run_times.sum(axis=0)
+            return int(totals[on_one].min())
+        shortest = np.where(self.eligible, self.run_times, np.iinfo(np.int64).max).min(axis=1)
+        slowest = self.transfers.max(axis=(1, 2)).sum() if self.edges else 0
+        return int(max(self.free.max(), self.releases.max()) + shortest.sum() + slowest)
 
 
 class Solution(NamedTuple):
@@ -241,6 +249,7 @@ class _Model:
         self._instance = instance
         self._duplication = duplication
         self._horizon = instance.horizon
+        self._eligible = [np.flatnonzero(row).tolist() for row in instance.eligible]
         self._add_copies()
         self._add_data()
         self._add_makespan()
@@ -253,7 +262,7 @@ class _Model:
         has_children = {parent for parent, _ in self._instance.edges}
         intervals: list[list[Any]] = [[] for _ in range(num_executors)]
         for node in range(num_nodes):
-            for executor in range(num_executors):
+            for executor in self._eligible[node]:
                 key = node, executor
                 self.present[key] = present = model.new_bool_var(f"present {key}")
                 first = earliest.item(key)
@@ -264,7 +273,7 @@ class _Model:
                 intervals[executor].append(
                     model.new_optional_fixed_size_interval_var(start, run_times.item(key), present, f"copy {key}")
                 )
-            copies = [self.present[node, executor] for executor in range(num_executors)]
+            copies = [self.present[node, executor] for executor in self._eligible[node]]
             if self._duplication and node in has_children:
                 model.add_at_least_one(copies)
             else:
@@ -285,13 +294,12 @@ class _Model:
     def _add_data(self) -> None:
         """Add the data flow: each copy gets data from one copy of each parent, and each copy with children is used."""
         model, run_times = self.model, self._instance.run_times
-        executors = range(run_times.shape[1])
         uses: dict[tuple[int, int], list[Any]] = {}
         for number, (parent, child) in enumerate(self._instance.edges):
             transfers = self._instance.transfers[number].tolist()
-            for executor in executors:
+            for executor in self._eligible[child]:
                 sources = []
-                for source in executors:
+                for source in self._eligible[parent]:
                     used = model.new_bool_var(f"edge {parent} {child} from {source} to {executor}")
                     model.add_implication(used, self.present[parent, source])
                     finish = self.starts[parent, source] + run_times.item(parent, source)
@@ -312,8 +320,10 @@ class _Model:
             model.add(makespan >= start + (run_times.item(key) + tails.item(key))).only_enforce_if(self.present[key])
         begin = int(self._instance.free.min())
         for executor in range(run_times.shape[1]):
-            work = sum(run_times.item(node, executor) * self.present[node, executor] for node in range(len(run_times)))
-            model.add(makespan >= begin + work)
+            nodes = [node for node in range(len(run_times)) if (node, executor) in self.present]
+            work = sum(run_times.item(node, executor) * self.present[node, executor] for node in nodes)
+            if nodes:
+                model.add(makespan >= begin + work)
         model.minimize(makespan)
 
     def _tails(self) -> Ticks:
@@ -527,7 +537,9 @@ class Optimum(PlanningAgent):
 def _solve(graph: UnionGraph, releases: Floats, options: _Options) -> tuple[OptimalSchedule, list[Placed]]:
     """Solve in ticks, counted from when the first executor is free, and convert the result to seconds."""
     edges = [(parent, child) for child, parents in enumerate(graph.parents) for parent, _, _ in parents]
-    if len(edges) * graph.num_executors**2 + graph.run_times.size > LARGEST:
+    eligible = graph.run_times < np.inf
+    counts = eligible.sum(axis=1).tolist()
+    if sum(counts) + sum(counts[parent] * counts[child] for parent, child in edges) > LARGEST:
         raise InvalidConfiguration(
             f"optimum: got {graph.num_nodes} nodes and {len(edges)} edges on {graph.num_executors} executors, too many "
             "for an exact solution"
@@ -541,11 +553,18 @@ def _solve(graph: UnionGraph, releases: Floats, options: _Options) -> tuple[Opti
         "free": graph.free - begin,
     }
     on_one = (seconds["free"] + graph.run_times.sum(axis=0)).min().item()
-    resolution, is_exact = choose_resolution(list(seconds.values()), options.resolution, on_one)
     latest = np.maximum(seconds["free"], seconds["releases"].max())
     long_time = (latest + graph.run_times.sum(axis=0)).min().item()
+    if on_one == np.inf:  # no executor may run all nodes: one after the other, each where it is fastest
+        slowest = seconds["transfers"].max(axis=(1, 2)).sum() if edges else 0.0
+        on_one = float(seconds["free"].max() + graph.run_times.min(axis=1).sum() + slowest)
+        long_time = on_one + float(seconds["releases"].max())
+    known = [graph.run_times[eligible], *(array for name, array in seconds.items() if name != "run_times")]
+    resolution, is_exact = choose_resolution(known, options.resolution, on_one)
     instance = CPInstance(
-        edges=edges, **{name: in_ticks(array, resolution, long_time) for name, array in seconds.items()}
+        edges=edges,
+        eligible=eligible,
+        **{name: in_ticks(array, resolution, long_time) for name, array in seconds.items()},
     )
     solution = solve(instance, duplication=options.duplication, time_limit=options.time_limit)
     placed = _with_true_times(graph, releases, solution)
@@ -568,8 +587,8 @@ def _with_true_times(graph: UnionGraph, releases: Floats, solution: Solution) ->
     if solution.copies is None:
         if not releases.any():
             return serial_plan(graph)
-        executor = serial_plan(graph)[0].executor
-        order = [(node, executor) for node in np.argsort(releases, kind="stable").tolist()]
+        executor_of = {copy.node: copy.executor for copy in serial_plan(graph)}
+        order = [(node, executor_of[node]) for node in np.argsort(releases, kind="stable").tolist()]
     else:
         order = [(copy.node, copy.executor) for copy in sorted(solution.copies)]
     schedule = PartialSchedule(graph)

@@ -2,8 +2,8 @@
 
 Ranks are distances of nodes from the end or the beginning of their job. Source: H. Topcuoglu, S. Hariri and M.-Y. Wu,
 "Performance-effective and low-complexity task scheduling for heterogeneous computing", IEEE TPDS 13(3), 2002, section
-4. Path lengths consist of mean run times of nodes over all executors and mean transfer times of edges over all pairs of
-different executors.
+4. Path lengths consist of mean run times of nodes over their eligible executors and mean transfer times of edges over
+all pairs of different executors.
 
 An order gives each node of a job a key when the job arrives. The node with the smallest key comes first; ties go to the
 job that arrived first, then to the first node in it. An order whose keys change over time has ``changes = True``, and
@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from desim.checks import check_choice
 from desim.problems.dag import DagObservation, Executors, Job, JobState
+from desim.problems.dag.job import means_where_eligible
 
 __all__ = [
     "FIFO",
@@ -48,7 +49,7 @@ RESOLUTION = 2.0**-40
 
 
 def mean_run_times(job: Job, executors: Executors) -> Floats:
-    """Return the mean run time of each node over the executors, in seconds.
+    """Return the mean run time of each node over the executors that may run it, in seconds.
 
     Parameters
     ----------
@@ -62,8 +63,7 @@ def mean_run_times(job: Job, executors: Executors) -> Floats:
     numpy.ndarray of shape (num_nodes,)
         Mean run times in seconds.
     """
-    times: Floats = job.run_times_on(executors).mean(axis=1)
-    return times
+    return means_where_eligible(job.run_times_on(executors))
 
 
 def mean_transfer_times(job: Job, executors: Executors) -> Floats:
@@ -262,8 +262,8 @@ class FIFO(_Static):
     name = "fifo"
 
     def keys(self, observation: DagObservation, state: JobState) -> Floats:
-        """Return the submission time of the job, in seconds, for all nodes."""
-        return np.full(state.job.num_nodes, state.job.submission_time)
+        """Return the number of jobs that arrived before, for all nodes; a job may arrive after its submission time."""
+        return np.full(state.job.num_nodes, float(state.arrival_number))
 
 
 class SJF(_Static):

@@ -16,7 +16,16 @@ from desim.agents.dag.orders import RankUp, mean_transfer_times, upward_rank
 from desim.problems.dag import Assign, Copy, DagObservation, Executors, Job, JobState
 from desim.reprs import NamedRepr
 
-__all__ = ["PartialSchedule", "Placed", "PlanningAgent", "UnionGraph", "in_order_of_start", "serial_plan", "union_of"]
+__all__ = [
+    "PartialSchedule",
+    "Placed",
+    "PlanningAgent",
+    "UnionGraph",
+    "can_be_planned",
+    "in_order_of_start",
+    "serial_plan",
+    "union_of",
+]
 
 Floats = NDArray[np.float64]
 
@@ -90,7 +99,6 @@ def union_of(jobs: Sequence[Job], executors: Executors, available: Floats) -> Un
         for node, children in enumerate(job.child_lists):
             for child, size in children:
                 parents[first + child].append((first + node, size, next(transfers)))
-    pairs = np.ix_(used, used)
     return UnionGraph(
         owners=owners,
         run_times=np.concatenate([job.run_times_on(executors)[:, used] for job in jobs]),
@@ -98,9 +106,30 @@ def union_of(jobs: Sequence[Job], executors: Executors, available: Floats) -> Un
         ranks=np.concatenate([upward_rank(job, executors) for job in jobs]),
         executors=used.tolist(),
         free=available[used],
-        seconds_per_unit=executors.seconds_per_unit[pairs],
-        latencies=executors.latencies[pairs],
+        seconds_per_unit=executors.seconds_between.between(used),
+        latencies=executors.latency_between.between(used),
     )
+
+
+def can_be_planned(jobs: Sequence[Job], executors: Executors, available: Floats) -> list[Job]:
+    """Return the jobs of whose nodes each may run on some available executor.
+
+    Parameters
+    ----------
+    jobs : sequence of Job
+        Jobs.
+    executors : Executors
+        Executors of the cluster.
+    available : numpy.ndarray of shape (num_executors,)
+        Time in seconds from which each executor is available; infinite for executors not to use.
+
+    Returns
+    -------
+    list of Job
+        Jobs that a plan on the available executors can hold.
+    """
+    used = available < np.inf
+    return [job for job in jobs if (job.run_times_on(executors)[:, used].min(axis=1) < np.inf).all()]
 
 
 class Placed(NamedTuple):
@@ -146,6 +175,15 @@ class PartialSchedule:
         """Place a node after everything on an executor, not before a given time in seconds."""
         start = max(self.end(executor), earliest, *self.arrivals(node, executor))
         self.place(Placed(start, start + self._run_times[node][executor], node, executor))
+
+    def soonest(self, node: int) -> int:
+        """Return the executor on which a node finishes first, after everything placed on it."""
+
+        def finish(executor: int) -> float:
+            start: float = max(self.end(executor), *self.arrivals(node, executor), 0.0)
+            return start + self._run_times[node][executor]
+
+        return min(range(len(self.tables)), key=finish)
 
     def is_on(self, node: int, executor: int) -> bool:
         """Return whether an executor has a copy of a node."""
@@ -246,6 +284,8 @@ class PartialSchedule:
 def serial_plan(graph: UnionGraph) -> list[Placed]:
     """Return the schedule of all nodes on the single executor that finishes first; ties go to the first executor.
 
+    If no executor may run all of them, each node in turn goes where it finishes first after everything there.
+
     Parameters
     ----------
     graph : UnionGraph
@@ -257,9 +297,10 @@ def serial_plan(graph: UnionGraph) -> list[Placed]:
         Copies in order of start.
     """
     schedule = PartialSchedule(graph)
-    executor = int((graph.free + graph.run_times.sum(axis=0)).argmin())
+    finish = graph.free + graph.run_times.sum(axis=0)
+    on_one = int(finish.argmin()) if finish.min() < np.inf else None
     for node in range(graph.num_nodes):
-        schedule.append(node, executor)
+        schedule.append(node, schedule.soonest(node) if on_one is None else on_one)
     return schedule.in_order()
 
 
@@ -287,7 +328,8 @@ def _finish(placed: Placed) -> float:
 class PlanningAgent(NamedRepr):
     """Base class of agents that plan jobs arriving together as one graph.
 
-    Nodes that have to run again after an outage are assigned by upward rank and EFT.
+    Nodes that have to run again after an outage are assigned by upward rank and EFT, and so are those of jobs with a
+    node whose eligible executors are all down.
     """
 
     name = ""
@@ -320,6 +362,9 @@ class PlanningAgent(NamedRepr):
         if available.min() == np.inf:
             return None
         self._planned = dict(jobs)
+        new = can_be_planned(new, observation.executors, available)
+        if not new:
+            return self._fallback.act(observation)
         graph = union_of(new, observation.executors, available)
         plan = self.plan_jobs(new, observation.executors, graph)
         return [Assign(*graph.owners[placed.node], graph.executors[placed.executor]) for placed in plan]

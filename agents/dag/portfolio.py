@@ -14,7 +14,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from desim.agents.dag.planning import PartialSchedule, Placed, PlanningAgent, UnionGraph, in_order_of_start, serial_plan
+from desim.agents.dag.planning import (
+    PartialSchedule,
+    Placed,
+    PlanningAgent,
+    UnionGraph,
+    can_be_planned,
+    in_order_of_start,
+    serial_plan,
+)
 from desim.core import Agent, run_to_end
 from desim.exceptions import InvalidConfiguration
 from desim.problems.dag import Assign, Copy, DagCluster, DagObservation, Executors, Job, SharedLinks
@@ -74,7 +82,8 @@ class Portfolio(PlanningAgent):
             is_alone = len(new) == len(observation.jobs) and max(available[used]) <= now
             self._planned = dict(observation.jobs)
             self._executors = used
-            script = self._best(new, observation.executors, used)
+            new = can_be_planned(new, observation.executors, available)
+            script = self._best(new, observation.executors, used) if new else []
             if is_alone:
                 self._script = [_Timed(now + time, action) for time, action in script]
             else:  # queue positions count waiting copies, which differ from the simulation's
@@ -93,13 +102,13 @@ class Portfolio(PlanningAgent):
     def _best(self, new: Sequence[Job], executors: Executors, used: list[int]) -> list[_Timed]:
         """Return the assignments of the best plan on the given executors, with times since the arrival of the jobs."""
         assert self._links is not None
-        jobs = [_restricted(job.submitted(0.0, job_id=number), used) for number, job in enumerate(new)]
+        jobs = [job.submitted(0.0, job_id=number).only_on(used) for number, job in enumerate(new)]
         make = partial(
             DagCluster,
             jobs,
-            _only(executors, used),
+            executors.only(used),
             transfers="when_assigned",
-            links=_links_between(self._links, used),
+            links=self._links.only(used),
         )
         runs = []
         for member in self.members:
@@ -108,7 +117,8 @@ class Portfolio(PlanningAgent):
         seconds = np.sum([job.run_times_on(executors)[:, used].sum(axis=0) for job in new], axis=0)
         fastest = int(seconds.argmin())
         nodes = [Assign(number, node, fastest) for number, job in enumerate(jobs) for node in range(job.num_nodes)]
-        runs.append((float(seconds[fastest]), [_Timed(0.0, action) for action in nodes]))
+        if seconds[fastest] < np.inf:
+            runs.append((float(seconds[fastest]), [_Timed(0.0, action) for action in nodes]))
         _, script = min(runs, key=itemgetter(0))
         return [
             _Timed(time, action._replace(job_id=new[action.job_id].job_id, executor=used[action.executor]))
@@ -132,9 +142,9 @@ class Portfolio(PlanningAgent):
         list of Placed
             Copies in order of start.
         """
-        alone = [_restricted(job.submitted(0.0, job_id=number), graph.executors) for number, job in enumerate(jobs)]
+        alone = [job.submitted(0.0, job_id=number).only_on(graph.executors) for number, job in enumerate(jobs)]
         first = np.cumsum([0, *(job.num_nodes for job in jobs)]).tolist()
-        reduced = _only(executors, graph.executors)
+        reduced = executors.only(graph.executors)
         plans = [serial_plan(graph)]
         for member in self.members:
             rows = _simulated(member, alone, reduced)
@@ -185,15 +195,7 @@ def _followed(cluster: DagCluster, member: Agent, count: int) -> tuple[float, li
 def _links_of(info: Mapping[str, Any]) -> SharedLinks | None:
     """Return the shared links in the description of a cluster; None if there are none."""
     links = info.get("links")
-    if links is None:
-        return None
-    bandwidths = [np.inf if value is None else value for value in links["bandwidths"]]
-    return SharedLinks(bandwidths, links["routes"], names=links["names"])
-
-
-def _links_between(links: SharedLinks, used: list[int]) -> SharedLinks:
-    routes = [[links.routes[source][destination] for destination in used] for source in used]
-    return SharedLinks(links.bandwidths, routes, names=links.names)
+    return None if links is None else SharedLinks.of(links)
 
 
 def _end(plan: Sequence[Placed]) -> float:
@@ -202,19 +204,6 @@ def _end(plan: Sequence[Placed]) -> float:
     for copy in plan:
         finishes[copy.node] = min(copy.finish, finishes.get(copy.node, np.inf))
     return max(finishes.values())
-
-
-def _only(executors: Executors, used: list[int]) -> Executors:
-    pairs = np.ix_(used, used)
-    return Executors(executors.speeds[used], executors.transfer_speeds[pairs], executors.latencies[pairs])
-
-
-def _restricted(job: Job, used: list[int]) -> Job:
-    """Return a job restricted to the run times on some executors, if it has a table of run times."""
-    if job.run_times is None or len(used) == job.run_times.shape[1]:
-        return job
-    edges = [(parent, child, size) for child, row in enumerate(job.parent_lists) for parent, size in row]
-    return Job(job.job_id, job.work, edges, run_times=job.run_times[:, used], allow_disconnected=True)
 
 
 def _simulated(member: Agent, jobs: Sequence[Job], executors: Executors) -> list[tuple[int, int, int]]:

@@ -30,6 +30,7 @@ from desim.agents.dag.orders import (
     upward_rank,
 )
 from desim.problems.dag import Assign, DagObservation, Executors, Job, JobState
+from desim.problems.dag.job import means_where_eligible
 from desim.reprs import NamedRepr
 
 __all__ = ["CPOP", "DLS", "PEFT", "critical_path", "optimistic_cost_table"]
@@ -41,7 +42,8 @@ class CPOP(ListScheduler):
     """Critical Path On a Processor: the critical path on one executor, other nodes by insertion-based EFT.
 
     Among the nodes whose parents are assigned, the one on the longest path comes next (upward plus downward rank). The
-    nodes of the critical path go to the executor with the smallest sum of their run times, also into idle intervals.
+    nodes of the critical path go to the executor with the smallest sum of their run times, also into idle intervals. If
+    no executor may run all of them, they go to the one that may run most, and those that it may not run go by EFT.
     CPOP plans whole jobs, so the cluster needs ``plan_ahead=True``.
 
     Jobs that arrive together form one graph with one critical path; each group of later jobs has its own. A node that
@@ -108,10 +110,14 @@ class _PathOnOneExecutor:
         new = [state for job_id, state in jobs.items() if self._planned.get(job_id) is not state]
         self._planned = dict(jobs)
         index, path = critical_path([state.job for state in new], observation.executors)
-        sums = new[index].run_times[path].sum(axis=0)
-        sums[available == np.inf] = np.inf
+        run_times = new[index].run_times[path]
+        able = run_times < np.inf
+        counts = np.where(available < np.inf, able.sum(axis=0), -1)
+        sums = np.where(able, run_times, 0.0).sum(axis=0)
+        sums[counts < counts.max()] = np.inf
         executor = int(np.flatnonzero(sums <= sums.min() * (1.0 + RESOLUTION))[0])
-        self._critical |= {(new[index].job.job_id, node): executor for node in path}
+        chosen = [node for node, may in zip(path, able[:, executor].tolist(), strict=True) if may]
+        self._critical |= {(new[index].job.job_id, node): executor for node in chosen}
 
     def _is_current(self, jobs: Mapping[int, JobState], job_id: int) -> bool:
         return job_id in jobs and jobs[job_id] is self._planned.get(job_id)
@@ -175,7 +181,7 @@ def optimistic_cost_table(job: Job, executors: Executors) -> Floats:
     Returns
     -------
     numpy.ndarray of shape (num_nodes, num_executors)
-        Costs in seconds, for each executor that may run the node.
+        Costs in seconds, for each executor that may run the node; infinite where it may not.
     """
     run_times = job.run_times_on(executors)
     transfers = mean_transfer_times(job, executors).tolist()
@@ -189,6 +195,7 @@ def optimistic_cost_table(job: Job, executors: Executors) -> Floats:
             np.maximum(row, np.minimum(to_come[child], least[child] + transfers[number]), out=row)
         np.add(row, run_times[node], out=to_come[node])
         least[node] = to_come[node].min().item()
+    table[run_times == np.inf] = np.inf
     return table
 
 
@@ -242,7 +249,7 @@ class _RankOCT:
 
     def keys(self, observation: DagObservation, state: JobState) -> Floats:
         """Return the negative means in seconds, rounded so that equal ones compare equal."""
-        return -rounded(self._tables.of(observation, state).mean(axis=1))
+        return -rounded(means_where_eligible(self._tables.of(observation, state)))
 
 
 class _OptimisticEFT:
@@ -310,13 +317,16 @@ class DLS(NamedRepr):
         self._forget()
 
     def act(self, observation: DagObservation) -> Assign | None:
-        """Return the assignment with the highest dynamic level; None if no executor is up."""
+        """Return the assignment with the highest dynamic level; None if no executor that is up may run a ready node."""
         available = observation.available_times
         if available.min() == np.inf:
             return None
         self._take(observation)
         while True:
             ticket, executor = self._frontier.highest(available)
+            if ticket < 0:
+                self._chosen = -1
+                return None
             entry = observation.ready.get(ticket)
             self._frontier.remove(ticket)
             if entry is not None:  # otherwise another agent has assigned it
@@ -379,11 +389,13 @@ class _Frontier:
             self._row_of[key[2]] = row
 
     def highest(self, available: Floats) -> tuple[int, int]:
-        """Return the ticket and the executor with the highest dynamic level."""
+        """Return the ticket and the executor with the highest dynamic level; (-1, -1) if no node can be placed."""
         count = len(self._keys)
         levels = np.maximum(self._ready[:count], available)
         np.subtract(self._advantages[:count], levels, out=levels)
-        place = int(levels.argmax())
+        place = int(levels.argmax()) if levels.size else -1
+        if place < 0 or levels.item(place) == -np.inf:
+            return -1, -1
         row, executor = divmod(place, levels.shape[1])
         # Levels are differences of times, so their rounding error is relative to the largest of these times.
         start = max(self._ready.item(row, executor), available.item(executor))

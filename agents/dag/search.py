@@ -27,6 +27,7 @@ from desim.checks import check_choice
 from desim.core import Agent, Simulation
 from desim.exceptions import InvalidConfiguration
 from desim.problems.dag import Assign, Copy, DagObservation, JobState
+from desim.problems.dag.job import means_where_eligible
 from desim.reprs import NamedRepr
 
 __all__ = ["DagSearchState", "GuidedSearchAgent", "SearchAgent"]
@@ -66,14 +67,15 @@ class DagSearchState:
     owners : list of (int, int)
         For each node, the index of its job in ``states`` and its number in the job.
     planned : list of int
-        Unassigned nodes.
+        Unassigned nodes, except those that no executor that is up may run, and their descendants.
     """
 
     def __init__(self, observation: DagObservation, objective: Objective, *, gaps: bool, late: bool) -> None:
         self._decoders: Any = decoders(DECODERS)
         self.states = [state for state in observation.jobs.values() if not state.assigned.all()]
         self.owners = [(job, node) for job, state in enumerate(self.states) for node in range(state.job.num_nodes)]
-        self.planned = np.flatnonzero(~np.concatenate([state.assigned for state in self.states]))
+        up = observation.available_times < np.inf
+        self.planned = np.flatnonzero(np.concatenate([_nodes_to_plan(state, up) for state in self.states]))
         nodes, edges, children = self._graph()
         executors, copies = self._places(observation, nodes, gaps)
         jobs = np.zeros(len(self.states), dtype=self._decoders.JOB)
@@ -207,6 +209,17 @@ class DagSearchState:
             return np.inf
         value: float = self._decoders.value_of(schedule)
         return value
+
+
+def _nodes_to_plan(state: JobState, up: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return which unassigned nodes can run, with all of their ancestors, on the executors that are up."""
+    found = ~state.assigned
+    if state.is_restricted:
+        able = (state.run_times[:, up] < np.inf).any(axis=1)
+        for node in np.flatnonzero(found).tolist():
+            able[node] &= all(state.assigned[parent] or able[parent] for parent, _ in state.job.parent_lists[node])
+        found &= able
+    return found
 
 
 def _last_end(observation: DagObservation) -> float:
@@ -403,6 +416,9 @@ class SearchAgent(NamedRepr):
         self._up = observation.available_times < np.inf
         late = self._at_once and not self.plan_ahead
         situation = DagSearchState(observation, self.objective, gaps=False, late=late)
+        if not len(situation.planned):
+            self._queues = []
+            return
         order, own, insertion, duplication = self._best_beginning(situation, observation)
         search = self._improve(situation, order, own, insertion, duplication)
         self.value = situation.value(search.best_order, search.best_own, insertion=insertion, duplication=duplication)
@@ -445,7 +461,8 @@ class SearchAgent(NamedRepr):
     def _patient_plans(self, situation: DagSearchState, ranks: Floats) -> Iterator[tuple[IntArray, IntArray]]:
         """Yield the plans of patient schedulers: by unassigned work, by total work, and by rank."""
         schedule = situation.schedule._replace(insertion=False, duplication=True)
-        job_of, times, planned = schedule.nodes["job"], schedule.run_times.mean(axis=1), situation.planned
+        job_of, planned = schedule.nodes["job"], situation.planned
+        times = means_where_eligible(schedule.run_times)
         left = np.bincount(job_of[planned], times[planned], len(situation.states))
         nothing = np.zeros(len(times))
         for keys, work, shares, slack in (

@@ -88,8 +88,8 @@ def make_clusters(graph: UnionGraph, estimates: Estimates) -> list[Cluster]:
     """Return clusters of all nodes, with the ancestors that may be duplicated into each.
 
     Phase 1: starting from the unclustered node with the lowest rank, follow favourite predecessors up to a clustered
-    node or to a node without parents. Phase 2: beyond that point, continue the path with copies while they would let
-    the first node of the cluster start earlier.
+    node or to a node without parents, as long as some executor may run all of the path. Phase 2: beyond that point,
+    continue the path with copies while they would let the first node of the cluster start earlier.
 
     Parameters
     ----------
@@ -104,14 +104,17 @@ def make_clusters(graph: UnionGraph, estimates: Estimates) -> list[Cluster]:
         Clusters; every node is in the ``nodes`` of exactly one.
     """
     in_cluster = [False] * graph.num_nodes
+    eligible = graph.run_times < np.inf
     clusters = []
     for node in np.lexsort((-np.arange(graph.num_nodes), graph.ranks)).tolist():
         if in_cluster[node]:
             continue
         path = []
         step = node
-        while step >= 0 and not in_cluster[step]:
+        common = np.ones(graph.num_executors, dtype=bool)
+        while step >= 0 and not in_cluster[step] and (common & eligible[step]).any():
             in_cluster[step] = True
+            common &= eligible[step]
             path.append(step)
             step = estimates.favourites[step]
         path.reverse()
@@ -176,7 +179,7 @@ def plan_with_tdca(graph: UnionGraph) -> list[Placed]:
     schedule.drop_unused()
     planned = schedule.in_order()
     serial = serial_plan(graph)
-    return serial if serial[-1].finish < max(copy.finish for copy in planned) else planned
+    return serial if max(copy.finish for copy in serial) < max(copy.finish for copy in planned) else planned
 
 
 class _Merging:
@@ -226,6 +229,8 @@ class _Merging:
         for node in (*cluster.duplicates, *cluster.nodes):
             done = np.maximum(finish, schedule.ready_times(node, before, self._guesses))
             done += self._graph.run_times[node]
+            if node in cluster.duplicates:  # no duplicate where it may not run
+                done = np.where(self._graph.run_times[node] < np.inf, done, finish)
             for copy in schedule.copies[node]:
                 done[copy.executor] = max(finish[copy.executor], copy.finish)  # no second copy on the same executor
             finish = done
@@ -236,6 +241,8 @@ class _Merging:
         """Place copies on an executor if they let a node start earlier there."""
         schedule = self.schedule
         missing = [other for other in duplicates if not schedule.is_on(other, executor)]
+        if not (self._graph.run_times[missing, executor] < np.inf).all():
+            return
         if not missing:
             return
         start = schedule.slot(node, executor).start
@@ -285,7 +292,8 @@ class TDCA(PlanningAgent):
     4. Insertion: before a node is placed, the parent whose data arrive last is copied into an idle interval before it,
        repeatedly, while that lets the node start earlier. In the end, unused copies are removed.
 
-    If all nodes would finish earlier on a single executor, they are planned there. A node that has to run again after
+    The nodes of a cluster have an eligible executor in common. If all nodes would finish earlier on a single executor,
+    they are planned there. A node that has to run again after
     an outage is assigned by upward rank and EFT. Later jobs queue behind those planned before. Plans ignore that
     transfers share links, as do the expected times of the other agents.
 

@@ -309,5 +309,6 @@ def test_the_description_says_what_the_links_are_in_plain_values() -> None:
     result = run(TWO_PARENTS, SharedLinks.star([1.0, INF, 1.0]), APART)
     description = json.loads(json.dumps(result.info["links"], allow_nan=False))
     assert description["bandwidths"] == [1.0, None, 1.0] * 2
-    assert description["routes"][0][2] == [0, 5]
+    assert (description["up"][0], description["between"], description["down"][2]) == ([0], [[[]]], [5])
+    assert SharedLinks.of(description).routes == SharedLinks.star([1.0, INF, 1.0]).routes
     assert DagCluster([], Executors([1.0])).describe()["links"] is None

@@ -73,7 +73,8 @@ class Careless:
         if any(not state.copies[parent] for parent in state.job.parents(node)):
             node = choices[0][1]
             state = choices[0][0]
-        return Assign(state.job.job_id, node, int(rng.choice(up)))
+        able = up[state.run_times[node, up] < math.inf]
+        return Assign(state.job.job_id, node, int(rng.choice(able)))
 
 
 AGENTS = {

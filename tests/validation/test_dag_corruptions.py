@@ -80,6 +80,9 @@ def run_of(name, tasks=False):
     if name == "small":  # two tasks run on one executor, and their data go to the other
         jobs = [Job(1, [2.0, 3.0], [(0, 1, 10.0)], num_tasks=[2, 1])]
         return Run(simulate(TaskCluster(jobs, Executors([1.0, 1.0], 1.0)), Apart()), jobs)
+    if name == "restricted":  # executor 1 may not run the only node
+        jobs = [Job(1, [2.0], run_times=[[2.0, float("inf")]])]
+        return Run(simulate(DagCluster(jobs, Executors([1.0, 1.0])), Careless(patience=1.0)), jobs)
     return random_task_run(**TASK_RUNS[name]) if tasks else random_run(**RUNS[name])
 
 
@@ -253,6 +256,7 @@ TASK_CASES = [
     ("plain", "inputs", lambda run: run.repeated("transfers", 4)),
     ("plain", "inputs", lambda run: shifted(run, "transfers", MOVED, arrival_time=1e3), "transfer_times"),
     ("plain", "sources", swapped_source, "inputs", "transfer_times"),
+    ("restricted", "eligible", lambda run: run.edited("copies", 0, executor=1)),
     ("small", "sources", lost_earlier),
     (
         "plain",
@@ -285,7 +289,7 @@ def test_a_corruption_is_caught_by_its_rule(tasks, name, rule, corrupt, also):
 
 @pytest.mark.parametrize(
     ("tasks", "name"),
-    [*((False, name) for name in (*RUNS, "reused")), *((True, name) for name in (*TASK_RUNS, "small"))],
+    [*((False, name) for name in (*RUNS, "reused", "restricted")), *((True, name) for name in (*TASK_RUNS, "small"))],
 )
 def test_the_runs_that_are_corrupted_are_valid(tasks, name):
     run = run_of(name, tasks)

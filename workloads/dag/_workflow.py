@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from desim.exceptions import WorkloadError
+from desim.exceptions import ContradictionWarning, WorkloadError
 from desim.problems.dag.job import Job
 
 __all__ = ["Pair", "Task", "build"]
@@ -60,12 +61,33 @@ def build(source: str, label: str, tasks: Sequence[Task], edges: Iterable[Pair],
         If the size of a file on an edge is unknown, or the graph is invalid.
     """
     by_name = {task.name: task for task in tasks}
+    _tell_contradictions(source, tasks)
     sized = [(parent, child, _size(source, by_name[parent], by_name[child])) for parent, child in edges]
     work = [task.work for task in tasks]
     try:
         return Job(0, work, sized, names=list(by_name), label=label, allow_disconnected=allow_disconnected)
     except WorkloadError as error:
         raise WorkloadError(f"{source}: {error}") from error
+
+
+def _tell_contradictions(source: str, tasks: Sequence[Task]) -> None:
+    """Warn if a file has another size where it is read than where it is written."""
+    written = {file: (size, task.name) for task in tasks for file, size in task.writes.items() if size is not None}
+    found = [
+        (file, *written[file], size, task.name)
+        for task in tasks
+        for file, size in task.reads.items()
+        if size is not None and file in written and written[file][0] != size
+    ]
+    if found:
+        file, at_writer, writer, size, reader = found[0]
+        more = f" ({len(found)} such pairs)" if len(found) > 1 else ""
+        warnings.warn(
+            f"{source}: file {file!r} has {at_writer:g} bytes where {writer!r} writes it and {size:g} where {reader!r} "
+            f"reads it{more}; the writer's size counts",
+            ContradictionWarning,
+            stacklevel=4,
+        )
 
 
 def _size(source: str, parent: Task, child: Task) -> float:

@@ -16,15 +16,16 @@ from desim.checks import check_choice, check_float, check_int, did_you_mean
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.dag.executors import Executors
 from desim.problems.dag.job import Job
-from desim.workloads.dag import dax, submissions, tpch, wfformat
+from desim.workloads.dag import dax, jobshop, submissions, tpch, wfformat
 from desim.workloads.dag.executors import heterogeneous
 from desim.workloads.dag.random_dags import generate, with_ccr
 from desim.workloads.files import Pathish
 
-__all__ = ["descriptions", "draw", "executors_of", "read", "write"]
+__all__ = ["descriptions", "draw", "executors_of", "read", "read_all", "write"]
 
 _GENERATED = "tpch"
 _READERS: Mapping[str, Callable[..., Job]] = {".json": wfformat.read, ".dax": dax.read, ".xml": dax.read}
+_JOB_SHOP = ".jsp"
 #: Mean interval in seconds and number of executors in LACHESIS' continuous mode; our default has the same load.
 _LACHESIS_INTERVAL, _LACHESIS_EXECUTORS = 45.0, 50
 
@@ -41,6 +42,7 @@ def descriptions() -> dict[str, str]:
         "tpch": "Queries like those of TPC-H, as in LACHESIS, generated from a seed.",
         "FILE.json, FILE.json.gz": "Recorded workflow in the WfFormat of WfCommons; separate several by commas.",
         "FILE.dax, FILE.xml": "Abstract workflow of Pegasus; separate several by commas.",
+        "FILE.jsp": "Job shop in the standard format, with an executor for each machine.",
     }
 
 
@@ -223,13 +225,42 @@ def read(path: Pathish, **options: Any) -> Job:
         If the file does not exist, cannot be read, or has invalid content.
     """
     name = str(os.fspath(path))
-    suffix = Path(name.removesuffix(".gz")).suffix
+    suffix = _suffix(path)
     if suffix not in _READERS:
         if name.isidentifier() and not Path(name).exists():
             near = did_you_mean(name, [_GENERATED])
             raise WorkloadError(f"{name}: no such file or generated workload{near}; try {_GENERATED} or a file")
-        raise InvalidConfiguration(f"{name}: unknown workload format; expected a suffix among {', '.join(_READERS)}")
+        raise InvalidConfiguration(
+            f"{name}: unknown workload format; expected a suffix among {', '.join((*_READERS, _JOB_SHOP))}"
+        )
     return _READERS[suffix](path, **{"reference_speed": tpch.REFERENCE_SPEED, "allow_disconnected": True} | options)
+
+
+def read_all(path: Pathish) -> list[Job]:
+    """Read all jobs of a file: the one of a workflow, or those of a job shop (``.jsp``).
+
+    Parameters
+    ----------
+    path : str or path-like
+        File of any known format.
+
+    Returns
+    -------
+    list of Job
+        Jobs.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If the suffix is unknown.
+    WorkloadError
+        If the file does not exist, cannot be read, or has invalid content.
+    """
+    return jobshop.read(path)[0] if _suffix(path) == _JOB_SHOP else [read(path)]
+
+
+def _suffix(path: Pathish) -> str:
+    return Path(str(os.fspath(path)).removesuffix(".gz")).suffix
 
 
 def executors_of(path: Pathish) -> Executors | None:
@@ -250,8 +281,10 @@ def executors_of(path: Pathish) -> Executors | None:
     WorkloadError
         If the file cannot be read, or its executors are invalid.
     """
-    is_json = Path(str(os.fspath(path)).removesuffix(".gz")).suffix == ".json"
-    return wfformat.executors_of(path) if is_json else None
+    suffix = _suffix(path)
+    if suffix == _JOB_SHOP:
+        return jobshop.read(path)[1]
+    return wfformat.executors_of(path) if suffix == ".json" else None
 
 
 def write(path: Pathish, job: Job, *, executors: Executors | None = None) -> None:

@@ -129,7 +129,11 @@ def executors_of(path: Pathish) -> Executors | None:
     entries: dict[str, Any] = object_of(str(path), document, "executors")
     try:
         return Executors(
-            entries["speeds"], _table(entries["transferSpeeds"], math.inf), _table(entries["latencies"], 0.0)
+            entries["speeds"],
+            _table(entries["transferSpeeds"], math.inf),
+            _table(entries["latencies"], 0.0),
+            names=entries.get("names"),
+            features=entries.get("features"),
         )
     except (KeyError, TypeError, InvalidConfiguration) as error:
         raise WorkloadError(f"{path}: executors cannot be read: {error}") from error
@@ -315,13 +319,15 @@ def write(path: Pathish, job: Job, *, reference_speed: float = 1.0, executors: E
     Raises
     ------
     WorkloadError
-        If the file cannot be written, or the job has a run time for each executor.
+        If the file cannot be written, or the job has run times for each executor or restricts its nodes to some.
     InvalidConfiguration
         If `reference_speed` is not > 0.
     """
     speed = check_float("reference_speed", reference_speed, above=0)
-    if job.run_times is not None:
-        raise WorkloadError(f"job {job.job_id}: has run times for each executor, which WfFormat cannot store")
+    if job.run_times is not None or job.eligible is not None or job.required_features is not None:
+        raise WorkloadError(
+            f"job {job.job_id}: has run times for each executor or eligible executors, which WfFormat cannot store"
+        )
     most = max(float(job.work.max()) / speed, *job.parent_size.tolist(), 0.0)
     if not most <= LARGEST or "" in job.names:
         raise WorkloadError(f"job {job.job_id}: expected numbers up to 1e15, and a name for every node")
@@ -339,6 +345,8 @@ def _lines(job: Job, speed: float, executors: Executors | None) -> Iterator[str]
     yield f'{{\n"name": {json.dumps(job.label)},\n"schemaVersion": "1.5",'
     if executors is not None:
         described = {
+            "names": list(executors.names),
+            "features": [sorted(found) for found in executors.features],
             "speeds": executors.speeds.tolist(),
             "transferSpeeds": [
                 [v if v < math.inf else None for v in row] for row in executors.transfer_speeds.tolist()

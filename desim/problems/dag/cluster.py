@@ -13,7 +13,7 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
-from desim.checks import check_choice, items
+from desim.checks import check_bool, check_choice, items
 from desim.core import Decision
 from desim.exceptions import InfeasibleAction, InvalidConfiguration, WorkloadError
 from desim.problem import Problem, Process
@@ -37,9 +37,10 @@ class DagCluster(FailingCluster, Problem):
     The answer is an :class:`Assign`, a list of them, or None to do nothing until the next event. After an action that
     leaves nodes ready, the agent is asked again.
 
-    Events for listeners: ``arrival`` (the subject is the Job), ``assignment``, ``start``, ``completion`` and
-    ``withdrawal`` (a Copy), ``job_completion`` (the Job), ``outage`` and ``repair`` (a tuple of
-    executor names).
+    Events for listeners: ``arrival`` and ``job_completion`` (the subject is the Job), ``assignment`` and ``start`` (a
+    Copy), ``outage`` and ``repair`` (a tuple of executor names). Each copy then ends with one of ``completion``,
+    ``interruption`` (by an outage), ``withdrawal``, and ``unfinished`` (it runs or waits when the run ends), so that
+    these four events add up to the table of copies.
 
     Parameters
     ----------
@@ -71,6 +72,8 @@ class DagCluster(FailingCluster, Problem):
     ------
     InvalidConfiguration
         If an argument has an invalid value, or ``links`` do not match ``transfers`` or the executors.
+    WorkloadError
+        If no executor may run some node of a job in a list; of other iterables, when the job arrives.
 
     Examples
     --------
@@ -91,7 +94,9 @@ class DagCluster(FailingCluster, Problem):
         "assignment",
         "start",
         "completion",
+        "interruption",
         "withdrawal",
+        "unfinished",
         "job_completion",
         "outage",
         "repair",
@@ -121,9 +126,12 @@ class DagCluster(FailingCluster, Problem):
             )
         self.jobs = items("jobs", jobs, "jobs", "submission_time")
         self.executors = executors
-        self.plan_ahead = bool(plan_ahead)
+        for job in self.jobs if isinstance(self.jobs, list | tuple) else ():
+            if isinstance(job, Job):
+                job.check_eligible(executors)
+        self.plan_ahead = check_bool("plan_ahead", plan_ahead)
         self.transfers = transfers
-        self.outages_lose_data = bool(outages_lose_data)
+        self.outages_lose_data = check_bool("outages_lose_data", outages_lose_data)
         self.links = links
 
     def describe(self) -> dict[str, Any]:
@@ -144,7 +152,9 @@ class DagCluster(FailingCluster, Problem):
         """Set up the executors and start their processes, the decisions and the arrivals."""
         self._record = {name: table.append for name, table in self.simulation.records.tables.items()}
         self._record["executors"](self.executors)
-        self._record["channels"](self.executors)
+        count = self.executors.num_executors
+        for executor in range(count if count > 1 else 0):
+            self._record["channels"]((self.executors, executor), count - 1)
         self._plan = Plan(self.env, self.executors.num_executors, is_exact=self._is_exact)
         self.failures = FailureCounts("executor", self.executors.num_executors, self.executors.names)
         self._setting = Setting(self.executors, self.env, self.transfers == "when_finished")
@@ -276,7 +286,7 @@ class DagCluster(FailingCluster, Problem):
             state = self._jobs.get(job_id)
             if state is None or node < 0 or not 0 <= executor < self.executors.num_executors:
                 return False
-            if self._execution.is_down(executor):
+            if self._execution.is_down(executor) or not self._may_run(state, (*duplicates, node), executor):
                 return False
             if position is not None and not 0 <= position <= len(self._plan.executor_queues[executor].waiting):
                 return False
@@ -285,6 +295,11 @@ class DagCluster(FailingCluster, Problem):
             return self._may_duplicate(state, (*duplicates, node))
         except (TypeError, IndexError, KeyError):
             return False
+
+    @staticmethod
+    def _may_run(state: JobState, nodes: tuple[int, ...], executor: int) -> bool:
+        """Return whether an executor is eligible for nodes."""
+        return not state.is_restricted or bool((state.run_times[list(nodes), executor] < np.inf).all())
 
     def _may_duplicate(self, state: JobState, nodes: tuple[int, ...]) -> bool:
         """Return whether the nodes can run one after the other, where all but the last are duplicates."""
@@ -339,7 +354,7 @@ class DagCluster(FailingCluster, Problem):
 
     def close(self, time: float) -> None:
         """Record the jobs that are in the system when the run ends."""
-        self._execution.close()
+        self._execution.close(time)
         for state in self._jobs.values():
             started = state.started_at == state.started_at
             times = state.started_at if started else None, None

@@ -29,7 +29,7 @@ from desim.plotting.graphs import (
 from desim.plotting.runs import Run, load_runs
 from desim.problems.dag.executors import Executors
 from desim.problems.dag.figures import executor_names, started_copies
-from desim.problems.dag.job import Job
+from desim.problems.dag.job import Job, means_where_eligible
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -177,7 +177,8 @@ def _executors(run: Run) -> Executors:
     speed, latency = np.full((len(table), len(table)), np.inf), np.zeros((len(table), len(table)))
     ends = channels["source"].to_numpy(), channels["destination"].to_numpy()
     speed[ends], latency[ends] = channels["transfer_speed"].to_numpy(), channels["latency"].to_numpy()
-    return Executors(table["speed"].to_numpy(), speed, latency, names=table["name"].to_list())
+    names, features = table["name"].to_list(), run.info.get("features")
+    return Executors(table["speed"].to_numpy(), speed, latency, names=names, features=features)
 
 
 def _weights(job: Job, executors: Executors | None) -> _Weights:
@@ -185,7 +186,7 @@ def _weights(job: Job, executors: Executors | None) -> _Weights:
     if executors is None:
         return _Weights(job.work, job.parent_size, "work", "work {}")
     times = executors.mean_latency + job.parent_size * executors.mean_seconds_per_unit
-    return _Weights(job.run_times_on(executors).mean(axis=1), times, "mean run time", "{} s")
+    return _Weights(means_where_eligible(job.run_times_on(executors)), times, "mean run time", "{} s")
 
 
 def _longest_path(nodes: Floats, edges: Sequence[tuple[int, int]], lengths: Floats) -> list[int]:

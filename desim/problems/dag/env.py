@@ -29,7 +29,7 @@ from desim.envs.base import (
 from desim.exceptions import InvalidConfiguration
 from desim.problems.dag.cluster import DagCluster
 from desim.problems.dag.executors import Executors
-from desim.problems.dag.graph_encoder import FIXED_FEATURES, JobGraph, Node, PerJob, assignments_of
+from desim.problems.dag.graph_encoder import FIXED_FEATURES, JobGraph, Node, PerJob, assignments_of, placeable
 from desim.problems.dag.observation import Assign, DagObservation
 from desim.problems.dag.state import JobState
 from desim.problems.dag.tasks import TaskState
@@ -78,8 +78,8 @@ class NodeEncoder:
 
     An action is a pair: action ``i * num_executors + k`` assigns the i-th ready node to executor k. With an allocation,
     an action is a node alone, as in LACHESIS (Luo et al., section IV), and the allocation chooses the executor. There
-    is no explicit action to wait; an infeasible action waits for the next event. If all executors are down, action 0
-    waits and counts as feasible.
+    is no explicit action to wait; an infeasible action waits for the next event. If no executor that is up may run an
+    encoded node, action 0 waits and counts as feasible.
 
     Parameters
     ----------
@@ -171,7 +171,7 @@ class NodeEncoder:
             rows[:, _FIXED] = np.frombuffer(fixed, np.float32).reshape(count, -1)  # faster than joining rows
             rows[:, _FIXED.stop : -1] = of_nodes[:, wide:]
             rows[:, -1] = finish_times.min(axis=1)
-        arrays[ACTION_MASK] = self._mask(count, up)
+        arrays[ACTION_MASK] = self._mask(nodes, up)
         return arrays
 
     def _numbers(
@@ -205,24 +205,32 @@ class NodeEncoder:
             self._speeds = executors, executors.speeds / executors.speeds.max()
         return self._speeds[1]
 
-    def _mask(self, num_nodes: int, up: NDArray[np.bool_]) -> NDArray[np.int8]:
-        """Return the mask of feasible actions: all encoded nodes on all executors that are up."""
+    def _mask(self, nodes: list[Node], up: NDArray[np.bool_]) -> NDArray[np.int8]:
+        """Return the mask of feasible actions: all encoded nodes on all executors that are up and may run them."""
         columns = up if self.allocation is None else np.atleast_1d(up.any())
         mask: NDArray[np.int8] = np.zeros(self.max_nodes * len(columns), np.int8)
-        mask.reshape(self.max_nodes, -1)[:num_nodes] = columns
+        rows = mask.reshape(self.max_nodes, -1)[: len(nodes)]
+        rows[:] = columns
+        for row, (state, node) in zip(rows, nodes, strict=True):
+            if state.is_restricted:
+                able = up & (state.run_times[node] < np.inf)
+                row[:] = able if self.allocation is None else able.any()
         if not mask.any():
             mask[0] = 1
         return mask
 
     def is_forced(self, observation: DagObservation) -> bool:
-        """Return whether all executors are down, so that the agent can only wait.
+        """Return whether no executor that is up may run an encoded node, so that the agent can only wait.
 
         Parameters
         ----------
         observation : DagObservation
             Observation at a decision.
         """
-        return bool(observation.available_times.min() == np.inf)
+        available = observation.available_times
+        if available.min() == np.inf or not any(state.is_restricted for state in observation.jobs.values()):
+            return bool(available.min() == np.inf)
+        return not placeable(list(islice(observation.ready.values(), self.max_nodes)), available).any()
 
     def decode(self, observation: DagObservation, action: Any) -> tuple[Assign | None, bool]:
         """Return the assignment that an action stands for, and whether the action is feasible.
@@ -246,7 +254,7 @@ class NodeEncoder:
         """
         number = check_action(action, self.action_space.n)  # type: ignore[attr-defined]  # Discrete
         available = observation.available_times
-        if available.min() == np.inf:
+        if self.is_forced(observation):
             return None, number == 0
         place, executor = (number, 0) if self.allocation is not None else divmod(number, self.num_executors)
         found = next(islice(observation.ready.values(), place, None), None)
@@ -254,8 +262,9 @@ class NodeEncoder:
             return None, False
         state, node = found
         if self.allocation is not None:
-            return self.allocation(observation, state, node), True
-        if available[executor] == np.inf:
+            assignment = self.allocation(observation, state, node)
+            return assignment, assignment is not None
+        if max(available[executor], state.run_times[node, executor]) == np.inf:
             return None, False
         return Assign(state.job.job_id, node, executor), True
 

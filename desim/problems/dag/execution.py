@@ -424,7 +424,10 @@ class Execution:
             interrupted = self._plan.on_failure(executor)
             if interrupted is not None:
                 interrupted.state.remove(interrupted)
+                interrupted.finish = now
                 self._record(interrupted, interrupted.start, now, "interrupted")
+                if self._problem.listening:
+                    self._problem.emit("interruption", interrupted)
             for copy in list(self._executor_queues[executor].waiting):
                 self.withdraw(copy)
             if self._shared is not None and self._lose_data:
@@ -453,13 +456,15 @@ class Execution:
 
         reschedule(self._problem.env, time_of)
 
-    def close(self) -> None:
-        """Record the copies that run or wait when the run ends."""
+    def close(self, time: float) -> None:
+        """Record the copies that run or wait when the run ends at a given time."""
         for table in self._executor_queues.values():
-            if table.running is not None:
-                self._record(table.running, table.running.start, None, "running")
-            for copy in table.waiting:
-                self._record(copy, None, None, "queued")
+            unfinished = [] if table.running is None else [table.running]
+            for copy in [*unfinished, *table.waiting]:
+                started = copy.has_started
+                self._record(copy, copy.start if started else None, None, "running" if started else "queued")
+                for listener in self._problem.listeners["unfinished"]:
+                    listener(time, copy)
 
     def _record(self, copy: Copy, start: float | None, finish: float | None, outcome: str) -> None:
         """Record the outcome of a copy."""
@@ -530,9 +535,9 @@ class SharedTransfers:
         self._executor_queues = executor_queues
         self._holds_data = holds_data
         self._received = received
-        self._routes = links.routes
-        self._seconds = executors.seconds_per_unit
-        self._latencies = executors.latencies
+        self._route = links.route
+        self._seconds = executors.seconds_between
+        self._latencies = executors.latency_between
         self._channels = SharedChannels(env, links.bandwidths.tolist())
         self._flows: dict[tuple[Copy, int], tuple[Flow, int]] = {}  # (receiver, parent) -> (flow, source executor)
 
@@ -620,7 +625,7 @@ class SharedTransfers:
     def _send(self, source: Copy, copy: Copy, size: float) -> None:
         start, end = source.executor, copy.executor
         flow = self._channels.start(
-            self._routes[start][end],
+            self._route(start, end),
             size,
             partial(self._arrived, copy, source.node, start),
             seconds_per_unit=self._seconds.item(start, end),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -10,15 +10,110 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from desim.checks import names_of, numbers
+from desim.checks import names_of, numbers, sets_of_names
 from desim.exceptions import InvalidConfiguration
 
 if TYPE_CHECKING:
     import networkx as nx
 
-__all__ = ["Executors", "SharedLinks"]
+__all__ = ["Executors", "PairValues", "SharedLinks"]
 
 Floats = NDArray[np.float64]
+Route = tuple[int, ...]
+
+STORED = 512
+"""Largest number of executors whose equal pairs are stored one by one, which is faster than computing them."""
+
+
+class PairValues:
+    """A value for each ordered pair of executors; immutable. Equal values of many executors take no memory per pair.
+
+    Parameters
+    ----------
+    values : float or numpy.ndarray of shape (count, count)
+        Value of all pairs, or of each.
+    diagonal : float
+        Value from an executor to itself.
+    count : int
+        Number of executors.
+
+    Attributes
+    ----------
+    common : float or None
+        Value of all pairs of different executors; None if they differ or there are none.
+    """
+
+    def __init__(self, values: float | Floats, diagonal: float, count: int) -> None:
+        self.diagonal, self._count = diagonal, count
+        self._given = None if isinstance(values, float) else values
+        self.common = self._common(values) if count > 1 else None
+        self._stored = None if self.common is not None and count > STORED else self.table
+
+    def _common(self, values: float | Floats) -> float | None:
+        if isinstance(values, float):
+            return values
+        first: float = values[0, 1].item()
+        different = values != first
+        np.fill_diagonal(different, val=False)
+        return None if different.any() else first
+
+    @cached_property
+    def table(self) -> Floats:
+        """All values, shape (count, count), read-only."""
+        if self._given is not None:
+            return self._given
+        table = np.full((self._count, self._count), np.nan if self.common is None else self.common)
+        np.fill_diagonal(table, self.diagonal)
+        table.flags.writeable = False
+        return table
+
+    def rows(self, sources: Any) -> Floats:
+        """Return a new array with the values from each of several executors to all, shape (num_sources, count)."""
+        if self._stored is not None:
+            stored: Floats = self._stored[sources]
+            return stored
+        assert self.common is not None
+        rows = np.full((len(sources), self._count), self.common)
+        rows[np.arange(len(sources)), sources] = self.diagonal
+        return rows
+
+    def column(self, sources: NDArray[np.int64], destination: int) -> Floats:
+        """Return the values from each of several executors to one, shape (num_sources,)."""
+        if self._stored is not None:
+            stored: Floats = self._stored[sources, destination]
+            return stored
+        assert self.common is not None
+        return np.where(sources == destination, self.diagonal, self.common)
+
+    def item(self, source: int, destination: int) -> float:
+        """Return the value from one executor to another."""
+        if self._stored is not None:
+            return self._stored.item(source, destination)
+        assert self.common is not None
+        return self.diagonal if source == destination else self.common
+
+    def between(self, used: NDArray[np.int64]) -> Floats:
+        """Return the values between some of the executors, shape (num_used, num_used)."""
+        if self._stored is not None:
+            return self._stored[np.ix_(used, used)]
+        return PairValues(self.item(0, 1), self.diagonal, len(used)).table
+
+    @cached_property
+    def mean(self) -> float:
+        """Mean over all pairs of different executors; 0 if there are none."""
+        if self._count == 1:
+            return 0.0
+        if self.common is not None:  # a sum would round
+            return self.common
+        return float(self.table[~np.eye(self._count, dtype=bool)].mean())
+
+    def plain(self) -> float | list[list[float | None]] | None:
+        """Return the common value of all pairs, or the whole table; infinite values become None because of JSON."""
+        if self._count == 1 or self.common == np.inf:
+            return None
+        if self.common is not None:
+            return self.common
+        return [[value if value < np.inf else None for value in row] for row in self.table.tolist()]
 
 
 class Executors:
@@ -38,15 +133,19 @@ class Executors:
         Delay before the first unit of data arrives, in seconds, at least 0.
     names : sequence of str, optional
         Names of the executors; default: ``executor0``, ``executor1``, ...
+    features : sequence of iterable of str, optional
+        Names of the features of each executor, such as ``{"gpu"}``, which nodes may require; see :class:`Job`.
 
     Attributes
     ----------
     speeds : numpy.ndarray of shape (num_executors,)
         As given, read-only.
-    transfer_speeds, latencies : numpy.ndarray of shape (num_executors, num_executors)
-        As given, read-only; the diagonals are infinite and 0, respectively.
+    speed_between, latency_between : PairValues
+        Transfer speeds and latencies as given.
     names : tuple of str
         Names of the executors.
+    features : tuple of frozenset of str
+        Features of the executors.
 
     Raises
     ------
@@ -67,21 +166,29 @@ class Executors:
         latency: ArrayLike = 0.0,
         *,
         names: Sequence[str] | None = None,
+        features: Sequence[Iterable[str]] | None = None,
     ) -> None:
         speeds = numbers("speeds", speeds, shape=(None,))
         self.names = names_of("executor", names, len(speeds))
         if not self.names:
             raise InvalidConfiguration("speeds is empty, expected one number per executor")
         self.speeds = numbers("speed", speeds, above=0, names=[self.names])
-        self.transfer_speeds = self._between_pairs("transfer_speed", transfer_speed, np.inf, above=0, infinite=True)
-        self.latencies = self._between_pairs("latency", latency, 0.0, least=0)
+        of_each = sets_of_names("features", [()] * len(speeds) if features is None else features, self.names)
+        self.features = tuple(frozenset(found or ()) for found in of_each)
+        self.speed_between = self._between_pairs("transfer_speed", transfer_speed, np.inf, above=0, infinite=True)
+        self.latency_between = self._between_pairs("latency", latency, 0.0, least=0)
 
-    def _between_pairs(self, what: str, values: ArrayLike, diagonal: float, **bounds: Any) -> Floats:
-        given, count = numbers(what, values), self.num_executors
-        table = np.array(np.broadcast_to(given, (count, count))) if given.ndim == 0 else given.copy()
+    def _between_pairs(self, what: str, values: ArrayLike, diagonal: float, **bounds: Any) -> PairValues:
+        count = self.num_executors
+        given = numbers(what, values)
+        if given.ndim == 0:
+            if count > 1:
+                numbers(what, [[given]], names=[self.names, self.names[1:]], **bounds)
+            return PairValues(given.item(), diagonal, count)
+        table = given.copy()
         if table.shape == (count, count):
             np.fill_diagonal(table, diagonal)
-        return numbers(what, table, shape=(count, count), names=[self.names] * 2, **bounds)
+        return PairValues(numbers(what, table, shape=(count, count), names=[self.names] * 2, **bounds), diagonal, count)
 
     def __repr__(self) -> str:
         """Return the number of executors and the range of their speeds."""
@@ -92,51 +199,62 @@ class Executors:
         """Number of executors, M."""
         return len(self.speeds)
 
-    @cached_property
+    @property
+    def transfer_speeds(self) -> Floats:
+        """Units of data per second from each executor to each other; the diagonal is infinite."""
+        return self.speed_between.table
+
+    @property
+    def latencies(self) -> Floats:
+        """Delay before the first unit of data arrives, from each executor to each other; the diagonal is 0."""
+        return self.latency_between.table
+
+    @property
     def seconds_per_unit(self) -> Floats:
         """Seconds per unit of data from each executor to each other, 1 / c_kl; the diagonal is 0."""
-        table = 1.0 / self.transfer_speeds
-        table.flags.writeable = False
-        return table
+        return self.seconds_between.table
 
     @cached_property
+    def seconds_between(self) -> PairValues:
+        """Seconds per unit of data, 1 / c_kl, between pairs of executors."""
+        speeds = self.speed_between
+        if speeds.common is not None:
+            return PairValues(1.0 / speeds.common, 0.0, self.num_executors)
+        table = 1.0 / speeds.table
+        table.flags.writeable = False
+        return PairValues(table, 0.0, self.num_executors)
+
+    @property
     def mean_seconds_per_unit(self) -> float:
         """Mean seconds per unit of data over all pairs of different executors, without latency."""
-        return self._mean_between(self.seconds_per_unit)
+        return self.seconds_between.mean
 
-    @cached_property
+    @property
     def mean_latency(self) -> float:
         """Mean latency over all pairs of different executors, in seconds."""
-        return self._mean_between(self.latencies)
-
-    def _mean_between(self, table: Floats) -> float:
-        count = self.num_executors
-        if count == 1:
-            return 0.0
-        apart = table[~np.eye(count, dtype=bool)]
-        first = apart[0].item()
-        # If all values are equal, return that value exactly: a sum would round.
-        return float(first) if (apart == first).all() else float(apart.mean())
+        return self.latency_between.mean
 
     def describe(self) -> dict[str, Any]:
         """Return the configuration as plain Python values; tables become one number if all pairs are equal."""
         return {
             "num_executors": self.num_executors,
             "speeds": self.speeds.tolist(),
-            "transfer_speed": _plain(self.transfer_speeds),
-            "latency": _plain(self.latencies),
+            "transfer_speed": self.speed_between.plain(),
+            "latency": self.latency_between.plain(),
             "executors": list(self.names),
+            **({"features": [sorted(found) for found in self.features]} if any(self.features) else {}),
         }
 
-
-def _plain(table: Floats) -> float | list[list[float | None]] | None:
-    """Return the common value of all pairs, or the whole table; infinite values become None because of JSON."""
-    apart = table[~np.eye(len(table), dtype=bool)]
-    if not len(apart) or (apart == np.inf).all():
-        return None
-    if (apart == apart[0]).all():
-        return float(apart[0])
-    return [[value if value < np.inf else None for value in row] for row in table.tolist()]
+    def only(self, used: Sequence[int]) -> Executors:
+        """Return some of the executors, which are numbered anew."""
+        numbers_used = np.array(used, dtype=np.int64)
+        return Executors(
+            self.speeds[numbers_used],
+            self.speed_between.between(numbers_used),
+            self.latency_between.between(numbers_used),
+            names=[self.names[executor] for executor in used],
+            features=[self.features[executor] for executor in used],
+        )
 
 
 class SharedLinks:
@@ -159,8 +277,8 @@ class SharedLinks:
     ----------
     bandwidths : numpy.ndarray of shape (num_links,)
         As given, read-only.
-    routes : tuple of tuple of tuple of int
-        As given; the diagonal is empty.
+    num_executors : int
+        Number of executors, M.
     names : tuple of str
         Names of the links.
 
@@ -195,12 +313,60 @@ class SharedLinks:
                 )
         if not count:
             raise InvalidConfiguration("routes is empty, expected one route for each pair of executors")
-        self.routes = tuple(
+        table = tuple(
             tuple(
                 () if source == destination else self._route(source, destination, route) for destination, route in row
             )
             for source, row in enumerate(map(enumerate, routes))
         )
+        self._shape(range(count), table)
+
+    def _shape(
+        self,
+        groups: Sequence[int],
+        between: Sequence[Sequence[Sequence[int]]],
+        up: Sequence[Sequence[int]] | None = None,
+        down: Sequence[Sequence[int]] | None = None,
+    ) -> None:
+        """Set the routes: links up from each executor, between the groups of the two executors, and down to each."""
+        self.num_executors = len(groups)
+        self._groups, self._between = tuple(groups), between
+        self._up = ((),) * len(groups) if up is None else tuple(map(tuple, up))
+        self._down = ((),) * len(groups) if down is None else tuple(map(tuple, down))
+
+    @classmethod
+    def _shaped(cls, bandwidths: ArrayLike, names: Sequence[str], *shape: Any) -> SharedLinks:
+        """Return links whose routes share parts, so that they take no memory for each pair of executors."""
+        links = cls(bandwidths, [[()]], names=names)
+        links._shape(*shape)
+        return links
+
+    @classmethod
+    def of(cls, described: Mapping[str, Any]) -> SharedLinks:
+        """Return the links from :meth:`describe`."""
+        bandwidths = [np.inf if value is None else value for value in described["bandwidths"]]
+        if "routes" in described:
+            return cls(bandwidths, described["routes"], names=described["names"])
+        shape = (described[part] for part in ("groups", "between", "up", "down"))
+        return cls._shaped(bandwidths, described["names"], *shape)
+
+    def route(self, source: int, destination: int) -> Route:
+        """Return the links from one executor to another; none within an executor."""
+        if source == destination:
+            return ()
+        between = self._between[self._groups[source]][self._groups[destination]]
+        return (*self._up[source], *between, *self._down[destination])
+
+    @property
+    def routes(self) -> tuple[tuple[Route, ...], ...]:
+        """Links from each executor to each other; the diagonal is empty. Many executors have very many."""
+        executors = range(self.num_executors)
+        return tuple(tuple(self.route(source, destination) for destination in executors) for source in executors)
+
+    def only(self, used: Sequence[int]) -> SharedLinks:
+        """Return the links for some of the executors, which are numbered anew."""
+        groups, up, down = ([each[executor] for executor in used] for each in (self._groups, self._up, self._down))
+        return SharedLinks._shaped(self.bandwidths, self.names, groups, self._between, up, down)
 
     def _route(self, source: int, destination: int, links: Sequence[int]) -> tuple[int, ...]:
         route = tuple(map(int, links))
@@ -220,17 +386,19 @@ class SharedLinks:
         """Number of links."""
         return len(self.bandwidths)
 
-    @property
-    def num_executors(self) -> int:
-        """Number of executors, M."""
-        return len(self.routes)
-
     def describe(self) -> dict[str, Any]:
-        """Return the configuration as plain Python values; infinite bandwidths become None."""
+        """Return the configuration as plain Python values; infinite bandwidths become None.
+
+        The route between two different executors consists of the source's links ``up``, of those ``between`` the
+        ``groups`` of source and destination, and of the destination's links ``down``.
+        """
         return {
             "names": list(self.names),
             "bandwidths": [value if value < np.inf else None for value in self.bandwidths.tolist()],
-            "routes": [[list(route) for route in row] for row in self.routes],
+            "groups": list(self._groups),
+            "between": [[list(route) for route in row] for row in self._between],
+            "up": list(map(list, self._up)),
+            "down": list(map(list, self._down)),
         }
 
     # -- common network topologies ------------------------------------------------------------------
@@ -251,7 +419,7 @@ class SharedLinks:
         SharedLinks
             The bus.
         """
-        return cls([bandwidth], [[(0,)] * num_executors] * num_executors, names=["bus"])
+        return cls._shaped([bandwidth], ["bus"], [0] * num_executors, [[(0,)]])
 
     @classmethod
     def star(cls, up: ArrayLike, down: ArrayLike | None = None) -> SharedLinks:
@@ -278,8 +446,9 @@ class SharedLinks:
         if uplinks.shape != downlinks.shape:
             raise InvalidConfiguration(f"down: got {downlinks.size} downlinks, expected {uplinks.size}, one per uplink")
         count = len(uplinks)
-        routes = [[(source, count + destination) for destination in range(count)] for source in range(count)]
-        return cls(np.concatenate([uplinks, downlinks]), routes, names=_both_ways(count, "executor"))
+        up, down = ([(first + executor,) for executor in range(count)] for first in (0, count))
+        bandwidths = np.concatenate([uplinks, downlinks])
+        return cls._shaped(bandwidths, _both_ways(count, "executor"), [0] * count, [[()]], up, down)
 
     @classmethod
     def racks(cls, sizes: Sequence[int], bandwidth: float, *, within: float = np.inf) -> SharedLinks:
@@ -301,9 +470,12 @@ class SharedLinks:
         """
         count = len(sizes)
         rack = np.repeat(np.arange(count), sizes).tolist()
-        routes = [[(2 * count + home,) if home == other else (home, count + other) for other in rack] for home in rack]
+        between = [
+            [(2 * count + home,) if home == other else (home, count + other) for other in range(count)]
+            for home in range(count)
+        ]
         names = [*_both_ways(count, "rack"), *(f"within rack{index}" for index in range(count))]
-        return cls([bandwidth] * 2 * count + [within] * count, routes, names=names)
+        return cls._shaped([bandwidth] * 2 * count + [within] * count, names, rack, between)
 
     @classmethod
     def from_networkx(cls, graph: nx.Graph, executors: Sequence[Any]) -> SharedLinks:

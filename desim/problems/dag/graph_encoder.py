@@ -18,6 +18,7 @@ from desim.checks import check_action
 from desim.envs.base import ACTION_MASK, LARGEST, Arrays, bounded, log_scaled
 from desim.exceptions import InvalidConfiguration
 from desim.problems.dag.executors import Executors
+from desim.problems.dag.job import means_where_eligible
 from desim.problems.dag.observation import Assign, DagObservation
 from desim.problems.dag.state import JobState
 
@@ -40,6 +41,7 @@ __all__ = [
     "describe_candidates",
     "describe_progress",
     "describe_system",
+    "placeable",
 ]
 
 Floats = NDArray[np.float64]
@@ -116,8 +118,8 @@ class JobProgress(NamedTuple):
 class JobGraph:
     """Static features of a job's graph.
 
-    A node has its mean run time over all executors, and an edge its mean transfer time over all pairs of different
-    executors, as for the ranks of HEFT (Topcuoglu, Hariri and Wu, IEEE TPDS 13(3), 2002, section 4).
+    A node has its mean run time over its eligible executors, and an edge its mean transfer time over all pairs of
+    different executors, as for the ranks of HEFT (Topcuoglu, Hariri and Wu, IEEE TPDS 13(3), 2002, section 4).
 
     Parameters
     ----------
@@ -138,7 +140,7 @@ class JobGraph:
 
     def __init__(self, state: JobState, executors: Executors) -> None:
         job = state.job
-        self.run_times: Floats = job.run_times_on(executors).mean(axis=1)
+        self.run_times: Floats = means_where_eligible(job.run_times_on(executors))
         latency, per_unit = executors.mean_latency, executors.mean_seconds_per_unit
         times = self.run_times.tolist()
         incoming, outgoing = ([0.0] * job.num_nodes for _ in range(2))
@@ -297,6 +299,27 @@ def describe_system(
     return np.array([*numbers[:4], *others, *numbers[4:], next_idle < np.inf], np.float32)
 
 
+def placeable(nodes: Sequence[Node], available: Floats) -> NDArray[np.bool_]:
+    """Return whether some available executor may run each node.
+
+    Parameters
+    ----------
+    nodes : sequence of (JobState, int)
+        Ready nodes, c of them.
+    available : array of float, shape (num_executors,)
+        Time at which each executor is free, in seconds; infinite for executors that must not be used.
+
+    Returns
+    -------
+    array of bool, shape (c,)
+        Whether each node can be assigned.
+    """
+    usable = available < np.inf
+    if not any(state.is_restricted for state, _ in nodes):
+        return np.full(len(nodes), bool(usable.any()))
+    return np.array([bool((state.run_times[node][usable] < np.inf).any()) for state, node in nodes], np.bool_)
+
+
 def describe_candidates(
     nodes: Sequence[Node], ranks: Floats, work: Floats, available: Floats, *, usable: NDArray[np.bool_], time: float
 ) -> NDArray[np.float32]:
@@ -320,7 +343,7 @@ def describe_candidates(
     Returns
     -------
     array of float, shape (c, 9)
-        Features. If no executor is usable, the best one of all is used instead of the best usable one.
+        Features. If a node may run on no usable executor, the best one of all is used instead of the best usable one.
     """
     count, wide = len(nodes), len(available)
     if not count:
@@ -332,6 +355,9 @@ def describe_candidates(
     earliest = finish.min(axis=1)
     columns = np.flatnonzero(usable)
     chosen = columns[finish[:, columns].argmin(axis=1)] if len(columns) else finish.argmin(axis=1)
+    unusable = finish[np.arange(count), chosen] == np.inf
+    if unusable.any():
+        chosen[unusable] = finish[unusable].argmin(axis=1)
     chosen += np.arange(0, count * wide, wide)  # now positions in the flat arrays
     table = np.empty((len(CANDIDATE_FEATURES), len(nodes)))  # in the order of _COMPUTED, log-scaled features first
     table[0], table[1] = earliest, finish.take(chosen)
@@ -614,7 +640,7 @@ class GraphEncoder:
         arrays |= _padded_progress(graph, self.sizes)
         mask = np.zeros(self.sizes.candidates + self.only_idle, np.int8)
         if not self.is_forced(observation):
-            mask[: len(graph.candidates)] = 1
+            mask[: len(graph.candidates)] = placeable(self.shown(observation)[1], self.usable(observation))
         if self.only_idle:
             mask[-1] = graph.system[-1] > 0
         if not mask.any():
@@ -634,7 +660,7 @@ class GraphEncoder:
         return np.where(available <= observation.time, available, np.inf) if self.only_idle else available
 
     def is_forced(self, observation: DagObservation) -> bool:
-        """Return whether no executor is usable, so that the agent can only wait.
+        """Return whether no usable executor may run a node, so that the agent can only wait.
 
         Parameters
         ----------
@@ -642,7 +668,11 @@ class GraphEncoder:
             Observation at a decision.
         """
         soonest = observation.available_times.min()
-        return bool(soonest > observation.time if self.only_idle else soonest == np.inf)
+        if soonest > observation.time if self.only_idle else soonest == np.inf:
+            return True
+        if not any(state.is_restricted for state in observation.jobs.values()):
+            return False
+        return not placeable(self.shown(observation)[1], self.usable(observation)).any()
 
     def decode(self, observation: DagObservation, action: Any) -> tuple[Assign | None, bool]:
         """Return the assignment that an action stands for, and whether the action is feasible.
@@ -673,7 +703,8 @@ class GraphEncoder:
         nodes = self.shown(observation)[1]
         if number >= len(nodes):
             return None, False
-        return self.allocation(observation, *nodes[number], self.usable(observation)), True
+        assignment = self.allocation(observation, *nodes[number], self.usable(observation))
+        return assignment, assignment is not None
 
     def encode_action(self, observation: DagObservation, answer: Any) -> int | None:
         """Return the action that is closest to an agent's answer.

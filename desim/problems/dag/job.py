@@ -9,13 +9,14 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from copy import copy
 from functools import cached_property
 from itertools import pairwise
+from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
-from desim.checks import names_of, numbers, places_of, python_scalar
+from desim.checks import check_bool, names_of, numbers, places_of, python_scalar, sets_of_names
 from desim.exceptions import WorkloadError
 
 if TYPE_CHECKING:
@@ -23,11 +24,14 @@ if TYPE_CHECKING:
 
     from desim.problems.dag.executors import Executors
 
-__all__ = ["Job", "TaskTimes", "Wave", "from_networkx", "to_networkx"]
+__all__ = ["Job", "TaskTimes", "Wave", "from_networkx", "means_where_eligible", "to_networkx"]
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 Edge = tuple[Any, Any, float]
+
+CLOCK = 1e-3
+"""Largest acceptable step of the clock at a submission time, in seconds; epochs in nanoseconds have 256 s."""
 
 
 class Job:
@@ -35,6 +39,12 @@ class Job:
 
     The nodes are numbered in topological order: each comes after all its parents. Ties are broken by the order in
     which the nodes were given. Agents and records use these numbers.
+
+    A node may be restricted to eligible executors, in three ways that add up: by the names of executors, by features
+    that an executor must have, and by run times of infinity. All come down to one table, :meth:`run_times_on`: a node
+    may run where its run time is finite. Agents, metrics and records read nothing else. A demand of amounts, such as
+    cores of a pool, is another question: how much of an executor a node takes while it runs there. It would join
+    ``required_features`` as an argument of its own, and a pool would be an executor with an amount of each resource.
 
     Parameters
     ----------
@@ -52,7 +62,11 @@ class Job:
         Python or NumPy), numbers in ``edges`` are names as well, not positions.
     run_times : array_like of shape (num_nodes, num_executors), optional
         Run time of each node on each executor in seconds, instead of work / speed (unrelated executors). ``work`` is
-        then only a measure of size.
+        then only a measure of size. Infinite where a node may not run.
+    eligible : sequence of (iterable of str or None), optional
+        Names of the executors that may run each node, in the order of ``work``; None: any.
+    required_features : sequence of (iterable of str or None), optional
+        Features that an executor must have to run each node, in the order of ``work``; None: none.
     num_tasks : array_like of shape (num_nodes,), optional
         Number of parallel tasks of each node, for :class:`TaskCluster`; default: 1.
     task_times : sequence of TaskTimes, optional
@@ -65,7 +79,7 @@ class Job:
 
     Attributes
     ----------
-    work, names, run_times, num_tasks, task_times
+    work, names, run_times, eligible, required_features, num_tasks, task_times
         As given, but in topological order and read-only.
     parent_start, parent_index, parent_size : numpy.ndarray
         Edges grouped by child: the parents of node i are ``parent_index[parent_start[i] : parent_start[i + 1]]``, in
@@ -77,7 +91,8 @@ class Job:
     ------
     WorkloadError
         If the graph has a cycle, is disconnected or names an unknown node, if an edge is given twice, if a size is
-        negative or not finite, or if a shape does not match. The message names the job and the nodes.
+        negative or not finite, if a shape does not match, or if no executor may run some node. The message names the
+        job and the nodes.
 
     Examples
     --------
@@ -95,13 +110,18 @@ class Job:
         submission_time: float = 0.0,
         names: Sequence[Any] | None = None,
         run_times: ArrayLike | None = None,
+        eligible: Sequence[Iterable[str] | None] | None = None,
+        required_features: Sequence[Iterable[str] | None] | None = None,
         num_tasks: ArrayLike | None = None,
         task_times: Sequence[TaskTimes] | None = None,
         label: str = "",
         allow_disconnected: bool = False,
     ) -> None:
-        self.job_id = python_scalar(job_id)
+        self.job_id = _checked_id(job_id)
         self.label = label
+        if not isinstance(label, str):
+            raise WorkloadError(f"job {job_id}: label: got {label!r}, expected a string")
+        check_bool("allow_disconnected", allow_disconnected)
         self.submission_time = self._time(submission_time)
         work = numbers(f"job {job_id}: work", work, shape=(None,), error=WorkloadError)
         if not len(work):
@@ -118,7 +138,11 @@ class Job:
             self._check_connected(ends, named)
         self.names = tuple(named[node] for node in order)
         self.work = self._per_node("work", work, order, named)
-        self.run_times = None if run_times is None else self._per_node("run time", run_times, order, named, None)
+        self.run_times = None
+        if run_times is not None:
+            self.run_times = self._per_node("run time", run_times, order, named, None, infinite=True)
+        self.eligible = self._names_per_node("eligible", eligible, order, named)
+        self.required_features = self._names_per_node("required_features", required_features, order, named)
         counts = np.ones(len(order)) if num_tasks is None else num_tasks
         self.num_tasks = self._per_node("number of tasks", counts, order, named, least=1, whole=True).astype(np.int64)
         self.num_tasks.flags.writeable = False
@@ -131,10 +155,17 @@ class Job:
         self.parent_start, self.parent_index, self.parent_size = _grouped(children, parents, sizes, len(order))
         self.child_start, self.child_index, self.child_size = _grouped(parents, children, sizes, len(order))
 
-    def _time(self, submission_time: float) -> float:
-        if not 0 <= submission_time < np.inf:
+    def _time(self, submission_time: Any) -> float:
+        is_number = isinstance(submission_time, Real) and not isinstance(submission_time, bool)
+        if not is_number or not 0 <= submission_time < np.inf:
             raise WorkloadError(f"job {self.job_id}: submission_time: got {submission_time!r}, expected seconds >= 0")
-        return float(submission_time)
+        time = float(submission_time)
+        if np.spacing(time) > CLOCK:
+            raise WorkloadError(
+                f"job {self.job_id}: submission_time: got {submission_time!r} s, where the clock advances by "
+                f"{np.spacing(time):g} s at least, expected seconds below 2**43; try seconds since the first submission"
+            )
+        return time
 
     def _edges(
         self, edges: Iterable[Edge], index_of: Mapping[Any, int], named: tuple[str, ...]
@@ -189,6 +220,15 @@ class Job:
         array.flags.writeable = False
         return array
 
+    def _names_per_node(
+        self, what: str, values: Any, order: Indices, named: tuple[str, ...]
+    ) -> tuple[frozenset[str] | None, ...] | None:
+        """Return sets of names per node in topological order; None if no node has one."""
+        if values is None:
+            return None
+        found = sets_of_names(f"job {self.job_id}: {what}", values, named, WorkloadError)
+        return tuple(found[node] for node in order) if any(each is not None for each in found) else None
+
     def __repr__(self) -> str:
         """Return the identifier, label, size and submission time."""
         label = f" {self.label}" if self.label else ""
@@ -233,22 +273,73 @@ class Job:
         Returns
         -------
         numpy.ndarray of shape (num_nodes, num_executors)
-            Run times in seconds: w_i / v_k, or the job's own ``run_times`` if it has them.
+            Run times in seconds: w_i / v_k, or the job's own ``run_times`` if it has them. Infinite on executors that
+            are not eligible for the node.
 
         Raises
         ------
         WorkloadError
-            If the job's ``run_times`` are for a different number of executors.
+            If the job's ``run_times`` are for a different number of executors, or no executor may run a node.
         """
         if self.run_times is None:
             table: Floats = self.work[:, None] / executors.speeds
-            return table
+            return table if self._is_unrestricted else self._restricted(table, executors)
         if self.run_times.shape[1] != executors.num_executors:
             raise WorkloadError(
                 f"job {self.job_id}: run_times: got {self.run_times.shape[1]} executors, expected "
                 f"{executors.num_executors} as in the cluster"
             )
-        return self.run_times
+        return self.run_times if self._is_unrestricted else self._restricted(self.run_times, executors)
+
+    @cached_property
+    def _is_unrestricted(self) -> bool:
+        """Whether every node may run on every executor."""
+        anywhere = self.run_times is None or bool((self.run_times < np.inf).all())
+        return anywhere and self.eligible is None and self.required_features is None
+
+    def _restricted(self, table: Floats, executors: Executors) -> Floats:
+        """Return run times with infinity on executors that are not eligible; raise WorkloadError if a node has none."""
+        known = self.__dict__.get("_last_restricted")
+        if known is not None and known[0] is executors:
+            found: Floats = known[1]
+            return found
+        table = table.copy()
+        for node in range(self.num_nodes):
+            names = None if self.eligible is None else self.eligible[node]
+            features = None if self.required_features is None else self.required_features[node]
+            for executor, (name, offered) in enumerate(zip(executors.names, executors.features, strict=True)):
+                if (names is not None and name not in names) or not offered.issuperset(features or ()):
+                    table[node, executor] = np.inf
+            if table[node].min() == np.inf:
+                by_name = "" if names is None else f", eligible: {_shortened(sorted(names))}"
+                by_feature = "" if features is None else f", required features: {_shortened(sorted(features))}"
+                raise WorkloadError(
+                    f"job {self.job_id}: node {self.names[node]!r} may run on no executor of the cluster"
+                    f"{by_name}{by_feature}; expected at least one of {_shortened(executors.names)}"
+                )
+        table.flags.writeable = False
+        self.__dict__["_last_restricted"] = executors, table
+        return table
+
+    def check_eligible(self, executors: Executors) -> None:
+        """Raise WorkloadError if the job restricts its nodes, and no executor may run one of them."""
+        if not self._is_unrestricted:
+            self.run_times_on(executors)
+
+    def recorded_run_times(self, executors: Executors) -> Floats | None:
+        """Return the run times that do not follow from work and speeds, for records; None if they do."""
+        return self.run_times if self._is_unrestricted else self.run_times_on(executors)
+
+    def only_on(self, used: Sequence[int]) -> Job:
+        """Return a copy of the job for some of the executors, which are numbered anew."""
+        if self.run_times is None:
+            return self
+        job = copy(self)
+        job.__dict__.pop("_last_restricted", None)
+        job.__dict__.pop("_is_unrestricted", None)
+        job.run_times = self.run_times[:, list(used)]
+        job.run_times.flags.writeable = False
+        return job
 
     def sized(self, sizes: ArrayLike) -> Job:
         """Return a copy of the job with other data sizes on its edges; the graph is not checked again.
@@ -281,9 +372,36 @@ class Job:
     def submitted(self, submission_time: float, *, job_id: int | None = None) -> Job:
         """Return a copy of the job with another submission time and, if given, another identifier."""
         job = copy(self)
-        job.job_id = self.job_id if job_id is None else python_scalar(job_id)
+        job.job_id = self.job_id if job_id is None else _checked_id(job_id)
         job.submission_time = job._time(submission_time)
         return job
+
+
+def _checked_id(job_id: Any) -> int:
+    """Return an identifier as an integer of Python; raise WorkloadError if it is none."""
+    known = python_scalar(job_id)
+    if not isinstance(known, int) or isinstance(known, bool) or not -(2**63) <= known < 2**63:
+        raise WorkloadError(f"job {job_id!r}: job_id: got {job_id!r}, expected an integer from -2**63 to 2**63 - 1")
+    return known
+
+
+def means_where_eligible(run_times: Floats) -> Floats:
+    """Return the mean run time of each node over its eligible executors.
+
+    Parameters
+    ----------
+    run_times : numpy.ndarray of shape (num_nodes, num_executors)
+        Run times, infinite where a node may not run, but not everywhere.
+
+    Returns
+    -------
+    numpy.ndarray of shape (num_nodes,)
+        Means.
+    """
+    means: Floats = run_times.mean(axis=1)
+    for node in np.flatnonzero(means == np.inf).tolist():
+        means[node] = run_times[node][run_times[node] < np.inf].mean()
+    return means
 
 
 # -- graph: topological order, cycles, connected components, edges grouped by one end --------------
@@ -356,17 +474,18 @@ def _lists(start: Indices, index: Indices, size: Floats) -> list[list[tuple[int,
 # -- networkx -----------------------------------------------------------------------------------
 
 
-def from_networkx(graph: nx.DiGraph, job_id: int = 0, **options: Any) -> Job:
+def from_networkx(graph: nx.DiGraph, job_id: int | None = None, **options: Any) -> Job:
     """Create a job from a networkx graph.
 
     Parameters
     ----------
     graph : networkx.DiGraph
-        Graph whose nodes have the attribute ``work``. ``num_tasks``, ``run_times`` (seconds on each executor) and
-        ``task_times`` are optional, but must be given for all nodes or for none. Edges have the attribute ``size``
-        (default: 0). A MultiDiGraph is accepted if no two edges join the same nodes in the same direction.
-    job_id : int
-        Identifier of the job.
+        Graph whose nodes have the attribute ``work``. ``num_tasks``, ``run_times`` (seconds on each executor),
+        ``task_times``, ``eligible`` (names of executors) and ``required_features`` are optional; the first three must
+        be given for all nodes or for none. Edges have the attribute ``size`` (default: 0). A MultiDiGraph is accepted
+        if no two edges join the same nodes in the same direction.
+    job_id : int, optional
+        Identifier of the job. Default: the graph's attribute ``job_id``, or 0.
     **options
         Arguments of :class:`Job` that the graph does not hold: ``submission_time``, ``label``,
         ``allow_disconnected``.
@@ -381,10 +500,13 @@ def from_networkx(graph: nx.DiGraph, job_id: int = 0, **options: Any) -> Job:
     WorkloadError
         If an attribute is missing, the graph is undirected, or the job is invalid.
     """
+    job_id = graph.graph.get("job_id", 0) if job_id is None else job_id
     if not graph.is_directed():
         raise WorkloadError(f"job {job_id}: graph: got an undirected graph, expected a networkx.DiGraph")
     nodes = list(graph.nodes)
     columns: dict[str, Any] = {}
+    for attribute in ("eligible", "required_features"):
+        columns[attribute] = [graph.nodes[node].get(attribute) for node in nodes]
     for attribute in ("work", "run_times", "num_tasks", "task_times"):
         present = [node for node in nodes if attribute in graph.nodes[node]]
         wanted = present or attribute == "work"
@@ -414,8 +536,8 @@ def to_networkx(job: Job) -> nx.DiGraph:
     -------
     networkx.DiGraph
         Graph with the attributes ``job_id``, ``submission_time`` and ``label``. Its nodes are keyed by name, in
-        topological order, with the attributes ``work`` and ``num_tasks``, and ``run_times`` and ``task_times`` if the
-        job has them. Its edges have the attribute ``size``.
+        topological order, with the attributes ``work`` and ``num_tasks``, and ``run_times``, ``task_times``,
+        ``eligible`` and ``required_features`` if the job has them. Its edges have the attribute ``size``.
     """
     import networkx as nx
 
@@ -426,6 +548,10 @@ def to_networkx(job: Job) -> nx.DiGraph:
             attributes["run_times"] = job.run_times[node].tolist()
         if job.task_times is not None:
             attributes["task_times"] = job.task_times[node]
+        for attribute, sets in (("eligible", job.eligible), ("required_features", job.required_features)):
+            found = None if sets is None else sets[node]
+            if found is not None:
+                attributes[attribute] = sorted(found)
         graph.add_node(name, **attributes)
     for child, parents in enumerate(job.parent_lists):
         graph.add_edges_from((job.names[parent], job.names[child], {"size": size}) for parent, size in parents)

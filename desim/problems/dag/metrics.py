@@ -138,7 +138,6 @@ def read_graph(result: Result) -> DagGraph:
     columns = ("arrival_number", "node", "work", "num_tasks", "run_times", "measured")
     nodes = _with_places(result, NODES.select(result.scan("nodes"), *columns))
     edges = _with_places(result, EDGES.select(result.scan("edges"), "arrival_number", "parent", "child", "size"))
-    channels = CHANNELS.select(result.scan("channels"), "transfer_speed", "latency")
     speeds = EXECUTORS.select(result.scan("executors"), "speed")["speed"].to_numpy()
     counts = jobs["num_nodes"].to_numpy()
     if len(nodes) != counts.sum():
@@ -163,9 +162,18 @@ def read_graph(result: Result) -> DagGraph:
         speeds,
         num_parts,
         bool(nodes["measured"].any()),
-        float(np.min(1.0 / channels["transfer_speed"].to_numpy(), initial=np.inf)),
-        float(np.min(channels["latency"].to_numpy(), initial=np.inf)),
+        *_fastest_channel(result, len(speeds)),
     )
+
+
+def _fastest_channel(result: Result, count: int) -> tuple[float, float]:
+    """Return the smallest time of a unit of data and the smallest latency; the description tells those of all pairs."""
+    if count > 1 and not any(isinstance(result.info[name], list) for name in ("transfer_speed", "latency")):
+        speed, latency = result.info["transfer_speed"], result.info["latency"]
+        return 0.0 if speed is None else 1.0 / speed, latency
+    channels = CHANNELS.select(result.scan("channels"), "transfer_speed", "latency")
+    seconds = 1.0 / channels["transfer_speed"].to_numpy()
+    return float(np.min(seconds, initial=np.inf)), float(np.min(channels["latency"].to_numpy(), initial=np.inf))
 
 
 def _with_places(result: Result, frame: pl.DataFrame) -> pl.DataFrame:
@@ -276,10 +284,11 @@ def serial_time(graph: DagGraph) -> float:
     Returns
     -------
     float
-        Serial time in seconds.
+        Serial time in seconds; NaN if no executor may run all nodes.
     """
     related = graph.work.sum() - graph.work[graph.own_node].sum()
-    return float(np.min(related / graph.speeds + graph.own_times.sum(axis=0), initial=math.inf))
+    seconds = float(np.min(related / graph.speeds + graph.own_times.sum(axis=0), initial=math.inf))
+    return seconds if seconds < math.inf else math.nan
 
 
 def lower_bound(graph: DagGraph) -> float:

@@ -29,7 +29,7 @@ class Assign(NamedTuple):
     node : int
         Number of the node within the job. All its parents must be assigned.
     executor : int
-        Number of the executor.
+        Number of the executor, on which the run time of the node is finite.
     duplicates : tuple of int
         Nodes of the same job, assigned before, to duplicate on the same executor directly before the node, in this
         order.
@@ -140,6 +140,10 @@ def _unknown(observation: DagObservation, state: JobState, action: Assign, refus
         return f"{refused}: executor: got {action.executor!r}, expected an integer from 0 to {count - 1}"
     if observation.available_times[action.executor] == np.inf:
         return f"{refused}: executor {action.executor} is down; try one that is up"
+    for node in (*action.duplicates, action.node):
+        if state.run_times[node, action.executor] == np.inf:
+            able = np.flatnonzero(state.run_times[node] < np.inf).tolist()
+            return f"{refused}: executor {action.executor} may not run node {node}; expected one of {able}"
     return ""
 
 

@@ -32,7 +32,8 @@ class DagOptions:
     """Options for the jobs and executors of a DAG problem."""
 
     trace: Annotated[str, arg(metavar="FILE,...|tpch", aliases=["--workload"])] = GENERATED
-    """Workflow files (WfFormat .json, DAX .dax or .xml), or tpch for generated queries like those of TPC-H."""
+    """Workflow files (WfFormat .json, DAX .dax or .xml), job shops (.jsp), or tpch for generated queries like those of
+    TPC-H."""
     jobs: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: 20; files: each once)")] = None
     """Number of jobs, sampled from the queries or files."""
     executors: Annotated[int, arg(metavar="N")] = 10
@@ -138,7 +139,7 @@ SYSTEM = DagSystem()
 
 def _read(trace: str) -> list[Job]:
     provider = plugins.workload_provider("dag", trace)
-    return [provider.read(part.strip()) for part in trace.split(",")]
+    return [job for part in trace.split(",") for job in provider.read_all(part.strip())]
 
 
 def _stated_executors(trace: str) -> Executors | None:

@@ -70,9 +70,9 @@ def _edges(run: Recorded) -> pl.DataFrame:
 
 def _run_times(run: Recorded) -> pl.Expr:
     times = col("run_times").list
-    # The element-wise check also catches null, NaN and infinity.
-    bad = times.eval(~(pl.element().is_finite() & (pl.element() >= 0)).fill_null(value=False)).list.any()
-    wrong: pl.Expr = (times.len() != run.info["num_executors"]) | bad
+    # The element-wise check also catches null and NaN; a run time is infinite where the node may not run.
+    bad = times.eval(~(pl.element().is_not_nan() & (pl.element() >= 0)).fill_null(value=False)).list.any()
+    wrong: pl.Expr = (times.len() != run.info["num_executors"]) | bad | (times.min() == np.inf)
     return wrong
 
 
@@ -327,8 +327,8 @@ RULES = (
         Check(
             "nodes",
             _run_times,
-            "job {job_id} node {node}: run_times: got {run_times}, expected {run.info[num_executors]} finite numbers "
-            ">= 0",
+            "job {job_id} node {node}: run_times: got {run_times}, expected {run.info[num_executors]} numbers >= 0, "
+            "finite on at least one executor",
         ),
         Check(
             _edges,
@@ -363,6 +363,15 @@ RULES = (
         *(_no_executor(transfers, end) for end in ("source", "destination")),
         _no_executor("outages", "executor", "the outage at {time} s"),
         vital=True,
+    ),
+    _rule(
+        "eligible",
+        "a copy is assigned only to an executor that may run its node",
+        Check(
+            copies,
+            col("run_times").list.get(col("executor"), null_on_oob=True) == np.inf,
+            "{what}, assigned at {assignment_time} s: the node may not run there, its run times are {run_times}",
+        ),
     ),
     unique_ids_rule(lambda run: pl.when(status == "completed").then(finish).otherwise(np.inf)),
     horizon_rule("jobs", ("submission_time",), " s"),

@@ -87,6 +87,16 @@ class Copy:
     has_finished: bool = False
     inputs: dict[int, InputTransfer] = field(default_factory=dict)
 
+    @property
+    def job(self) -> Job:
+        """Job of the node."""
+        return self.state.job
+
+    @property
+    def starting_time(self) -> float:
+        """Start in seconds, by the name that it has in the table of copies and in ``batch``."""
+        return self.start
+
     def __repr__(self) -> str:
         """Return the job, node and executor."""
         kind = "duplicate" if self.duplicate else "copy"
@@ -132,7 +142,9 @@ class JobState:
     Attributes
     ----------
     run_times : numpy.ndarray of shape (num_nodes, num_executors)
-        Run time of each node on each executor, in seconds.
+        Run time of each node on each executor, in seconds; infinite where the node may not run.
+    is_restricted : bool
+        Whether some node may not run on some executor.
     copies : list of list of Copy
         Copies of each node, in order of assignment.
     assigned, finished : numpy.ndarray of bool, shape (num_nodes,)
@@ -158,6 +170,7 @@ class JobState:
         self.job = job
         self.arrival_number = arrival_number
         self.run_times = job.run_times_on(executors)
+        self.is_restricted = not bool((self.run_times < np.inf).all())
         self.copies: list[list[Copy]] = [[] for _ in range(job.num_nodes)]
         self.assigned: Mask = np.zeros(job.num_nodes, dtype=bool)
         self.finished: Mask = np.zeros(job.num_nodes, dtype=bool)
@@ -171,8 +184,8 @@ class JobState:
         self.waiting_executors: dict[int, list[int]] = {}
         self._env = setting.env
         self._sent_when_finished = setting.sent_when_finished
-        self._seconds = executors.seconds_per_unit
-        self._latencies = executors.latencies if executors.latencies.any() else None
+        self._seconds = executors.seconds_between
+        self._latencies = executors.latency_between if executors.latency_between.mean else None
         self._ready: list[Floats | None] = [None] * job.num_nodes
         self._last_arrivals: tuple[int, Floats] = (-1, np.empty((0, 0)))  # for EFT and DEFT, called in a row
         self._back_since = back_since
@@ -227,10 +240,10 @@ class JobState:
 
     def _arrivals_from(self, sources: list[int] | IntArray, sizes: Floats, finishes: Floats) -> Floats:
         """Return when data reach each executor (columns), given their sources, sizes and finish times (rows)."""
-        rows = self._seconds[sources]
+        rows = self._seconds.rows(sources)
         rows *= sizes[:, None]
         if self._latencies is not None:
-            rows += self._latencies[sources]
+            rows += self._latencies.rows(sources)
         earliest = self._back_since if self._sent_when_finished else self._env.now
         if earliest is None:
             rows += finishes[:, None]
@@ -313,7 +326,7 @@ class JobState:
         """Earliest time, in seconds, at which transfers to each executor can begin; None if there is no limit."""
         if self._sent_when_finished:
             return self._back_since
-        return np.full(len(self._seconds), self._env.now)
+        return np.full(len(self._nothing_to_wait_for), self._env.now)
 
     # -- for the cluster: life of copies ------------------------------------------------------------
 

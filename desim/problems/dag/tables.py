@@ -56,7 +56,7 @@ def info_faults(info: Mapping[str, Any]) -> list[str]:
         One sentence per fault; empty if there are none.
     """
     faults = []
-    for key in ("speeds", "executors"):
+    for key in ("speeds", "executors", *(["features"] if "features" in info else [])):
         if not isinstance(info.get(key), list) or len(info[key]) != info["num_executors"]:
             faults.append(f"{key}: got {info.get(key)!r}, expected {info['num_executors']} entries, one per executor")
     for key in ("transfer_speed", "latency"):
@@ -103,7 +103,11 @@ def _pack_jobs(rows: list[tuple[Any, ...]], info: Mapping[str, Any]) -> Columns:
 def _pack_nodes(rows: list[tuple[Job, int]], info: Mapping[str, Any]) -> Columns:
     """Convert rows (job, arrival number) to columns."""
     jobs, counts = [job for job, _ in rows], [job.num_nodes for job, _ in rows]
-    times = [[None] * job.num_nodes if job.run_times is None else job.run_times.tolist() for job in jobs]
+    executors = Executors(info["speeds"], names=info["executors"], features=info.get("features"))
+    tables = [job.recorded_run_times(executors) for job in jobs]
+    times = [
+        [None] * job.num_nodes if table is None else table.tolist() for job, table in zip(jobs, tables, strict=True)
+    ]
     measured = [info["granularity"] == "task" and job.task_times is not None for job in jobs]
     return {
         "job_id": _repeated((job.job_id for job in jobs), counts),
@@ -161,14 +165,17 @@ def _pack_executors(rows: list[Executors], info: Mapping[str, Any]) -> Columns:
     return {"executor": range(len(names)), "name": names, "speed": speeds}
 
 
-def _pack_channels(rows: list[Executors], info: Mapping[str, Any]) -> Columns:
-    """Convert the channels between pairs of executors to columns; there is at most one row."""
-    pairs = np.nonzero(~np.eye(sum(executors.num_executors for executors in rows), dtype=np.bool_))
+def _pack_channels(rows: list[tuple[Executors, int]], info: Mapping[str, Any]) -> Columns:
+    """Convert rows (executors, source executor) to columns: the channels to all other executors."""
+    sources = [source for _, source in rows]
+    counts = [executors.num_executors - 1 for executors, _ in rows]
+    others = [np.delete(np.arange(executors.num_executors), source) for executors, source in rows]
+    pairs = list(zip(rows, others, strict=True))
     return {
-        "source": pairs[0],
-        "destination": pairs[1],
-        "transfer_speed": _joined((executors.transfer_speeds[pairs] for executors in rows), np.float64),
-        "latency": _joined((executors.latencies[pairs] for executors in rows), np.float64),
+        "source": _repeated(sources, counts),
+        "destination": _joined(others, np.int64),
+        "transfer_speed": _joined((of.speed_between.rows([one])[0, to] for (of, one), to in pairs), np.float64),
+        "latency": _joined((of.latency_between.rows([one])[0, to] for (of, one), to in pairs), np.float64),
     }
 
 
@@ -212,7 +219,14 @@ NODES = Table(
         Column("name", "text", "name of the node"),
         Column("work", "float", "computation size", least=0),
         Column("num_tasks", "integer", "number of parallel tasks", unit="tasks", least=1),
-        Column("run_times", "floats", "run time on each executor", unit="s", null="unless the job has its own"),
+        Column(
+            "run_times",
+            "floats",
+            "run time on each executor, infinite where the node may not run",
+            unit="s",
+            null="unless the job has its own or restricts its nodes",
+            finite=False,
+        ),
         Column("measured", "boolean", "whether task durations were sampled from measured ones"),
         _OF_JOB,
     ),
@@ -296,6 +310,7 @@ CHANNELS = Table(
         Column("latency", "float", "delay before the first unit of data arrives", unit="s"),
     ),
     pack=_pack_channels,
+    deferred=True,
 )
 
 OUTAGES = Table(

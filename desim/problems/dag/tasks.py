@@ -162,7 +162,7 @@ class TaskState(JobState):
     Attributes
     ----------
     run_times : numpy.ndarray of shape (num_nodes, num_executors)
-        Mean run time of one task of each node on each executor, in seconds.
+        Mean run time of one task of each node on each executor, in seconds; infinite where the node may not run.
     unassigned_tasks, unfinished_tasks : numpy.ndarray of int, shape (num_nodes,)
         Number of tasks of each node that are not assigned, and that have not finished.
     visited : set of int
@@ -177,7 +177,8 @@ class TaskState(JobState):
         super().__init__(job, arrival_number, setting, back_since)
         self.run_times = self.run_times / job.num_tasks[:, None]
         for node, times in enumerate(job.task_times or ()):
-            self.run_times[node] = times.mean() * times.reference_speed / setting.executors.speeds
+            means = times.mean() * times.reference_speed / setting.executors.speeds
+            self.run_times[node] = np.where(self.run_times[node] < np.inf, means, np.inf)
         self.unassigned_tasks = job.num_tasks.copy()
         self.unfinished_tasks = job.num_tasks.copy()
         self.visited: set[int] = set()  # never iterated, so its order cannot change results
@@ -202,7 +203,7 @@ class TaskState(JobState):
         numpy.ndarray of shape (num_parents, num_executors)
             Arrival times in seconds, infinite for a parent that has not finished; the parents are in ascending order.
         """
-        table = np.full((len(self._parents[node]), len(self._seconds)), np.inf)
+        table = np.full((len(self._parents[node]), self.run_times.shape[1]), np.inf)
         for row, (parent, size) in enumerate(self._parents[node]):
             if not self.has_data[parent]:
                 continue
@@ -269,9 +270,9 @@ class TaskState(JobState):
         if self._sent_when_finished:
             earliest = 0.0 if self._back_since is None else self._back_since.item(executor)
         begins = np.where(sources == executor, finishes, np.maximum(finishes, earliest))
-        arrivals: Floats = self._seconds[sources, executor] * sizes
+        arrivals = self._seconds.column(sources, executor) * sizes
         if self._latencies is not None:
-            arrivals += self._latencies[sources, executor]
+            arrivals += self._latencies.column(sources, executor)
         arrivals += begins
         numbers = np.repeat([parent for parent, _ in parents], [len(each.sources) for each in outputs])
         return TaskInputs(numbers, sources, begins, arrivals, sizes, arrivals.max().item())

@@ -1,0 +1,141 @@
+"""Job shops: jobs whose operations run one after the other, each on a machine of its own.
+
+In the standard format, a line holds the numbers of jobs and machines. A line per job follows, with the machine
+(numbered from 0) and the duration of each operation, in their order. Blank lines and lines that begin with # are
+ignored. A JSON file holds ``machines_matrix`` and ``duration_matrix``, with a row per job, or several such instances by
+name.
+
+An operation becomes a node, which only the executor of its machine may run. Its work is its duration, and all executors
+have speed 1.
+
+Reference: J. Blazewicz, W. Domschke and E. Pesch, "The job shop scheduling problem: conventional and new solution
+techniques", European Journal of Operational Research 93(1), 1996.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from desim.exceptions import WorkloadError
+from desim.problems.dag.executors import Executors
+from desim.problems.dag.job import Job
+from desim.workloads.files import Pathish, read_bytes
+from desim.workloads.json_fields import has, read_object
+
+__all__ = ["job_shop", "read"]
+
+Shop = tuple[list[Job], Executors]
+
+
+def job_shop(machines: Sequence[Sequence[int]], durations: Sequence[Sequence[float]], *, label: str = "") -> Shop:
+    """Return the jobs and the executors of a job shop.
+
+    Parameters
+    ----------
+    machines : sequence of sequence of int
+        Machine of each operation, numbered from 0, for each job.
+    durations : sequence of sequence of float
+        Duration of each operation in seconds, in the same shape.
+    label : str
+        Label of the jobs.
+
+    Returns
+    -------
+    tuple of list of Job and Executors
+        Jobs submitted at time 0, and an executor for each machine, with transfers that take no time.
+
+    Raises
+    ------
+    WorkloadError
+        If the shapes differ, a job has no operation, or a number is out of range.
+
+    Examples
+    --------
+    >>> jobs, executors = job_shop([[0, 1], [1, 0]], [[3, 2], [4, 1]])
+    >>> jobs[1].run_times_on(executors).tolist()
+    [[inf, 4.0], [1.0, inf]]
+    """
+    if len(machines) != len(durations) or not len(machines):
+        raise WorkloadError(f"durations: got {len(durations)} jobs, expected {len(machines)} as machines, at least one")
+    names = [f"machine{number}" for number in range(1 + max(map(_most, machines)))]
+    jobs = []
+    for number, (row, times) in enumerate(zip(machines, durations, strict=True)):
+        if len(row) != len(times):
+            raise WorkloadError(f"job {number}: got {len(times)} durations, expected {len(row)}, one per operation")
+        edges = [(place, place + 1, 0.0) for place in range(len(row) - 1)]
+        jobs.append(Job(number, times, edges, eligible=[[names[machine]] for machine in row], label=label))
+    return jobs, Executors([1.0] * len(names), names=names)
+
+
+def _most(row: Sequence[int]) -> int:
+    """Return the largest machine of a job; raise WorkloadError if one is no number from 0."""
+    found = np.asarray(row)
+    if not found.size or not np.issubdtype(found.dtype, np.integer) or found.min() < 0:
+        raise WorkloadError(f"machines: got {list(row)!r}, expected at least one integer >= 0")
+    return int(found.max())
+
+
+def read(path: Pathish, instance: str | None = None) -> Shop:
+    """Read a job shop.
+
+    Parameters
+    ----------
+    path : str or path-like
+        File in the standard format, or JSON if its name ends in ``.json``; both may be compressed with gzip.
+    instance : str, optional
+        Name of the instance in a JSON file with several.
+
+    Returns
+    -------
+    tuple of list of Job and Executors
+        See :func:`job_shop`; the label of the jobs is the name of the instance or of the file.
+
+    Raises
+    ------
+    WorkloadError
+        If the file cannot be read or its content is invalid; the message names file and line.
+    """
+    name = Path(os.fspath(path)).name.removesuffix(".gz")
+    if name.endswith(".json"):
+        document, label = read_object(path), instance or name.removesuffix(".json")
+        if instance is not None:
+            if not isinstance(document.get(instance), dict):
+                raise WorkloadError(f"{path}: no instance {instance!r}; expected one of {', '.join(document)}")
+            document = document[instance]
+        missing = [key for key in ("machines_matrix", "duration_matrix") if not has(document, key)]
+        if missing:
+            raise WorkloadError(f"{path}: no {missing[0]!r}; name one of the instances: {', '.join(document)}")
+        matrices: Any = document["machines_matrix"], document["duration_matrix"]
+    else:
+        label, matrices = name.rsplit(".", 1)[0], _standard(str(path), path)
+    try:
+        return job_shop(*matrices, label=label)
+    except (TypeError, ValueError) as error:
+        raise WorkloadError(f"{path}: {error}") from error
+
+
+def _standard(source: str, path: Pathish) -> tuple[list[list[int]], list[list[float]]]:
+    rows: list[list[float]] = []
+    for number, line in enumerate(read_bytes(path).decode("utf-8", "replace").splitlines(), 1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        try:
+            rows.append([float(cell) for cell in line.split()])
+        except ValueError:
+            raise WorkloadError(f"{source}: line {number}: got {line.strip()!r}, expected numbers") from None
+        row = rows[-1]
+        if len(rows) == 1 and len(row) != 2:
+            raise WorkloadError(f"{source}: line {number}: got {len(row)} numbers, expected those of jobs and machines")
+        if len(rows) > 1 and (len(row) % 2 or not all(0 <= cell < rows[0][1] and cell % 1 == 0 for cell in row[::2])):
+            raise WorkloadError(
+                f"{source}: line {number}: got {line.strip()!r}, expected pairs of a machine from 0 to "
+                f"{rows[0][1] - 1:g} and a duration"
+            )
+    if not rows or len(rows) - 1 != rows[0][0]:
+        raise WorkloadError(f"{source}: got {max(len(rows) - 1, 0)} jobs, expected as many as the first line says")
+    return [[int(cell) for cell in row[::2]] for row in rows[1:]], [row[1::2] for row in rows[1:]]
