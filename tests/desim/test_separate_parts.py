@@ -112,6 +112,10 @@ class Licences(Part):
     def __init__(self, count: int) -> None:
         self.count = count
 
+    def started(self, execution: Any) -> None:
+        if execution.job.attributes.get("license"):
+            self.cluster.simulation.records.tables["licences"].append((execution.job.job_id,))
+
     def describe(self) -> dict[str, Any]:
         return {"licences": self.count}
 
@@ -130,10 +134,6 @@ class Licences(Part):
             return True
         self.count -= job.attributes.get("license", 0)
         return False
-
-    def started(self, execution: Any) -> None:
-        if execution.job.attributes.get("license"):
-            self.cluster.simulation.records.tables["licences"].append((execution.job.job_id,))
 
     def left(self, job: Job, outcome: str) -> None:
         if outcome != "rejected" and job.attributes.get("license"):
