@@ -181,7 +181,8 @@ class PartialSchedule:
 
         def finish(executor: int) -> float:
             start: float = max(self.end(executor), *self.arrivals(node, executor), 0.0)
-            return start + self._run_times[node][executor]
+            end: float = start + self._run_times[node][executor]
+            return end
 
         return min(range(len(self.tables)), key=finish)
 

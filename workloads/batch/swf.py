@@ -310,7 +310,8 @@ def _lines(jobs: Iterable[Job], header: TraceHeader | Mapping[str, object] | Non
         submitted, requested, ran = map(plain_number, (job.submission_time, job.requested_time, job.run_time))
         cores = int(job.requested_cores)
         known = f"{job.job_id:d} {submitted} -1 {ran} {cores} -1 -1 {cores} {requested} -1 1 {job.user_id:d}"
-        after, think_time = -1, "-1"
+        after: int | str = -1
+        think_time = "-1"
         if job.after is not None and len(job.after.jobs) == 1:
             after, think_time = job.after.jobs[0], plain_number(job.after.think_time)
         queue, partition = (name if name.isdecimal() else "-1" for name in (job.queue, job.partition))

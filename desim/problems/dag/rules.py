@@ -364,7 +364,7 @@ RULES = (
         _no_executor("outages", "executor", "the outage at {time} s"),
         vital=True,
     ),
-    _rule(
+    rule(
         "eligible",
         "a copy is assigned only to an executor that may run its node",
         Check(
