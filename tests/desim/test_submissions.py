@@ -125,8 +125,6 @@ class TestIds:
             simulate(cluster, Old(lambda seen: seen.queue["job_id"][0]))
         with pytest.raises(AttributeError, match=r"^running\.job_id: actions name rows, so write running\.row"):
             simulate(cluster, Old(lambda seen: seen.running.job_id))
-        with pytest.raises(AttributeError, match=r"'Queue' object has no attribute 'jobs'"):
-            simulate(cluster, Old(lambda seen: seen.queue.jobs))
         with pytest.raises(InfeasibleAction, match=r"5 is not the row of a queued job; return one of queue\.row"):
             simulate(cluster, Old(lambda seen: 5))
 

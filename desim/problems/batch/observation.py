@@ -43,13 +43,14 @@ def _ids(job_ids: Iterable[Any]) -> NDArray[Any]:
     return np.array(ids, object if any(isinstance(job_id, str) for job_id in ids) else np.int64)
 
 
-def _explain_attribute(table: object, name: str) -> NoReturn:
-    """Raise AttributeError for an attribute that does not exist."""
-    kind = type(table).__name__
-    if name != "job_id":
-        raise AttributeError(f"{kind!r} object has no attribute {name!r}")
-    own = kind.lower()
-    raise AttributeError(f"{own}.job_id: actions name rows, so write {own}.row; {own}.id shows the ids as given")
+def _explains(table: str) -> property:
+    """Return an attribute that raises AttributeError for agents that name jobs by id."""
+
+    def explain(self: object) -> NoReturn:
+        """Raise AttributeError: actions name rows."""
+        raise AttributeError(f"{table}.job_id: actions name rows, so write {table}.row; {table}.id shows ids as given")
+
+    return property(explain)  # __getattr__ would make all other attributes slower
 
 
 class _Rows:
@@ -186,8 +187,7 @@ class Queue(_Rows):
         """Ids of the jobs as given, shape (L,): integers, or objects if some are text. Several jobs may share one."""
         return _ids(job.job_id for job in self._state.queued.values())
 
-    if not TYPE_CHECKING:
-        __getattr__ = _explain_attribute
+    job_id = _explains("queue")
 
     @property
     def requested_cores(self) -> NDArray[np.int64]:
@@ -301,8 +301,7 @@ class Running:
         """Ids of the jobs as given, shape (R,): integers, or objects if some are text."""
         return _ids(self._state.job_at(row).job_id for row in self._rows)
 
-    if not TYPE_CHECKING:
-        __getattr__ = _explain_attribute
+    job_id = _explains("running")
 
     @property
     def requested_cores(self) -> NDArray[np.int64]:

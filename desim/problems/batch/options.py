@@ -305,7 +305,7 @@ def _in_advance(workload: plugins.Workload) -> Sequence[Job]:
 
 
 def _for_run(problem: BatchCluster, agent: Agent) -> BatchCluster:
-    """Return a copy with listeners of its own; a new cluster would walk through all jobs again."""
+    """Return a copy with separate listeners; a new cluster would walk through all jobs again."""
     problem = copy(problem)
     problem.listeners = {event: [] for event in problem.events}
     return problem
