@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from desim.checks import check_choice, check_int
 from desim.exceptions import WorkloadError
 from desim.problems.batch.job import Job
+from desim.problems.batch.workload import Workload
 from desim.workloads.batch.selection import (
     PARTS,
     Columns,
@@ -295,7 +296,22 @@ def write(path: Pathish, jobs: Iterable[Job], *, header: TraceHeader | Mapping[s
         If the file cannot be written, a job is invalid, has a text as id, or a requested time of 0 although its run
         time is not (the format reads 0 as unknown).
     """
+    if isinstance(jobs, Workload):
+        _check_references(jobs)
     write_lines(path, _lines(jobs, header))
+
+
+def _check_references(workload: Workload) -> None:
+    """Raise an error if a job depends on a row that readers would not find by its number."""
+    ids, first = workload["job_id"].tolist(), dict[int | str, int]()
+    for row, job_id in enumerate(ids):
+        first.setdefault(job_id, row)
+    for row, (others, _) in workload.dependencies().items():
+        if wrong := [other for other in others if first[ids[other]] != other]:
+            raise WorkloadError(
+                f"job {ids[row]} depends on the job {ids[wrong[0]]} of row {wrong[0]}, but this number means row "
+                f"{first[ids[wrong[0]]]} in this format"
+            )
 
 
 def _lines(jobs: Iterable[Job], header: TraceHeader | Mapping[str, object] | None) -> Iterator[str]:
@@ -310,7 +326,8 @@ def _lines(jobs: Iterable[Job], header: TraceHeader | Mapping[str, object] | Non
         submitted, requested, ran = map(plain_number, (job.submission_time, job.requested_time, job.run_time))
         cores = int(job.requested_cores)
         known = f"{job.job_id:d} {submitted} -1 {ran} {cores} -1 -1 {cores} {requested} -1 1 {job.user_id:d}"
-        after, think_time = -1, "-1"
+        after: int | str = -1
+        think_time = "-1"
         if job.after is not None and len(job.after.jobs) == 1:
             after, think_time = job.after.jobs[0], plain_number(job.after.think_time)
         queue, partition = (name if name.isdecimal() else "-1" for name in (job.queue, job.partition))

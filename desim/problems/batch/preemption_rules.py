@@ -6,6 +6,7 @@ The rules look up in the tables which jobs may preempt which; they share no code
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -148,7 +149,7 @@ def _intruders(run: Recorded) -> pl.DataFrame:
             if job_qos.get(number) not in preempts.get(job_qos.get(int(numbers[row]), ""), ()):
                 found.append((gaps["job_id"][place], begin, end, ran["job_id"][row], begins[row]))
     ids = gaps.schema["job_id"]
-    schema = {"job_id": ids, "begin": pl.Float64, "end": pl.Float64, "other": ids, "start": pl.Float64}
+    schema: dict[str, Any] = {"job_id": ids, "begin": pl.Float64, "end": pl.Float64, "other": ids, "start": pl.Float64}
     return pl.DataFrame(found, schema, orient="row")
 
 
