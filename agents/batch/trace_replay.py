@@ -36,8 +36,8 @@ class TraceReplay(NamedRepr):
     name : str
         Name of the agent; ``replay:FILE`` creates the same agent again.
     nodes : mapping to sequence of (str, int), optional
-        Recorded nodes of each job, by the same keys: pairs (node name, number of tasks). If the cluster has nodes with these names, the
-        job waits for them; otherwise the cluster chooses.
+        Recorded nodes of each job, by the same keys: pairs (node name, number of tasks). If the cluster has nodes with
+        these names, the job waits for them; otherwise the cluster chooses.
 
     Attributes
     ----------
