@@ -30,14 +30,14 @@ class TraceReplay(NamedRepr):
 
     Parameters
     ----------
-    starts : mapping of int to float
-        Recorded start of each job by job id, in seconds of the workload's clock, such as ``recorded_starts()`` of a
-        :class:`desim.workloads.batch.trace.Trace`.
+    starts : mapping to float
+        Recorded start of each job by job id, or by (job id, submission time) if several have the same id, in seconds of
+        the workload's clock, such as ``recorded_starts()`` of a :class:`desim.workloads.batch.trace.Trace`.
     name : str
         Name of the agent; ``replay:FILE`` creates the same agent again.
-    nodes : mapping of int to sequence of (str, int), optional
-        Recorded nodes of each job: pairs (node name, number of tasks). If the cluster has nodes with these names, the
-        job waits for them; otherwise the cluster chooses.
+    nodes : mapping to sequence of (str, int), optional
+        Recorded nodes of each job, by the same keys: pairs (node name, number of tasks). If the cluster has nodes with
+        these names, the job waits for them; otherwise the cluster chooses.
 
     Attributes
     ----------
@@ -54,10 +54,10 @@ class TraceReplay(NamedRepr):
 
     def __init__(
         self,
-        starts: Mapping[int, float],
+        starts: Mapping[Any, float],
         *,
         name: str = "recorded",
-        nodes: Mapping[int, Sequence[tuple[str, int]]] | None = None,
+        nodes: Mapping[Any, Sequence[tuple[str, int]]] | None = None,
     ) -> None:
         if not starts:
             raise InvalidConfiguration(f"{name}: got a log without start times, expected at least one")
@@ -157,7 +157,7 @@ class TraceReplay(NamedRepr):
             fresh -= 1
             submitted = float(queue.submission_time[place])
             job_id = observation.id_of(row)
-            start = self._recorded.get(job_id, math.nan)
+            start = self._recorded.get(job_id, self._recorded.get((job_id, submitted), math.nan))
             if start < submitted - _ROUNDING:
                 raise InvalidConfiguration(
                     f"{self.name}: job {job_id} is submitted at {submitted:.10g} s, after its recorded start at "

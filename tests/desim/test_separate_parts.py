@@ -135,21 +135,11 @@ class Licences(Part):
         self.count -= job.attributes.get("license", 0)
         return False
 
-<<<<<<< HEAD
     def started(self, execution: Any) -> None:
         if execution.job.attributes.get("license"):
             self.cluster.simulation.records.tables["licences"].append((execution.job.job_id,))
 
     def left(self, job: Job, row: int, outcome: str) -> None:
-||||||| 46c8892a
-    def started(self, execution: Any) -> None:
-        if execution.job.attributes.get("license"):
-            self.cluster.simulation.records.tables["licences"].append((execution.job.job_id,))
-
-    def left(self, job: Job, outcome: str) -> None:
-=======
-    def left(self, job: Job, outcome: str) -> None:
->>>>>>> slices35
         if outcome != "rejected" and job.attributes.get("license"):
             self.count += 1
             if self.waiting:

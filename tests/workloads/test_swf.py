@@ -551,6 +551,11 @@ def test_numbers_of_preceding_jobs_are_those_of_the_file(tmp_path: Path) -> None
     copy = tmp_path / "copy.swf"
     swf.write(copy, trace.jobs)
     assert swf.read(copy, dependencies=True).jobs == trace.jobs
+    other = trace.jobs.with_columns(after=[None, None, ((1,), 0.0), None, None, None])  # on the second row of job 1
+    with pytest.raises(WorkloadError, match="job 2 depends on the job 1 of row 1, but this number means row 0 in this"):
+        swf.write(copy, other)
+    with pytest.raises(WorkloadError, match="job a: job_id: got 'a', but this format has only numbers"):
+        swf.write(copy, [Job("a", 0.0, 1, 5.0, 5.0)])
 
 
 def test_texts_are_told_apart_by_their_lines(tmp_path: Path) -> None:

@@ -100,7 +100,10 @@ def moldable(
         check_float("factors", factor, above=0)
     workload = Workload.of(jobs)
     columns = (workload[name].tolist() for name in ("requested_cores", "requested_time", "run_time"))
-    sizes = [_sizes(*numbers, num_cores, factors, sigma, parallelism) for numbers in zip(*columns, strict=True)]
+    sizes = [
+        _sizes(own, requested_time, run_time, num_cores, factors, sigma, parallelism)
+        for own, requested_time, run_time in zip(*columns, strict=True)
+    ]
     return workload.with_columns(
         requested_cores=[first.requested_cores for first, *_ in sizes],
         requested_time=[first.requested_time for first, *_ in sizes],

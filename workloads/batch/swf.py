@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from desim.checks import check_choice, check_int
 from desim.exceptions import WorkloadError
 from desim.problems.batch.job import Job
+from desim.problems.batch.workload import Workload
 from desim.workloads.batch.selection import (
     PARTS,
     Columns,
@@ -295,7 +296,22 @@ def write(path: Pathish, jobs: Iterable[Job], *, header: TraceHeader | Mapping[s
         If the file cannot be written, a job is invalid, has a text as id, or a requested time of 0 although its run
         time is not (the format reads 0 as unknown).
     """
+    if isinstance(jobs, Workload):
+        _check_references(jobs)
     write_lines(path, _lines(jobs, header))
+
+
+def _check_references(workload: Workload) -> None:
+    """Raise an error if a job depends on a row that readers would not find by its number."""
+    ids, first = workload["job_id"].tolist(), dict[int | str, int]()
+    for row, job_id in enumerate(ids):
+        first.setdefault(job_id, row)
+    for row, (others, _) in workload.dependencies().items():
+        if wrong := [other for other in others if first[ids[other]] != other]:
+            raise WorkloadError(
+                f"job {ids[row]} depends on the job {ids[wrong[0]]} of row {wrong[0]}, but this number means row "
+                f"{first[ids[wrong[0]]]} in this format"
+            )
 
 
 def _lines(jobs: Iterable[Job], header: TraceHeader | Mapping[str, object] | None) -> Iterator[str]:

@@ -197,29 +197,37 @@ class Trace(Summarized):
         return self.jobs["place"]
 
     @property
-    def recorded_nodes(self) -> dict[int | str, Sequence[tuple[str, int]]] | None:
-        """Recorded nodes by job id: pairs (name, number of tasks there); None if the file does not state them."""
-        return self._by_id("recorded_nodes") if "recorded_nodes" in self.jobs.columns else None
+    def recorded_nodes(self) -> dict[Any, Sequence[tuple[str, int]]] | None:
+        """Recorded nodes, pairs (name, number of tasks there), by keys as in :meth:`recorded_starts`, if known."""
+        if "recorded_nodes" not in self.jobs.columns:
+            return None
+        return self._by_job(self.jobs["recorded_nodes"], np.ones(len(self), np.bool_))
 
-    def recorded_starts(self) -> dict[int | str, float]:
-        """Return the recorded start times on the real machine, in seconds, by job id, where the file states them.
+    def recorded_starts(self) -> dict[Any, float]:
+        """Return the recorded start times on the real machine, in seconds, where the file states them.
+
+        Returns
+        -------
+        dict
+            Times by job id; for an id that several jobs have, by pairs (job id, submission time).
 
         Raises
         ------
         WorkloadError
-            If two of these jobs have the same id.
+            If two jobs have the same id and submission time.
         """
-        waits = self.waiting_time
-        return self._by_id("submission_time", waits, waits >= 0)
+        return self._by_job(self.jobs["submission_time"] + self.waiting_time, self.waiting_time >= 0)
 
-    def _by_id(self, name: str, added: Any = None, known: Any = None) -> dict[Any, Any]:
-        """Return a column by job id."""
-        rows = np.flatnonzero(np.ones(len(self), bool) if known is None else known)
-        ids, values = self.jobs["job_id"][rows].tolist(), self.jobs[name][rows]
-        found = dict(zip(ids, (values if added is None else values + added[rows]).tolist(), strict=True))
-        if len(found) < len(ids):
-            twice = next(name for name, count in Counter(ids).items() if count > 1)
-            raise WorkloadError(f"job {twice}: several jobs have this id, so that what was recorded has no owner")
+    def _by_job(self, values: NDArray[Any], known: NDArray[np.bool_]) -> dict[Any, Any]:
+        """Return the known values by job id, or by id and submission time where an id is not enough."""
+        ids, times = self.jobs["job_id"].tolist(), self.jobs["submission_time"].tolist()
+        again = {job_id for job_id, count in Counter(ids).items() if count > 1} if len({*ids}) < len(ids) else ()
+        rows = np.flatnonzero(known).tolist()
+        keys = [(ids[row], times[row]) if ids[row] in again else ids[row] for row in rows]
+        found = dict(zip(keys, values[known].tolist(), strict=True))
+        if len(found) < len(keys):
+            job_id, time = next(key for key, count in Counter(keys).items() if count > 1)
+            raise WorkloadError(f"job {job_id}: several jobs have this id and are submitted at {time:.10g} s")
         return found
 
     def summary(self) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -45,7 +45,7 @@ def waits_on_nodes(
     jobs: Sequence[Job],
     waiting_time: ArrayLike,
     nodes: Sequence[Node],
-    where: Mapping[int | str, Sequence[tuple[str, int]]],
+    where: Mapping[Any, Sequence[tuple[str, int]]],
     *,
     counted: ArrayLike | None = None,
     moments: int = 20,
@@ -60,8 +60,8 @@ def waits_on_nodes(
         Wait of each job in seconds; nan if unknown. A job of unknown wait occupies no nodes here.
     nodes : sequence of Node
         Nodes of the machine.
-    where : mapping of int or str to sequence of (str, int)
-        Names of the nodes that each job ran on and its number of tasks there, by job id.
+    where : mapping to sequence of (str, int)
+        Names of the nodes that each job ran on and its number of tasks there, by keys as in ``Trace.recorded_starts``.
     counted : array_like of bool, optional
         Whether to count the wait of each job (default: all known waits).
     moments : int
@@ -86,7 +86,8 @@ def waits_on_nodes(
             waiting.setdefault(user, {})[place] = None
         elif kind == _START:
             del waiting[user][place]
-            there = [(numbers[name], tasks) for name, tasks in where.get(job.job_id, ())]
+            recorded = where.get(job.job_id, where.get((job.job_id, job.submission_time), ()))
+            there = [(numbers[name], tasks) for name, tasks in recorded]
             found = room.place_on(table.compiled_request(job), there, placement) if there else None
             if found:  # else the nodes as described are too small for the recorded schedule: skip the job
                 room.take(found)
