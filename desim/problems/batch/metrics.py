@@ -19,8 +19,8 @@ started, but not as finished; a rejected job only enters the counts.
 A job waits while it does not run, from its submission to its *last* start. A slowdown divides by the useful execution
 time: that of all executions of a job, except seconds whose work was lost at an interruption. These lost seconds are
 busy and wasted. The time of a job that is killed is useful by this definition, since nothing interrupted it;
-``killed_core_seconds`` counts it apart. The same schedule therefore has the same metrics, whatever made jobs start again. See
-:mod:`desim.problems.batch.executions` for the definitions.
+``killed_core_seconds`` counts it apart. The same schedule therefore has the same metrics, whatever made jobs start
+again. See :mod:`desim.problems.batch.executions` for the definitions.
 
 Sources: bounded slowdown: Feitelson, Rudolph, Schwiegelshohn, Sevcik and Wong, "Theory and
 practice in parallel job scheduling", JSSPP 1997. Fairness index: Jain, Chiu and Hawe, "A quantitative

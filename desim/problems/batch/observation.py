@@ -743,7 +743,7 @@ class BatchObservation:
         """
         remaining = np.zeros(self.num_cores)
         for end, _, job_id in self.running.releases():
-            remaining[to_core_ids(self.core_set_of(job_id))] = max(end - self.time, 0.0)
+            remaining[to_core_ids(self.core_set_of(job_id))] = end - self.time
         remaining[to_core_ids(self._resources.down)] = np.inf
         return remaining
 

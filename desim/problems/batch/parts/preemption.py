@@ -7,7 +7,8 @@ it, and so do cores that the preempting job does not need; only jobs that may pr
 the same cores once all of them are free again, after the decisions of that instant.
 
 The terms are those of Slurm: a QOS has a priority, a list of QOS that it preempts, a mode in which its own jobs are
-preempted, and a GraceTime. See Yoo, Jette and Grondona, "SLURM: Simple Linux Utility for Resource Management", JSSPP 2003.
+preempted, and a GraceTime. See Yoo, Jette and Grondona, "SLURM: Simple Linux Utility for Resource Management", JSSPP
+2003.
 """
 
 from __future__ import annotations
@@ -357,7 +358,8 @@ class Preemption(Part):
 
     def _end_grace(self, event: simpy.Event) -> None:
         """Carry out an announced preemption with the victims that still run; it lapses if the job cannot start."""
-        state, job_id, now = self._state, event.value, self.cluster.env.now
+        job_id: Any = event.value
+        state, now = self._state, self.cluster.env.now
         one = state.announced.get(job_id)
         if one is None or one.time != now:  # the job has started otherwise
             return
