@@ -313,6 +313,10 @@ class Multifactor(Priority):
             check_float("a factor of partitions", factor, least=0, most=1)
         self._observation: BatchObservation | None = None
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the settings for a copy, which looks at its own run before it scores."""
+        return self.__dict__ | {"_observation": None}
+
     def look(self, observation: BatchObservation) -> None:
         """Store the observation, from which the scores read the users' past usage."""
         self._observation = observation

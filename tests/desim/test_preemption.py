@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
@@ -426,6 +427,18 @@ def test_forks_go_on_alike(foresight: bool, nodes: bool) -> None:
         assert results[0].table("preemptions").equals(results[1].table("preemptions"))
     else:  # jobs run for as long as they request, before and after they are suspended
         assert (ends[3], ends[1], ends[2]) == (60.0, 150.0, 135.0) and 5 not in ends
+
+
+def test_an_agent_that_has_looked_at_a_run_can_be_copied() -> None:
+    simulation, agent = Simulation(cluster("suspend")), create("preemptive-multifactor")
+    while (decision := simulation.advance()) is not None and simulation.env.now < 10.0:
+        decision.answer(agent.act(decision.observation))
+    results = []
+    for one, other in ((simulation.fork(foresight=True), copy.deepcopy(agent)), (simulation, agent)):
+        while (decision := one.advance()) is not None:
+            decision.answer(other.act(decision.observation))
+        results.append(one.finish().jobs)
+    assert results[0].equals(results[1])
 
 
 def test_users_use_nothing_while_suspended() -> None:

@@ -135,10 +135,6 @@ class Licences(Part):
         self.count -= job.attributes.get("license", 0)
         return False
 
-    def started(self, execution: Any) -> None:
-        if execution.job.attributes.get("license"):
-            self.cluster.simulation.records.tables["licences"].append((execution.job.job_id,))
-
     def left(self, job: Job, row: int, outcome: str) -> None:
         if outcome != "rejected" and job.attributes.get("license"):
             self.count += 1

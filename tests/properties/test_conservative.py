@@ -83,6 +83,7 @@ class Promises(NamedRepr):
 
     def act(self, observation: BatchObservation) -> Any:
         answer = self.base.act(observation)
+        assert self.base._profile is not None
         slots = [*self.base.reservations.values(), *self.base._profile.running.values()]
         for moment in {max(slot.start, observation.time) for slot in slots}:
             held = Counter[int]()

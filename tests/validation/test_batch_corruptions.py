@@ -37,8 +37,13 @@ from corruptions import (
     wider_than_what_is_up,
     with_job,
 )
+from editable_runs import EditableRun
 
+from desim import simulate
+from desim.agents.batch import FCFS
+from desim.problems.batch import BatchCluster, Job
 from desim.problems.batch.node_rules import NODE_RULES
+from desim.processes import Outage, planned_outages
 from desim.validation import rules_of, validate
 
 OF_NODES = {*(rule.name for rule in NODE_RULES), "reservation_nodes"}
@@ -253,3 +258,13 @@ def test_a_change_of_any_single_value_of_the_job_table_is_noticed(request, scena
             else:
                 changed = 1 if value is None else value + 1
             assert not validate(run.edited("jobs", row, **{column: changed}), run.jobs).ok, (column, row, changed)
+
+
+def test_what_a_checkpoint_has_saved_is_not_lost() -> None:
+    """Of a job that is still running at the end, no execution time tells what was kept at its interruption."""
+    outage = planned_outages([Outage(50.0, 60.0, cores=[0])])
+    cluster = BatchCluster([Job(1, 0.0, 1, 200.0, 200.0)], 1, checkpoint_interval=20.0, processes=[outage])
+    result = simulate(cluster, FCFS(), until=100.0)
+    assert result.table("interruptions")["work_after"].to_list() == [40.0] and validate(result).ok
+    broken = validate(EditableRun(result).edited("interruptions", 0, work_after=20.0))
+    assert [violation.rule for violation in broken.violations] == ["work"]

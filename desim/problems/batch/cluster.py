@@ -244,7 +244,8 @@ class BatchCluster(FailingCluster, Problem):
         """Call an agent's methods ``on_submit``, ``on_start`` and ``on_end``, if it has them, as events happen.
 
         They are called in the order of events, before the decision of the instant, in the agent's own run, and not in
-        forks. Jobs are given as agents know them. The methods of wrapped agents are called as well.
+        forks. Jobs are given as agents know them. An agent that wraps another holds it in an attribute ``agent`` or
+        ``base``, so that the methods of the wrapped one are called as well.
 
         * ``on_submit(job)``: a job has arrived.
         * ``on_start(execution)``: an execution has begun, see :class:`ObservedExecution`.

@@ -8,7 +8,8 @@ are requeued, resume from checkpoints, are suspended or lost:
 * ``earlier_execution_time`` is the duration of all executions but the last.
 * ``waiting_time`` is the time from submission to the last start, except while the job ran.
 * ``useful_execution_time`` is the execution time whose work no later interruption has taken away.
-* The rest of the execution time is rework: turnaround time = waiting time + useful execution time + rework.
+* The rest of the execution time is rework: turnaround time = waiting time + useful execution time + rework. The rules
+  ``derived_times``, ``finish_time`` and ``work`` together check this identity.
 * The slowdown is the turnaround time over the useful execution time.
 
 Work is counted in seconds at speed 1, that of the run time with which the job was submitted. An execution that begins

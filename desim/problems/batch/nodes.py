@@ -8,7 +8,7 @@ other resource in a unit of the user's choice.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -148,6 +148,8 @@ class CompiledRequest:
         Whether each node has the requested partition, GPU model and features.
     most : int
         Maximum number of tasks per node.
+    single : CompiledRequest
+        The same request with one task; as many tasks of both fit on a node.
     """
 
     def __init__(self, request: Request, table: NodeTable, passes: tuple[int, ...] = ()) -> None:
@@ -171,6 +173,15 @@ class CompiledRequest:
         self.eligible = table.eligible(request)
         self.most = request.tasks_per_node or np.iinfo(np.int64).max
         self.exclusive = request.exclusive
+        self._amounts_of: dict[int, tuple[int, ...]] = {}
+        self.single = self if self.tasks == 1 else table.compile(replace(request, tasks=1), passes)
+
+    def amounts_of(self, tasks: int) -> tuple[int, ...]:
+        """Return the amounts of each resource that some tasks need on a node."""
+        found = self._amounts_of.get(tasks)
+        if found is None:
+            found = self._amounts_of[tasks] = tuple(amount * tasks for amount in self.amounts)
+        return found
 
 
 class NodeAllocation(NamedTuple):
@@ -252,6 +263,7 @@ class NodeTable:
         self.partitions = tuple(sorted({node.partition for node in self.nodes if node.partition}))
         self.gpu_models = tuple(sorted({node.gpu_model for node in self.nodes if node.gpus and node.gpu_model}))
         self.has_speeds = any(node.speed != 1 for node in self.nodes)
+        self._plain: dict[int, CompiledRequest] = {}  # of jobs without a request, by cores
         self._shapes: dict[
             object, CompiledRequest
         ] = {}  # by request, and by the reservations that admit the user if any
@@ -374,7 +386,13 @@ class NodeTable:
         WorkloadError
             If the request names a resource, partition or GPU model that no node has.
         """
-        request = job.request or Request(tasks=job.requested_cores)
+        request = job.request
+        if request is None:
+            if not self._passes and (shape := self._plain.get(job.requested_cores)) is not None:
+                return shape
+            request = Request(tasks=job.requested_cores)
+            if not self._passes:
+                return self._plain.setdefault(job.requested_cores, self.compile(request))
         return self.compile(request, self._passes.get(job.user_id, ()) if self._passes else ())
 
     def core_ids(self, nodes: Sequence[int]) -> list[int]:

@@ -784,7 +784,7 @@ class BatchObservation:
         """
         remaining = np.zeros(self.num_cores)
         for end, _, row in self.running.releases():
-            remaining[to_core_ids(self.core_set_of(row))] = max(end - self.time, 0.0)
+            remaining[to_core_ids(self.core_set_of(row))] = end - self.time
         remaining[to_core_ids(self._resources.down)] = np.inf
         return remaining
 

@@ -477,19 +477,6 @@ def _wrong_sums(run: Recorded) -> pl.DataFrame:
     return jobs.filter(((earlier - pl.col("earlier")).abs() > off) | wrong)
 
 
-def _wrong_account(run: Recorded) -> pl.DataFrame:
-    """Return the finished jobs whose turnaround time is not waiting time + useful execution time + rework."""
-    cuts = with_kept_time(run["interruptions"]).filter(pl.col("outcome") != "lost")
-    sums = cuts.group_by(KEY).agg(rework=(finish - start - pl.col("kept_time")).sum())
-    jobs = run.where("jobs", status.is_in(FINISHED)).join(sums, on=KEY, how="left", maintain_order="left")
-    waiting, rework = start - submission - pl.col("earlier_execution_time"), pl.col("rework").fill_null(0.0)
-    account = waiting + pl.col("useful_execution_time") + rework
-    off = 16 * rounding(finish, pl.col("earlier_execution_time"))
-    jobs = jobs.with_columns(whole=finish - submission, waited=waiting, rework=rework, account=account)
-    right = ((pl.col("whole") - account).abs() <= off) & (waiting >= -off)
-    return jobs.filter(~right.fill_null(False))
-
-
 def _given(run: Recorded) -> Iterable[tuple[Any, ...]]:
     """Return the jobs of the workload in their recorded sizes, with their run times on their nodes."""
     return run_where_they_were(run) if "num_nodes" in run.info else (job[:6] for job in in_their_sizes(run))
@@ -667,8 +654,7 @@ RULES = (
     rule(
         "work",
         "an execution goes on with the work that was kept: all at a suspension, full checkpoint intervals otherwise; "
-        "the execution times of a job are the sums over its executions, and turnaround time = waiting time + useful "
-        "execution time + rework, where waiting is not negative",
+        "the execution times of a job are the sums over its executions",
         Check(
             "interruptions",
             _wrong_work,
@@ -680,12 +666,6 @@ RULES = (
             _wrong_sums,
             "job {job_id}: got {earlier_execution_time} s of earlier executions and {useful_execution_time} s of "
             "useful execution time, expected {earlier} s and {expected} s",
-        ),
-        Check(
-            "jobs",
-            _wrong_account,
-            "job {job_id}: got a turnaround time of {whole} s, but waiting time {waited} s + "
-            "useful execution time {useful_execution_time} s + rework {rework} s = {account} s",
         ),
     ),
     *gathered("RULES", "rules"),

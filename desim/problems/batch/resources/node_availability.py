@@ -19,6 +19,9 @@ __all__ = ["NodeAvailability", "StartOnNodes"]
 
 IntArray = NDArray[np.int64]
 
+FEW = 4
+"""Up to this number, changing nodes one by one is faster than array operations."""
+
 
 class StartOnNodes(NamedTuple):
     """Action that starts a queued job on given nodes.
@@ -132,7 +135,9 @@ class NodeAvailability:
             usable &= self.table.open_to(shape, self.closed)[nodes]
         if shape.exclusive:
             usable &= self.jobs[nodes] == 0
-        return np.where(usable, np.minimum(counts, shape.most), 0)
+        if shape.request.tasks_per_node:
+            counts = np.minimum(counts, shape.most)
+        return counts * usable
 
     def takes_one(self, shape: CompiledRequest) -> NDArray[np.bool_]:
         """Return whether a task of a request fits on each node now, shape (N,); faster than counting tasks."""
@@ -149,39 +154,11 @@ class NodeAvailability:
             usable &= self.jobs == 0
         return usable
 
-    def take_one(self, shapes: Sequence[CompiledRequest]) -> NDArray[np.bool_]:
-        """Return, for each request, whether one of its tasks fits on some node now.
-
-        Parameters
-        ----------
-        shapes : sequence of CompiledRequest
-            The n compiled requests, at least one; checking all takes hardly longer than checking one.
-
-        Returns
-        -------
-        array of bool, shape (n,)
-            Whether a task of each request fits.
-        """
-        usable = np.array([shape.eligible for shape in shapes]) & ~self.down
-        amounts = np.array([shape.amounts for shape in shapes])
-        for column in range(amounts.shape[1]):
-            usable &= self.free[:, column] >= amounts[:, column, None]
-        for row, shape in enumerate(shapes):
-            if self.closed:
-                usable[row] &= self.table.open_to(shape, self.closed)
-            if shape.gpus:
-                usable[row] &= self.whole >= shape.gpus
-            elif shape.share:
-                usable[row] &= self.largest >= shape.share
-            if shape.exclusive:
-                usable[row] &= self.jobs == 0
-        return np.asarray(usable.any(axis=1))
-
     def fits(self, shape: CompiledRequest) -> bool:
         """Return whether all tasks of a request fit now."""
         if shape.tasks == 1:
             return bool(self.takes_one(shape).any())
-        return int(np.minimum(self.counts(shape), shape.tasks).sum()) >= shape.tasks
+        return int(self.counts(shape).sum()) >= shape.tasks
 
     def misfit(self, shape: CompiledRequest) -> str:
         """Return why a request does not fit here."""
@@ -193,7 +170,7 @@ class NodeAvailability:
         for what, amount, there in most:
             if amount > there:
                 return f"a task requests {amount:,} {what}, but eligible nodes have at most {there:,}"
-        room = int(np.minimum(self.counts(shape), shape.tasks).sum())
+        room = int(self.counts(shape).sum())
         return f"nodes have room for only {room:,} of its {shape.tasks:,} tasks: {shape.request}"
 
     def place(self, shape: CompiledRequest, policy: PlacementPolicy) -> tuple[NodeAllocation, ...] | None:
@@ -218,7 +195,7 @@ class NodeAvailability:
         """
         counts = self.takes_one(shape) if shape.tasks == 1 else self.counts(shape)
         nodes = counts.nonzero()[0]
-        if int(np.minimum(counts[nodes], shape.tasks).sum()) < shape.tasks:
+        if int(counts.sum()) < shape.tasks:
             return None
         left = shape.tasks
         held: list[NodeAllocation] = []
@@ -271,7 +248,7 @@ class NodeAvailability:
         if shape.exclusive:
             devices = [(gpu, GPU) for gpu, free in enumerate(self.gpus[node].tolist()) if free]
             return NodeAllocation(node, tasks, tuple(self.free[node].tolist()), tuple(devices))
-        amounts = tuple(amount * tasks for amount in shape.amounts)
+        amounts = shape.amounts_of(tasks)
         if shape.gpus:
             whole = (self.gpus[node] == GPU).nonzero()[0][: shape.gpus * tasks].tolist()
             return NodeAllocation(node, tasks, amounts, tuple((gpu, GPU) for gpu in whole))
@@ -288,21 +265,27 @@ class NodeAvailability:
             shares[gpu] = shares.get(gpu, 0) + shape.share
         return NodeAllocation(node, tasks, amounts, tuple(sorted(shares.items())))
 
-    def take(self, held: Iterable[NodeAllocation]) -> None:
+    def take(self, held: Sequence[NodeAllocation]) -> None:
         """Allocate resources to a job."""
-        for node, _, amounts, gpus in held:
-            self.free[node] -= amounts
-            if gpus:
-                self._change_gpus(node, gpus, -1)
-            self.jobs[node] += 1
+        self._change(held, -1)
 
-    def release(self, held: Iterable[NodeAllocation]) -> None:
+    def release(self, held: Sequence[NodeAllocation]) -> None:
         """Release the resources of a job."""
-        for node, _, amounts, gpus in held:
-            self.free[node] += amounts
+        self._change(held, 1)
+
+    def _change(self, held: Sequence[NodeAllocation], sign: int) -> None:
+        """Allocate resources (-1) or release them (1); all nodes at once if there are several."""
+        if len(held) > FEW:
+            nodes = [one.node for one in held]
+            self.free[nodes] += sign * np.array([one.amounts for one in held])
+            self.jobs[nodes] -= sign
+        else:
+            for node, _, amounts, _ in held:
+                self.free[node] += amounts if sign > 0 else [-amount for amount in amounts]
+                self.jobs[node] -= sign
+        for node, _, _, gpus in held:
             if gpus:
-                self._change_gpus(node, gpus, 1)
-            self.jobs[node] -= 1
+                self._change_gpus(node, gpus, sign)
 
     def release_until_fits(
         self,
@@ -327,8 +310,8 @@ class NodeAvailability:
             Time in seconds at which it fits: everything that ends by then has been released. Infinite if it never fits.
         """
         reservations = self.table.reservations
-        if shape.tasks == 1 and not (shape.gpus or shape.share or reservations):
-            return self._release_until_one_fits(shape, releases)
+        if not (shape.gpus or shape.share or reservations):
+            return self._release_one_by_one(shape, releases)
         for end, together in groupby(releases, itemgetter(0)):
             for _, held in together:
                 self.release(held)
@@ -338,14 +321,15 @@ class NodeAvailability:
                 return float(end)
         return np.inf
 
-    def _release_until_one_fits(
+    def _release_one_by_one(
         self, shape: CompiledRequest, releases: Iterable[tuple[float, tuple[NodeAllocation, ...]]]
     ) -> float:
-        """Do the same for a single task without GPUs, which can only fit on a node where a job ends.
+        """Do the same for a request without GPUs, counting its tasks only on the nodes where a job ends.
 
-        It is therefore enough to check that node, which is faster with plain numbers than with arrays.
+        This is faster with plain numbers than with arrays.
         """
-        usable = (shape.eligible & ~self.down).tolist()
+        usable, counts = (shape.eligible & ~self.down).tolist(), self.counts(shape).tolist()
+        left = shape.tasks - sum(counts)
         free, jobs = self.free.tolist(), self.jobs.tolist()
         start = np.inf
         for end, held in releases:
@@ -358,9 +342,12 @@ class NodeAvailability:
                 jobs[node] -= 1
                 if gpus:
                     self._change_gpus(node, gpus, 1)
-                has_room = usable[node] and not (shape.exclusive and jobs[node])
-                if has_room and all(here[column] >= amount for column, amount in shape.needed):
-                    start = end
+                if usable[node] and not (shape.exclusive and jobs[node]):
+                    count = min(shape.most, *(here[column] // amount for column, amount in shape.needed))
+                    left -= count - counts[node]
+                    counts[node] = count
+                    if left <= 0:
+                        start = end
         self.free[:], self.jobs[:] = free, jobs
         return start
 
@@ -376,18 +363,20 @@ class NodeAvailability:
         num_nodes, tasks = len(self.table), 0
         if len({one.node for one in held}) < len(held):
             return "held names a node twice"
-        for node, here, amounts, gpus in held:
+        nodes = [one.node for one in held]
+        for node in nodes:
             if not 0 <= node < num_nodes:
                 return f"there is no node {node}"
+        counts = self.counts_on(shape, np.array(nodes, np.int64)).tolist()
+        for (node, here, amounts, gpus), room in zip(held, counts, strict=True):
             name = self.table.nodes[node].name
-            room = int(self.counts_on(shape, np.array([node]))[0])
             if not 0 < here <= room:
                 return f"node {name!r} has room for {room} of its tasks, got {here}"
             if shape.exclusive:
                 wanted = tuple(self.free[node].tolist())
                 right = sorted(gpus) == [(gpu, GPU) for gpu, free in enumerate(self.gpus[node].tolist()) if free]
             else:
-                wanted = tuple(amount * here for amount in shape.amounts)
+                wanted = shape.amounts_of(here)
                 right = self._are_right(shape, node, here, gpus)
             if tuple(amounts) != wanted:
                 return f"amounts on node {name!r}: got {tuple(amounts)}, expected {wanted} for {here} of its tasks"

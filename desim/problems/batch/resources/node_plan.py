@@ -50,6 +50,8 @@ class NodePlan:
         self.answer: list[Any] = []
         self._around = around_reservations and bool(observation.reservations)
         self._requests: list[CompiledRequest] | None = None  # of all queued jobs, once they are needed
+        self._free_cores = observation.free_cores
+        self._totals: dict[object, int] = {}  # tasks that fit, by request of one task, until a job starts
         self._failed: set[object] = set()  # requests that did not fit: free resources only shrink
         self._fitting: IntArray | None = None  # last result of fitting(); None after each start
         self._chosen: tuple[int, Place | None] = -1, None  # last position examined and its place, until a job starts
@@ -66,7 +68,7 @@ class NodePlan:
             return among
         if self._requests is None:
             self._requests = self.nodes.compiled_requests()
-        requests, room = self._requests, self.room
+        requests = self._requests
         positions = range(len(requests)) if among is None else among.tolist()
         if self._started:
             positions = [position for position in positions if position not in self._started]
@@ -74,8 +76,7 @@ class NodePlan:
         if not distinct:
             return np.empty(0, np.int64)
         self._look(0.0)
-        takes_one = dict(zip(distinct, room.take_one(distinct).tolist(), strict=True))
-        fits = {each for each in distinct if takes_one[each] and (each.tasks == 1 or room.fits(each))}
+        fits = {each for each in distinct if self._total(each) >= each.tasks}
         found = [position for position in positions if requests[position] in fits]
         if self._around:
             found = [position for position in found if self._has_room(*self._job(position)[::2])]
@@ -142,8 +143,10 @@ class NodePlan:
         return bool(table.open_to(request, table.closed_between(now, now + length))[request.eligible].all())
 
     def wait(self, position: int | None = None, *, arrivals: bool = True) -> list[WaitForCores] | None:
-        """Return None, because the number of free cores does not decide whether a job fits."""
-        return None
+        """Return the number of cores to wait for if too few are free; enough cores need not be enough for a job."""
+        requests = self.nodes.compiled_requests() if position is None else [self._job(position)[0]]
+        least = min((request.tasks * request.amounts[0] for request in requests), default=0)
+        return [WaitForCores(least, arrivals)] if least > self._free_cores else None
 
     def _job(self, position: int) -> tuple[CompiledRequest, float, float]:
         """Return request, expected time and requested time of a job."""
@@ -185,11 +188,19 @@ class NodePlan:
         key = (request, self.room.closed) if self._around else request
         if key in failed:
             return None
-        room = self._room_beside() if beside else self.room
-        place = room.place(request, self.nodes.policy)
-        if place is None:
+        if self._total(request, beside=beside) < request.tasks:
             failed.add(key)
-        return place
+            return None
+        return (self._room_beside() if beside else self.room).place(request, self.nodes.policy)
+
+    def _total(self, request: CompiledRequest, *, beside: bool = False) -> int:
+        """Return how many tasks of a request fit now, beside the reserved job if that would be delayed."""
+        key = request.single, self.room.closed, beside
+        total = self._totals.get(key)
+        if total is None:
+            room = self._room_beside() if beside else self.room
+            total = self._totals[key] = int(room.counts(request.single).sum())
+        return total
 
     def _room_beside(self) -> NodeAvailability:
         """Return what is free now and at the shadow time, beside the reserved job."""
@@ -231,6 +242,8 @@ class NodePlan:
             self._beside = None
         self._started[position] = self.observation.time + length, place
         self._fitting, self._chosen = None, (-1, None)
+        self._totals.clear()
+        self._free_cores -= sum(held.amounts[0] for held in place)
         self.answer.append(StartOnNodes(row, place))
 
 

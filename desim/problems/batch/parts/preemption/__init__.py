@@ -365,7 +365,7 @@ class Preemption(Part):
 
     def _end_grace(self, event: simpy.Event) -> None:
         """Carry out an announced preemption with the victims that still run; it lapses if the job cannot start."""
-        row: int = event.value  # type: ignore[assignment]  # given with the event
+        row: Any = event.value
         state, now = self._state, self.cluster.env.now
         one = state.announced.get(row)
         if one is None or one.time != now:  # the job has started otherwise
