@@ -460,7 +460,7 @@ class TestRefusals:
             def act(self, observation: Any) -> int:
                 return 77
 
-        with pytest.raises(DesimError, match="77 is not the id of a queued job"):
+        with pytest.raises(DesimError, match="77 is not the row of a queued job"):
             simulate(BatchCluster(exact((0.0, 1, 1.0)), 1), RolloutAgent(Nonsense()))
 
     def test_where_the_base_agent_cannot_go_on_is_not_gone(self) -> None:
