@@ -9,6 +9,7 @@ from typing import Annotated, ClassVar
 
 from tyro.conf import arg
 
+from desim.cli.comparing import ComparisonPlan, ComparisonResult
 from desim.cli.comparison import print_comparison
 from desim.cli.options import JsonFlag, listed, problem_of
 from desim.cli.output import command_line, print_json, print_text
@@ -19,7 +20,6 @@ from desim.plotting.formatting import how_many
 from desim.problem import Better
 from desim.scenario import ProblemInstance
 from desim.sweep import Backend, Run, SweepInterrupted
-from desim.sweep.comparing import ComparisonPlan, ComparisonResult
 from desim.sweep.comparison import IntervalKind
 
 __all__ = ["Compare", "print_warnings"]

@@ -128,25 +128,40 @@ def source_digest(*modules: str, as_in_files: bool = False) -> str:
     InvalidConfiguration
         If the file of a loaded module has changed since, so that the loaded code is unknown or another.
     """
+    return _code(modules, as_in_files=as_in_files).digest
+
+
+class _Code(NamedTuple):
+    """Code of modules with all that they import."""
+
+    digest: str
+    is_dynamic: bool
+    variables: tuple[str, ...]
+
+
+def _code(modules: tuple[str, ...], *, as_in_files: bool = False) -> _Code:
     key = (modules, as_in_files, PACKAGES, tuple(sys.path), os.getcwd())  # noqa: PTH109
-    states, digest = _known.get(key, ({}, ""))
-    if not states or any(_state(name, path) != state for (name, path), state in states.items()):
+    states, code = _known.get(key, ({}, None))
+    if code is None or any(_state(name, path) != state for (name, path), state in states.items()):
         files = modules_behind(*modules)
         states = {(name, path): _state(name, path) for name, path in files.items()}
-        found = {name: _read(name, path).digest for name, path in files.items()}
+        found = {name: _read(name, path) for name, path in files.items()}
         for name, path in files.items() if as_in_files else ():
-            if _kept(path, _modules, _parsed).digest != found[name]:
+            if _kept(path, _modules, _parsed) != found[name]:
                 raise InvalidConfiguration(f"{path} has changed since module {name} was loaded; {AGAIN}")
-        digest = hashlib.sha256("".join(f"{name}\0{text}\0" for name, text in found.items()).encode()).hexdigest()
+        texts = "".join(f"{name}\0{one.digest}\0" for name, one in found.items())
+        own = [one for name, one in found.items() if not _is_ours(name)]
+        variables = tuple(sorted({name for one in own for name in one.environment}))
+        code = _Code(hashlib.sha256(texts.encode()).hexdigest(), any(one.is_dynamic for one in own), variables)
         if all(state is not None and state.is_settled for state, _ in states.values()):
-            _known[key] = (states, digest)
-    return digest
+            _known[key] = (states, code)
+    return code
 
 
 AGAIN = "reload it, or start again in a new process"
 
 #: Digests with the files that they depend on, cached because thousands of runs need the same.
-_known: dict[tuple[Any, ...], tuple[dict[tuple[str, Path], tuple[State | None, Any]], str]] = {}
+_known: dict[tuple[Any, ...], tuple[dict[tuple[str, Path], tuple[State | None, Any]], _Code]] = {}
 
 
 def _state(name: str, path: Path) -> tuple[State | None, Any]:
@@ -199,9 +214,8 @@ def traits_of(modules: Iterable[str]) -> tuple[bool, tuple[str, ...]]:
     tuple of bool and tuple of str
         Whether one of them imports by name, or executes text; and names of variables.
     """
-    found = [_read(name, path) for name, path in modules_behind(*modules).items() if not _is_ours(name)]
-    names = sorted({name for one in found for name in one.environment})
-    return any(one.is_dynamic for one in found), tuple(names)
+    code = _code(tuple(modules))
+    return code.is_dynamic, code.variables
 
 
 def own_modules() -> dict[str, Path]:

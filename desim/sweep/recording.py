@@ -94,17 +94,18 @@ class Recording:
         InvalidConfiguration
             If a file has changed since it was read.
         """
-        own = {str(path): name for name, path in own_modules().items()}
-        ours = {getattr(one, "__file__", None) for name, one in [*sys.modules.items()] if name.startswith(PACKAGES)}
-        read = {path: state for path, state in self.files.items() if not is_installed(Path(path)) and path not in ours}
+        read = {path: state for path, state in self.files.items() if not is_installed(Path(path))}
+        own = {str(path): name for name, path in own_modules().items()} if any(map(_is_code, read)) else {}
         roots = {*modules, *self.modules, *(own[path] for path in read if path in own)} - {"__main__", DYNAMIC}
         is_dynamic, variables = traits_of(sorted(roots))
         if is_dynamic or DYNAMIC in modules:
-            roots.update(own.values())
+            roots.update(own_modules())
             _, variables = traits_of(sorted(roots))
         known = {str(path.absolute()) for path in declared} | self.written | own.keys()
+        if any(map(_is_code, read)):
+            known |= {str(getattr(one, "__file__", "")) for name, one in [*sys.modules.items()] if _is_ours(name)}
         files = {path: _digest(path, state) for path, state in read.items() if path not in known}
-        if not all(name.startswith(PACKAGES) for name in roots) or DYNAMIC in modules:
+        if not all(map(_is_ours, roots)) or DYNAMIC in modules:
             files = {path: text for path, text in _earlier.items() if path not in known} | files
             _earlier.update(files)  # own code may keep what it has read for the next run
         names = sorted(roots)
@@ -165,6 +166,14 @@ def include(earlier: Recording) -> None:
 #: Recordings under way, and digests of files that runs of own code have read in this process.
 _active: list[Recording] = []
 _earlier: dict[str, str | None] = {}
+
+
+def _is_code(path: str) -> bool:
+    return path.endswith(".py")
+
+
+def _is_ours(module: str) -> bool:
+    return module.partition(".")[0] in PACKAGES
 
 
 def _state_of(path: str) -> State | None:

@@ -16,13 +16,13 @@ import pytest
 import desim
 from desim.agents.batch import FCFS, EASYBackfilling, create
 from desim.cli import main
+from desim.cli.comparing import ComparisonResult
 from desim.exceptions import ComparisonWarning, DesimError, InvalidConfiguration
 from desim.notes import progress
 from desim.problems import deferrable
 from desim.problems.batch import BatchCluster
 from desim.problems.deferrable import DeferrableCluster
 from desim.sweep import simulated
-from desim.sweep.comparing import ComparisonResult
 from desim.workloads import lublin
 
 SMALL = {"jobs": 60, "cores": 32, "load": 0.9}
@@ -73,10 +73,10 @@ class Waits:
 def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Skip what is slow."""
     panel = SimpleNamespace(get_figure=lambda root: panel)
-    monkeypatch.setattr("desim.sweep.comparing.draw_figures", lambda *arguments: [])
-    monkeypatch.setattr("desim.sweep.comparing._bars", lambda comparison: [panel])
-    monkeypatch.setattr("desim.sweep.comparing.save_figure", lambda figure, path, file_format: path)
-    monkeypatch.setattr("desim.sweep.comparing.write_comparison", lambda *arguments: arguments[-1])
+    monkeypatch.setattr("desim.cli.comparing.draw_figures", lambda *arguments: [])
+    monkeypatch.setattr("desim.cli.comparing._bars", lambda comparison: [panel])
+    monkeypatch.setattr("desim.cli.comparing.save_figure", lambda figure, path, file_format: path)
+    monkeypatch.setattr("desim.cli.comparing.write_comparison", lambda *arguments: arguments[-1])
     monkeypatch.setattr("desim.plotting.reports.report", lambda results, path, **options: path)
 
 

@@ -77,7 +77,7 @@ def test_by_name_in_all_files_and_measured_anew(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    monkeypatch.setattr("desim.sweep.comparing.draw_figures", lambda *arguments: [])
+    monkeypatch.setattr("desim.cli.comparing.draw_figures", lambda *arguments: [])
     means = []
     for factor in (1, 2):
         Path("own_wait.py").write_text(MODULE.format(factor=factor))
