@@ -215,7 +215,7 @@ def _nodes_to_plan(state: JobState, up: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Return which unassigned nodes can run, with all of their ancestors, on the executors that are up."""
     found = ~state.assigned
     if state.is_restricted:
-        able = (state.run_times[:, up] < np.inf).any(axis=1)
+        able = state.run_times[:, up].min(axis=1) < np.inf
         for node in np.flatnonzero(found).tolist():
             able[node] &= all(state.assigned[parent] or able[parent] for parent, _ in state.job.parent_lists[node])
         found &= able
