@@ -180,9 +180,9 @@ class PartialSchedule:
         """Return the executor on which a node finishes first, after everything placed on it."""
 
         def finish(executor: int) -> float:
-            start: float = max(self.end(executor), *self.arrivals(node, executor), 0.0)
-            end: float = start + self._run_times[node][executor]
-            return end
+            start = max(self.end(executor), *self.arrivals(node, executor), 0.0)
+            due: float = start + self._run_times[node][executor]
+            return due
 
         return min(range(len(self.tables)), key=finish)
 

@@ -286,7 +286,8 @@ class DagCluster(FailingCluster, Problem):
             state = self._jobs.get(job_id)
             if state is None or node < 0 or not 0 <= executor < self.executors.num_executors:
                 return False
-            if self._execution.is_down(executor) or not self._may_run(state, (*duplicates, node), executor):
+            restricted = state.is_restricted  # first, because this is called for every assignment
+            if self._execution.is_down(executor) or (restricted and not self._may_run(state, action)):
                 return False
             if position is not None and not 0 <= position <= len(self._plan.executor_queues[executor].waiting):
                 return False
@@ -297,9 +298,9 @@ class DagCluster(FailingCluster, Problem):
             return False
 
     @staticmethod
-    def _may_run(state: JobState, nodes: tuple[int, ...], executor: int) -> bool:
-        """Return whether an executor is eligible for nodes."""
-        return not state.is_restricted or bool((state.run_times[list(nodes), executor] < np.inf).all())
+    def _may_run(state: JobState, action: Assign) -> bool:
+        """Return whether the executor of an action is eligible for its nodes."""
+        return bool((state.run_times[[*action.duplicates, action.node], action.executor] < np.inf).all())
 
     def _may_duplicate(self, state: JobState, nodes: tuple[int, ...]) -> bool:
         """Return whether the nodes can run one after the other, where all but the last are duplicates."""
