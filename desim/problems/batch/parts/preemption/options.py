@@ -17,7 +17,6 @@ from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch.job import Job
 from desim.problems.batch.parts.preemption import QualityOfService
 from desim.problems.batch.parts.text import Entry, check_scope, names_of, number_of, read_entries
-from desim.problems.batch.workload import Workload
 
 if TYPE_CHECKING:
     from desim import plugins
@@ -106,7 +105,7 @@ def _level(where: str, entry: Entry) -> tuple[QualityOfService, str, Entry]:
     return level, where, entry
 
 
-def _with_qos(where: str, entry: Mapping[str, Any], jobs: Iterable[Job], name: str) -> Workload:
+def _with_qos(where: str, entry: Mapping[str, Any], jobs: Iterable[Job], name: str) -> list[Job]:
     """Return the jobs, those in the groups of an entry with its QOS."""
     by, of = str(entry["scope"]).strip(), names_of(entry.get("members", ""))
     check_scope(where, by, jobs)
@@ -115,7 +114,7 @@ def _with_qos(where: str, entry: Mapping[str, Any], jobs: Iterable[Job], name: s
     groups = [job.group(by) for job in jobs]
     if all(group is None for group in groups):
         raise InvalidConfiguration(f"{where}: scope={by}, but the {by} of jobs is unknown")
-    workload = Workload.of(jobs)
-    is_in = [group is not None and (not of or str(group) in of) for group in groups]
-    known = workload["qos"].tolist()
-    return workload.with_columns(qos=[name if chosen else other for chosen, other in zip(is_in, known, strict=True)])
+    return [
+        job._replace(qos=name) if group is not None and (not of or str(group) in of) else job
+        for job, group in zip(jobs, groups, strict=True)
+    ]
