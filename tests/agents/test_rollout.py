@@ -468,7 +468,7 @@ class TestRefusals:
             """Starts jobs in an order that it has in mind, whatever is in the queue by then."""
 
             def __init__(self) -> None:
-                self.left = [1, 2, 3, 4]
+                self.left = [0, 1, 2, 3]
 
             def act(self, observation: Any) -> int | None:
                 return self.left.pop(0) if observation.free_cores else None
