@@ -121,9 +121,9 @@ class DagCluster(FailingCluster, Problem):
             )
         self.jobs = items("jobs", jobs, "jobs", "submission_time")
         self.executors = executors
-        self.plan_ahead = bool(plan_ahead)
+        self.plan_ahead = bool(check_choice("plan_ahead", plan_ahead, (True, False)))
         self.transfers = transfers
-        self.outages_lose_data = bool(outages_lose_data)
+        self.outages_lose_data = bool(check_choice("outages_lose_data", outages_lose_data, (True, False)))
         self.links = links
 
     def describe(self) -> dict[str, Any]:
