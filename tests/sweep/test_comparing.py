@@ -215,6 +215,8 @@ def test_a_log_that_has_changed_is_read_again(options: dict[str, Any], tmp_path:
             found = desim.compare("batch", ["fcfs", "sjf"], trace=str(log), out=out, workers=1, **options)
             assert found.runs["waiting_time_mean"].to_list() == [wait, wait]
             assert [one.reused for one in found.summaries] == [reused and out is not None] * 2
+    with pytest.raises(InvalidConfiguration, match=r"t.swf is the same for all seeds: nothing in it is drawn"):
+        desim.compare("batch", ["fcfs"], trace=str(log), seeds=3, workers=1, **options)
     write_log(log, 100, cores=8)
     if not options:
         found = desim.compare("batch", ["fcfs"], trace=str(log), workers=1)
@@ -274,6 +276,9 @@ def test_what_is_wrong_is_told() -> None:
         ("batch", ["fcfs"], {"seeds": [1, 1]}, "expected at least one, without duplicates"),
         ("batch", ["fcfs"], {"baseline": "easy"}, "baseline: got 'easy', expected one of the agents fcfs"),
         ("batch", ["fcfs"], {"metric": "wait"} | SMALL, "metric: got 'wait'"),
+        ("dag", ["fifo-eft"], {"bandwidth": 3.0}, "--bandwidth: has no effect without --links"),
+        ("dag", ["fifo-eft"], {"moving_delay": 3.0}, "--moving-delay: has no effect without --tasks"),
+        ("deferrable", ["fifo"], {"capacity": 3.0, "set": ["capacity_mean=4"]}, "an option sets it, too"),
         (cluster, ["fcfs"], {"jos": 3}, "unexpected keyword argument 'jos'"),
         (cluster(np.random.default_rng(0)), ["fcfs"], {"jobs": 3}, "a given problem takes no options"),
     ],

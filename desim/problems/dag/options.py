@@ -85,6 +85,10 @@ class DagSystem(SeededProblemSpec):
 
     def instance(self, options: DagOptions) -> ProblemInstance:
         """Return the problem instance to simulate."""
+        if options.links == "none" and options.bandwidth is not None:
+            raise InvalidConfiguration("--bandwidth: has no effect without --links bus or --links star")
+        if not options.tasks and options.moving_delay != DagOptions.moving_delay:
+            raise InvalidConfiguration("--moving-delay: has no effect without --tasks")
         is_read = options.trace != GENERATED
         templates = _read(options.trace) if is_read else None
         usual: dict[str, Any] = (
@@ -92,7 +96,8 @@ class DagSystem(SeededProblemSpec):
         )
         usual["transfers"] = "when_finished" if options.links == "none" else "when_assigned"
         known = replace(options, **{name: value for name, value in usual.items() if getattr(options, name) is None})
-        known = replace(known, bandwidth=known.transfer_speed if options.bandwidth is None else options.bandwidth)
+        if options.links != "none" and options.bandwidth is None:
+            known = replace(known, bandwidth=known.transfer_speed)
         stated = _stated_executors(options.trace) if is_read else None
         if stated is not None:
             known = replace(known, executors=stated.num_executors)

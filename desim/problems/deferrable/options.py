@@ -11,6 +11,7 @@ from tyro.conf import UseAppendAction, arg
 
 from desim import plugins
 from desim.core import Agent
+from desim.exceptions import InvalidConfiguration
 from desim.plotting.formatting import how_many
 from desim.problems.deferrable import DeferrableCluster
 from desim.problems.deferrable.kind import KIND
@@ -60,8 +61,12 @@ class DeferrableSystem(SeededProblemSpec):
 
     def instance(self, options: DeferrableOptions) -> ProblemInstance:
         """Return the problem instance to simulate."""
-        changes = {"num_slots": options.slots, "arrival_rate": options.arrival_rate, "capacity_mean": options.capacity}
-        changes = {name: value for name, value in changes.items() if value is not None} | settings_of(options.set)
+        given = {"num_slots": options.slots, "arrival_rate": options.arrival_rate, "capacity_mean": options.capacity}
+        changes = {name: value for name, value in given.items() if value is not None}
+        further = settings_of(options.set)
+        if twice := sorted(changes.keys() & further.keys()):
+            raise InvalidConfiguration(f"--set {twice[0]}: an option sets it, too; leave out one of them")
+        changes |= further
         make = plugins.episode_workload(self.name)
         scenario = make(generator(options.seed), settings=options.workload, **changes)
         _made(scenario, options, None)  # reports unusable options early
