@@ -125,9 +125,7 @@ class TestIds:
             simulate(cluster, Old(lambda seen: seen.queue["job_id"][0]))
         with pytest.raises(AttributeError, match=r"^running\.job_id: actions name rows, so write running\.row"):
             simulate(cluster, Old(lambda seen: seen.running.job_id))
-        with pytest.raises(
-            InfeasibleAction, match=r"5 is not the row of a queued job; return one of queue\.row"
-        ):
+        with pytest.raises(InfeasibleAction, match=r"5 is not the row of a queued job; return one of queue\.row"):
             simulate(cluster, Old(lambda seen: 5))
 
     def test_an_id_is_free_again_when_its_job_has_ended(self) -> None:
