@@ -273,6 +273,11 @@ class Running:
     The expected end is the start plus the time that the cluster's predictor expects, by default the requested time. If
     a job has not ended by then, the cluster corrects its expected end, by default by `corrected_end`, and opens a
     scheduling cycle. No expected end therefore lies in the past.
+
+    Parameters
+    ----------
+    state : BatchState
+        State of the cluster.
     """
 
     changes: int
