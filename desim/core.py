@@ -598,7 +598,7 @@ def simulate(
     out : path, optional
         Directory for the records as Parquet files; if None, records are kept in memory.
     metrics : sequence of Metric
-        Metrics of your own, ``Metric(name, unit=..., better=..., measure=FUNCTION_OF_RESULT)``.
+        Custom metrics, ``Metric(name, unit=..., better=..., measure=FUNCTION_OF_RESULT)``.
 
     Returns
     -------

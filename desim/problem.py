@@ -78,7 +78,7 @@ class Metric:
     only_with : str
         Entry of a run's description that a run must have for this metric to exist.
     measure : callable or None
-        Function of the result that returns the value of a metric of your own; None for one of the problem's.
+        Function of the result that returns the value of a custom metric; None for one of the problem's.
     """
 
     name: str
@@ -125,7 +125,7 @@ class Metrics:
         return tuple(metric.name for metric in self.described)
 
     def extended(self, by: Sequence[Metric]) -> Metrics:
-        """Return these metrics with some of your own, which every table shows, too.
+        """Return these metrics with custom metrics, which every table shows, too.
 
         Parameters
         ----------

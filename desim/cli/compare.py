@@ -56,7 +56,7 @@ class Compare:
     baseline: Annotated[str | None, arg(metavar="NAME", help_behavior_hint="(default: fcfs, else the first)")] = None
     """Agent that the others are compared with, seed by seed."""
     metric: Annotated[str | None, arg(metavar="NAME", help_behavior_hint="(default: the problem's main metric)")] = None
-    """Metric that agents are ranked by; MODULE:NAME of your own, a desim.Metric or a function of the result."""
+    """Metric that agents are ranked by; MODULE:NAME of your desim.Metric, or of a function of the result."""
     better: Annotated[Better | None, arg(help_behavior_hint="(default: as the metric is defined)")] = None
     """Whether lower or higher values of the metric are better."""
     interval: IntervalKind = "t"

@@ -251,12 +251,12 @@ def compare(
     better : {"lower", "higher"}, optional
         Whether lower or higher values of the metric are better. Default: as the metric is defined.
     metrics : sequence of Metric
-        Metrics of your own, which tables, files and figures show beside those of the problem.
+        Custom metrics, which tables, files and figures show beside those of the problem.
     interval : {"t", "bootstrap"}
         Method for confidence intervals: Student's t distribution, or the bootstrap.
     out : path, optional
         Directory for runs, tables, report and figures. A stored run is reused, so that an interrupted comparison
-        continues, unless something that it has used has changed: code of desim or of your own, files that it has read,
+        continues, unless something that it has used has changed: code of desim, your code, files that it has read,
         environment variables that your modules name, or the state of an object that you pass.
     workers : int, optional
         Number of parallel processes. Default: one per processor.

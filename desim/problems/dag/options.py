@@ -172,9 +172,9 @@ def _cluster(jobs: Sequence[Job], executors: Executors, options: DagOptions, *, 
 
 
 def _links(count: int, options: DagOptions) -> SharedLinks | None:
-    assert options.bandwidth is not None  # instance() sets the default
     if options.links == "none":
         return None
+    assert options.bandwidth is not None  # instance() sets the default
     if options.links == "bus":
         return SharedLinks.bus(count, options.bandwidth)
     return SharedLinks.star([options.bandwidth] * count)
