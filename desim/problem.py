@@ -489,13 +489,7 @@ class Problem(Summarized):
         self.listening = True
 
     def bind(self, simulation: Simulation) -> None:
-        """Set up the state and start the processes of one simulation.
-
-        Raises
-        ------
-        InvalidConfiguration
-            If a workload is an iterator that an earlier simulation has read.
-        """
+        """Set up the state and start the processes of one simulation; refuse an iterator that another one has read."""
         for name in self.sources:
             if isinstance(getattr(self, name), Iterator):
                 if name in self._iterators_read:

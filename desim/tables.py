@@ -125,7 +125,7 @@ class Table:
     only_with : str
         Entry of the run's description that a run must have for this table to exist.
     deferred : bool
-        Whether rows in memory stay as recorded until somebody reads the table, because they become many times more.
+        Whether rows in memory stay as recorded until the table is read, because they become many more.
     info : mapping
         Description of the run, in a table that is bound to a run.
     """

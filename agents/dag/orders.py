@@ -262,8 +262,8 @@ class FIFO(_Static):
     name = "fifo"
 
     def keys(self, observation: DagObservation, state: JobState) -> Floats:
-        """Return the number of jobs that arrived before, for all nodes; a job may arrive after its submission time."""
-        return np.full(state.job.num_nodes, float(state.arrival_number))
+        """Return when the job arrived, in seconds, for all nodes; a process may submit it after its submission time."""
+        return np.full(state.job.num_nodes, state.arrival_time)
 
 
 class SJF(_Static):

@@ -180,6 +180,7 @@ class PartialSchedule:
         """Return the executor on which a node finishes first, after everything placed on it."""
 
         def finish(executor: int) -> float:
+            """Return when the node would finish on an executor."""
             start = max(self.end(executor), *self.arrivals(node, executor), 0.0)
             due: float = start + self._run_times[node][executor]
             return due

@@ -1,4 +1,4 @@
-"""Job shops: jobs whose operations run one after the other, each on a machine of its own.
+"""Job shops: jobs whose operations run one after the other, each on one given machine.
 
 In the standard format, a line holds the numbers of jobs and machines. A line per job follows, with the machine
 (numbered from 0) and the duration of each operation, in their order. Blank lines and lines that begin with # are

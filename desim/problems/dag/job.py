@@ -44,7 +44,7 @@ class Job:
     that an executor must have, and by run times of infinity. All come down to one table, :meth:`run_times_on`: a node
     may run where its run time is finite. Agents, metrics and records read nothing else. A demand of amounts, such as
     cores of a pool, is another question: how much of an executor a node takes while it runs there. It would join
-    ``required_features`` as an argument of its own, and a pool would be an executor with an amount of each resource.
+    ``required_features`` as a further argument, and a pool would be an executor with an amount of each resource.
 
     Parameters
     ----------

@@ -141,6 +141,8 @@ class JobState:
 
     Attributes
     ----------
+    arrival_time : float
+        Time of the arrival, in seconds.
     run_times : numpy.ndarray of shape (num_nodes, num_executors)
         Run time of each node on each executor, in seconds; infinite where the node may not run.
     is_restricted : bool
@@ -169,6 +171,7 @@ class JobState:
         executors = setting.executors
         self.job = job
         self.arrival_number = arrival_number
+        self.arrival_time = float(setting.env.now)
         self.run_times = job.run_times_on(executors)
         self.is_restricted = not bool((self.run_times < np.inf).all())
         self.copies: list[list[Copy]] = [[] for _ in range(job.num_nodes)]
