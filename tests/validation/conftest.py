@@ -139,6 +139,15 @@ def saving() -> Run:
 
 
 @pytest.fixture(scope="session")
+def graced() -> Run:
+    """Return a run in which preempted jobs run on for a grace time."""
+    qos = [QualityOfService("urgent", 9.0, ("standby",)), QualityOfService("standby", grace_time=3.0)]
+    qos_of = {number: ("urgent", "standby", "standby")[number % 3] for number in range(7, 64)}
+    agent = create("preemptive-backfilling-fcfs")
+    return _random_run(9, agent=agent, qos=qos, fields={"qos": qos_of}, outages=False)
+
+
+@pytest.fixture(scope="session")
 def preempted() -> Run:
     """Return a run with outages and checkpoints, in which jobs preempt others, which are requeued or suspended."""
     qos = [

@@ -190,6 +190,7 @@ CASES = [
     ("preempted", "preemptions", lambda run: run.edited("qos", 2, mode="requeue")),
     ("preempted", "preemptions", lambda run: drop(run, "preemptions", 0)),
     ("preempted", "preemptions", preempted_by_another),
+    ("graced", "preemptions", lambda run: run.edited("preemptions", 0, announced=run.row("preemptions", 0)["time"])),
     ("preempted", "suspended", resumed_elsewhere, "core_down"),
     ("preempted", "suspended", lambda run: run.edited("qos", 0, preempts=["spare"]), "preemptions"),
     ("preempted", "execution_time", began_later, "work"),
@@ -218,7 +219,8 @@ def test_every_rule_has_its_corruption():
 
 
 @pytest.mark.parametrize(
-    "scenario", ["plain", "requeued", "lost", "stopped", "dependent", "limited", "windowed", "saving", "preempted"]
+    "scenario",
+    ["plain", "requeued", "lost", "stopped", "dependent", "limited", "windowed", "saving", "preempted", "graced"],
 )
 def test_the_runs_are_valid_before_they_are_corrupted(request, scenario):
     run = request.getfixturevalue(scenario)
@@ -229,6 +231,7 @@ def test_the_runs_are_valid_before_they_are_corrupted(request, scenario):
         "limited": {"limits"},
         "windowed": {"reservations"},
         "preempted": {"qos", "preemptions", "suspended"},
+        "graced": {"qos", "preemptions", "suspended"},
     }
     absent = OF_NODES | (set.union(*of_sites.values()) - of_sites.get(scenario, set()))
     assert list(report.checks) == [rule for rule in rules_of("batch") if rule not in absent]

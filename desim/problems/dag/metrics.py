@@ -168,8 +168,8 @@ def read_graph(result: Result) -> DagGraph:
 
 def _fastest_channel(result: Result, count: int) -> tuple[float, float]:
     """Return the smallest time of a unit of data and the smallest latency; the description tells those of all pairs."""
-    if count > 1 and not any(isinstance(result.info[name], list) for name in ("transfer_speed", "latency")):
-        speed, latency = result.info["transfer_speed"], result.info["latency"]
+    speed, latency = (result.info.get(name, []) for name in ("transfer_speed", "latency"))  # lists: of each pair
+    if count > 1 and not isinstance(speed, list) and not isinstance(latency, list):
         return 0.0 if speed is None else 1.0 / speed, latency
     channels = CHANNELS.select(result.scan("channels"), "transfer_speed", "latency")
     seconds = 1.0 / channels["transfer_speed"].to_numpy()
