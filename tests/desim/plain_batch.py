@@ -80,6 +80,14 @@ class Nodes:
                 missing -= tasks
         return None if missing else tuple(held)
 
+    def has_room(self, held: Held, moments: Sequence[Sequence[Held]]) -> bool:
+        """Return whether there is room for what a job has, at some moments, beside others."""
+        return all(
+            left[number][0] >= tasks * cores and left[number][1] >= tasks * memory
+            for left in map(self.left, moments)
+            for number, tasks, cores, memory in held
+        )
+
     def units(self, held: Held) -> set[int]:
         """Return what must not fail."""
         return {number for number, *_ in held}
@@ -638,10 +646,18 @@ def conservative(order: str) -> Policy:
                     made.take(by_id[other], start)
             return made
 
-        disturbed = down, cluster.upheaval()
-        if disturbed != before[1] or cluster.overran(before[2]):
+        disturbed, has_lost = (down, cluster.upheaval()), False
+        if disturbed != before[1]:
             promised.clear()
-        elif before[0] - now_running:
+        elif cluster.overran(before[2]):
+            known = dict(promised)
+            promised.clear()
+            for job in in_order(cluster.queue, order):  # what still fits is kept
+                start = known.get(job.job_id)
+                if start is not None and (not job.requested_time or profile(None).fits(job, start)):
+                    promised[job.job_id] = start
+            has_lost = len(promised) < len(known)
+        if disturbed == before[1] and (has_lost or before[0] - now_running):
             for job in in_order(cluster.queue, order):
                 if job.job_id in promised:
                     start = profile(job.job_id).earliest(job)
@@ -651,13 +667,14 @@ def conservative(order: str) -> Policy:
                 start = profile(None).earliest(job)
                 if start is not None:
                     promised[job.job_id] = start
-        due = sorted((start, job_id) for job_id, start in promised.items() if start <= cluster.now)
-        for _, job_id in due:
+        numbers = cluster.numbers
+        due = sorted((start, numbers[one], one) for one, start in promised.items() if start <= cluster.now)
+        for *_, job_id in due:
             del promised[job_id]
         if promised:
             cluster.wake_at(min(promised.values()))
-        before[:] = [now_running | {job_id for _, job_id in due}, disturbed, len(cluster.late)]
-        return [(job_id, None, None) for _, job_id in due]
+        before[:] = [now_running | {job_id for *_, job_id in due}, disturbed, len(cluster.late)]
+        return [(job_id, None, None) for *_, job_id in due]
 
     return policy
 
@@ -744,9 +761,24 @@ def conservative_on_nodes(order: str) -> Policy:
                     return time, held
             return None
 
-        if disturbed != before[1] or cluster.overran(before[2]):
+        def still_fits(job: Job, start: float, held: Held) -> bool:
+            spans = [(-math.inf, expected_end(end, now), each) for each, end in cluster.expected()]
+            spans += [(begin, begin + by_id[other].requested_time, each) for other, (begin, each) in promised.items()]
+            moments = [start, *(begin for begin, _, _ in spans if start < begin < start + job.requested_time)]
+            beside = [[each for begin, end, each in spans if begin <= moment < end] for moment in moments]
+            return cluster.space.has_room(held, beside)
+
+        has_lost = False
+        if disturbed != before[1]:
             promised.clear()
-        elif before[0] - now_running:
+        elif cluster.overran(before[2]):
+            known = dict(promised)
+            promised.clear()
+            for job in in_order(cluster.queue, order):  # what still fits is kept
+                if job.job_id in known and (not job.requested_time or still_fits(job, *known[job.job_id])):
+                    promised[job.job_id] = known[job.job_id]
+            has_lost = len(promised) < len(known)
+        if disturbed == before[1] and (has_lost or before[0] - now_running):
             for job in in_order(cluster.queue, order):
                 if job.job_id in promised:
                     found = earliest(job)
@@ -757,11 +789,11 @@ def conservative_on_nodes(order: str) -> Policy:
                 found = earliest(job)
                 if found is not None:
                     promised[job.job_id] = found
-        due = sorted((start, job_id) for job_id, (start, _) in promised.items() if start <= now)
-        starts = [(job_id, None, promised.pop(job_id)[1]) for _, job_id in due]
+        due = sorted((start, cluster.numbers[one], one) for one, (start, _) in promised.items() if start <= now)
+        starts = [(job_id, None, promised.pop(job_id)[1]) for *_, job_id in due]
         if promised:
             cluster.wake_at(min(start for start, _ in promised.values()))
-        before[:] = [now_running | {job_id for _, job_id in due}, disturbed, len(cluster.late)]
+        before[:] = [now_running | {job_id for *_, job_id in due}, disturbed, len(cluster.late)]
         return starts
 
     return policy

@@ -94,12 +94,12 @@ class TestIds:
         assert tables[0].equals(tables[1]) and tables[0].equals(tables[2])
 
     def test_observations_show_ids_as_given_and_actions_name_rows(self) -> None:
-        jobs = [Job(name, 0.0, 1, 9.0, 9.0) for name in ("a", 7, "a")]  # type: ignore[arg-type]
+        jobs = [Job(name, 0.0, 1, 9.0, 9.0) for name in ("a", "7", "a")]
         simulation = Simulation(BatchCluster(jobs, 3))
         decision = simulation.advance()
         assert decision is not None
         queue, running = decision.observation.queue, decision.observation.running
-        assert queue.id.tolist() == queue["id"].tolist() == ["a", 7, "a"] and queue.id.dtype == object
+        assert queue.id.tolist() == queue["id"].tolist() == ["a", "7", "a"] and queue.id.dtype == object
         assert queue.row.tolist() == queue["row"].tolist() == [0, 1, 2] and queue.row.dtype == np.int64
         decision.answer(2)  # the second job with this id
         decision = simulation.advance()
