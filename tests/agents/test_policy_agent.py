@@ -292,17 +292,21 @@ def test_it_can_be_copied_sent_and_looked_ahead_with() -> None:
 
 
 def test_it_is_compared_like_any_agent(tmp_path: Any, capsys: Any) -> None:
-    """Also with stored runs: those of a policy in Python are simulated anew, for its code may be another one."""
+    """Also with stored runs: those of a policy in Python are found again, until its weights change."""
     gym_env = make("desim/Batch-v0")
-    agents = {"mine": PolicyAgent(gym_env.encoder, trained(gym_env)), "fcfs": "fcfs"}
+    model = trained(gym_env)
+    agents = {"mine": PolicyAgent(gym_env.encoder, model), "fcfs": "fcfs"}
     options: dict[str, Any] = {"seeds": 2, "cores": 16, "jobs": 40, "load": 0.8, "workers": 2}
     found = desim.compare("batch", agents, **options, out=tmp_path)
     assert set(found.comparison.means) == {"mine", "fcfs"}
     assert "4 runs to do, 0 already stored" in capsys.readouterr().err
     simulate(BatchCluster(lublin.generate(9, 16, seed=2), 16), agents["mine"])  # type: ignore[arg-type]
     again = desim.compare("batch", agents, **options, out=tmp_path)
-    assert "2 runs to do, 2 already stored" in capsys.readouterr().err
+    assert "0 runs to do, 4 already stored" in capsys.readouterr().err
     assert again.runs.equals(found.runs)
+    model.learn(64)
+    desim.compare("batch", agents, **options, out=tmp_path)
+    assert "2 runs to do, 2 already stored" in capsys.readouterr().err
 
 
 def test_neither_torch_nor_stable_baselines_is_loaded_for_a_function() -> None:

@@ -53,7 +53,7 @@ def _tables(directory: Path) -> dict[str, list[str]]:
 def _outcomes(directory: Path) -> dict[str, list[str]]:
     found: dict[str, list[str]] = defaultdict(list)
     for path in sorted(directory.glob("runs/*.json")):
-        for name, value in json.loads(path.read_text())["outcome"].items():
+        for name, value in json.loads(path.read_text())["outcomes"][0]["outcome"].items():
             found[f"outcome.{name}"].append(_digest(value))
     return found
 
