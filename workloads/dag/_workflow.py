@@ -8,6 +8,7 @@ from pathlib import Path
 
 from desim.exceptions import WorkloadError
 from desim.problems.dag.job import Job
+from desim.workloads.files import plain_number
 from desim.workloads.report import ListedReason, RepairReport
 
 __all__ = ["Pair", "Task", "WorkflowReason", "WorkflowReport", "build"]
@@ -112,11 +113,13 @@ def build(
 
 def _contradictions(source: str, parent: Task, child: Task) -> list[str]:
     """Return places of files that have another size where one task reads them than where the other writes them."""
-    return [
-        f"{Path(source).name}: {file!r} has {parent.writes[file]:g} bytes in {parent.name!r}, {size:g} in {child.name!r}"
-        for file, size in child.reads.items()
-        if size is not None and parent.writes.get(file) not in (None, size)
-    ]
+    found = []
+    for file, read in child.reads.items():
+        written = parent.writes.get(file)
+        if read is not None and written is not None and read != written:
+            sizes = f"{plain_number(written)} bytes in {parent.name!r}, {plain_number(read)} in {child.name!r}"
+            found.append(f"{Path(source).name}: {file!r} has {sizes}")
+    return found
 
 
 def _size(source: str, parent: Task, child: Task, default: float | None) -> float:
