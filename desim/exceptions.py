@@ -20,7 +20,6 @@ from __future__ import annotations
 
 __all__ = [
     "ComparisonWarning",
-    "ContradictionWarning",
     "DesimError",
     "InfeasibleAction",
     "InvalidConfiguration",
@@ -89,10 +88,6 @@ def missing(what: str, error: ImportError) -> MissingDependency:
         return MissingDependency(f"{what} cannot be imported: {error}")
     command = f"pip install 'desim[{EXTRAS[package]}]', or make install in a checkout"
     return MissingDependency(f"{what} needs {package}, which is not installed: {command}")
-
-
-class ContradictionWarning(UserWarning):
-    """A file states two different values for the same thing; the message says which one counts."""
 
 
 class StalledWarning(UserWarning):

@@ -134,7 +134,7 @@ def print_warnings(found: ComparisonResult) -> int:
 
 def _print_workload(instance: ProblemInstance, runs: Sequence[Run]) -> None:
     first, last = runs[0].seed, runs[-1].seed
-    seeds = f", seeds {first} to {last}" if last > first else f", seed {first}" if instance.report is None else ""
+    seeds = f", seeds {first} to {last}" if last > first else f", seed {first}" if instance.is_drawn else ""
     print_text(f"{instance.name}: {instance.size}{seeds}\n")
     if instance.report is not None:
         print_repairs(instance.report.as_dict())

@@ -113,7 +113,7 @@ class Run:
 
 def _print_run(result: Result, scenario: Scenario, instance: ProblemInstance, seconds: float) -> None:
     info, unit = result.info, instance.kind.time_unit
-    source = f"{instance.name}, seed {scenario.seed}" if instance.report is None else instance.name
+    source = f"{instance.name}, seed {scenario.seed}" if instance.is_drawn else instance.name
     end = f"{info['status']} at {info['end_time']:,.10g} {unit}, simulated in {seconds:.2f} s"
     print_text(f"{info['agent']} on {instance.place}, {source}: {end}")
     if instance.report is not None:

@@ -207,6 +207,23 @@ def test_agents_that_plan_ahead_get_a_system_that_lets_them(desim: Desim) -> Non
     assert "plan_ahead" in outcome.err
 
 
+def test_two_sizes_of_a_file_are_shown(desim: Desim, tmp_path: Path) -> None:
+    path = tmp_path / "x.dax"
+    path.write_text(
+        '<adag version="2.1"><job id="a" runtime="1"><uses file="f" link="output" size="10"/></job>'
+        '<job id="b" runtime="1"><uses file="f" link="input" size="12"/></job>'
+        '<child ref="b"><parent ref="a"/></child></adag>'
+    )
+    shown = desim("run", "dag", "--trace", path)
+    assert shown.status == 0 and ", seed 0" in shown.out
+    assert "size where a file is read, if its writer states another" in shown.out
+    assert "x.dax: 'f' has 10 bytes in 'a', 12 in 'b'" in shown.out
+    repairs = json.loads(desim("run", "dag", "--trace", path, "--json").out)["workload"]["repairs"]
+    assert (repairs["rows"], repairs["reasons"]["other_size"]["count"]) == (2, 1)
+    path.write_text(path.read_text().replace("12", "10"))
+    assert json.loads(desim("run", "dag", "--trace", path, "--json").out)["workload"]["repairs"] is None
+
+
 def test_recorded_workflows(desim: Desim, tmp_path: Path) -> None:
     small = Job(0, [2.85, 5.7], [(0, 1, 1e6)], names=["a", "b"], label="small")
     large = Job(0, [2.85, 2.85, 5.7], [(0, 2, 0.0), (1, 2, 4e6)], names=["a", "b", "c"], label="large")

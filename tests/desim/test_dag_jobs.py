@@ -51,7 +51,7 @@ WRONG_JOBS: list[tuple[dict[str, Any], str]] = [
     ({"names": "aba"}, "node: the name 'a' is given twice"),
     ({"submission_time": -1.0}, "submission_time: got -1.0, expected seconds >= 0"),
     ({"run_times": [[1.0], [2.0]]}, "run time: got shape (2, 1), expected (3, any)"),
-    ({"run_times": [[1.0], [-2.0], [3.0]]}, "run time of b: got -2.0, expected a finite number"),
+    ({"run_times": [[1.0], [-2.0], [3.0]]}, "run time of b: got -2.0, expected a number >= 0"),
     ({"num_tasks": [1, 0, 2]}, "number of tasks of b: got 0.0, expected an integer >= 1"),
     ({"num_tasks": [1, 1.5, 2]}, "number of tasks of b: got 1.5, expected an integer >= 1"),
     ({"task_times": []}, "task_times: got 0, expected 3, one per node"),

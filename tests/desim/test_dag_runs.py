@@ -144,6 +144,7 @@ def test_listeners_hear_of_everything() -> None:
         ("start", 0.5, (2, 0, 1)),
         ("completion", 1, (1, 0, 0)),
         ("assignment", 1, (1, 1, 1)),
+        ("interruption", 2.5, (2, 0, 1)),
         ("withdrawal", 2.5, (1, 1, 1)),
         ("outage", 2.5, ("executor1",)),
         ("assignment", 2.5, (1, 1, 0)),

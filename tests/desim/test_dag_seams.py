@@ -13,7 +13,7 @@ import pytest
 
 from desim import simulate
 from desim.agents.dag import EFT, FIFO, ListScheduler, create
-from desim.exceptions import ContradictionWarning, InvalidConfiguration, WorkloadError
+from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch import BatchCluster
 from desim.problems.batch import Job as BatchJob
 from desim.problems.dag import (
@@ -181,9 +181,11 @@ def test_two_sizes_of_a_file_are_told(tmp_path: Path) -> None:
     tasks = [task("a", "output", 10, children=["b"]), task("b", "input", 12, parents=["a"])]
     document = {"name": "x", "schemaVersion": "1.4", "workflow": {"tasks": tasks}}
     (tmp_path / "x.json").write_text(json.dumps(document))
-    with pytest.warns(ContradictionWarning, match="file 'f' has 10 bytes where 'a' writes it and 12 where 'b' reads"):
-        job = wfformat.read(tmp_path / "x.json")
+    report = wfformat.WorkflowReport()
+    job = wfformat.read(tmp_path / "x.json", report=report)
     assert job.parent_size.tolist() == [10.0]
+    place = "x.json: 'f' has 10 bytes in 'a', 12 in 'b'"
+    assert report.rows == 2 and list(report.places.values()) == [[place]]
 
 
 # -- very many executors --------------------------------------------------------------------------

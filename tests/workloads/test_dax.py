@@ -18,6 +18,7 @@ from workload_files import data, edges_of, refusal
 from desim.exceptions import WorkloadError
 from desim.problems.dag import to_networkx
 from desim.workloads import dax
+from desim.workloads.dag.wfformat import WorkflowReport
 
 Put = Callable[..., Path]
 
@@ -112,10 +113,11 @@ def test_genome() -> None:
 
 
 def test_version_2(put: Put) -> None:
-    path = put(OLD)
-    job = dax.read(path)
+    path, report = put(OLD), WorkflowReport()
+    job = dax.read(path, report=report)
     assert (job.names, job.label, job.work.tolist()) == (("a", "b", "c", "d"), "diamond", [1, 2, 3, 4])
     assert edges_of(job) == DIAMOND
+    assert list(report.places.values()) == [[f"{path.name}: 'x' has 1 bytes in 'a', 7 in 'b'"]]
     assert dax.read(put(OLD), reference_speed=1.5).work.tolist() == [1.5, 3, 4.5, 6]
 
 
@@ -123,7 +125,9 @@ def test_version_3(put: Put) -> None:
     with pytest.raises(WorkloadError, match=r": file 'y', written by 'b' and read by 'd', has no size$") as caught:
         dax.read(put(NEW.replace('name="y" link="input" size="20"', 'name="y" link="input"')))
     assert "line" not in str(caught.value)
-    job = dax.read(put(NEW))
+    report = WorkflowReport()
+    job = dax.read(put(NEW), default_size=5, report=report)  # each file has a size, of its writer or its reader
+    assert not report.counts
     assert (job.names, job.label, job.work.tolist()) == (("a", "b", "c", "d"), "diamond", [1, 2, 3, 4])
     assert edges_of(job) == DIAMOND
 

@@ -226,8 +226,10 @@ def test_files_of_other_folders_are_others(put: Put) -> None:
     tasks[1]["files"].append({"name": "x", "link": "output", "sizeInBytes": 5})
     tasks[2]["files"] = [{"path": "/c", "name": "y", "link": "output", "sizeInBytes": 7}]
     tasks[3]["files"].append({"path": "/c/", "name": "y", "link": "input"})
-    found = edges_of(wfformat.read(put(document)))
+    report = wfformat.WorkflowReport()
+    found = edges_of(wfformat.read(put(document), report=report))
     assert found == {("a", "b"): 1.0, ("a", "d"): 300.0, ("b", "d"): 20.0, ("c", "d"): 7.0}
+    assert not report.counts
 
 
 def repeated(document: Document, *ids: str) -> Document:
@@ -305,6 +307,9 @@ def test_what_cannot_be_written(tmp_path: Path) -> None:
     path = tmp_path / "workflow.json"
     with pytest.raises(WorkloadError, match=r"^job 4: has run times for each executor, which WfFormat cannot store$"):
         wfformat.write(path, Job(4, [1.0], run_times=[[1.0, 2.0]]))
+    for restriction in ("eligible", "required_features"):
+        with pytest.raises(WorkloadError, match=r"^job 4: has eligible executors, which WfFormat cannot store$"):
+            wfformat.write(path, Job(4, [1.0], **{restriction: [["gpu"]]}))
     for job in (Job(4, [2e15]), Job(4, [1, 1], [(0, 1, 2e15)]), Job(4, [1.0], names=[""])):
         with pytest.raises(WorkloadError, match=r"^job 4: expected numbers up to 1e15, and a name for every node$"):
             wfformat.write(path, job)

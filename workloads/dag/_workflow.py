@@ -2,16 +2,40 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-from desim.exceptions import ContradictionWarning, WorkloadError
+from desim.exceptions import WorkloadError
 from desim.problems.dag.job import Job
+from desim.workloads.files import plain_number
+from desim.workloads.report import ListedReason, RepairReport
 
-__all__ = ["Pair", "Task", "build"]
+__all__ = ["Pair", "Task", "WorkflowReason", "WorkflowReport", "build"]
 
 Pair = tuple[str, str]
+
+
+class WorkflowReason(ListedReason):
+    """Reason why something that a workflow states was ignored."""
+
+    OTHER_SIZE = ("ignored", "size where a file is read, if its writer states another")
+
+
+@dataclass(repr=False)
+class WorkflowReport(RepairReport[WorkflowReason, str]):
+    """Counts of what the readers of workflows ignored; several files can share one report.
+
+    Rows are tasks. Places name a file of the workflow, its sizes, and the two tasks.
+
+    Parameters
+    ----------
+    jobs : int
+        Number of workflows.
+    """
+
+    unit: str = "file"
+    jobs: int = 0
 
 
 @dataclass(frozen=True)
@@ -34,7 +58,16 @@ class Task:
     writes: Mapping[str, float | None]
 
 
-def build(source: str, label: str, tasks: Sequence[Task], edges: Iterable[Pair], *, allow_disconnected: bool) -> Job:
+def build(
+    source: str,
+    label: str,
+    tasks: Sequence[Task],
+    edges: Iterable[Pair],
+    *,
+    allow_disconnected: bool,
+    default_size: float | None = None,
+    report: WorkflowReport | None = None,
+) -> Job:
     """Return the job of a workflow.
 
     Parameters
@@ -49,6 +82,10 @@ def build(source: str, label: str, tasks: Sequence[Task], edges: Iterable[Pair],
         Pairs of names of known tasks, each pair once.
     allow_disconnected : bool
         Whether to accept a graph of several components.
+    default_size : float, optional
+        Size in bytes of a file for which neither writer nor reader states one. By default, such a file is an error.
+    report : WorkflowReport, optional
+        Report to complete.
 
     Returns
     -------
@@ -61,8 +98,12 @@ def build(source: str, label: str, tasks: Sequence[Task], edges: Iterable[Pair],
         If the size of a file on an edge is unknown, or the graph is invalid.
     """
     by_name = {task.name: task for task in tasks}
-    _tell_contradictions(source, tasks)
-    sized = [(parent, child, _size(source, by_name[parent], by_name[child])) for parent, child in edges]
+    edges = list(edges)
+    if report is not None:
+        report.rows, report.jobs = report.rows + len(tasks), report.jobs + 1
+        for parent, child in edges:
+            report.add(WorkflowReason.OTHER_SIZE, _contradictions(source, by_name[parent], by_name[child]))
+    sized = [(parent, child, _size(source, by_name[parent], by_name[child], default_size)) for parent, child in edges]
     work = [task.work for task in tasks]
     try:
         return Job(0, work, sized, names=list(by_name), label=label, allow_disconnected=allow_disconnected)
@@ -70,33 +111,25 @@ def build(source: str, label: str, tasks: Sequence[Task], edges: Iterable[Pair],
         raise WorkloadError(f"{source}: {error}") from error
 
 
-def _tell_contradictions(source: str, tasks: Sequence[Task]) -> None:
-    """Warn if a file has another size where it is read than where it is written."""
-    written = {file: (size, task.name) for task in tasks for file, size in task.writes.items() if size is not None}
-    found = [
-        (file, *written[file], size, task.name)
-        for task in tasks
-        for file, size in task.reads.items()
-        if size is not None and file in written and written[file][0] != size
-    ]
-    if found:
-        file, at_writer, writer, size, reader = found[0]
-        more = f" ({len(found)} such pairs)" if len(found) > 1 else ""
-        warnings.warn(
-            f"{source}: file {file!r} has {at_writer:g} bytes where {writer!r} writes it and {size:g} where {reader!r} "
-            f"reads it{more}; the writer's size counts",
-            ContradictionWarning,
-            stacklevel=4,
-        )
+def _contradictions(source: str, parent: Task, child: Task) -> list[str]:
+    """Return places of files that have another size where one task reads them than where the other writes them."""
+    found = []
+    for file, read in child.reads.items():
+        written = parent.writes.get(file)
+        if read is not None and written is not None and read != written:
+            sizes = f"{plain_number(written)} bytes in {parent.name!r}, {plain_number(read)} in {child.name!r}"
+            found.append(f"{Path(source).name}: {file!r} has {sizes}")
+    return found
 
 
-def _size(source: str, parent: Task, child: Task) -> float:
+def _size(source: str, parent: Task, child: Task, default: float | None) -> float:
     """Return the total bytes of the files that one task writes and another reads; the writer's sizes come first."""
     total = 0.0
     for file in child.reads:
         if file in parent.writes:
             stated = parent.writes[file]
-            size = child.reads[file] if stated is None else stated
+            stated = child.reads[file] if stated is None else stated
+            size = default if stated is None else stated
             if size is None:
                 raise WorkloadError(
                     f"{source}: file {file!r}, written by {parent.name!r} and read by {child.name!r}, has no size"

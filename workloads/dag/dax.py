@@ -26,7 +26,7 @@ from xml.parsers import expat
 from desim.checks import check_float
 from desim.exceptions import WorkloadError
 from desim.problems.dag.job import Job
-from desim.workloads.dag._workflow import Pair, Task, build
+from desim.workloads.dag._workflow import Pair, Task, WorkflowReport, build
 from desim.workloads.files import Pathish, read_bytes
 from desim.workloads.json_fields import LARGEST, short_repr
 
@@ -44,6 +44,7 @@ def read(
     default_run_time: float | None = None,
     default_size: float | None = None,
     allow_disconnected: bool = False,
+    report: WorkflowReport | None = None,
 ) -> Job:
     """Read a DAX workflow as a job.
 
@@ -59,6 +60,8 @@ def read(
         Size in bytes of files that state none. By default, such a file on an edge is an error.
     allow_disconnected : bool
         Whether to accept a workflow of several components.
+    report : WorkflowReport, optional
+        Report to complete: it counts the files with one size where they are written, and another where they are read.
 
     Returns
     -------
@@ -84,12 +87,20 @@ def read(
     version = root.attributes.get("version", "2.1")
     if version.partition(".")[0] not in ("2", "3"):
         raise WorkloadError(f"{source}: line {root.line}: version: got {short_repr(version)}, expected 2.x or 3.x")
-    tasks = _tasks(source, root, speed, run_time, size)
+    tasks = _tasks(source, root, speed, run_time)
     label, edges = root.attributes.get("name", ""), _edges(source, root, tasks)
-    return build(source, label, list(tasks.values()), edges, allow_disconnected=allow_disconnected)
+    return build(
+        source,
+        label,
+        list(tasks.values()),
+        edges,
+        allow_disconnected=allow_disconnected,
+        default_size=size,
+        report=report,
+    )
 
 
-def _tasks(source: str, root: _Element, speed: float, run_time: float | None, size: float | None) -> dict[str, Task]:
+def _tasks(source: str, root: _Element, speed: float, run_time: float | None) -> dict[str, Task]:
     tasks: dict[str, Task] = {}
     for element in root.children:
         where = f"{source}: line {element.line}"
@@ -103,15 +114,13 @@ def _tasks(source: str, root: _Element, speed: float, run_time: float | None, si
         seconds = _stated(where, element, "runtime", run_time)
         if seconds is None:
             raise WorkloadError(f"{where}: job {name!r} has no run time; try default_run_time")
-        tasks[name] = Task(name, seconds * speed, *_files(source, element, size))
+        tasks[name] = Task(name, seconds * speed, *_files(source, element))
     if not tasks:
         raise WorkloadError(f"{source}: got no job, expected at least one")
     return tasks
 
 
-def _files(
-    source: str, job: _Element, default: float | None
-) -> tuple[Mapping[str, float | None], Mapping[str, float | None]]:
+def _files(source: str, job: _Element) -> tuple[Mapping[str, float | None], Mapping[str, float | None]]:
     """Return the sizes of the files that a job reads, and of those that it writes, by name."""
     reads: dict[str, float | None] = {}
     writes: dict[str, float | None] = {}
@@ -124,7 +133,7 @@ def _files(
         for part in ("namespace", "version"):
             if part in element.attributes:
                 file = f"{file} {part} {element.attributes[part]}"
-        size = _stated(where, element, "size", default)
+        size = _stated(where, element, "size", None)
         if link in ("input", "inout"):
             reads[file] = size
         if link in ("output", "inout"):

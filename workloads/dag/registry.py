@@ -19,9 +19,10 @@ from desim.problems.dag.job import Job
 from desim.workloads.dag import dax, jobshop, submissions, tpch, wfformat
 from desim.workloads.dag.executors import heterogeneous
 from desim.workloads.dag.random_dags import generate, with_ccr
+from desim.workloads.dag.wfformat import WorkflowReport
 from desim.workloads.files import Pathish
 
-__all__ = ["descriptions", "draw", "executors_of", "read", "read_all", "write"]
+__all__ = ["WorkflowReport", "descriptions", "draw", "executors_of", "read", "read_all", "write"]
 
 _GENERATED = "tpch"
 _READERS: Mapping[str, Callable[..., Job]] = {".json": wfformat.read, ".dax": dax.read, ".xml": dax.read}
@@ -236,13 +237,15 @@ def read(path: Pathish, **options: Any) -> Job:
     return _READERS[suffix](path, **{"reference_speed": tpch.REFERENCE_SPEED, "allow_disconnected": True} | options)
 
 
-def read_all(path: Pathish) -> list[Job]:
+def read_all(path: Pathish, *, report: WorkflowReport | None = None) -> list[Job]:
     """Read all jobs of a file: the one of a workflow, or those of a job shop (``.jsp``).
 
     Parameters
     ----------
     path : str or path-like
         File of any known format.
+    report : WorkflowReport, optional
+        Report to complete, of a workflow.
 
     Returns
     -------
@@ -256,7 +259,7 @@ def read_all(path: Pathish) -> list[Job]:
     WorkloadError
         If the file does not exist, cannot be read, or has invalid content.
     """
-    return jobshop.read(path)[0] if _suffix(path) == _JOB_SHOP else [read(path)]
+    return jobshop.read(path)[0] if _suffix(path) == _JOB_SHOP else [read(path, report=report)]
 
 
 def _suffix(path: Pathish) -> str:

@@ -29,11 +29,11 @@ from desim.checks import check_choice, check_float
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.dag.executors import Executors
 from desim.problems.dag.job import Job
-from desim.workloads.dag._workflow import Pair, Task, build
+from desim.workloads.dag._workflow import Pair, Task, WorkflowReport, build
 from desim.workloads.files import Pathish, plain_number, write_lines
 from desim.workloads.json_fields import LARGEST, Entries, has, listed, number, object_of, read_object, short_repr, text
 
-__all__ = ["executors_of", "read", "write"]
+__all__ = ["WorkflowReport", "executors_of", "read", "write"]
 
 Relations = Literal["both", "either", "files"]
 #: Versions with a specification and an execution, and the version in which tasks hold everything.
@@ -47,6 +47,7 @@ def read(
     reference_speed: float = 1.0,
     relations: Relations = "both",
     allow_disconnected: bool = False,
+    report: WorkflowReport | None = None,
 ) -> Job:
     """Read a WfFormat workflow as a job.
 
@@ -62,6 +63,8 @@ def read(
         a file to those that read it. Version 1.4 may omit lists in any case, and uses files if it has no lists at all.
     allow_disconnected : bool
         Whether to accept a workflow of several components.
+    report : WorkflowReport, optional
+        Report to complete: it counts the files with one size where they are written, and another where they are read.
 
     Returns
     -------
@@ -102,7 +105,7 @@ def read(
     edges = [] if relations == "files" else _edges(source, entries, aliases, relations, may_lack=is_flat)
     if relations == "files" or (is_flat and not edges):
         edges = _edges_of_files(tasks)
-    return build(source, label, tasks, edges, allow_disconnected=allow_disconnected)
+    return build(source, label, tasks, edges, allow_disconnected=allow_disconnected, report=report)
 
 
 def executors_of(path: Pathish) -> Executors | None:
@@ -324,10 +327,10 @@ def write(path: Pathish, job: Job, *, reference_speed: float = 1.0, executors: E
         If `reference_speed` is not > 0.
     """
     speed = check_float("reference_speed", reference_speed, above=0)
-    if job.run_times is not None or job.eligible is not None or job.required_features is not None:
-        raise WorkloadError(
-            f"job {job.job_id}: has run times for each executor or eligible executors, which WfFormat cannot store"
-        )
+    if job.run_times is not None:
+        raise WorkloadError(f"job {job.job_id}: has run times for each executor, which WfFormat cannot store")
+    if job.eligible is not None or job.required_features is not None:
+        raise WorkloadError(f"job {job.job_id}: has eligible executors, which WfFormat cannot store")
     most = max(float(job.work.max()) / speed, *job.parent_size.tolist(), 0.0)
     if not most <= LARGEST or "" in job.names:
         raise WorkloadError(f"job {job.job_id}: expected numbers up to 1e15, and a name for every node")

@@ -90,7 +90,7 @@ class DagSystem(SeededProblemSpec):
         if not options.tasks and options.moving_delay != DagOptions.moving_delay:
             raise InvalidConfiguration("--moving-delay: has no effect without --tasks")
         is_read = options.trace != GENERATED
-        templates = _read(options.trace) if is_read else None
+        templates, report = _read(options.trace) if is_read else (None, None)
         usual: dict[str, Any] = (
             {"transfer_speed": BYTES_PER_SECOND} if is_read else {"jobs": 20, "ccr": 0.5, "transfer_speed": 1.0}
         )
@@ -130,6 +130,7 @@ class DagSystem(SeededProblemSpec):
                 **({"tasks": sum(int(job.num_tasks.sum()) for job in jobs)} if known.tasks else {}),
                 "executors": known.executors,
             },
+            report=report,
         )
 
     def identity(self, options: DagOptions) -> dict[str, Any]:
@@ -142,9 +143,12 @@ class DagSystem(SeededProblemSpec):
 SYSTEM = DagSystem()
 
 
-def _read(trace: str) -> list[Job]:
+def _read(trace: str) -> tuple[list[Job], plugins.RepairReport | None]:
+    """Return the jobs of files, and the report of their readers if it counts anything."""
     provider = plugins.workload_provider("dag", trace)
-    return [job for part in trace.split(",") for job in provider.read_all(part.strip())]
+    report = provider.WorkflowReport()
+    jobs = [job for part in trace.split(",") for job in provider.read_all(part.strip(), report=report)]
+    return jobs, report if report.counts else None
 
 
 def _stated_executors(trace: str) -> Executors | None:

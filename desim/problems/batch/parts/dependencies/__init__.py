@@ -26,7 +26,7 @@ from desim.tables import Column, Table, arrival_number
 if TYPE_CHECKING:
     from desim.result import Result
 
-__all__ = ["Dependency", "check_acyclic", "resolved"]
+__all__ = ["Dependency"]
 
 
 @dataclass(frozen=True, slots=True)
