@@ -32,23 +32,23 @@ def wrong_metrics(result: Result) -> list[str]:
 
 def _expected_names(result: Result) -> list[str]:
     metrics = kind_of(result).metrics
-    names = metrics.names_for(result.info.get("resources", ()))
     if result.info["problem"] == "batch":
-        return [*names, *_of_sites(result)]
+        return [*metrics.names_for(()), *_of_sites(result)]
+    names = metrics.names_for(result.info.get("resources", ()))
     without = "" if result.info.get("holding", True) else "(with holding)"
     return [name for name in names if not without or without not in metrics[name].meaning]
 
 
 def _of_sites(result: Result) -> Iterator[str]:
     """Yield the names of metrics that batch clusters have only with qualities of service, or nodes."""
+    if "predictor" in result.info:
+        yield "prediction_accuracy_mean"
     if "qos" in result.info:
         yield "preemptions"
     if "num_nodes" in result.info:
         yield from (f"utilization_{name}" for name in _capacity(result))
         if result.table("nodes")["gpus"].sum():
             yield "fragmentation_gpus"
-    if "predictor" in result.info:
-        yield "prediction_accuracy_mean"
 
 
 def _capacity(result: Result) -> dict[str, list[float]]:
