@@ -141,8 +141,8 @@ def is_caught(problem: str, count: int) -> bool:
 def test_a_core_too_many_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     take = CoreResources.take
 
-    def take_more(self: CoreResources, job: Any) -> int:
-        cores = take(self, job)
+    def take_more(self: CoreResources, job: Any, row: int) -> int:
+        cores = take(self, job, row)
         return cores | (self.free & -self.free) if cores else 0
 
     monkeypatch.setattr(CoreResources, "take", take_more)
