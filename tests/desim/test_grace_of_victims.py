@@ -7,12 +7,12 @@ from typing import Any
 
 import polars as pl
 import pytest
-from desim.problems.batch.site_rules import qos_of_text
 
 from desim import InfeasibleAction, InvalidConfiguration, Result, simulate
 from desim.agents.batch import create
 from desim.core import Simulation
 from desim.problems.batch import BatchCluster, BatchObservation, Job, Node, QualityOfService, StartPreempting
+from desim.problems.batch.parts.preemption.options import qos_of_text
 from desim.processes.outages import Outage, planned_outages
 from desim.validation import validate
 
@@ -92,10 +92,10 @@ def test_the_longest_grace_time_of_the_victims_counts() -> None:
 
 def test_agents_see_announcements_and_an_earlier_start_withdraws_them() -> None:
     jobs = [LONG, SHORT, Job(3, 10.0, 4, 50.0, 30.0, qos="urgent")]
-    agent = Answers([1], [2], StartPreempting(3, (1,)), None, [3])
+    agent = Answers([0], [1], StartPreempting(2, (0,)), None, [2])
     result = simulate(BatchCluster(jobs, 8, qos=qos()), agent)
     assert times(result) == [(1, 0.0, 100.0), (2, 5.0, 25.0), (3, 25.0, 55.0)]
-    announced = {3: (10.0, 35.0, (1,))}
+    announced = {2: (10.0, 35.0, (0,))}
     assert agent.seen[2:5] == [(10.0, {}), (10.0, announced), (25.0, announced)]
     assert result.table("preemptions").is_empty()
 
@@ -103,25 +103,25 @@ def test_agents_see_announcements_and_an_earlier_start_withdraws_them() -> None:
 def test_an_announcement_lapses_if_the_job_does_not_fit() -> None:
     jobs = [LONG, Job(2, 5.0, 4, 80.0, 70.0), Job(3, 10.0, 8, 50.0, 30.0, qos="urgent"), Job(4, 11.0, 4, 9.0, 99.0)]
     late = [LONG, SHORT, URGENT, Job(4, 24.0, 4, 90.0, 90.0)]
-    agent = Answers([1], [2], StartPreempting(3, (1, 2)), None, None, [4])
+    agent = Answers([0], [1], StartPreempting(2, (0, 1)), None, None, [3])
     result = simulate(BatchCluster(late, 8, qos=qos()), agent, until=60.0)
     assert times(result)[0] == (1, 0.0, None)
     assert times(result)[2:] == [(3, None, None), (4, 25.0, None)]
     assert result.table("preemptions").is_empty()
     with pytest.raises(InfeasibleAction, match="does not preempt none, the QOS of job 2"):
-        simulate(BatchCluster(jobs, 8, qos=qos()), Answers([1], [2], StartPreempting(3, (1, 2))))
+        simulate(BatchCluster(jobs, 8, qos=qos()), Answers([0], [1], StartPreempting(2, (0, 1))))
 
 
 def test_a_job_that_failed_meanwhile_is_no_victim_any_more() -> None:
     outage = planned_outages([Outage(20.0, 22.0, cores=[0])])
-    agent = Answers([1], [2], StartPreempting(3, (1, 2)), None, None, [1])
+    agent = Answers([0], [1], StartPreempting(2, (0, 1)), None, None, [0])
     jobs = [LONG, Job(2, 5.0, 4, 80.0, 70.0, qos="standby"), URGENT]
     result = simulate(BatchCluster(jobs, 8, qos=qos(), processes=[outage]), agent, until=60.0)
     assert times(result) == [(1, 22.0, None), (2, 5.0, None), (3, None, None)]  # job 1 started again: job 3 cannot
 
 
 def test_what_is_refused() -> None:
-    agent = Answers([1], [2], StartPreempting(3, (1, 2)), StartPreempting(3, (1, 2)))
+    agent = Answers([0], [1], StartPreempting(2, (0, 1)), StartPreempting(2, (0, 1)))
     with pytest.raises(InfeasibleAction, match=r"job 3 has announced its preemption already: it starts at 35\.0 s"):
         simulate(BatchCluster(JOBS, 8, qos=qos()), agent)
     with pytest.raises(InvalidConfiguration, match=r"the grace time of QOS 'a'"):
