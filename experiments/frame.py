@@ -316,7 +316,7 @@ class Frame:
         panel, column : str
             Names of panel and column.
         row : str or sequence of str
-            An agent with all its trainings, see :func:`crossed_interval`; or several rows whose mean per seed counts.
+            An agent with all its trainings, see ``crossed_interval``; or several rows whose mean per seed counts.
         rules : sequence of str
             Rows of the rules.
         metric : str

@@ -52,7 +52,7 @@ class Part:
         return {}
 
     def begin(self) -> None:
-        """Set up the state of a run, in which :attr:`cluster` is set."""
+        """Set up the state of a run, in which ``cluster`` is set."""
 
     def is_due(self) -> bool:
         """Return whether something will happen by itself, so that a run with queued jobs is not stalled."""
