@@ -115,7 +115,7 @@ class BatchCluster(FailingCluster, Problem):
     predictor : str or RunTimePredictor
         How long jobs are expected to run, which plans of backfilling use: ``"request"``, their requested times;
         ``"user-average"``, the mean of the last two jobs of the user; ``"oracle"``, their actual run times; or an
-        object, see :class:`RunTimePredictor`. A run works on a copy of it. Time limits remain those
+        object, see ``desim.problems.batch.predictors``. A run works on a copy of it. Time limits remain those
         of the requests.
     limits : iterable of Limit
         Limits on what a job may request, and on what a user, partition or queue may use at once. A job that requests
