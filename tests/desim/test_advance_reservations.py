@@ -152,7 +152,7 @@ def test_forks_go_on_alike(foresight: bool, nodes: bool) -> None:
     simulation, agent = Simulation(cluster_of(jobs, reservations, nodes)), create("easy-fcfs")
     observation: Any = simulation.problem.observation
     now: list[Any] = []
-    while not now or (nodes and now[0].users):  # until a reservation begins that admits nobody
+    while not now or (nodes and now[0].users):  # until a reservation without users begins
         decision = simulation.advance()
         assert decision is not None
         now = [reservation for reservation in observation.reservations if reservation.start <= observation.time]

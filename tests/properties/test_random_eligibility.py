@@ -1,4 +1,4 @@
-"""Random scenarios with eligible executors: no node where it may not run, whoever decides."""
+"""Random scenarios with eligible executors: no agent places a node where it may not run."""
 
 from __future__ import annotations
 

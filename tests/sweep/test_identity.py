@@ -278,4 +278,4 @@ def test_identities() -> None:
         assert identity_of(value) == identity_of(value)
     assert identity_of(BatchCluster(jobs, 16)) == identity_of(pickle.loads(pickle.dumps(BatchCluster(jobs, 16))))
     with Path(__file__).open() as file:
-        assert identity_of(file) != identity_of(file)  # nobody knows what it will give
+        assert identity_of(file) != identity_of(file)  # the contents of an open file are unknown

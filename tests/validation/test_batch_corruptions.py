@@ -264,7 +264,7 @@ def test_a_change_of_any_single_value_of_the_job_table_is_noticed(request, scena
 
 
 def test_what_a_checkpoint_has_saved_is_not_lost() -> None:
-    """Of a job that is still running at the end, no execution time tells what was kept at its interruption."""
+    """For a job that still runs at the end, the interruption alone shows how much work was kept."""
     outage = planned_outages([Outage(50.0, 60.0, cores=[0])])
     cluster = BatchCluster([Job(1, 0.0, 1, 200.0, 200.0)], 1, checkpoint_interval=20.0, processes=[outage])
     result = simulate(cluster, FCFS(), until=100.0)

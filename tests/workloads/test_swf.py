@@ -532,7 +532,7 @@ def test_numbers_of_preceding_jobs_are_those_of_the_file(tmp_path: Path) -> None
     path = tmp_path / "log.swf"
     lines = [
         row(1),
-        row(1, 3),  # waits for nobody
+        row(1, 3),  # depends on no job
         row(2, 4, f17=1, f18=100),  # after the first job 1
         row(5, 5, f11=2),  # a part of the job of the next row
         row(5, 6),

@@ -276,9 +276,8 @@ class BatchCluster(FailingCluster, Problem):
         self.resources = self.resources.begun(tables)
         self.failures = self.resources.failures
         self._state = BatchState(self.env, self.resources)
-        self._inbox: deque[tuple[int, Job]] = (
-            deque()
-        )  # jobs that arrived while a cycle was open, which does not show them
+        # rows and jobs that arrived while a cycle was open, which does not show them
+        self._inbox: deque[tuple[int, Job]] = deque()
         self._num_arrived = 0  # the row of the next job
         self._past: dict[int, PastExecutions] = {}  # of jobs in the system that were interrupted, by row
         self._known: set[int] | None = None  # without foresight: rows of jobs that were requeued, and are as expected
