@@ -188,12 +188,12 @@ def test_weights_cards_and_own_networks(what: str, place: Path, reused: Callable
 
 def test_pretrained_names(tmp_path: Path, reused: Callable[..., list[bool]], monkeypatch: pytest.MonkeyPatch) -> None:
     name, *_, another = pretrained.pretrained_names("score")
-    agents = [f"score:{name}"]
+    agents, shipped = [f"score:{name}"], pretrained.PRETRAINED
     assert reused("deferrable", agents, **DEFERRABLE) == [False]
     (tmp_path / "other").mkdir()
     for source, expected in ((name, True), (another, False)):
         for suffix in (".json", ".safetensors"):
-            shutil.copy(ROOT / "agents" / "pretrained" / f"{source}{suffix}", tmp_path / "other" / f"{name}{suffix}")
+            shutil.copy(shipped / f"{source}{suffix}", tmp_path / "other" / f"{name}{suffix}")
         monkeypatch.setattr(pretrained, "PRETRAINED", tmp_path / "other")
         assert reused("deferrable", agents, **DEFERRABLE) == [expected]
 
