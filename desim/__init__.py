@@ -18,7 +18,7 @@ from desim.result import Result
 from desim.tables import Column, Table
 
 if TYPE_CHECKING:
-    from desim.cli.comparing import compare
+    from desim.comparing import compare
 
 __all__ = [
     "Column",
@@ -54,5 +54,5 @@ def __getattr__(name: str) -> Any:
     if name == "compare":
         from importlib import import_module
 
-        return import_module("desim.cli.comparing").compare
+        return import_module("desim.comparing").compare
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -29,7 +29,9 @@ __all__ = [
     "Parts",
     "Records",
     "TableWriter",
+    "create_directory",
     "is_plain_name",
+    "make_directory",
     "portions_of",
     "read_info",
     "table_directory",
@@ -193,6 +195,25 @@ def create_directory(path: Path, tables: Mapping[str, Any]) -> None:
             place.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise RecordError(f"cannot create {path}: {error.strerror}") from error
+
+
+def make_directory(directory: Path) -> None:
+    """Create a directory if it does not exist.
+
+    Parameters
+    ----------
+    directory : Path
+        The directory; missing parents are created, too.
+
+    Raises
+    ------
+    RecordError
+        If it cannot be created.
+    """
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RecordError(f"cannot create {directory}: {error.strerror}") from error
 
 
 def is_plain_name(name: str) -> bool:

@@ -1,15 +1,21 @@
-"""Representations of objects at a prompt and in notebooks: one line, or a small table."""
+"""Representations of objects at a prompt and in notebooks: one line, or a small table; tables of texts."""
 
 from __future__ import annotations
 
 import inspect
+import io
 from collections.abc import Mapping, Sequence, Sized
+from dataclasses import dataclass
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from desim.checks import short_repr
+from desim.notes import console
 
-__all__ = ["NamedRepr", "Summarized", "arguments_of", "html_rows", "html_table"]
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = ["Cell", "NamedRepr", "Summarized", "Table", "arguments_of", "html_rows", "html_table", "text_table"]
 
 
 class Summarized:
@@ -90,6 +96,61 @@ class Count:
         return "..." if self.number is None else f"[{self.number:,}]"
 
 
+@dataclass(frozen=True)
+class Cell:
+    """Cell of a table.
+
+    Attributes
+    ----------
+    text : str
+        Content.
+    bold : bool
+        Whether the value is the best of its kind.
+    warn : bool
+        Whether the value needs attention.
+    color : str
+        CSS colour of a small square before the text; empty for none.
+    """
+
+    text: str
+    bold: bool = False
+    warn: bool = False
+    color: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Table of texts.
+
+    Attributes
+    ----------
+    title : str
+        Title above the table.
+    heads : sequence of str
+        Column headings, with units.
+    rows : sequence of sequence of str or Cell
+        Rows; the first cell names the row.
+    words : sequence of int
+        Columns besides the first that hold words and are aligned left; numbers are aligned right.
+    note : str
+        Note below the table.
+    folded : str
+        Label shown instead of the table until a reader opens it; empty if the table is always visible.
+    """
+
+    title: str
+    heads: Sequence[str]
+    rows: Sequence[Sequence[str | Cell]]
+    words: Sequence[int] = ()
+    note: str = ""
+    folded: str = ""
+
+    @property
+    def cells(self) -> list[list[Cell]]:
+        """Rows as cells."""
+        return [[cell if isinstance(cell, Cell) else Cell(cell) for cell in row] for row in self.rows]
+
+
 def html_table(title: str, facts: Mapping[str, Any], rows: Mapping[str, Mapping[str, str]] | None = None) -> str:
     """Return an HTML table of facts for notebooks.
 
@@ -151,6 +212,44 @@ def html_rows(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], n
     parts = [f"<b>{escape(title)}</b>"] if title else []
     parts += [f"<table><tr>{head}</tr>{body}</table>"] if rows else []
     return "".join([*parts, f"<p>{escape(note)}</p>"] if note else parts)
+
+
+def text_table(table: Table, screen: Console | None = None) -> str:
+    """Return a table as text, in columns, with its title and its note.
+
+    Parameters
+    ----------
+    table : Table
+        Table of texts; those in bold look so on a terminal only.
+    screen : Console, optional
+        Where the text is to be shown; default: in a file.
+
+    Returns
+    -------
+    str
+        Lines, each with its end.
+    """
+    import rich.table
+    from rich import box
+    from rich.text import Text
+
+    screen = console(io.StringIO()) if screen is None else screen
+    made = rich.table.Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    lines_of_heads = max(head.count("\n") for head in table.heads)
+    for number, head in enumerate(table.heads):
+        left = number == 0 or number in table.words
+        text = "\n" * (lines_of_heads - head.count("\n")) + head
+        made.add_column(Text(text), justify="left" if left else "right", overflow="fold", no_wrap=number == 0)
+    for row in table.cells:
+        made.add_row(*(Text(cell.text, "bold" if cell.bold else "") for cell in row))
+    with screen.capture() as written:
+        if table.title:
+            screen.print(Text(table.title, "bold"), soft_wrap=True)
+        screen.print(made)
+        if table.note:
+            screen.print(Text(f"\n{table.note}"), soft_wrap=True)
+    lines = written.get().splitlines()
+    return "".join(f"{line if screen.is_terminal else line.rstrip()}\n" for line in lines)
 
 
 def _text(value: Any) -> str:

@@ -70,7 +70,7 @@ class Result:
 
     def _repr_html_(self) -> str:
         """Return a table for notebooks that identifies the run, with the main metrics if the run has ended."""
-        from desim.plotting.formatting import format_value
+        from desim.formatting import format_value
         from desim.problem import kind_of
 
         names = ("problem", "agent", "seed", "status", "stalled", "end_time", "until")

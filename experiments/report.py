@@ -29,7 +29,7 @@ from desim.experiments.report_blocks import (
     Table,
 )
 from desim.experiments.study import TRIAL, Account
-from desim.plotting.formatting import how_many
+from desim.formatting import how_many
 from desim.plotting.page import Block as PageBlock
 from desim.plotting.page import Picture, Section, write_page
 from desim.records import write_atomically

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from desim.cli.output import Text, print_table, print_text
+from desim.cli.output import print_table, print_text
 from desim.experiments.frame import Frame
 from desim.notes import plain
 from desim.plotting.page import Bullets, Cell, Paragraph, Table
@@ -134,14 +134,10 @@ def print_block(block: Block) -> None:
         case Table():
             print_table(
                 block.heads,
-                [[_shown(cell) for cell in row] for row in block.cells],
+                block.rows,
                 words=block.words,
                 title=block.title,
             )
-
-
-def _shown(cell: Cell) -> str | Text:
-    return Text(cell.text) if cell.bold else cell.text
 
 
 # -- numbers as text --------------------------------------------------------------------------------

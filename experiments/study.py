@@ -16,7 +16,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from desim.cli.provenance import commit, versions_of
 from desim.exceptions import DesimError, InvalidConfiguration, RecordError
 from desim.experiments.frame import Frame, Panel, perform_panels
 from desim.experiments.report_blocks import (
@@ -30,6 +29,7 @@ from desim.experiments.report_blocks import (
     stored,
 )
 from desim.notes import plain, print_note
+from desim.provenance import commit, versions_of
 from desim.records import is_plain_name, write_atomically
 from desim.sweep import RunFunction, Store, Workers
 from desim.sweep.digest import source_digest

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,18 +10,20 @@ from typing import Annotated, ClassVar
 
 from tyro.conf import arg
 
-from desim.cli.comparing import ComparisonPlan, ComparisonResult
-from desim.cli.comparison import print_comparison
 from desim.cli.options import JsonFlag, listed, problem_of
-from desim.cli.output import command_line, print_json, print_text
+from desim.cli.output import print_json, print_text
 from desim.cli.run import print_repairs
+from desim.comparing import with_pages
 from desim.exceptions import DesimError, InvalidConfiguration
-from desim.notes import print_note
-from desim.plotting.formatting import how_many
+from desim.formatting import how_many
+from desim.notes import console, print_note
 from desim.problem import Better
+from desim.provenance import command_line
 from desim.scenario import ProblemInstance
 from desim.sweep import Backend, Run, SweepInterrupted
 from desim.sweep.comparison import IntervalKind
+from desim.sweep.study import ComparisonPlan, ComparisonResult
+from desim.sweep.tables import as_text
 
 __all__ = ["Compare", "print_warnings"]
 
@@ -105,7 +108,7 @@ class Compare:
             command=command_line(),
         )
         try:
-            return plan.run()
+            return with_pages(plan.run(), self.out)
         except SweepInterrupted as interruption:
             print_note(f"desim: interrupted: {interruption}")
             return None
@@ -143,7 +146,7 @@ def _print_workload(instance: ProblemInstance, runs: Sequence[Run]) -> None:
 def _print(found: ComparisonResult) -> None:
     reused = sum(summary.reused for summary in found.summaries)
     checked = [one.validation["valid"] for one in found.summaries if one.validation["valid"] is not None]
-    print_comparison(found.comparison)
+    print(as_text(found.comparison, console(sys.stdout)), end="")  # noqa: T201
     valid = f"{sum(checked)} valid" if checked else "not checked"
     print_text(f"{how_many(len(found.summaries), 'run')}, {reused} of them from the store; {valid}")
     for path in found.files:

@@ -14,8 +14,8 @@ from desim.cli.output import print_text
 from desim.cli.run import print_repairs
 from desim.cli.targets import check_new_file
 from desim.exceptions import InvalidConfiguration
+from desim.formatting import how_many
 from desim.notes import print_note
-from desim.plotting.formatting import how_many
 from desim.result import Result
 
 __all__ = ["Convert"]

@@ -14,8 +14,8 @@ from desim.cli.options import JsonFlag, listed
 from desim.cli.output import print_json, print_table
 from desim.core import simulate
 from desim.exceptions import InvalidConfiguration
+from desim.formatting import heading
 from desim.notes import progress
-from desim.plotting.formatting import heading
 from desim.problem import kind_of
 from desim.problems.batch.options import BatchOptions, WorkloadOptions
 from desim.statistics import Estimate, compare, summarize

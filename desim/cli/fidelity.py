@@ -19,28 +19,27 @@ from tyro.conf import arg
 
 from desim import plugins
 from desim.checks import check_int
-from desim.cli.figures import make_directory, save_figure
 from desim.cli.options import JsonFlag, listed, problem_of
 from desim.cli.output import print_json, print_table, print_text
 from desim.cli.run import print_repairs
 from desim.exceptions import DesimError, InvalidConfiguration, RecordError
 from desim.notes import plain, print_note
+from desim.plotting.files import save_figure
 from desim.problems.batch.fidelity import (
     NEAR_SECONDS,
     NEAR_SHARE,
     RecordedWaits,
     WaitAccuracy,
-    draw_groups,
-    draw_waits,
     group_nearness,
     idle_waits,
     nearness,
     quantiles_of,
     wait_log,
 )
+from desim.problems.batch.fidelity_figures import draw_groups, draw_waits
 from desim.problems.batch.idle_nodes import LongWaits, waits_on_nodes
 from desim.problems.batch.options import BatchOptions, load_workload
-from desim.records import write_atomically
+from desim.records import make_directory, write_atomically
 from desim.scenario import ProblemInstance, Scenario, measure, replay
 from desim.sweep import Run, Store, SweepFailed, SweepInterrupted, Workers, run_all
 from desim.sweep.simulated import AgentByName, ProblemSetting, shared_instance

@@ -12,11 +12,13 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from desim.cli.figures import FigureFormat, chosen_kinds, draw_figures
+from desim.checks import did_you_mean
+from desim.cli.options import listed
 from desim.cli.output import print_text
 from desim.exceptions import InvalidConfiguration
 from desim.plotting.axes import Style
-from desim.problem import kind_of
+from desim.plotting.files import FigureFormat, draw_figures
+from desim.problem import ProblemDescriptor, kind_of
 from desim.result import Result
 
 __all__ = ["Plot", "load_named"]
@@ -55,7 +57,7 @@ class Plot:
         """Draw the figures and print their paths."""
         results = load_named(self.directories)
         kind = kind_of(next(iter(results.values())))
-        kinds = chosen_kinds(self.kind, kind)
+        kinds = _chosen_kinds(self.kind, kind)
         if not kinds:
             raise InvalidConfiguration(f"problem {kind.name!r} has no figures")
         out = self.directories[0] / "figures" if self.out is None else self.out
@@ -127,3 +129,34 @@ def _names(results: Sequence[Result], directories: Sequence[Path]) -> list[str]:
         if max(Counter(names).values()) == 1:
             return names
     raise InvalidConfiguration("a result is given twice")
+
+
+def _chosen_kinds(asked: str | None, kind: ProblemDescriptor) -> list[str]:
+    """Return the names of the requested figures.
+
+    Parameters
+    ----------
+    asked : str or None
+        Names separated by commas; None means all figures.
+    kind : ProblemDescriptor
+        Description of the problem, with its figures.
+
+    Returns
+    -------
+    list of str
+        Names without duplicates.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If a name is unknown, or no name is given.
+    """
+    known = list(kind.figures)
+    if asked is None:
+        return known
+    kinds = list(dict.fromkeys(listed(asked)))
+    if not kinds or set(kinds) - set(known):
+        there = f"expected some of {','.join(known)}" if known else f"but {kind.name} has no figures"
+        near = "".join(did_you_mean(name, known) for name in kinds if name not in known)
+        raise InvalidConfiguration(f"--kind: got {asked!r}{near}, {there}")
+    return kinds

@@ -14,12 +14,12 @@ from tyro.conf import arg
 from desim import plugins
 from desim.cli.options import JsonFlag, problem_of
 from desim.cli.output import print_json, print_table, print_text
-from desim.cli.provenance import keep
 from desim.cli.targets import clear_result
 from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
 from desim.notes import print_note, progress
 from desim.problem import ProblemDescriptor
+from desim.provenance import keep
 from desim.result import Result
 from desim.scenario import ProblemInstance, Scenario, measure, replay, system_of
 
@@ -160,7 +160,7 @@ def print_metrics(metrics: Mapping[str, float], kind: ProblemDescriptor) -> None
     kind : ProblemDescriptor
         Description of the problem, with the meanings of its metrics.
     """
-    from desim.plotting.formatting import format_value
+    from desim.formatting import format_value
 
     rows = [[name, format_value(value), kind.metrics[name].meaning] for name, value in metrics.items()]
     print_table(["metric", "value", "meaning"], rows, words=(2,))

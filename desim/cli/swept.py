@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from desim.cli.compare import Compare, print_warnings
-from desim.cli.comparing import ComparisonResult
-from desim.cli.comparison import cell, heading
-from desim.cli.figures import make_directory, save_figure
 from desim.cli.output import print_json, print_table, print_text
 from desim.notes import print_note
-from desim.records import write_atomically
+from desim.plotting.files import save_figure
+from desim.records import make_directory, write_atomically
 from desim.sweep.comparison import Comparison
+from desim.sweep.study import ComparisonResult
+from desim.sweep.tables import cell, heading
 
 __all__ = ["Point", "Swept", "points_of", "write_sweep"]
 

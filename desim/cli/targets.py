@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from desim.cli.provenance import PROVENANCE_FILE
 from desim.exceptions import InvalidConfiguration, RecordError
+from desim.provenance import PROVENANCE_FILE
 from desim.records import INFO_FILE, read_info, table_directory
 
 __all__ = ["check_new_file", "clear_result"]

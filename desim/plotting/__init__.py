@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from desim.plotting.comparison import (
         compare_metrics,
+        comparison_figures,
         critical_differences,
         decision_time_cdf,
         metric_lines,
@@ -60,6 +61,7 @@ __all__ = [
     "bipartite_drawing",
     "capacity_use",
     "compare_metrics",
+    "comparison_figures",
     "critical_differences",
     "cumulative_reward",
     "dag_drawing",
@@ -82,7 +84,8 @@ __all__ = [
 
 #: Modules of the names that this package imports on first access.
 HOMES = {
-    "plotting.comparison": "compare_metrics critical_differences decision_time_cdf metric_lines performance_profiles",
+    "plotting.comparison": "compare_metrics comparison_figures critical_differences decision_time_cdf metric_lines "
+    "performance_profiles",
     "plotting.interactive": "Estimates view",
     "plotting.page": "Table",
     "plotting.reports": "Comparison report",

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from desim.exceptions import InvalidConfiguration
-from desim.plotting.formatting import DURATIONS, nice_count, nice_duration, shortened, time_unit
+from desim.formatting import DURATIONS, nice_count, nice_duration, shortened, time_unit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

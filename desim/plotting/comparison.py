@@ -10,17 +10,26 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from desim.exceptions import InvalidConfiguration
+from desim.formatting import all_names, compared, heading, selection, shortened
 from desim.plotting.axes import add_legend, group_digits, new_figure, new_panels, plain
 from desim.plotting.colors import line_styles
-from desim.plotting.formatting import all_names, compared, heading, selection, shortened
 from desim.problem import ProblemDescriptor, kind_of
+from desim.sweep.comparison import Comparison
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from desim.statistics import PerformanceProfile, Ranking
+    from desim.sweep.study import ComparisonResult
 
-__all__ = ["compare_metrics", "critical_differences", "decision_time_cdf", "metric_lines", "performance_profiles"]
+__all__ = [
+    "compare_metrics",
+    "comparison_figures",
+    "critical_differences",
+    "decision_time_cdf",
+    "metric_lines",
+    "performance_profiles",
+]
 
 Floats = NDArray[np.float64]
 Samples = Mapping[float, ArrayLike]
@@ -37,6 +46,32 @@ LARGEST_LINEAR = 5.0
 PERCENTILE = 98.0
 #: Number of quantiles that a curve of more decisions is drawn through.
 MOST_POINTS = 2_000
+
+
+def comparison_figures(found: ComparisonResult | Comparison) -> dict[str, list[Axes]]:
+    """Draw a comparison of agents.
+
+    Parameters
+    ----------
+    found : ComparisonResult
+        Comparison, as :func:`desim.compare` returns it.
+
+    Returns
+    -------
+    dict of str to list of Axes
+        Figures by name: ``metrics``, and ``ranks`` and ``profiles`` if available.
+    """
+    comparison = found if isinstance(found, Comparison) else found.comparison
+    ends = {
+        agent: {name: (item.low, item.high) for name, item in row.items()} for agent, row in comparison.means.items()
+    }
+    options: dict[str, Any] = {"problem": comparison.kind, "unfinished": comparison.unfinished, "intervals": ends}
+    figures = {"metrics": compare_metrics(comparison.table, **options)}
+    if comparison.ranking is not None:
+        figures["ranks"] = [critical_differences(comparison.ranking)]
+    if comparison.profile is not None:
+        figures["profiles"] = [performance_profiles(comparison.profile)]
+    return figures
 
 
 def compare_metrics(

@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from desim.checks import check_choice, check_float
 from desim.exceptions import InvalidConfiguration
+from desim.formatting import duration_words, nice_count, nice_duration
 from desim.plotting.axes import add_legend, count_axis, label_panels, new_panels, plain, set_titles, time_axis
 from desim.plotting.colors import LineStyle, line_styles
-from desim.plotting.formatting import duration_words, nice_count, nice_duration
 from desim.plotting.runs import Results, Run, Window, load_runs, span_of
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from desim.plotting.formatting import metric_words
+from desim.formatting import metric_words
 from desim.plotting.packing import Packed, Pool
 from desim.plotting.page import Block, Chart, Paragraph, Section, Table, write_page
 from desim.plotting.reports import Comparison, Metrics, ReportOfRuns

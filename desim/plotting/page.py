@@ -7,9 +7,10 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from desim.records import write_atomically
+from desim.reprs import Cell, Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -28,7 +29,6 @@ class Paragraph:
 
     text: str
     warn: bool = False
-    macro: ClassVar[str] = "paragraph"
 
 
 @dataclass(frozen=True)
@@ -36,63 +36,6 @@ class Bullets:
     """List of plain texts."""
 
     texts: Sequence[str]
-    macro: ClassVar[str] = "bullets"
-
-
-@dataclass(frozen=True)
-class Cell:
-    """Cell of a table.
-
-    Attributes
-    ----------
-    text : str
-        Content.
-    bold : bool
-        Whether the value is the best of its kind.
-    warn : bool
-        Whether the value needs attention.
-    color : str
-        CSS colour of a small square before the text; empty for none.
-    """
-
-    text: str
-    bold: bool = False
-    warn: bool = False
-    color: str = ""
-
-
-@dataclass(frozen=True)
-class Table:
-    """Table of texts.
-
-    Attributes
-    ----------
-    title : str
-        Title above the table.
-    heads : sequence of str
-        Column headings, with units.
-    rows : sequence of sequence of str or Cell
-        Rows; the first cell names the row.
-    words : sequence of int
-        Columns besides the first that hold words and are aligned left; numbers are aligned right.
-    note : str
-        Note below the table.
-    folded : str
-        Label shown instead of the table until a reader opens it; empty if the table is always visible.
-    """
-
-    title: str
-    heads: Sequence[str]
-    rows: Sequence[Sequence[str | Cell]]
-    words: Sequence[int] = ()
-    note: str = ""
-    folded: str = ""
-    macro: ClassVar[str] = "table"
-
-    @property
-    def cells(self) -> list[list[Cell]]:
-        """Rows as cells."""
-        return [[cell if isinstance(cell, Cell) else Cell(cell) for cell in row] for row in self.rows]
 
 
 @dataclass(frozen=True)
@@ -115,7 +58,6 @@ class Picture:
     caption: str
     alt: str = ""
     kind: str = "png"
-    macro: ClassVar[str] = "picture"
 
     @property
     def encoded(self) -> str:
@@ -137,7 +79,6 @@ class Chart:
 
     name: str
     alt: str
-    macro: ClassVar[str] = "chart"
 
 
 Block = Paragraph | Bullets | Table | Picture | Chart

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from desim.exceptions import DesimError, InvalidConfiguration
-from desim.plotting.colors import line_styles
-from desim.plotting.formatting import (
+from desim.formatting import (
     MARK,
     TimeUnit,
     all_names,
@@ -21,6 +20,7 @@ from desim.plotting.formatting import (
     shortened,
     time_unit,
 )
+from desim.plotting.colors import line_styles
 from desim.plotting.page import Block, Cell, Paragraph, Picture, Section, Table, picture_of, write_page
 from desim.plotting.runs import Run, load_runs
 from desim.problem import ProblemDescriptor, kind_of

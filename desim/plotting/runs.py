@@ -9,7 +9,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, cast, overload
 
 from desim.exceptions import InvalidConfiguration
-from desim.plotting.formatting import how_many, shortened
+from desim.formatting import how_many, shortened
 from desim.result import Result
 
 if TYPE_CHECKING:

@@ -27,7 +27,10 @@ __all__ = ["State", "file_digest", "is_installed", "modules_behind", "own_module
 PACKAGES = ("desim",)
 #: Modules that read or report finished runs, and so do not affect the records of a run.
 UNRELATED = (
-    *(f"desim.{name}" for name in ("cli", "export", "plotting", "sweep", "validation")),
+    *(
+        f"desim.{name}"
+        for name in ("cli", "comparing", "export", "formatting", "plotting", "provenance", "sweep", "validation")
+    ),
     *(
         f"desim.experiments.{name}"
         for name in ("claims", "drawing", "frame", "paper", "report", "report_blocks", "study", "tables")

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from command_line import HEADER, ROWS, Desim, Outcome, swf_row
 
-from desim.cli import comparing, main
+from desim import comparing
+from desim.cli import main
 from desim.sweep import simulated as performed
 
 

@@ -58,7 +58,7 @@ def test_a_window_and_a_width_for_papers(
         assert figure.get_size_inches()[0] == pytest.approx(3.5)
         return path
 
-    monkeypatch.setattr("desim.cli.figures.save_figure", _save)
+    monkeypatch.setattr("desim.plotting.files.save_figure", _save)
     options = ["--time-range", "1m:0.5h", "--style", "paper"]
     assert desim("plot", stored, "--out", tmp_path / "out", *options).status == 0
     whole = drawn.pop()  # of waiting times, which are not over time

@@ -14,10 +14,10 @@ import pytest
 from command_line import Desim
 from scipy import stats
 
-from desim.cli.comparison import sentences, tables
 from desim.problem import kind_of
 from desim.statistics import bootstrap_interval, mean_interval, paired_tests, performance_profile, rank_agents
 from desim.sweep.comparison import Comparison, RunSummary, compare_runs, document, smallest_p_value, write_csv
+from desim.sweep.tables import sentences, tables
 
 VALID = {"valid": True, "counts": {}, "violations": []}
 #: Makespans of four agents over eight seeds.
@@ -117,7 +117,7 @@ def test_other_metrics_and_directions() -> None:
 
 def text_of(comparison: Comparison, beginning: str) -> str:
     (table,) = (table for table in tables(comparison) if table.title.startswith(beginning))
-    return "\n".join([table.title, *("|".join(row) for row in table.rows), table.note])
+    return "\n".join([table.title, *("|".join(cell.text for cell in row) for row in table.cells), table.note])
 
 
 def test_letters_join_agents_that_cannot_be_told_apart() -> None:

@@ -13,7 +13,8 @@ from scipy.stats import ks_2samp, spearmanr
 
 from desim.exceptions import InvalidConfiguration
 from desim.problems.batch import Job
-from desim.problems.batch.fidelity import draw_groups, draw_waits, group_nearness, idle_waits, nearness, wait_log
+from desim.problems.batch.fidelity import group_nearness, idle_waits, nearness, wait_log
+from desim.problems.batch.fidelity_figures import draw_groups, draw_waits
 
 NAN = math.nan
 

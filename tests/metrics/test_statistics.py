@@ -10,16 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from desim import InvalidConfiguration
-from desim.statistics import (
-    batch_means,
-    compare,
-    maximum,
-    mean_interval,
-    paired_difference,
-    step_integral,
-    summarize,
-    time_integral,
-)
+from desim.measures import maximum, step_integral, time_integral
+from desim.statistics import batch_means, compare, mean_interval, paired_difference, summarize
 
 
 def test_interval_of_five_values():

@@ -254,7 +254,7 @@ def test_figures_of_a_problem_of_ones_own(monkeypatch, two, tmp_path):
 
 def test_nothing_is_loaded_before_it_is_needed():
     code = (
-        "import sys, desim, desim.plotting, desim.plotting.formatting\n"
+        "import sys, desim, desim.plotting, desim.formatting\n"
         "assert 'matplotlib' not in sys.modules and 'jinja2' not in sys.modules\n"
         "from desim import simulate\n"
         "from desim.plotting import bipartite_drawing, capacity_use, dag_drawing, gantt, utilization\n"

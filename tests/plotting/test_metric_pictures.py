@@ -13,6 +13,15 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 from desim import InvalidConfiguration
+from desim.formatting import (
+    compared,
+    duration_words,
+    format_value,
+    heading,
+    nice_count,
+    nice_duration,
+    time_unit,
+)
 from desim.plotting import (
     compare_metrics,
     critical_differences,
@@ -22,15 +31,6 @@ from desim.plotting import (
 )
 from desim.plotting.axes import figure_style, new_figure, time_axis
 from desim.plotting.curves import bin_edges
-from desim.plotting.formatting import (
-    compared,
-    duration_words,
-    format_value,
-    heading,
-    nice_count,
-    nice_duration,
-    time_unit,
-)
 from desim.problem import kind_of
 from desim.statistics import performance_profile, rank_agents
 

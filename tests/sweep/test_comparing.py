@@ -16,13 +16,14 @@ import pytest
 import desim
 from desim.agents.batch import FCFS, EASYBackfilling, create
 from desim.cli import main
-from desim.cli.comparing import ComparisonResult
 from desim.exceptions import ComparisonWarning, DesimError, InvalidConfiguration
 from desim.notes import progress
+from desim.plotting import comparison_figures
 from desim.problems import deferrable
 from desim.problems.batch import BatchCluster
 from desim.problems.deferrable import DeferrableCluster
 from desim.sweep import simulated
+from desim.sweep.study import ComparisonResult
 from desim.workloads import lublin
 
 SMALL = {"jobs": 60, "cores": 32, "load": 0.9}
@@ -73,10 +74,10 @@ class Waits:
 def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Skip what is slow."""
     panel = SimpleNamespace(get_figure=lambda root: panel)
-    monkeypatch.setattr("desim.cli.comparing.draw_figures", lambda *arguments: [])
-    monkeypatch.setattr("desim.cli.comparing._bars", lambda comparison: [panel])
-    monkeypatch.setattr("desim.cli.comparing.save_figure", lambda figure, path, file_format: path)
-    monkeypatch.setattr("desim.cli.comparing.write_comparison", lambda *arguments: arguments[-1])
+    monkeypatch.setattr("desim.comparing.draw_figures", lambda *arguments: [])
+    monkeypatch.setattr("desim.comparing.comparison_figures", lambda found: {"metrics": [panel]})
+    monkeypatch.setattr("desim.comparing.save_figure", lambda figure, path, file_format: path)
+    monkeypatch.setattr("desim.comparing.write_comparison", lambda *arguments: arguments[-1])
     monkeypatch.setattr("desim.plotting.reports.report", lambda results, path, **options: path)
 
 
@@ -304,7 +305,7 @@ def test_it_shows_itself(compared: ComparisonResult) -> None:
     assert "Metrics: means over 3 seeds" in str(compared) and "Ranks by" in str(compared)
     html = compared._repr_html_()
     assert html.count("<table>") == 4 and "easy-fcfs" in html and "has the best mean" in html
-    assert set(compared.figures()) == {"metrics", "ranks", "profiles"}
+    assert set(comparison_figures(compared)) == {"metrics", "ranks", "profiles"}
 
 
 def test_its_tables_hold_what_the_file_does(compared: ComparisonResult, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import desim
 from desim import Metric, Result
 from desim.cli import main
 from desim.exceptions import InvalidConfiguration
+from desim.plotting import comparison_figures
 from desim.problems.batch import BatchCluster
 from desim.workloads import lublin
 
@@ -69,7 +70,7 @@ def test_in_comparisons(problem: Any) -> None:
     assert found.comparison.criterion is not None and found.comparison.criterion.better == "lower"
     assert "longest_wait" in found.comparison.shown and "longest_wait" in found.runs.columns
     assert "longest wait" in str(found).lower().replace("\n", " ")
-    assert found.figures()["metrics"]
+    assert comparison_figures(found)["metrics"]
 
 
 def test_by_name_in_all_files_and_measured_anew(
@@ -77,7 +78,7 @@ def test_by_name_in_all_files_and_measured_anew(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    monkeypatch.setattr("desim.cli.comparing.draw_figures", lambda *arguments: [])
+    monkeypatch.setattr("desim.comparing.draw_figures", lambda *arguments: [])
     means = []
     for factor in (1, 2):
         Path("own_wait.py").write_text(MODULE.format(factor=factor))

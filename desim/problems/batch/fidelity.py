@@ -6,10 +6,10 @@ wait. A job that the simulation never starts is not near, and does not enter err
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,15 +18,13 @@ from desim.exceptions import InvalidConfiguration
 from desim.problems.batch.job import Job
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    pass
 
 __all__ = [
     "NEAR_SECONDS",
     "NEAR_SHARE",
     "RecordedWaits",
     "WaitAccuracy",
-    "draw_groups",
-    "draw_waits",
     "group_nearness",
     "idle_waits",
     "nearness",
@@ -44,8 +42,6 @@ Floats = NDArray[np.float64]
 _CORES = (1, 4, 16, 64)
 _TIMES = {"to 15 min": 900.0, "to 1 h": 3_600.0, "to 4 h": 14_400.0, "to 1 day": 86_400.0, "to 4 days": 345_600.0}
 _QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
-#: Curves of more waits than this are drawn through this number of quantiles.
-_MOST_POINTS = 2_000
 
 
 @dataclass(frozen=True)
@@ -302,105 +298,3 @@ def quantiles_of(waits: ArrayLike) -> dict[str, float]:
     values = values[~np.isnan(values)] if not np.isnan(values).all() else np.array([np.nan])
     found = {f"p{100 * share:g}": float(np.quantile(values, share)) for share in _QUANTILES}
     return found | {"mean": float(values.mean())}
-
-
-def draw_waits(waits: Mapping[str, ArrayLike], *, recorded: str = "recorded", axes: Axes | None = None) -> Axes:
-    """Draw the cumulative distribution of waits, for the log and for each agent.
-
-    Parameters
-    ----------
-    waits : mapping of str to array_like
-        Waits in seconds, by name of the curve; nan is omitted.
-    recorded : str
-        Name of the curve of the log, which is drawn in black.
-    axes : Axes, optional
-        Axes to draw into (default: a new figure).
-
-    Returns
-    -------
-    Axes
-        Axes with lines of gid ``curve``. The time axis is linear up to one minute and logarithmic above.
-
-    Raises
-    ------
-    InvalidConfiguration
-        If there are no curves.
-    """
-    from desim.plotting.axes import add_legend, new_panels, plain
-    from desim.plotting.colors import line_styles
-
-    if not waits:
-        raise InvalidConfiguration("waits: got an empty mapping, expected the waits of at least one agent")
-    styles = line_styles([name for name in waits if name != recorded])
-    (panel,) = new_panels(axes, 1, height=3.6)
-    entries = []
-    for name, values in waits.items():
-        known = np.asarray(values, dtype=np.float64)
-        shares = np.linspace(0.0, 1.0, min(int((~np.isnan(known)).sum()), _MOST_POINTS))
-        places = np.quantile(known[~np.isnan(known)], shares)
-        look: Any = {"color": "black", "linewidth": 2.2}
-        if name != recorded:
-            look = {"color": styles[name].color, "linestyle": styles[name].dashes, "linewidth": 1.3}
-        entries.append((name, panel.plot(places, 100.0 * shares, gid="curve", **look)[0]))
-    panel.set_xscale("symlog", linthresh=60.0)
-    _mark_times(panel.xaxis)
-    panel.set(xlim=(0.0, None), ylim=(0.0, 102.0), xlabel="wait", ylabel="jobs that waited no longer (%)")
-    plain(panel, grid="both")
-    add_legend([panel], entries)
-    return panel
-
-
-def _mark_times(axis: Any) -> None:
-    marks = {"0": 0, "1 min": 60, "10 min": 600, "1 h": 3_600, "6 h": 21_600, "1 day": 86_400, "1 week": 604_800}
-    axis.set_ticks(list(marks.values()), labels=list(marks))
-    axis.set_ticks([], minor=True)
-
-
-def draw_groups(
-    found: Mapping[str, Mapping[str, Mapping[str, WaitAccuracy]]],
-    *,
-    value: Callable[[WaitAccuracy], float] = lambda one: 100.0 * one.near,
-    label: str = "near (%)",
-) -> list[Axes]:
-    """Draw the accuracy of each agent per group of jobs, one panel per grouping.
-
-    Parameters
-    ----------
-    found : mapping of str to mapping
-        Results of `group_nearness` by agent.
-    value : callable
-        Function that returns the plotted value of a group (default: percentage of near waits).
-    label : str
-        Axis label of that value.
-
-    Returns
-    -------
-    list of Axes
-        Axes with lines of gid ``curve``, one line per agent.
-
-    Raises
-    ------
-    InvalidConfiguration
-        If there are no agents.
-    """
-    from desim.plotting.axes import add_legend, new_figure, plain
-    from desim.plotting.colors import line_styles
-
-    if not found:
-        raise InvalidConfiguration("found: got an empty mapping, expected the groups of at least one agent")
-    styles = line_styles(found)
-    ways = list(next(iter(found.values())))
-    figure = new_figure(9.0, 0.6 + 2.2 * len(ways))
-    panels: list[Axes] = figure.subplots(len(ways), 1, squeeze=False).ravel().tolist()
-    entries: dict[str, Any] = {}
-    for panel, by in zip(panels, ways, strict=True):
-        names = list(next(iter(found.values()))[by])
-        for agent, groups in found.items():
-            look: Any = {"color": styles[agent].color, "linestyle": styles[agent].dashes, "linewidth": 1.3}
-            heights = [value(groups[by][name]) for name in names]
-            entries[agent] = panel.plot(range(len(names)), heights, gid="curve", marker="o", markersize=3.0, **look)[0]
-        panel.set_xticks(range(len(names)), labels=names)
-        panel.set(xlabel=by, ylabel=label)
-        plain(panel, grid="y")
-    add_legend(panels, entries.items())
-    return panels

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from desim.checks import check_choice
 from desim.exceptions import InvalidConfiguration
+from desim.formatting import how_many, nice_count
 from desim.plotting.axes import (
     add_legend,
     beside,
@@ -30,7 +31,6 @@ from desim.plotting.axes import (
 from desim.plotting.bars import CUT, DOWN, WAITING, add_boxes, boxes_of, draw_bars
 from desim.plotting.colors import Bars, Coloring, color_categories, color_neighbours, color_numbers, line_styles
 from desim.plotting.curves import CurveOptions, add_up, draw_steps, draw_utilization
-from desim.plotting.formatting import how_many, nice_count
 from desim.plotting.runs import Results, Run, Window, counted_jobs, down_spans, load_runs, one_panel_a_run, span_of
 from desim.problem import Figure, ReportText
 from desim.problems.batch.cores import parse_core_sets

@@ -38,13 +38,13 @@ from numpy.typing import NDArray
 
 from desim.checks import check_choice, check_float
 from desim.exceptions import InvalidConfiguration
+from desim.measures import maximum, step_integral, time_integral
 from desim.problem import Better, Metric, Metrics
 from desim.problems.batch.executions import with_kept_time
 from desim.problems.batch.node_metrics import NODE_METRICS, node_metrics
 from desim.problems.batch.parts import gathered
 from desim.problems.batch.tables import INTERRUPTIONS, JOBS
 from desim.records import Parts
-from desim.statistics import maximum, step_integral, time_integral
 
 if TYPE_CHECKING:
     import polars as pl

@@ -11,6 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from desim.exceptions import InvalidConfiguration
+from desim.formatting import duration_words, how_many, nice_count, nice_duration
 from desim.plotting.axes import (
     add_legend,
     color_bar,
@@ -22,7 +23,6 @@ from desim.plotting.axes import (
 )
 from desim.plotting.bars import CUT, DOWN, add_boxes, boxes_of
 from desim.plotting.colors import DOWN_COLOR
-from desim.plotting.formatting import duration_words, how_many, nice_count, nice_duration
 from desim.plotting.maps import draw_map, integrals, share_scale
 from desim.plotting.runs import Results, Run, Window, down_spans, load_runs, one_panel_a_run, span_of
 from desim.problem import Figure

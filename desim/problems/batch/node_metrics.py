@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from desim.measures import time_integral
 from desim.problem import Metric
 from desim.problems.batch.allocations import allocations, capacities, devices, is_readable, placed
 from desim.problems.batch.fragmentation import Fragmentation, typical_requests
 from desim.problems.batch.nodes import GPU, Node, NodeTable, Request
 from desim.problems.batch.occupancy import read_core_ranges
-from desim.statistics import time_integral
 
 if TYPE_CHECKING:
     import polars as pl

@@ -15,7 +15,7 @@ from tyro.conf import arg
 from desim import plugins
 from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
-from desim.plotting.formatting import how_many
+from desim.formatting import how_many
 from desim.problems.batch import BatchCluster, Job
 from desim.problems.batch.cycles import parse_cycle
 from desim.problems.batch.kind import KIND

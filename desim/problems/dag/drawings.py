@@ -12,9 +12,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from desim.exceptions import InvalidConfiguration
+from desim.formatting import how_many, shortened
 from desim.plotting.axes import add_legend, color_bar, count_axis, new_panels, panel_pixels, set_titles
 from desim.plotting.colors import JOB_COLORS, OTHER_COLOR, rgba
-from desim.plotting.formatting import how_many, shortened
 from desim.plotting.graphs import (
     CHARACTER,
     EMPHASIS,

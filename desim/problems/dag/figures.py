@@ -11,6 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from desim.checks import check_choice
+from desim.formatting import how_many, shortened
 from desim.plotting.axes import (
     add_legend,
     drawn_entries,
@@ -33,7 +34,6 @@ from desim.plotting.colors import (
     color_neighbours,
 )
 from desim.plotting.curves import CurveOptions, add_up, draw_steps, draw_utilization
-from desim.plotting.formatting import how_many, shortened
 from desim.plotting.runs import Results, Run, Window, counted_jobs, down_spans, load_runs, one_panel_a_run, span_of
 from desim.problem import Figure, ReportText
 from desim.problems.dag.metrics import wasted_copies

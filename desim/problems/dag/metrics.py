@@ -36,9 +36,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desim.exceptions import InvalidConfiguration
+from desim.measures import mean, summary
 from desim.problem import Metric, Metrics
 from desim.problems.dag.tables import CHANNELS, COPIES, EDGES, EXECUTORS, JOBS, NODES, OUTAGES, TRANSFERS
-from desim.statistics import mean, summary
 
 if TYPE_CHECKING:
     import polars as pl

@@ -15,7 +15,7 @@ from tyro.conf import arg
 from desim import plugins
 from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
-from desim.plotting.formatting import how_many
+from desim.formatting import how_many
 from desim.problems.dag import DagCluster, Executors, Job, SharedLinks, TaskCluster
 from desim.problems.dag.kind import KIND
 from desim.scenario import ProblemInstance, Seed, SeededProblemSpec, Steps, Until, failures, generator

@@ -12,6 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from desim.checks import check_choice, check_int
+from desim.formatting import how_many
 from desim.plotting.axes import (
     add_legend,
     drawn_entries,
@@ -27,7 +28,6 @@ from desim.plotting.axes import (
 from desim.plotting.bars import CUT, add_boxes, boxes_of, draw_bars
 from desim.plotting.colors import JOB_COLORS, OTHER_COLOR, rgba, share_colors
 from desim.plotting.curves import bin_edges, bin_means, draw_layer, draw_stack, slots_together
-from desim.plotting.formatting import how_many
 from desim.plotting.runs import (
     Results,
     Run,

@@ -23,9 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desim.exceptions import InvalidConfiguration
+from desim.measures import mean, summary
 from desim.problem import Metric, Metrics
 from desim.problems.deferrable.tables import EVICTIONS, JOBS, SLOTS, STATUSES
-from desim.statistics import mean, summary
 
 if TYPE_CHECKING:
     import polars as pl

@@ -12,7 +12,7 @@ from tyro.conf import UseAppendAction, arg
 from desim import plugins
 from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
-from desim.plotting.formatting import how_many
+from desim.formatting import how_many
 from desim.problems.deferrable import DeferrableCluster
 from desim.problems.deferrable.kind import KIND
 from desim.scenario import ProblemInstance, Seed, SeededProblemSpec, Steps, Until, generator, settings_of

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from desim.checks import check_choice
 from desim.exceptions import InvalidConfiguration
+from desim.formatting import nice_count, shortened
 from desim.plotting.axes import (
     add_legend,
     beside,
@@ -27,7 +28,6 @@ from desim.plotting.axes import (
 )
 from desim.plotting.colors import DOWN_COLOR, POLICY_COLORS, line_styles, rgba
 from desim.plotting.curves import bin_edges, bin_means, draw_curves, slots_together
-from desim.plotting.formatting import nice_count, shortened
 from desim.plotting.graphs import draw_discs, relative, uncrossed
 from desim.plotting.maps import draw_map, integrals, share_scale
 from desim.plotting.runs import Results, Run, Window, chosen_resource, load_runs, one_panel_a_run, resources_of, span_of

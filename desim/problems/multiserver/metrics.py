@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 
 from desim.checks import check_int
 from desim.exceptions import InvalidConfiguration
+from desim.measures import mean, summary, time_integral
 from desim.problem import Metric, Metrics
 from desim.problems.multiserver.tables import JOBS, SLOTS, STATUSES
-from desim.statistics import mean, summary, time_integral
 
 if TYPE_CHECKING:
     import polars as pl

@@ -14,7 +14,7 @@ from desim import plugins
 from desim.checks import check_float
 from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
-from desim.plotting.formatting import how_many
+from desim.formatting import how_many
 from desim.problems.multiserver import MultiServerCluster, MultiSlotCluster, RewardModel
 from desim.problems.multiserver.kind import KIND
 from desim.scenario import ProblemInstance, Seed, SeededProblemSpec, Steps, Until, generator

@@ -17,7 +17,8 @@ import matplotlib.pyplot as plt
 from desim import simulate
 from desim.agents.batch import create
 from desim.problems.batch import BatchCluster
-from desim.problems.batch.fidelity import draw_waits, idle_waits, nearness
+from desim.problems.batch.fidelity import idle_waits, nearness
+from desim.problems.batch.fidelity_figures import draw_waits
 from desim.workloads import job_table, lublin
 
 jobs = lublin.generate(2_000, 96, seed=3, load=0.85, overestimate=3.0)

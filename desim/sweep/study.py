@@ -1,14 +1,11 @@
-"""Comparison of agents from Python, as on the command line: :func:`compare`."""
+"""Comparison of agents: which are compared on what, how the runs come about, and what comes of them."""
 
 from __future__ import annotations
 
-import io
 import json
 import math
 import os
-import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import redirect_stdout
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -18,17 +15,13 @@ import numpy as np
 from desim import plugins, user_code
 from desim.agent_resolution import resolve_agent
 from desim.checks import check_int, did_you_mean, short_repr
-from desim.cli.comparison import heading, print_comparison, sentences, tables
-from desim.cli.figures import draw_figures, make_directory, save_figure
-from desim.cli.view import write_comparison
-from desim.core import Agent
-from desim.exceptions import ComparisonWarning, DesimError, InvalidConfiguration
+from desim.exceptions import DesimError, InvalidConfiguration
 from desim.notes import plain, print_note
-from desim.problem import Better, Metric, Problem, kinds
-from desim.records import write_atomically
+from desim.problem import Better, Metric, kinds
+from desim.records import make_directory, write_atomically
 from desim.reprs import html_rows
 from desim.result import Result
-from desim.scenario import CustomOptions, ProblemInstance, Scenario, metrics_of_run, system_of
+from desim.scenario import ProblemInstance, Scenario, metrics_of_run, system_of
 from desim.sweep.comparison import (
     Comparison,
     IntervalKind,
@@ -41,7 +34,6 @@ from desim.sweep.comparison import (
 )
 from desim.sweep.digest import source_digest
 from desim.sweep.identity import Identity, identity_of
-from desim.sweep.options import options_of
 from desim.sweep.recording import DYNAMIC
 from desim.sweep.runner import Run, SweepFailed, run_all
 from desim.sweep.simulated import (
@@ -54,13 +46,13 @@ from desim.sweep.simulated import (
     simulate_run,
 )
 from desim.sweep.store import Store
+from desim.sweep.tables import as_text, sentences, tables
 from desim.sweep.workers import Backend, Failed, WorkerCrashed, Workers
 
 if TYPE_CHECKING:
     import polars as pl
-    from matplotlib.axes import Axes
 
-__all__ = ["ComparisonPlan", "ComparisonResult", "compare"]
+__all__ = ["ComparisonPlan", "ComparisonResult"]
 
 #: Default number of seeds.
 SEEDS = 10
@@ -100,9 +92,7 @@ class ComparisonResult:
 
     def __str__(self) -> str:
         """Return the tables as text, as the command line prints them."""
-        with redirect_stdout(io.StringIO()) as text:
-            print_comparison(self.comparison)
-        return text.getvalue()
+        return as_text(self.comparison)
 
     def _repr_html_(self) -> str:
         """Return the tables and the main results in sentences, for notebooks."""
@@ -199,122 +189,6 @@ class ComparisonResult:
             raise InvalidConfiguration("records of runs were not stored; use compare(..., out=DIRECTORY)")
         return Result.load(directory)
 
-    def figures(self) -> dict[str, list[Axes]]:
-        """Return figures by name: ``metrics``, and ``ranks`` and ``profiles`` if available."""
-        from desim.plotting.comparison import critical_differences, performance_profiles
-
-        found = {"metrics": _bars(self.comparison)}
-        if self.comparison.ranking is not None:
-            found["ranks"] = [critical_differences(self.comparison.ranking)]
-        if self.comparison.profile is not None:
-            found["profiles"] = [performance_profiles(self.comparison.profile)]
-        return found
-
-
-def compare(
-    problem: str | Problem | Callable[..., Problem],
-    agents: Sequence[str | Agent] | Mapping[str, str | Agent],
-    *,
-    seeds: int | Sequence[int] | None = None,
-    baseline: str | None = None,
-    metric: str | None = None,
-    better: Better | None = None,
-    metrics: Sequence[Metric] = (),
-    interval: IntervalKind = "t",
-    out: str | os.PathLike[str] | None = None,
-    workers: int | None = None,
-    backend: Backend = "local",
-    address: str | None = None,
-    **options: Any,
-) -> ComparisonResult:
-    """Simulate several agents on the same workloads, validate every run, and compare their metrics.
-
-    It does the same as ``desim compare``, with the same results for the same settings. A progress bar is shown in a
-    terminal and in a notebook.
-
-    Parameters
-    ----------
-    problem : str, Problem or callable
-        Name, such as ``"batch"``, or ``"module:function"``; a problem, whose workload is then the same for all seeds;
-        or a function that creates one, called with ``numpy.random.default_rng(seed)`` and the options.
-    agents : sequence or mapping
-        Agents to compare: names, or agents of any kind, which are copied for each run. A mapping gives names to
-        agents.
-    seeds : int or sequence of int, optional
-        Number of seeds, counted from the option ``seed``, or the seeds; each gives one workload. Default: 10, and 1 for
-        a given problem and for a workload file.
-    baseline : str, optional
-        Agent that the others are compared with, seed by seed. Default: fcfs, else the first.
-    metric : str, optional
-        Metric that agents are ranked by: a name, or ``"module:name"`` of a :class:`desim.Metric` or of a function of
-        the result. Default: the main metric of the problem.
-    better : {"lower", "higher"}, optional
-        Whether lower or higher values of the metric are better. Default: as the metric is defined.
-    metrics : sequence of Metric
-        Custom metrics, which tables, files and figures show beside those of the problem.
-    interval : {"t", "bootstrap"}
-        Method for confidence intervals: Student's t distribution, or the bootstrap.
-    out : path, optional
-        Directory for runs, tables, report and figures. A stored run is reused, so that an interrupted comparison
-        continues, unless something that it has used has changed: code of desim, your code, files that it has read,
-        environment variables that your modules name, or the state of an object that you pass.
-    workers : int, optional
-        Number of parallel processes. Default: one per processor.
-    backend : {"local", "ray", "dask"}
-        Where runs are simulated: on this machine, or on a cluster.
-    address : str, optional
-        Address of the cluster's scheduler.
-    **options
-        Options of the problem as in ``desim compare PROBLEM --help``, such as ``cores=64, load=0.9``; for your own
-        function, its arguments, besides ``seed`` and ``until``.
-
-    Returns
-    -------
-    ComparisonResult
-        Tables, figures and runs; a ``ComparisonWarning`` reports problems with runs.
-
-    Raises
-    ------
-    InvalidConfiguration
-        If a name is unknown or an argument is out of range; raised before the first run.
-    SweepInterrupted
-        On Ctrl-C; finished runs are stored if ``out`` is given.
-    DesimError
-        If runs of all agents failed.
-
-    Examples
-    --------
-    >>> found = compare("batch", ["fcfs", "easy"], seeds=2, workers=1, cores=32, jobs=50, load=0.9)
-    >>> found
-    ComparisonResult(batch: fcfs, easy-fcfs; 2 seeds, best by waiting_time_mean: easy-fcfs)
-    >>> found.table.columns[:4]
-    ['agent', 'metric', 'seeds', 'mean']
-    """
-    if isinstance(problem, str):
-        source: str | ProblemByObject = problem
-        system = system_of(problem)
-    else:
-        source = system = ProblemByObject(_name_of(problem), _problem_or_function(problem))
-    plan = ComparisonPlan(
-        problem=source,
-        options=_options(system.options, options),
-        agents=_entrants(agents),
-        seeds=seeds if seeds is not None or not isinstance(problem, Problem) else 1,
-        baseline=baseline,
-        metric=metric,
-        better=better,
-        metrics=tuple(metrics),
-        interval=interval,
-        out=None if out is None else Path(out),
-        workers=workers,
-        backend=backend,
-        address=address,
-    )
-    found = plan.run()
-    for text in found.issues:
-        warnings.warn(text, ComparisonWarning, 2)
-    return found
-
 
 def _code_of(identity: Identity) -> str:
     """Return a digest of an object with the code of its modules."""
@@ -322,49 +196,9 @@ def _code_of(identity: Identity) -> str:
     return f"{identity.digest} {source_digest(*modules, as_in_files=True)}"
 
 
-def _problem_or_function(problem: Any) -> Any:
-    """Return a problem that can be simulated; raise InvalidConfiguration for anything else."""
-    if isinstance(problem, Problem):
-        problem.check_replayable()
-    elif isinstance(problem, type) or not callable(problem):
-        raise InvalidConfiguration(
-            f"problem: got {short_repr(problem)}, expected a name, a desim.Problem, or a function (rng, **options)"
-        )
-    return problem
-
-
-def _name_of(problem: Any) -> str:
-    return str(getattr(problem, "__name__", type(problem).__name__))
-
-
-def _options(kind: type[Any], given: Mapping[str, Any]) -> Any:
-    """Return the options of a problem; those of a user's own function are its arguments, except seed and until."""
-    if kind not in (CustomOptions, ObjectOptions):
-        return options_of(kind, given)
-    rest = dict(given)
-    own = {name: rest.pop(name) for name in ("seed", "until") if name in rest}
-    if kind is ObjectOptions:
-        return ObjectOptions(rest, **own)
-    return CustomOptions(tuple(f"{name}={value}" for name, value in rest.items()), **own)
-
-
-def _entrants(agents: Any) -> tuple[str | AgentByObject, ...]:
-    """Return the agents to compare, by name or as objects."""
-    if isinstance(agents, str) or not isinstance(agents, Iterable):
-        raise InvalidConfiguration(
-            f"agents: got {short_repr(agents)}, expected a list of names and agents, or a mapping"
-        )
-    if isinstance(agents, Mapping):
-        return tuple(AgentByObject(str(name), agent) for name, agent in agents.items())
-    return tuple(
-        agent if isinstance(agent, str) else AgentByObject(str(getattr(agent, "name", type(agent).__name__)), agent)
-        for agent in agents
-    )
-
-
 @dataclass(frozen=True)
 class ComparisonPlan:
-    """Settings of a comparison; see :func:`compare`.
+    """Settings of a comparison; see :func:`desim.compare`.
 
     Attributes
     ----------
@@ -377,7 +211,7 @@ class ComparisonPlan:
     seeds : int, sequence of int, or None
         Number of seeds, or the seeds.
     baseline, metric, better, metrics, interval, out, workers, backend, address
-        Same as in :func:`compare`.
+        Same as in :func:`desim.compare`.
     tell : callable or None
         Called with the workload and the runs before the runs start.
     command : str or None
@@ -456,7 +290,7 @@ class ComparisonPlan:
             "options": self._described(agents),
             **document(comparison, summaries),
         }
-        files = [] if self.out is None else _written(self.out, comparison, summaries, described, instance)
+        files = [] if self.out is None else _written(self.out, comparison, described)
         return ComparisonResult(comparison, tuple(summaries), failed, described, tuple(files))
 
     def _measures(self) -> tuple[str | None, tuple[Metric, ...]]:
@@ -569,52 +403,12 @@ class ComparisonPlan:
         return found | asdict(own)
 
 
-def _written(
-    directory: Path,
-    comparison: Comparison,
-    summaries: Sequence[RunSummary],
-    described: dict[str, object],
-    instance: ProblemInstance,
-) -> list[Path]:
-    """Write tables, report and figures; return the paths."""
-    from desim.plotting.reports import Comparison as Shown
-    from desim.plotting.reports import report
-
+def _written(directory: Path, comparison: Comparison, described: dict[str, object]) -> list[Path]:
+    """Write all results as plain values, and as a table; return the paths."""
     text = json.dumps(plain(described), indent=2, allow_nan=False) + "\n"
     path = directory / "comparison.json"
     write_atomically(path, lambda draft: draft.write_text(text))
-    files = [write_csv(comparison, directory / "comparison.csv"), path]
-    first = [summary for summary in summaries if summary.seed == comparison.seeds[0]]
-    results = {summary.agent: Result.load(str(summary.directory)) for summary in first}
-    criterion = comparison.criterion
-    by = "" if criterion is None else heading(comparison, criterion.metric)
-    several = len(comparison.seeds) > 1
-    page = report(
-        results,
-        directory / "report.html",
-        kind=instance.kind,
-        title=f"{instance.name}: agents compared",
-        metrics=comparison.table,
-        notes=sentences(comparison),
-        comparison=Shown(tables(comparison), comparison.ranking, comparison.profile, by) if several else None,
-    )
-    interactive = write_comparison(comparison, summaries, plain(described), directory / "view.html")
-    files += [page, interactive, *draw_figures(results, directory, instance.kind)]
-    if len(comparison.table) > 1:
-        bars = _bars(comparison)[0].get_figure(root=True)
-        assert bars is not None
-        files.append(save_figure(bars, directory / "metrics.png", "png"))
-    return files
-
-
-def _bars(comparison: Comparison) -> list[Axes]:
-    """Draw the means with their intervals."""
-    from desim.plotting.comparison import compare_metrics
-
-    ends = {
-        agent: {name: (item.low, item.high) for name, item in row.items()} for agent, row in comparison.means.items()
-    }
-    return compare_metrics(comparison.table, problem=comparison.kind, unfinished=comparison.unfinished, intervals=ends)
+    return [write_csv(comparison, directory / "comparison.csv"), path]
 
 
 def _summary(run: Run, outcome: dict[str, Any], records: Path | None, *, is_reused: bool) -> RunSummary:

@@ -7,12 +7,10 @@ from inspect import Parameter, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from desim.checks import did_you_mean
-from desim.cli.options import listed
-from desim.exceptions import InvalidConfiguration, RecordError
+from desim.exceptions import InvalidConfiguration
 from desim.notes import print_note
 from desim.problem import ProblemDescriptor
-from desim.records import write_atomically
+from desim.records import make_directory, write_atomically
 from desim.result import Result
 
 if TYPE_CHECKING:
@@ -21,43 +19,12 @@ if TYPE_CHECKING:
     from desim.plotting.axes import Style
     from desim.plotting.runs import Window
 
-__all__ = ["FigureFormat", "chosen_kinds", "draw_figures", "make_directory", "save_figure"]
+__all__ = ["FigureFormat", "draw_figures", "save_figure"]
 
 FigureFormat = Literal["png", "svg", "pdf"]
 DOTS_PER_INCH = 150
 #: Metadata fields that would make files of the same run differ.
 METADATA = {"png": {"Software": None}, "svg": {"Date": None, "Creator": None}, "pdf": {"CreationDate": None}}
-
-
-def chosen_kinds(asked: str | None, kind: ProblemDescriptor) -> list[str]:
-    """Return the names of the requested figures.
-
-    Parameters
-    ----------
-    asked : str or None
-        Names separated by commas; None means all figures.
-    kind : ProblemDescriptor
-        Description of the problem, with its figures.
-
-    Returns
-    -------
-    list of str
-        Names without duplicates.
-
-    Raises
-    ------
-    InvalidConfiguration
-        If a name is unknown, or no name is given.
-    """
-    known = list(kind.figures)
-    if asked is None:
-        return known
-    kinds = list(dict.fromkeys(listed(asked)))
-    if not kinds or set(kinds) - set(known):
-        there = f"expected some of {','.join(known)}" if known else f"but {kind.name} has no figures"
-        near = "".join(did_you_mean(name, known) for name in kinds if name not in known)
-        raise InvalidConfiguration(f"--kind: got {asked!r}{near}, {there}")
-    return kinds
 
 
 def draw_figures(
@@ -159,22 +126,3 @@ def save_figure(figure: Figure, path: Path, file_format: FigureFormat) -> Path:
 
     write_atomically(path, _write)
     return path
-
-
-def make_directory(directory: Path) -> None:
-    """Create a directory if it does not exist.
-
-    Parameters
-    ----------
-    directory : Path
-        The directory; missing parents are created, too.
-
-    Raises
-    ------
-    RecordError
-        If it cannot be created.
-    """
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise RecordError(f"cannot create {directory}: {error.strerror}") from error

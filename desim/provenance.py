@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import platform
+import shlex
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -12,12 +14,11 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from desim.cli.output import command_line
 from desim.exceptions import RecordError
 from desim.notes import plain
 from desim.records import write_atomically
 
-__all__ = ["PROVENANCE_FILE", "commit", "keep", "provenance", "provenance_of", "versions_of"]
+__all__ = ["PROVENANCE_FILE", "command_line", "commit", "keep", "provenance", "provenance_of", "versions_of"]
 
 PROVENANCE_FILE = "provenance.json"
 """Name of the provenance file in the directory of a run."""
@@ -25,6 +26,13 @@ FORMER_FILE = "made.json"
 """Former name of that file, which is still read."""
 #: Packages that affect the records of a run most.
 PACKAGES = ("simpy", "numpy", "polars", "torch")
+
+
+def command_line() -> str | None:
+    """Return the command line that started this program; None if the program is not ``desim``."""
+    program = Path(sys.argv[0])
+    is_ours = program.stem == "desim" or program.parts[-2:] == ("desim", "__main__.py")
+    return shlex.join(["desim", *sys.argv[1:]]) if is_ours else None
 
 
 def provenance() -> dict[str, str]:
@@ -48,7 +56,7 @@ def versions_of(packages: Sequence[str]) -> dict[str, str]:
 
 def commit() -> str:
     """Return the commit of the checkout that contains desim, with ``-dirty`` if files differ; or an empty string."""
-    home = Path(__file__).resolve().parents[2]
+    home = Path(__file__).resolve().parents[1]
     if not (home / ".git").exists():
         return ""
     command = ["git", "-C", str(home), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]

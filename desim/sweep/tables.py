@@ -1,19 +1,25 @@
-"""Presentation of a comparison: the tables on the terminal and in the report, and the main results in sentences."""
+"""Tables of a comparison, and its main results in sentences, for the terminal, notebooks and pages alike."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from desim.cli.output import Text, print_table, print_text
-from desim.plotting.formatting import MARK, compared
-from desim.plotting.formatting import heading as metric_heading
-from desim.plotting.page import Table
+from desim.formatting import MARK, compared
+from desim.formatting import heading as metric_heading
+from desim.reprs import Cell, Table, text_table
 from desim.statistics import Interval, Ranking
 from desim.sweep.comparison import LEVEL, Comparison, Criterion, smallest_p_value
 
-__all__ = ["cell", "heading", "print_comparison", "sentences", "tables"]
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = ["as_text", "cell", "heading", "sentences", "tables"]
 
 SIGNIFICANT = 1.0 - LEVEL
+#: End of the text of cells that stand out.
+BEST = " *"
 #: Ratios to the best, in the table of performance profiles.
 RATIOS = (1.0, 1.05, 1.1, 1.5, 2.0)
 #: Longest line of a column heading, in characters.
@@ -42,24 +48,30 @@ def tables(comparison: Comparison) -> list[Table]:
         found.append(_ranks(comparison, comparison.ranking))
     if comparison.profile is not None:
         found.append(_profiles(comparison))
-    return found
+    return [replace(one, rows=[list(map(_marked, row)) for row in one.cells]) for one in found]
 
 
-def print_comparison(comparison: Comparison) -> None:
-    """Print the tables of a comparison.
+def _marked(cell: Cell) -> str | Cell:
+    return replace(cell, bold=True) if cell.text.endswith(BEST) else cell.text
+
+
+def as_text(comparison: Comparison, screen: Console | None = None) -> str:
+    """Return the tables of a comparison as text, and a warning if runs left jobs unfinished.
 
     Parameters
     ----------
     comparison : Comparison
-        Comparison to print.
+        Comparison to present.
+    screen : Console, optional
+        Where the text is to be shown; default: in a file.
+
+    Returns
+    -------
+    str
+        Lines, each with its end.
     """
-    for table in tables(comparison):
-        rows = [[Text(cell.text) if cell.text.endswith(" *") else cell.text for cell in row] for row in table.cells]
-        print_table(table.heads, rows, words=table.words, title=table.title)
-        if table.note:
-            print_text(f"{table.note}\n")
-    if comparison.unfinished:
-        print_text(_unfinished_note(comparison))
+    notes = [f"{_unfinished_note(comparison)}\n"] if comparison.unfinished else []
+    return "".join([*(f"{text_table(one, screen)}\n" for one in tables(comparison)), *notes])
 
 
 def sentences(comparison: Comparison) -> list[str]:
@@ -164,7 +176,7 @@ def _marks(comparison: Comparison, name: str) -> dict[str, str]:
     """Return the marks of a metric by agent: the best mean, and means that omit unfinished jobs."""
     cells = compared(name, comparison.table, comparison.unfinished, comparison.kind)
     return {
-        agent: " *" if best else f" {MARK}" if text.endswith(MARK) else ""
+        agent: BEST if best else f" {MARK}" if text.endswith(MARK) else ""
         for agent, (text, best) in zip(comparison.means, cells, strict=True)
     }
 
