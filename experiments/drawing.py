@@ -11,13 +11,14 @@ from desim.experiments.frame import Frame, agent_of
 from desim.experiments.tables import Printed
 from desim.plotting.axes import group_digits
 from desim.plotting.colors import LineStyle, line_styles
+from desim.problem import Better
 from desim.statistics import Estimate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["MARKERS", "draw_rows", "facets", "new_figure", "readable_names"]
+__all__ = ["MARKERS", "draw_leads", "draw_rows", "facets", "new_figure", "readable_names"]
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "h", "p")
 """Markers of agents, by their position in a table."""
@@ -245,7 +246,7 @@ def draw_rows(
     rows : sequence of str
         Agents, from top to bottom.
     metrics : mapping of str to mapping of str to Estimate
-        Estimates by label of the x axis, and then by agent.
+        Estimates by label of the x axis, and then by agent, where it has one.
     papers : mapping of str to mapping of str to float
         Numbers of a paper in the same form, where it has them; drawn as hollow circles.
     colors : mapping of str to colour
@@ -263,6 +264,8 @@ def draw_rows(
         ax.remove()
     for ax, (label, estimates) in zip(grid.flat, metrics.items(), strict=False):
         for place, row in enumerate(rows):
+            if row not in estimates:
+                continue
             estimate = estimates[row]
             half = np.nan_to_num(estimate.half_width)
             ax.errorbar(estimate.mean, place, xerr=half, color=colors[row], marker="o", markersize=5, elinewidth=1.3)
@@ -278,4 +281,33 @@ def draw_rows(
         ax.grid(color="#E4E4E4", linewidth=0.6)
         ax.set_axisbelow(True)
         ax.set_xlabel(label, fontsize=9)
+    return figure
+
+
+def draw_leads(
+    frame: Frame,
+    panel: str,
+    metric: str,
+    *,
+    rules: Sequence[str],
+    agents: Mapping[str, Sequence[str]],
+    better: Better = "lower",
+) -> Figure:
+    """Draw percentages by which agents exceed the best rule: one axes per agent, one row per workload.
+
+    The numbers are those of :func:`~desim.experiments.tables.best_rule_table`, which has the same parameters. Where a
+    value of the best rule is not above 0, there is no percentage.
+    """
+    columns = frame.columns(panel)
+    leads = {
+        f"{name}, %": {
+            column: frame.against_best(panel, column, rows, rules, metric, better=better)[1]
+            for column in columns
+            if all(frame.has(panel, column, row, metric) for row in rows)
+        }
+        for name, rows in agents.items()
+    }
+    figure = draw_rows(columns, leads, {}, {column: style.color for column, style in line_styles(columns).items()})
+    for ax in figure.axes:
+        ax.axvline(0.0, color="grey", linewidth=0.8, zorder=1)
     return figure

@@ -10,12 +10,11 @@ from desim.agents.learning.pretrained import pretrained_names
 from desim.experiments.dbf.simulate import Setting
 from desim.experiments.dbf.study import RULES, Study, named, window_rules
 from desim.experiments.dbf.workloads import KTH, SOURCES, num_episodes
-from desim.experiments.drawing import draw_rows
+from desim.experiments.drawing import draw_leads
 from desim.experiments.frame import Choice, Frame, Panel
 from desim.experiments.learning_curves import with_weights
 from desim.experiments.report_blocks import Block, Drawing
 from desim.experiments.tables import best_rule_table, metric_table
-from desim.plotting.colors import line_styles
 
 PANEL, METRIC = "held_out", "waiting_time_mean"
 WORKLOADS = (KTH, *(name for name in SOURCES if "," in name))
@@ -78,13 +77,7 @@ class HeldOut(Study):
         yield best_rule_table(frame, PANEL, METRIC, title, rules=rules, agents=groups)
         for column in frame.columns(PANEL):
             yield metric_table(frame, PANEL, column, named(SHOWN), f"{column}, {self.how}")
-        columns = frame.columns(PANEL)
-        leads = {
-            name: {column: frame.against_best(PANEL, column, rows, rules, METRIC)[1] for column in columns}
-            for name, rows in groups.items()
-        }
-        colors = {column: style.color for column, style in line_styles(columns).items()}
-        figure = draw_rows(columns, {f"{name}, %": lead for name, lead in leads.items()}, {}, colors)
+        figure = draw_leads(frame, PANEL, METRIC, rules=rules, agents=groups)
         yield Drawing(
             "held_out.png", "Mean waiting time above that of the best rule of each workload, percent.", figure
         )
