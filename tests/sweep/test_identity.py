@@ -109,7 +109,7 @@ def set_level(place: Path, level: float, monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.fixture
 def reused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[bool]]:
     """Return a function that compares agents, without pictures, and says which runs were found."""
-    monkeypatch.setattr("desim.cli.comparing._written", lambda *arguments: [])
+    monkeypatch.setattr("desim.comparing.with_pages", lambda found, directory: found)
 
     def compare(problem: Any, agents: Any, **options: Any) -> list[bool]:
         found = desim.compare(
@@ -217,7 +217,7 @@ from desim.agents.batch import FCFS
 from desim.problems.deferrable import DeferrableCluster
 from desim.problems.deferrable.job import Job
 
-desim.cli.comparing._written = lambda *arguments: []
+desim.comparing.with_pages = lambda found, directory: found
 FACTOR = float(sys.argv[1])
 
 class Mine(FCFS):
@@ -242,7 +242,7 @@ if __name__ == "__main__":
 
 def test_classes_of_a_notebook(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Classes and functions of ``__main__``, in new processes, by one worker and by two."""
-    (place / "study.py").write_text(NOTEBOOK.replace("import desim,", "import desim, desim.cli.comparing,"))
+    (place / "study.py").write_text(NOTEBOOK.replace("import desim,", "import desim, desim.comparing,"))
 
     def run(factor: float) -> list[str]:
         done = subprocess.run(
