@@ -44,7 +44,7 @@ class View:
     out: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="(default: view.html in the first DIR)")] = None
     """Path of the page; a page of the same name is replaced."""
     seed: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: the first seed)")] = None
-    """Seed whose runs are drawn, for a comparison."""
+    """Seed, or number of the window, whose runs are drawn, for a comparison."""
 
     def execute(self) -> int:
         """Write the page and print its path."""
@@ -86,6 +86,7 @@ class View:
                 {"valid": run["valid"], "violations": run["violations"], "counts": {}},
                 run["workload"],
                 _records(directory, run["records"]),
+                window=tuple(run.get("window", ())),
             )
             for run in described["runs"]
         ]
@@ -140,7 +141,8 @@ def write_comparison(
     by = "" if criterion is None else heading(comparison, criterion.metric)
     notes = sentences(comparison)
     if drawn != comparison.seeds[0]:
-        notes = [note.replace(f"those of seed {comparison.seeds[0]}.", f"those of seed {drawn}.") for note in notes]
+        first = f"those of {comparison.pair} {comparison.seeds[0]}."
+        notes = [note.replace(first, f"those of {comparison.pair} {drawn}.") for note in notes]
     return view(
         results,
         path,
@@ -159,7 +161,7 @@ def _estimates(comparison: Comparison) -> list[Any]:
     from desim.plotting.interactive import Estimates
 
     by = "bootstrap" if comparison.interval == "bootstrap" else "Student's t"
-    note = f"Means over {len(comparison.seeds)} seeds with their {LEVEL:.0%} confidence intervals ({by})."
+    note = f"Means over {len(comparison.seeds)} {comparison.pair}s with their {LEVEL:.0%} confidence intervals ({by})."
     found = []
     ranking = comparison.ranking
     for name in comparison.shown:
@@ -182,7 +184,7 @@ def _settings(described: Mapping[str, Any]) -> dict[str, str]:
             found[name] = ", ".join(f"{key} = {part}" for key, part in value.items() if part is not None)
         elif value is not None and name not in ("as_json", "out", "workers"):
             found[name] = str(value)
-    found["seeds"] = ", ".join(map(str, described["seeds"]))
+    found[f"{described.get('pair', 'seed')}s"] = ", ".join(map(str, described["seeds"]))
     return {name: text for name, text in found.items() if text}
 
 
