@@ -24,6 +24,16 @@ LOG = Workload.of([Job(number, time, 1, 20.0, 15.0) for number, time in enumerat
     ("length", "around", "expected"),
     [  # jobs, and begin of warm-up, start, end, end of cool-down; 180 to 199 is no whole window
         (40, {}, {"0123": (100, 100, 140, 140), "4567": (140, 140, 180, 180)}),
+        (
+            "20s",  # from 120 to 140, 140 to 160, ...; nothing in [200, 220)
+            {},
+            {
+                "01": (100, 100, 120, 120),
+                "23": (120, 120, 140, 140),
+                "45": (140, 140, 160, 160),
+                "67": (160, 160, 180, 180),
+            },
+        ),
         ("0.5m", {"warm_up": 15}, {"01234": (100, 115, 145, 145), "4567": (130, 145, 175, 175)}),
         ("30s", {"cool_down": "40"}, {"0123456": (100, 100, 130, 170)}),
         ("3jobs", {}, {"01": (100, 100, 120, 120), "2345": (120, 120, 160, 160), "678": (160, 160, 199, 199)}),
@@ -53,6 +63,14 @@ def test_a_sample_overlaps_only_where_there_is_no_room() -> None:
         one.window.start for seed in range(200) for one in log.windows("99jobs", sample=1, seed=seed) if one.window
     }
     assert starts == {0.0, 10.0}  # both places are drawn
+
+
+def test_windows_without_jobs_are_left_out() -> None:
+    log = Workload.of([Job(number, float(time), 1, 1.0, 1.0) for number, time in enumerate([0, 3, 7, 10])])
+    assert [one.window for one in log.windows(1)] == [(0, 0, 0, 1, 1), (1, 3, 3, 4, 4), (2, 7, 7, 8, 8)]
+    log = Workload.of([Job(number, 0.1 * number, 1, 1.0, 1.0) for number in range(100)])
+    places = [one.window for one in log.windows(0.7) if one.window]
+    assert all(before.end == after.start for before, after in pairwise(places))  # whatever the rounding
 
 
 def test_only_the_window_is_measured() -> None:

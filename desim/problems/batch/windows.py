@@ -138,20 +138,22 @@ def cut(
             f"length: got {length} with warm_up {warm_up} and cool_down {cool_down}, but the log has only {len(log):,} "
             f"jobs in {axis.end - axis.begin:,.0f} s; try shorter windows"
         )
-    places = begin + size.value * np.arange(most)
+    edges = begin + size.value * np.arange(most + 1)
+    starts, ends = edges[:-1], edges[1:]  # a window ends exactly where the next one starts
     if sample is not None:
         check_int("sample", sample, least=1)
         apart = size.value if sample <= most else 0.0  # windows overlap only where there is no room for so many
         spare = room - size.value - apart * (sample - 1)
         drawn = np.random.default_rng(seed).random(sample) * (spare + size.in_jobs)
-        places = begin + np.sort(np.floor(drawn)) + apart * np.arange(sample)
-    found = []
-    for number, place in enumerate(places.tolist()):
-        start, end = axis.time(place), axis.time(place + size.value)
-        window = Window(number, axis.moved(start, before, -1), start, end, axis.moved(end, behind))
-        begins, ends = np.searchsorted(axis.times, (window.first, window.last)).tolist()
-        times = axis.times[begins:ends] - window.first
-        found.append(log.take(slice(begins, ends)).with_columns(submission_time=times).as_window(window))
+        starts = begin + np.sort(np.floor(drawn)) + apart * np.arange(sample)
+        ends = starts + size.value
+    found: list[Workload] = []
+    for start, end in zip(map(axis.time, starts.tolist()), map(axis.time, ends.tolist()), strict=True):
+        window = Window(len(found), axis.moved(start, before, -1), start, end, axis.moved(end, behind))
+        first, begins, stops, last = np.searchsorted(axis.times, window[1:]).tolist()
+        if begins < stops:
+            times = axis.times[first:last] - window.first
+            found.append(log.take(slice(first, last)).with_columns(submission_time=times).as_window(window))
     return found
 
 

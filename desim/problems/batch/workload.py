@@ -385,7 +385,8 @@ class Workload(Sequence[Job]):
         """Return windows of the workload: all consecutive ones, or a sample of given size.
 
         A window is a workload whose runs are measured only within it: metrics cover its measured interval, although
-        jobs of its warm-up and cool-down are simulated, too. Its first instant, warm-up included, is time 0.
+        jobs of its warm-up and cool-down are simulated, too. Its first instant, warm-up included, is time 0. Windows in
+        which no job is submitted are left out.
 
         Parameters
         ----------
