@@ -60,7 +60,7 @@ def compare(
         agents.
     seeds : int or sequence of int, optional
         Number of seeds, counted from the option ``seed``, or the seeds; each gives one workload. Default: 10, and 1 for
-        a given problem and for a workload file.
+        a given problem and for a workload file. Refused where all seeds give the same, and for windows.
     baseline : str, optional
         Agent that the others are compared with, seed by seed. Default: fcfs, else the first.
     metric : str, optional
@@ -84,7 +84,9 @@ def compare(
         Address of the cluster's scheduler.
     **options
         Options of the problem as in ``desim compare PROBLEM --help``, such as ``cores=64, load=0.9``; for your own
-        function, its arguments, besides ``seed`` and ``until``.
+        function, its arguments, besides ``seed`` and ``until``. With ``split="7d"`` or ``sample="20x2000jobs"``, runs
+        are paired by window of the workload, not by seed. With ``windows=40``, your function is called with
+        ``window=0`` to ``window=39``.
 
     Returns
     -------
@@ -150,11 +152,11 @@ def _name_of(problem: Any) -> str:
 
 
 def _options(kind: type[Any], given: Mapping[str, Any]) -> Any:
-    """Return the options of a problem; those of a user's own function are its arguments, except seed and until."""
+    """Return the options of a problem; those of a user's own function are its arguments, with three exceptions."""
     if kind not in (CustomOptions, ObjectOptions):
         return options_of(kind, given)
     rest = dict(given)
-    own = {name: rest.pop(name) for name in ("seed", "until") if name in rest}
+    own = {name: rest.pop(name) for name in ("seed", "until", "windows") if name in rest}
     if kind is ObjectOptions:
         return ObjectOptions(rest, **own)
     return CustomOptions(tuple(f"{name}={value}" for name, value in rest.items()), **own)

@@ -19,7 +19,7 @@ import numpy as np
 from tyro.conf import UseAppendAction, arg
 
 from desim import plugins
-from desim.checks import did_you_mean
+from desim.checks import check_int, did_you_mean
 from desim.core import Agent, SimulationInterrupted, simulate
 from desim.exceptions import InvalidConfiguration, StalledWarning
 from desim.problem import Problem, ProblemDescriptor, Process, kind_of, kinds
@@ -107,6 +107,12 @@ class ProblemInstance:
         Whether jobs are read one by one, so that records should not be kept in memory, either.
     decided : tuple of str
         Columns of the workload that depend on the agent, such as submission times of jobs with dependencies.
+    num_windows : int or None
+        Number of windows into which the workload is cut: the pairs of a comparison. None: it is simulated as a whole.
+    window_of : callable or None
+        Called with the number of a window, returns its instance.
+    window : int
+        Number of the window that this instance is, 0 for a whole workload; it is added to the seed.
     """
 
     name: str
@@ -123,6 +129,9 @@ class ProblemInstance:
     report: plugins.RepairReport | None = None
     is_streamed: bool = False
     decided: tuple[str, ...] = ()
+    num_windows: int | None = None
+    window_of: Callable[[int], ProblemInstance] | None = None
+    window: int = 0
 
 
 class ProblemSpec(Hashable, Protocol):
@@ -309,6 +318,8 @@ class CustomOptions:
     """Seed of the simulation and of the random generator that the function gets."""
     until: Until = None
     """End of the run, in the problem's unit of time."""
+    windows: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: seeds are compared)")] = None
+    """Number of windows to compare: the function is called with window=0 to N - 1."""
 
 
 @dataclass(frozen=True)
@@ -316,9 +327,10 @@ class CustomProblem(SeededProblemSpec):
     """A custom problem: FUNCTION(rng, **settings) returns a desim.Problem.
 
     The function is called once per seed with numpy.random.default_rng(seed) and the settings of --set. It must take all
-    random numbers of the workload from that generator, so that all agents get the same workload. The problem may be one
-    of desim's with your own workload, or an object of a custom class, whose attribute kind, a desim.ProblemDescriptor,
-    describes its tables, metrics, rules and figures.
+    random numbers of the workload from that generator, so that all agents get the same workload. With --windows, it is
+    called once per window, with the argument window, the number of the window that it is to return. The problem may be
+    one of desim's with your own workload, or an object of a custom class, whose attribute kind, a
+    desim.ProblemDescriptor, describes its tables, metrics, rules and figures.
     """
 
     name: str
@@ -341,8 +353,17 @@ class CustomProblem(SeededProblemSpec):
 
     def instance(self, options: Any) -> ProblemInstance:
         """Return the instance for some options."""
-        settings = self.settings(options)
-        problem = self.made(generator(options.seed), settings)
+        if options.windows is None:
+            return self._instance(options, self.settings(options), 0)
+        check_int("windows", options.windows, least=1)
+
+        def window_of(number: int) -> ProblemInstance:
+            return self._instance(options, self.settings(options) | {"window": number}, number)
+
+        return replace(window_of(0), num_windows=options.windows, window_of=window_of)
+
+    def _instance(self, options: Any, settings: dict[str, Any], window: int) -> ProblemInstance:
+        problem = self.made(generator(options.seed + window), settings)
         if not isinstance(problem, Problem):
             raise InvalidConfiguration(f"{self.name}: got {problem!r} as its return value, expected a desim.Problem")
         kind = (problem.kind or kind_of(problem.name)).with_metrics(problem.own_metrics)
@@ -365,6 +386,7 @@ class CustomProblem(SeededProblemSpec):
             steps=Steps(*kind.progress) if kind.progress else None,
             until=math.inf if options.until is None else options.until,
             facts={"kind": problem.name, "settings": settings},
+            window=window,
         )
 
     def identity(self, options: Any) -> dict[str, Any]:
@@ -483,6 +505,11 @@ def replay(
     Result
         Result; its status is ``"interrupted"`` after Ctrl-C.
     """
+    if instance.num_windows is not None:
+        raise InvalidConfiguration(
+            f"window: got none of the {instance.num_windows} windows of {instance.name}; give the number of the one to "
+            "simulate, or compare agents over all of them (desim compare)"
+        )
     if agent is None:
         agent = plugins.create_agent(instance.kind.name, scenario.agent)
     problem = instance.make(agent)
@@ -491,7 +518,7 @@ def replay(
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", StalledWarning)  # the description of the run says so, too
-            return simulate(problem, agent, seed=scenario.seed, until=instance.until, out=out)
+            return simulate(problem, agent, seed=scenario.seed + instance.window, until=instance.until, out=out)
     except SimulationInterrupted as interruption:
         return interruption.result
 

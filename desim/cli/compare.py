@@ -55,7 +55,7 @@ class Compare:
     agents: Annotated[str, arg(metavar="NAME,NAME,...")]
     """Agents to compare: names from `desim list`, or MODULE:NAME for your own."""
     seeds: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: 10; for a workload file 1)")] = None
-    """Number of seeds, counted from --seed; more than one is refused where nothing is drawn."""
+    """Number of seeds, counted from --seed; more than one is refused where nothing is drawn, and any for windows."""
     baseline: Annotated[str | None, arg(metavar="NAME", help_behavior_hint="(default: fcfs, else the first)")] = None
     """Agent that the others are compared with, seed by seed."""
     metric: Annotated[str | None, arg(metavar="NAME", help_behavior_hint="(default: the problem's main metric)")] = None
@@ -137,7 +137,10 @@ def print_warnings(found: ComparisonResult) -> int:
 
 def _print_workload(instance: ProblemInstance, runs: Sequence[Run]) -> None:
     first, last = runs[0].seed, runs[-1].seed
-    seeds = f", seeds {first} to {last}" if last > first else f", seed {first}" if instance.is_drawn else ""
+    if instance.num_windows is not None:
+        seeds = ""  # the size tells how many windows there are
+    else:
+        seeds = f", seeds {first} to {last}" if last > first else f", seed {first}" if instance.is_drawn else ""
     print_text(f"{instance.name}: {instance.size}{seeds}\n")
     if instance.report is not None:
         print_repairs(instance.report.as_dict())

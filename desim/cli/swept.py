@@ -147,8 +147,8 @@ def _print_sweep(comparisons: Sequence[tuple[Point, Comparison]]) -> None:
         [agent, *(cell(one, name, agent) if agent in one.means else "failed" for _, one in comparisons)]
         for agent in _agents(comparisons)
     ]
-    seeds = len(comparison.seeds)
-    title = f"{heading(comparison, name)}: means over {seeds} seeds; * best" if seeds > 1 else heading(comparison, name)
+    count, title = len(comparison.seeds), heading(comparison, name)
+    title += f": means over {count} {comparison.pair}s; * best" if count > 1 else ""
     print_table(heads, rows, title=title)
 
 

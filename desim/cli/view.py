@@ -43,7 +43,7 @@ class View:
     out: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="(default: view.html in the first DIR)")] = None
     """Path of the page; a page of the same name is replaced."""
     seed: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: the first seed)")] = None
-    """Seed whose runs are drawn, for a comparison."""
+    """Seed, or number of the window, whose runs are drawn, for a comparison."""
 
     def execute(self) -> int:
         """Write the page and print its path."""
@@ -85,6 +85,7 @@ class View:
                 {"valid": run["valid"], "violations": run["violations"], "counts": {}},
                 run["workload"],
                 _records(directory, run["records"]),
+                window=tuple(run.get("window", ())),
             )
             for run in described["runs"]
         ]

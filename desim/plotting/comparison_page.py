@@ -59,7 +59,8 @@ def write_comparison(
     by = "" if criterion is None else heading(comparison, criterion.metric)
     notes = sentences(comparison)
     if drawn != comparison.seeds[0]:
-        notes = [note.replace(f"those of seed {comparison.seeds[0]}.", f"those of seed {drawn}.") for note in notes]
+        first = f"those of {comparison.pair} {comparison.seeds[0]}."
+        notes = [note.replace(first, f"those of {comparison.pair} {drawn}.") for note in notes]
     return view(
         results,
         path,
@@ -78,7 +79,7 @@ def _estimates(comparison: Comparison) -> list[Any]:
     from desim.plotting.interactive import Estimates
 
     by = "bootstrap" if comparison.interval == "bootstrap" else "Student's t"
-    note = f"Means over {len(comparison.seeds)} seeds with their {LEVEL:.0%} confidence intervals ({by})."
+    note = f"Means over {len(comparison.seeds)} {comparison.pair}s with their {LEVEL:.0%} confidence intervals ({by})."
     found = []
     ranking = comparison.ranking
     for name in comparison.shown:
@@ -101,7 +102,7 @@ def _settings(described: Mapping[str, Any]) -> dict[str, str]:
             found[name] = ", ".join(f"{key} = {part}" for key, part in value.items() if part is not None)
         elif value is not None and name not in ("as_json", "out", "workers"):
             found[name] = str(value)
-    found["seeds"] = ", ".join(map(str, described["seeds"]))
+    found[f"{described.get('pair', 'seed')}s"] = ", ".join(map(str, described["seeds"]))
     return {name: text for name, text in found.items() if text}
 
 

@@ -296,7 +296,7 @@ class ReportOfRuns:
             blocks.append(self._picture(critical_differences(comparison.ranking), caption))
         if comparison.profile is not None:
             caption = (
-                f"Performance profiles by {comparison.metric}: share of the seeds in which an agent's cost is within a "
+                f"Performance profiles by {comparison.metric}: share of the runs in which an agent's cost is within a "
                 "given ratio of the best. Higher and further left is better."
             )
             blocks.append(self._picture(performance_profiles(comparison.profile, colors=self.colors), caption))

@@ -1,4 +1,4 @@
-"""Comparison of agents over seeds: means, paired differences, tests, ranks, performance profiles."""
+"""Comparison of agents over seeds or windows: means, paired differences, tests, ranks, performance profiles."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import io
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -37,6 +38,7 @@ __all__ = [
     "RunSummary",
     "check_criterion",
     "compare_runs",
+    "dependence",
     "document",
     "rows_of",
     "smallest_p_value",
@@ -48,6 +50,8 @@ IntervalKind = Literal["t", "bootstrap"]
 LEVEL = 0.95
 #: Minimum number of scenarios to rank: with fewer, ranks cannot differ by the critical difference.
 FEWEST_RANKED = 3
+#: Minimum number of windows for a correlation of neighbours.
+FEWEST_CORRELATED = 10
 
 
 @dataclass(frozen=True)
@@ -59,7 +63,7 @@ class RunSummary:
     agent : str
         Name of the agent.
     seed : int
-        Seed of workload and agent.
+        Seed of workload and agent, or number of the window.
     metrics : dict of str to float
         Metrics by name.
     validation : dict
@@ -72,6 +76,9 @@ class RunSummary:
         Whether the run was stored before.
     stalled : str
         Reason why the run stalled; empty if it did not.
+    window : tuple of float
+        Number of the window of a log, begin of its warm-up, start and end of the measured interval, and end of its
+        cool-down, as far as known; empty if the run is of no window.
     """
 
     agent: str
@@ -82,6 +89,7 @@ class RunSummary:
     directory: Path | None = None
     reused: bool = False
     stalled: str = ""
+    window: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -102,14 +110,14 @@ class Criterion:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Comparison of several agents over the same seeds.
+    """Comparison of several agents over the same seeds, or over the same windows.
 
     Attributes
     ----------
     baseline : str
         Agent that the others are compared with.
     seeds : list of int
-        Seeds in the order of the metrics.
+        Seeds, or numbers of the windows, in the order of the metrics.
     kind : ProblemDescriptor
         Kind of problem, with the descriptions of the metrics.
     metrics : dict of str to list of dict
@@ -134,6 +142,8 @@ class Comparison:
         Agents that are not ranked, with the reason.
     unequal : list of str
         Sentences about agents that did not have the same workload.
+    windows : tuple of tuple of float
+        Windows as in the summaries, in the order of the metrics; empty if seeds are compared.
     """
 
     baseline: str
@@ -150,6 +160,12 @@ class Comparison:
     profile: PerformanceProfile | None = None
     left_out: dict[str, str] = field(default_factory=dict)
     unequal: list[str] = field(default_factory=list)
+    windows: tuple[tuple[float, ...], ...] = ()
+
+    @property
+    def pair(self) -> str:
+        """What the runs of all agents have in common: ``"seed"`` or ``"window"``."""
+        return "window" if self.windows else "seed"
 
     @property
     def unfinished(self) -> list[str]:
@@ -224,6 +240,7 @@ def compare_runs(
         tests={name: _tests(name, values, baseline) for name in shown},
         criterion=criterion,
         unequal=_unequal(summaries, baseline),
+        windows=tuple(one.window for one in summaries if one.agent == baseline and one.window),
     )
     return found if criterion is None else _ranked(found, criterion, values)
 
@@ -295,7 +312,7 @@ def _ranked(
         if misses and agent in comparison.unfinished:
             left_out[agent] = "left jobs unfinished"
         elif not np.isfinite(row[name]).all():
-            left_out[agent] = f"has no {name} for some seed"
+            left_out[agent] = f"has no {name} for some {comparison.pair}"
     ranked = {agent: row[name] for agent, row in values.items() if agent not in left_out}
     ranking = profile = None
     if len(ranked) >= 3 and len(comparison.seeds) >= FEWEST_RANKED:
@@ -310,12 +327,55 @@ def _unequal(summaries: Sequence[RunSummary], baseline: str) -> list[str]:
     """Return sentences on the agents that did not have the workload of the baseline, seed by seed."""
     theirs = {one.seed: one.workload for one in summaries if one.agent == baseline}
     others: dict[int, list[str]] = {}
+    pair = "window" if summaries[0].window else "seed"
     for one in summaries:
         if one.workload != theirs[one.seed]:
             others.setdefault(one.seed, []).append(one.agent)
     return [
-        f"seed {seed}: workload differs from that of {baseline}: {', '.join(agents)}" for seed, agents in others.items()
+        f"{pair} {seed}: workload differs from that of {baseline}: {', '.join(agents)}"
+        for seed, agents in others.items()
     ]
+
+
+def dependence(comparison: Comparison) -> str:
+    """Return how far the windows of a comparison depend on each other.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        Comparison over windows of a log.
+
+    Returns
+    -------
+    str
+        A sentence on neighbouring windows that overlap, touch, or share simulated jobs, with the correlations of their
+        differences from the baseline; empty if all windows are apart, or their places are unknown.
+    """
+    order = sorted(range(len(comparison.windows)), key=lambda at: comparison.windows[at])
+    pairs = list(pairwise(comparison.windows[at] for at in order if len(comparison.windows[at]) > 1))
+    overlap = sum(after[2] < before[3] for before, after in pairs)
+    touch = sum(after[2] == before[3] for before, after in pairs)
+    shared = sum(after[2] > before[3] and after[1] < before[4] for before, after in pairs)
+    counts = {"overlap": overlap, "touch": touch, "share jobs of warm-up or cool-down": shared}
+    told = [f"{count} {what}" for what, count in counts.items() if count]
+    if not told:
+        return ""
+    text = (
+        f"Of {len(pairs)} pairs of neighbouring windows, {', '.join(told)}: these windows depend on each other, and "
+        "intervals and p-values take them as independent."
+    )
+    found, name = [], comparison.shown[0] if comparison.criterion is None else comparison.criterion.metric
+    for agent in comparison.differences:
+        runs = zip(comparison.metrics[agent], comparison.metrics[comparison.baseline], strict=True)
+        values = np.array([mine[name] - theirs[name] for mine, theirs in runs])[order]
+        if (
+            len(values) >= FEWEST_CORRELATED
+            and np.isfinite(values).all()
+            and np.ptp(values[1:])
+            and np.ptp(values[:-1])
+        ):
+            found.append(f"{agent} {np.corrcoef(values[1:], values[:-1])[0, 1]:+.2f}")
+    return f"{text} Correlation of the differences of neighbours in {name}: {', '.join(found)}." if found else text
 
 
 def smallest_p_value(num_seeds: int) -> float:
@@ -354,7 +414,9 @@ def document(comparison: Comparison, summaries: Sequence[RunSummary]) -> dict[st
         "baseline": comparison.baseline,
         "level": LEVEL,
         "interval": comparison.interval,
+        "pair": comparison.pair,
         "seeds": comparison.seeds,
+        "dependence": dependence(comparison),
         "means": _intervals(comparison.means),
         "differences": _intervals(comparison.differences),
         "tests": {
@@ -370,6 +432,7 @@ def document(comparison: Comparison, summaries: Sequence[RunSummary]) -> dict[st
             {
                 "agent": summary.agent,
                 "seed": summary.seed,
+                "window": summary.window,
                 "records": summary.directory,
                 "reused": summary.reused,
                 "valid": summary.validation["valid"],

@@ -6,7 +6,7 @@ import copy
 import json
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
@@ -48,11 +48,14 @@ class ObjectOptions:
         Seed of the simulation and of the random generator that the function gets.
     until : float or None
         Latest end of a run.
+    windows : int or None
+        Number of windows to compare: the function gets the number of each as ``window``.
     """
 
     settings: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0
     until: float | None = None
+    windows: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,6 +118,8 @@ class ProblemSetting:
         Metrics of a user's own.
     measured : str
         Identity of these metrics.
+    window : int or None
+        Number of the window to simulate, of a workload that is cut into windows.
     """
 
     problem: str | ProblemByObject
@@ -124,11 +129,18 @@ class ProblemSetting:
     source: Identity | None = field(default=None, compare=False, repr=False)
     metrics: tuple[Metric, ...] = field(default=(), compare=False, repr=False)
     measured: str = field(default="", compare=False, repr=False)
+    window: int | None = None
 
     def identity(self) -> dict[str, Any]:
         """Return what identifies a run: the problem, and its options with files by their content."""
         found = {"problem": str(self.problem), "options": plain(_by_content(self._options()))}
+        found |= {} if self.window is None else {"window": self.window}
         return found if self.source is None else found | {"source": self.source.digest}
+
+    @property
+    def pair(self) -> str:
+        """What the number of a run counts: ``"seed"`` or ``"window"``."""
+        return "seed" if self.window is None else "window"
 
     @property
     def modules(self) -> tuple[str, ...]:
@@ -244,20 +256,25 @@ def shared_instance(setting: ProblemSetting) -> ProblemInstance:
         content of the files that they name.
     """
     try:
-        content = json.dumps(setting.identity(), sort_keys=True)
+        content = json.dumps(replace(setting, window=None).identity(), sort_keys=True)
     except RecordError:
         content = ""  # reading the file later gives a proper error
-    instance, read = _instance(setting.problem, setting.options, setting.mark, content)
+    instance, read = _instance(setting.problem, setting.options, setting.mark, content, setting.window)
     include(read)
     return instance
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=2)  # a whole workload, and one of its windows
 def _instance(
-    problem: str | ProblemByObject, options: Any, mark: str, content: str
+    problem: str | ProblemByObject, options: Any, mark: str, content: str, window: int | None
 ) -> tuple[ProblemInstance, Recording]:
     with recording() as read:
-        return system_of(problem).instance(options), read
+        if window is None:
+            return system_of(problem).instance(options), read
+        whole, earlier = _instance(problem, options, mark, content, None)
+        include(earlier)
+        assert whole.window_of is not None, "only a workload that is cut into windows has any"
+        return whole.window_of(window), read
 
 
 def simulate_run(run: Run, out: Path | None) -> dict[str, Any]:
@@ -274,7 +291,8 @@ def simulate_run(run: Run, out: Path | None) -> dict[str, Any]:
     -------
     dict
         ``metrics``, with their ``metric_options``; ``validation``; ``workload``, a digest of the data that do not
-        depend on the agent; ``stalled``, the reason why the run stalled, or an empty string.
+        depend on the agent; ``stalled``, the reason why the run stalled, or an empty string; ``window``, the window of
+        a log, if the run is of one.
     """
     scenario = Scenario(run.setting.problem, run.agent.policy, run.setting.options)
     try:
@@ -290,10 +308,11 @@ def simulate_run(run: Run, out: Path | None) -> dict[str, Any]:
             "validation": found.validation,
             "workload": workload_digest(result, instance),
             "stalled": result.info.get("stalled", ""),
+            "window": result.info.get("window", () if run.setting.window is None else [run.setting.window]),
         }
     except DesimError as error:
         kind = DesimError if isinstance(error, RecordError) else type(error)  # a storage error is no invalid argument
-        raise kind(f"{scenario.agent}, seed {run.seed}: {error}") from error
+        raise kind(f"{scenario.agent}, {run.setting.pair} {run.seed}: {error}") from error
 
 
 def _paths(value: Any) -> Iterator[Path]:

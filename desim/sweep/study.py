@@ -16,6 +16,7 @@ from desim import plugins, user_code
 from desim.agent_resolution import resolve_agent
 from desim.checks import check_int, did_you_mean, short_repr
 from desim.exceptions import DesimError, InvalidConfiguration
+from desim.formatting import how_many
 from desim.notes import plain, print_note
 from desim.problem import Better, Metric, kinds
 from desim.records import make_directory, write_atomically
@@ -87,8 +88,8 @@ class ComparisonResult:
         found = self.comparison
         agents = ", ".join(found.means)
         by = "" if found.criterion is None else f", best by {found.criterion.metric}: {self.best}"
-        count = len(found.seeds)
-        return f"ComparisonResult({found.kind.name}: {agents}; {count} seed{'s' if count > 1 else ''}{by})"
+        count = how_many(len(found.seeds), found.pair)
+        return f"ComparisonResult({found.kind.name}: {agents}; {count}{by})"
 
     def __str__(self) -> str:
         """Return the tables as text, as the command line prints them."""
@@ -127,12 +128,12 @@ class ComparisonResult:
 
     @property
     def runs(self) -> pl.DataFrame:
-        """Table with a row per run: agent, seed, whether it is valid, and its metrics."""
+        """Table with a row per run: agent, seed or window, whether it is valid, and its metrics."""
         import polars as pl
 
         return pl.DataFrame(
             [
-                {"agent": one.agent, "seed": one.seed, "valid": one.validation["valid"], **one.metrics}
+                {"agent": one.agent, self.comparison.pair: one.seed, "valid": one.validation["valid"], **one.metrics}
                 for one in self.summaries
             ]
         )
@@ -140,16 +141,16 @@ class ComparisonResult:
     @property
     def issues(self) -> tuple[str, ...]:
         """Problems with runs, one sentence each: invalid, stalled or failed runs."""
-        found = list(self.comparison.unequal)
+        found, pair = list(self.comparison.unequal), self.comparison.pair
         for one in self.summaries:
             if one.stalled:
-                found.append(f"{one.agent}, seed {one.seed}: stalled: {one.stalled}")
+                found.append(f"{one.agent}, {pair} {one.seed}: stalled: {one.stalled}")
         for one in self.summaries:
             if one.validation["valid"] is False:
-                found.append(f"{one.agent}, seed {one.seed}: invalid: {', '.join(one.validation['counts'])}")
+                found.append(f"{one.agent}, {pair} {one.seed}: invalid: {', '.join(one.validation['counts'])}")
         for agent, runs in self.failed.items():
             seeds = ", ".join(str(one.task.seed) for one in runs)
-            found.append(f"{agent} failed and is left out (seed {seeds}): {runs[0].kind}: {runs[0].message}")
+            found.append(f"{agent} failed and is left out ({pair} {seeds}): {runs[0].kind}: {runs[0].message}")
         if self.failed:
             found.append(f"compared with {self.comparison.baseline}: the other agents without failures")
         return tuple(found)
@@ -167,7 +168,7 @@ class ComparisonResult:
         agent : str
             Name of the agent.
         seed : int, optional
-            Seed of the run; default: the first.
+            Seed of the run, or number of its window; default: the first.
 
         Returns
         -------
@@ -183,7 +184,7 @@ class ComparisonResult:
         found = {(one.agent, one.seed): one.directory for one in self.summaries}
         if (agent, wanted) not in found:
             near = did_you_mean(agent, self.comparison.means)
-            raise InvalidConfiguration(f"no run of {agent!r} with seed {wanted}{near}")
+            raise InvalidConfiguration(f"no run of {agent!r} with {self.comparison.pair} {wanted}{near}")
         directory = found[agent, wanted]
         if directory is None:
             raise InvalidConfiguration("records of runs were not stored; use compare(..., out=DIRECTORY)")
@@ -353,13 +354,23 @@ class ComparisonPlan:
     ) -> list[Run]:
         """Return all runs, seed by seed."""
         system = system_of(self.problem)
+        if instance.num_windows is not None:
+            if self.seeds is not None:
+                raise InvalidConfiguration(
+                    f"seeds: got {short_repr(self.seeds)}, but the {instance.num_windows} windows of {instance.name} "
+                    "are compared; leave seeds out"
+                )
+            setting = replace(setting, kind=instance.kind.name, options=instance.options)
+            windows = [replace(setting, window=number) for number in range(instance.num_windows)]
+            return [Run(one, agent, number) for number, one in enumerate(windows) for agent in agents]
+        asked = len(self.seeds) if isinstance(self.seeds, Sequence) else self.seeds or 1
+        if asked > 1 and not instance.is_drawn:
+            raise InvalidConfiguration(
+                f"seeds: got {short_repr(self.seeds)}, but {instance.name} is the same for all seeds: nothing in it is "
+                "drawn; leave seeds out, or compare windows of it (split) or generated workloads"
+            )
         if isinstance(self.seeds, int | np.integer) or self.seeds is None:
             first, count = system.seed_of(instance.options), int(SEEDS if self.seeds is None else self.seeds)
-            if self.seeds is not None and count > 1 and not instance.is_drawn:
-                raise InvalidConfiguration(
-                    f"seeds: got {count}, but {instance.name} is the same for all seeds: nothing in it is drawn; leave "
-                    "seeds out, or compare generated workloads"
-                )
             seeds: Sequence[int] = range(first, first + (count if instance.is_drawn else 1))
         else:
             seeds = [int(seed) for seed in self.seeds]
@@ -427,6 +438,7 @@ def _summary(run: Run, outcome: dict[str, Any], records: Path | None, *, is_reus
         records,
         is_reused,
         outcome["stalled"],
+        tuple(outcome.get("window", ())),
     )
 
 
@@ -436,7 +448,7 @@ def _raise(failed: Failed[Run]) -> NoReturn:
         raise failed.error  # which names the run
     if not isinstance(failed.error, WorkerCrashed):
         print_note(failed.trace.rstrip())
-    run = f"{failed.task.agent.policy}, seed {failed.task.seed}"
+    run = f"{failed.task.agent.policy}, {failed.task.setting.pair} {failed.task.seed}"
     raise DesimError(f"{run}: {failed.kind}: {failed.message}") from failed.error
 
 

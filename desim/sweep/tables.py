@@ -10,7 +10,7 @@ from desim.formatting import MARK, compared
 from desim.formatting import heading as metric_heading
 from desim.reprs import Cell, Table, text_table
 from desim.statistics import Interval, Ranking
-from desim.sweep.comparison import LEVEL, Comparison, Criterion, smallest_p_value
+from desim.sweep.comparison import LEVEL, Comparison, Criterion, dependence, smallest_p_value
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -70,7 +70,7 @@ def as_text(comparison: Comparison, screen: Console | None = None) -> str:
     str
         Lines, each with its end.
     """
-    notes = [f"{_unfinished_note(comparison)}\n"] if comparison.unfinished else []
+    notes = [f"{note}\n" for note in (_unfinished_note(comparison), dependence(comparison)) if note]
     return "".join([*(f"{text_table(one, screen)}\n" for one in tables(comparison)), *notes])
 
 
@@ -85,17 +85,18 @@ def sentences(comparison: Comparison) -> list[str]:
     Returns
     -------
     list of str
-        Paragraphs; for a single seed, at most warnings.
+        Paragraphs; for a single seed or window, at most warnings.
     """
-    notes = [_unfinished_note(comparison)] if comparison.unfinished else []
+    notes = [note for note in (_unfinished_note(comparison), dependence(comparison)) if note]
     notes += comparison.unequal
     count = len(comparison.seeds)
     if count < 2:
         return notes
-    same = "" if comparison.unequal else "; all agents had the same workload for each seed"
+    pair = comparison.pair
+    same = "" if comparison.unequal else f"; all agents had the same workload for each {pair}"
     notes.append(
-        f"The metrics are means over {count} seeds{same}. The tables of runs and jobs, and the figures of single runs, "
-        f"are those of seed {comparison.seeds[0]}."
+        f"The metrics are means over {count} {pair}s{same}. The tables of runs and jobs, and the figures of single "
+        f"runs, are those of {pair} {comparison.seeds[0]}."
     )
     if comparison.criterion is not None:
         notes.append(_verdict(comparison, comparison.criterion))
@@ -135,12 +136,14 @@ def cell(comparison: Comparison, name: str, agent: str) -> str:
     Returns
     -------
     str
-        Mean, with its interval if there are several seeds.
+        Mean, with its interval if there are several seeds or windows.
     """
     return f"{_text(comparison, comparison.means[agent][name])}{_marks(comparison, name)[agent]}"
 
 
 def _unfinished_note(comparison: Comparison) -> str:
+    if not comparison.unfinished:
+        return ""
     *first, last = comparison.kind.words.left_behind
     kinds = f"{', '.join(first)} or {last}" if first else last
     return (
@@ -163,7 +166,7 @@ def _means(comparison: Comparison) -> Table:
     spread = "± half width of the 95 % confidence interval"
     if comparison.interval == "bootstrap":
         spread = "and 95 % confidence interval, by the bootstrap"
-    many = f"means over {count} seeds {spread}" if count > 1 else "one run each"
+    many = f"means over {count} {comparison.pair}s {spread}" if count > 1 else "one run each"
     marks = {name: _marks(comparison, name) for name in comparison.shown}
     rows = [
         [agent, *(f"{_text(comparison, means[name])}{marks[name][agent]}" for name in comparison.shown)]
@@ -182,7 +185,7 @@ def _marks(comparison: Comparison, name: str) -> dict[str, str]:
 
 
 def _differences(comparison: Comparison) -> Table:
-    note = ", paired by seed; in brackets if the interval contains 0" if len(comparison.seeds) > 1 else ""
+    note = f", paired by {comparison.pair}; in brackets if the interval contains 0" if len(comparison.seeds) > 1 else ""
     rows = [
         [agent, *(_difference(comparison, agent, name) for name in comparison.shown)]
         for agent in comparison.differences
@@ -237,21 +240,21 @@ def _p_value(value: float, equals: str = "") -> str:
 
 
 def _too_few(comparison: Comparison) -> str:
-    """Return a note if no difference could be significant with this number of seeds."""
-    count, others = len(comparison.seeds), len(comparison.differences)
+    """Return a note if no difference could be significant with this number of seeds or windows."""
+    count, others, pairs = len(comparison.seeds), len(comparison.differences), f"{comparison.pair}s"
     least = min(others * smallest_p_value(count), 1.0)
     if least < SIGNIFICANT or count < 2:
         return ""
     enough = next(number for number in range(count, 64) if others * smallest_p_value(number) < SIGNIFICANT)
     return (
-        f"{count} seeds are too few for Wilcoxon's signed-rank test{f' of {others} agents' if others > 1 else ''}: "
-        f"whatever the differences, no adjusted p-value is below {least:.3f}. Use at least {enough} seeds."
+        f"{count} {pairs} are too few for Wilcoxon's signed-rank test{f' of {others} agents' if others > 1 else ''}: "
+        f"whatever the differences, no adjusted p-value is below {least:.3f}. Use at least {enough} {pairs}."
     )
 
 
 def _ranks(comparison: Comparison, ranking: Ranking) -> Table:
     assert comparison.criterion is not None
-    title = f"Ranks by {_by(comparison, comparison.criterion)}: means over {ranking.num_scenarios} seeds"
+    title = f"Ranks by {_by(comparison, comparison.criterion)}: means over {ranking.num_scenarios} {comparison.pair}s"
     letters = _letters(ranking)
     rows = [[agent, f"{rank:.2f}", letters[agent]] for agent, rank in ranking.mean_ranks.items()]
     note = (
@@ -285,8 +288,8 @@ def _profiles(comparison: Comparison) -> Table:
     places = [int((profile.ratios <= ratio).sum()) - 1 for ratio in RATIOS]
     rows = [[agent, *(f"{100 * shares[place]:.0f} %" for place in places)] for agent, shares in profile.shares.items()]
     title = (
-        f"Performance profiles by {_by(comparison, comparison.criterion)}: share of the seeds in which an agent is the "
-        "best, or within a given distance of the best"
+        f"Performance profiles by {_by(comparison, comparison.criterion)}: share of the {comparison.pair}s in which an "
+        "agent is the best, or within a given distance of the best"
     )
     heads = ["agent", "the best", *(f"within\n{100 * (ratio - 1):.0f} %" for ratio in RATIOS[1:])]
     return Table(title, heads, rows)

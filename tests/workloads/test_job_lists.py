@@ -17,7 +17,7 @@ from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch.job import Job
 from desim.workloads import swf
 from desim.workloads.batch.arrivals import constant, exponential, poisson_jobs
-from desim.workloads.batch.transform import offered_load, rescale_load, scale_interarrivals, shift_to_zero, time_window
+from desim.workloads.batch.transform import offered_load, rescale_load, scale_interarrivals, shift_to_zero
 
 JOBS = [
     Job(4, 100.0, 2, 30.0, 20.0, 7),
@@ -108,14 +108,6 @@ def test_shift_to_zero() -> None:
         InvalidConfiguration, match=r"origin: got 101.0, expected at most the first submission time 100.0"
     ):
         shift_to_zero(JOBS, 101.0)
-
-
-def test_time_window() -> None:
-    assert [job.job_id for job in time_window(JOBS, 110, 200)] == [5, 6]
-    assert times(time_window(JOBS, 105, 201, shift=True)) == [5, 45, 95]
-    assert time_window(JOBS, 0, 5, shift=True) == []
-    with pytest.raises(InvalidConfiguration, match="window: got 5 to 5 s, expected a start before its end"):
-        time_window(JOBS, 5, 5)
 
 
 def test_arrivals_and_services_are_exponential() -> None:

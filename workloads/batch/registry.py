@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.random import Generator
 
-from desim.checks import check_int, did_you_mean
+from desim.checks import check_choice, check_int, did_you_mean
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch import Job, Node
 from desim.problems.batch import Workload as JobColumns
@@ -21,7 +21,7 @@ from desim.workloads.batch import moldable as molding
 from desim.workloads.batch.closed_loop import SESSION_GAP
 from desim.workloads.batch.swf import SWFStream
 from desim.workloads.batch.trace import Trace, TraceHeader, TraceReport
-from desim.workloads.batch.transform import rescale_load
+from desim.workloads.batch.transform import rescale_load, thin
 from desim.workloads.files import Pathish
 
 __all__ = ["Workload", "descriptions", "draw", "load", "read", "tells_nodes", "texts", "write"]
@@ -144,6 +144,7 @@ def load(
     num_cores: int | None = None,
     seed: int = 0,
     load: float | None = None,
+    load_by: Literal["time", "thinning"] = "time",
     overestimate: float = 1.0,
     stream: bool = False,
     nodes: str | Sequence[Node] = (),
@@ -166,7 +167,9 @@ def load(
     seed : int
         Seed of a generated workload.
     load : float, optional
-        Target offered load; the times between submissions are stretched to reach it.
+        Target offered load.
+    load_by : {"time", "thinning"}
+        How to reach it: the times between submissions are stretched, or jobs are left out at random, by the seed.
     overestimate : float
         Largest ratio of requested time to run time of a generated workload.
     stream : bool
@@ -207,6 +210,7 @@ def load(
     >>> workload.name, workload.num_cores, len(list(workload.jobs))
     ('lublin', 128, 100)
     """
+    stretched = load if check_choice("load_by", load_by, ("time", "thinning")) == "time" else None
     table, reader = _resolved(source, nodes)
     if attributes and (source == _GENERATED or stream or reader or _suffix(source) == ".json"):
         raise InvalidConfiguration(
@@ -219,7 +223,7 @@ def load(
         )
     if source == _GENERATED:
         workload = _generated(
-            num_jobs, table.num_cores if table else num_cores, seed, load, overestimate, stream=stream
+            num_jobs, table.num_cores if table else num_cores, seed, stretched, overestimate, stream=stream
         )
     else:
         if overestimate != 1:
@@ -228,14 +232,15 @@ def load(
         further: dict[str, Any] = ({"attributes": attributes} if attributes else {}) | (
             {"dependencies": True} if links else {}
         )
-        workload = _read(source, num_jobs, num_cores, load, stream=stream, table=table, reader=reader, further=further)
+        workload = _read(
+            source, num_jobs, num_cores, stretched, stream=stream, table=table, reader=reader, further=further
+        )
     if table is not None:
         workload = replace(workload, num_cores=table.num_cores, nodes=table.nodes)
+    if load_by == "thinning":
+        workload = _thinned(workload, load, np.random.default_rng([seed, 0, 1]), stream=stream)
     if users is not None:
-        if workload.trace is not None or stream:
-            raise InvalidConfiguration(f"users: got {users!r}, but only generated jobs without stream can be assigned")
-        dealt = closed_loop.deal(workload.jobs, users, np.random.default_rng([seed, users]))
-        workload = replace(workload, jobs=dealt)
+        workload = _dealt(workload, users, seed, stream=stream)
     if dependencies in ("users", "sequential"):
         workload = _closed(workload, session_gap, load=load, stream=stream, sequential=dependencies == "sequential")
     elif session_gap != SESSION_GAP:
@@ -248,6 +253,24 @@ def load(
     elif dependencies == "drop" and isinstance(workload.jobs, JobColumns):
         workload = replace(workload, jobs=workload.jobs.with_columns(after=None))
     return workload if moldable is None else _molded(workload, moldable)
+
+
+def _thinned(workload: Workload, load: float | None, rng: Generator, *, stream: bool) -> Workload:
+    """Return a workload without some of its jobs."""
+    if load is None or stream or workload.num_cores is None:
+        raise InvalidConfiguration(
+            "load_by: got 'thinning', which needs a load to reach, the number of cores, and jobs without stream"
+        )
+    jobs = thin(workload.jobs, workload.num_cores, load, rng)
+    return replace(workload, jobs=jobs, num_jobs=len(jobs))
+
+
+def _dealt(workload: Workload, users: int, seed: int, *, stream: bool) -> Workload:
+    """Return a workload whose jobs are assigned to users at random."""
+    if workload.trace is not None or stream:
+        raise InvalidConfiguration(f"users: got {users!r}, but only generated jobs without stream can be assigned")
+    dealt = closed_loop.deal(workload.jobs, users, np.random.default_rng([seed, users]))
+    return replace(workload, jobs=dealt)
 
 
 def _closed(workload: Workload, session_gap: float, *, load: float | None, stream: bool, sequential: bool) -> Workload:

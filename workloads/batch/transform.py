@@ -1,4 +1,4 @@
-r"""Transformations of workloads: offered load, time window, clock.
+r"""Transformations of workloads: offered load and clock; for parts of a log, see `Workload.windows`.
 
 All functions take jobs in any order and return a new :class:`~desim.problems.batch.Workload` with other columns. The
 offered load is the work (cores times run time) that arrives per second, as a share of the machine's capacity:
@@ -11,12 +11,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+import numpy as np
+
 from desim.checks import check_float, check_int
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch.job import Job
 from desim.problems.batch.workload import Workload
 
-__all__ = ["offered_load", "rescale_load", "scale_interarrivals", "shift_to_zero", "time_window"]
+__all__ = ["offered_load", "rescale_load", "scale_interarrivals", "shift_to_zero", "thin"]
 
 
 def offered_load(jobs: Iterable[Job], num_cores: int) -> float:
@@ -110,6 +112,48 @@ def rescale_load(jobs: Iterable[Job], num_cores: int, load: float) -> Workload:
     return scale_interarrivals(workload, offered / load)
 
 
+def thin(jobs: Iterable[Job], num_cores: int, load: float, rng: np.random.Generator) -> Workload:
+    """Leave out jobs at random to reach a lower offered load; all others keep their times.
+
+    Unlike :func:`rescale_load`, it keeps the daily and weekly cycle. It also makes bursts smaller.
+
+    Parameters
+    ----------
+    jobs : iterable of Job
+        Jobs.
+    num_cores : int
+        Number of cores of the machine.
+    load : float
+        Target offered load, > 0, at most that of the jobs.
+    rng : numpy.random.Generator
+        Random generator.
+
+    Returns
+    -------
+    Workload
+        New workload. First and last job are kept; the load is at least the target, by less than the work of one job.
+
+    Raises
+    ------
+    WorkloadError
+        If the offered load of the jobs is undefined.
+    InvalidConfiguration
+        If `load` is not positive, or above that of the jobs.
+    """
+    check_float("load", load, above=0)
+    workload = Workload.of(jobs)
+    offered = offered_load(workload, num_cores)
+    if load > offered:
+        raise InvalidConfiguration(
+            f"load: got {load:g}, but the jobs offer {offered:.4g}, and leaving out jobs cannot raise it; try a lower "
+            "load, or scale the times between submissions (load_by 'time')"
+        )
+    work = workload["requested_cores"] * workload["run_time"]
+    order = np.concatenate(([0, len(work) - 1], 1 + rng.permutation(len(work) - 2)))
+    count = int(np.searchsorted(np.cumsum(work[order]), load / offered * work.sum())) + 1
+    return workload.take(np.sort(order[: max(count, 2)]))
+
+
 def shift_to_zero(jobs: Iterable[Job], origin: float | None = None) -> Workload:
     """Move the clock; by default, the first job is then submitted at time 0.
 
@@ -140,33 +184,3 @@ def shift_to_zero(jobs: Iterable[Job], origin: float | None = None) -> Workload:
     if not origin <= first:
         raise InvalidConfiguration(f"origin: got {origin!r}, expected at most the first submission time {first!r}")
     return workload.with_columns(submission_time=times - origin)
-
-
-def time_window(jobs: Iterable[Job], start: float, end: float, *, shift: bool = False) -> Workload:
-    """Return the jobs submitted in the half-open interval [start, end).
-
-    Parameters
-    ----------
-    jobs : iterable of Job
-        Jobs.
-    start, end : float
-        Start (inclusive) and end (exclusive), in seconds.
-    shift : bool
-        Whether `start` becomes time 0.
-
-    Returns
-    -------
-    Workload
-        Workload of these jobs; empty if none was submitted in the interval.
-
-    Raises
-    ------
-    InvalidConfiguration
-        If `start` is not before `end`.
-    """
-    if not start < end:
-        raise InvalidConfiguration(f"window: got {start!r} to {end!r} s, expected a start before its end")
-    workload = Workload.of(jobs)
-    times = workload["submission_time"]
-    kept = workload.take((start <= times) & (times < end))
-    return shift_to_zero(kept, start) if shift else kept

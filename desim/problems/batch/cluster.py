@@ -187,6 +187,7 @@ class BatchCluster(FailingCluster, Problem):
         in_advance: Sequence[Job] = []
         if isinstance(jobs, Sequence):
             in_advance = jobs if isinstance(jobs, Workload) else [job for job in jobs if isinstance(job, Job)]
+        self.window = jobs.window if isinstance(jobs, Workload) else None
         self.has_text_ids = text_ids(in_advance)
         self.attributes = types_of_attributes(in_advance)
         self.resources: Resources
@@ -235,6 +236,8 @@ class BatchCluster(FailingCluster, Problem):
             description["job_ids"] = "text"
         if self.attributes:
             description["attributes"] = self.attributes
+        if self.window is not None:
+            description["window"] = list(self.window)
         description["parts"] = [part.name for part in self.parts]
         for part in self.parts:
             description |= part.describe()

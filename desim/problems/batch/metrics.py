@@ -44,6 +44,7 @@ from desim.problems.batch.executions import with_kept_time
 from desim.problems.batch.node_metrics import NODE_METRICS, node_metrics
 from desim.problems.batch.parts import gathered
 from desim.problems.batch.tables import INTERRUPTIONS, JOBS
+from desim.problems.batch.windows import Window
 from desim.records import Parts
 
 if TYPE_CHECKING:
@@ -133,17 +134,21 @@ class CutExecutions(NamedTuple):
 
 
 def _measure(result: Result, **options: Any) -> dict[str, float]:
+    end_time = result.end_time
+    if "window" in result.info and not any(options.get(name) for name in _INTERVAL):
+        options["window"] = Window(*result.info["window"]).observed
+        end_time = max(end_time, options["window"][1])  # the cluster is idle from the end of the run on
     values = batch_metrics(
         result.source("jobs"),
         num_cores=result.info["num_cores"],
-        end_time=result.end_time,
+        end_time=end_time,
         outages=result.scan("outages"),
         interruptions=result.scan("interruptions"),
         **options,
     )
     first = result.scan("jobs").select("submission_time").min().collect().item()
     interval = [options.get(name, default) for name, default in _INTERVAL.items()]
-    observed = _observed_interval(first or 0.0, result.end_time, *interval)
+    observed = _observed_interval(first or 0.0, end_time, *interval)
     for measure in (_prediction_accuracy, *gathered("measure"), node_metrics):
         values |= measure(result, observed)
     return values
@@ -199,7 +204,8 @@ def batch_metrics(
         Seconds from the end of the observed interval to the end of the run.
     window : tuple of float, optional
         Start and end of the observed interval in simulated seconds, instead of `warm_up` and `cool_down`. The
-        interval is half-open, but includes events at the end of the run.
+        interval is half-open, but includes events at the end of the run. For a run on a window of a log, the default is
+        that window, see :meth:`~desim.problems.batch.Workload.windows`.
     unfinished : {"exclude", "include"}
         Whether jobs that have not finished count with their times so far, see the module docstring.
     bounded_slowdown_threshold : float

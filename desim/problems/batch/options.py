@@ -13,13 +13,15 @@ from typing import Annotated, Any, Literal
 from tyro.conf import arg
 
 from desim import plugins
+from desim.checks import check_int
 from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
 from desim.formatting import how_many
-from desim.problems.batch import BatchCluster, Job
+from desim.problems.batch import BatchCluster, Job, Workload
 from desim.problems.batch.cycles import parse_cycle
 from desim.problems.batch.kind import KIND
 from desim.problems.batch.parts import gathered, has_dependencies
+from desim.problems.batch.windows import sampled, seconds_of
 from desim.scenario import ProblemInstance, SeededProblemSpec, Steps, failures
 
 __all__ = [
@@ -48,7 +50,9 @@ class WorkloadOptions:
     seed: Annotated[int, arg(metavar="N")] = 0
     """Random seed of generated jobs and outages."""
     load: Annotated[float | None, arg(metavar="X", help_behavior_hint="(default: unchanged)")] = None
-    """Offered load to reach by scaling the times between submissions, e.g. 0.9."""
+    """Offered load to reach, e.g. 0.9."""
+    load_by: Literal["time", "thinning"] = "time"
+    """How to reach it: by scaling the times between submissions, or by leaving out jobs at random, by the seed."""
     overestimate: Annotated[float, arg(metavar="X")] = 1.0
     """Largest ratio of requested to actual run time of generated jobs, sampled from 1 to X."""
     nodes: Annotated[
@@ -59,6 +63,20 @@ class WorkloadOptions:
     attributes: Annotated[str | None, arg(metavar="NAME,...", help_behavior_hint="(default: none)")] = None
     """Further columns of a job table, or fields of a log (requested_memory, group, executable), to keep as attributes
     of jobs: limits can group jobs by them, agents see them, and results contain them."""
+
+
+@dataclass(frozen=True)
+class WindowOptions:
+    """Windows of the workload: simulated one by one, and paired in comparisons."""
+
+    split: Annotated[str | None, arg(metavar="LENGTH", help_behavior_hint="(default: the whole workload)")] = None
+    """Length of the windows into which the workload is cut, such as 7d, 12h or 2000jobs."""
+    sample: Annotated[str | None, arg(metavar="COUNTxLENGTH", help_behavior_hint="(default: the whole workload)")] = (
+        None
+    )
+    """Number and length of windows at random places, such as 20x2000jobs or 40x7d; the seed determines the places."""
+    window: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: all are compared)")] = None
+    """Number of the only window to simulate, from 0."""
 
 
 @dataclass(frozen=True)
@@ -109,8 +127,11 @@ class SiteOptions(UserOptions, *reversed(gathered("Options", "options"))):  # ty
 class MetricOptions:
     """Scope of the metrics."""
 
-    warm_up: Annotated[float, arg(metavar="S")] = 0.0
-    """Seconds after the first submission to exclude from the metrics."""
+    warm_up: Annotated[float | str, arg(metavar="LENGTH")] = 0.0
+    """Time after the first submission that metrics exclude: seconds, or a text such as 12h or 1d. With --split or
+    --sample, time or jobs (500jobs) before each window that are simulated as well."""
+    cool_down: Annotated[float | str, arg(metavar="LENGTH")] = 0.0
+    """Time before the end of the run that metrics exclude, or what is simulated behind each window."""
     unfinished: Literal["exclude", "include"] = "exclude"
     """Whether jobs that have not finished count with their times so far."""
 
@@ -120,6 +141,7 @@ class BatchOptions:
     """Workload, cluster, site policies and metrics."""
 
     workload: WorkloadOptions = field(default_factory=WorkloadOptions)
+    windows: WindowOptions = field(default_factory=WindowOptions)
     system: SystemOptions = field(default_factory=SystemOptions)
     site: SiteOptions = field(default_factory=SiteOptions)
     metrics: MetricOptions = field(default_factory=MetricOptions)
@@ -138,6 +160,25 @@ class BatchSystem(SeededProblemSpec):
     def instance(self, options: BatchOptions) -> ProblemInstance:
         """Return the instance to simulate."""
         workload = load_workload(options.workload, options.site, stream=options.stream)
+        whole = self._instance(options, workload)
+        if options.windows == WindowOptions():
+            return whole
+        windows = _windows(options, workload)
+
+        def window_of(number: int) -> ProblemInstance:
+            jobs = windows[check_int("window", number, least=0, most=len(windows) - 1)]
+            nodes = getattr(workload, "nodes", ())
+            name = f"{workload.name}, window {number}"
+            part = _Part(name, jobs, workload.num_cores, len(jobs), workload.report, nodes)
+            return replace(self._instance(options, part), window=number)
+
+        if options.windows.window is not None:
+            return window_of(options.windows.window)
+        length = options.windows.split or sampled(str(options.windows.sample))[1]
+        size = f"{whole.size}; {how_many(len(windows), 'window')} of {length}"
+        return replace(whole, size=size, num_windows=len(windows), window_of=window_of)
+
+    def _instance(self, options: BatchOptions, workload: plugins.Workload) -> ProblemInstance:
         problem = cluster(workload, options.system, options.site)
         assert workload.num_cores is not None, "load_workload refuses a machine of unknown size"
         report = workload.report
@@ -156,7 +197,9 @@ class BatchSystem(SeededProblemSpec):
             kind=KIND,
             make=partial(_for_run, problem),
             workload=workload.jobs,
-            is_drawn=report is None or options.system.mean_time_to_failure is not None,
+            is_drawn=report is None
+            or options.system.mean_time_to_failure is not None
+            or options.workload.load_by == "thinning",
             steps=Steps("completion", "jobs", workload.num_jobs),
             until=math.inf if options.system.until is None else options.system.until,
             facts={"cores": workload.num_cores} | ({"nodes": len(nodes)} if nodes else {}),
@@ -174,8 +217,13 @@ class BatchSystem(SeededProblemSpec):
         return replace(options, workload=replace(options.workload, seed=seed))
 
     def metric_options(self, options: BatchOptions) -> dict[str, Any]:
-        """Return the options of the metrics."""
-        return asdict(options.metrics)
+        """Return the options of the metrics; what is measured in a window, its run knows itself."""
+        found = asdict(options.metrics)
+        for name in ("warm_up", "cool_down"):
+            value = found.pop(name)
+            if options.windows == WindowOptions():
+                found[name] = seconds_of(name, value)
+        return found
 
     def identity(self, options: BatchOptions) -> dict[str, Any]:
         """Return the values that identify a run; a path stands for the content of its file."""
@@ -189,6 +237,8 @@ class BatchSystem(SeededProblemSpec):
             del system["predictor"]
         if workload["attributes"] is None:
             del workload["attributes"]
+        if workload["load_by"] == "time":
+            del workload["load_by"]
         nodes = workload.pop("nodes")
         if nodes is None:
             del system["placement"]  # has no effect without nodes, and stored runs keep their identity
@@ -198,7 +248,11 @@ class BatchSystem(SeededProblemSpec):
         site = {name: value for name, value in asdict(options.site).items() if value != plain[name]}
         files = gathered("FILES", "options")  # options that may be the name of a file
         site |= {name: Path(site[name]) for name in files if name in site and Path(site[name]).exists()}
-        return {"workload": workload, "system": system} | ({"site": site} if site else {})
+        found = {"workload": workload, "system": system} | ({"site": site} if site else {})
+        if options.windows != WindowOptions():
+            around = {"warm_up": options.metrics.warm_up, "cool_down": options.metrics.cool_down}
+            found["windows"] = asdict(options.windows) | around
+        return found
 
 
 SYSTEM = BatchSystem()
@@ -243,6 +297,7 @@ def load_workload(
         num_cores=options.cores,
         seed=options.seed,
         load=options.load,
+        **({} if options.load_by == WorkloadOptions.load_by else {"load_by": options.load_by}),
         overestimate=options.overestimate,
         stream=stream,
         **machine,
@@ -296,6 +351,45 @@ def cluster(workload: plugins.Workload, options: SystemOptions, site: SiteOption
         cycle=parse_cycle(options.cycle),
         predictor=options.predictor,
         processes=outages,
+    )
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Window of a workload, as a workload."""
+
+    name: str
+    jobs: Workload
+    num_cores: int | None
+    num_jobs: int
+    report: plugins.RepairReport | None
+    nodes: Sequence[Any]
+
+
+def _windows(options: BatchOptions, workload: plugins.Workload) -> list[Workload]:
+    """Return the windows that the options ask for."""
+    split, sample = options.windows.split, options.windows.sample
+    if (split is None) == (sample is None):
+        given = "neither split nor sample" if split is None else f"split {split} and sample {sample}"
+        raise InvalidConfiguration(
+            f"windows: got {given}, expected one of them, such as split 7d or sample 20x2000jobs"
+        )
+    for name, value in {
+        "stream": options.stream or None,
+        "until": options.system.until,
+        "reservations": options.site.reservations,
+    }.items():
+        if value is not None:
+            raise InvalidConfiguration(
+                f"{name}: got {value}, but in a window time 0 is the begin of its warm-up, and all jobs are known"
+            )
+    count, length = (None, split) if split is not None else sampled(str(sample))
+    return Workload.of(workload.jobs).windows(
+        str(length),
+        sample=count,
+        seed=options.workload.seed,
+        warm_up=options.metrics.warm_up,
+        cool_down=options.metrics.cool_down,
     )
 
 

@@ -53,6 +53,12 @@ INFO = (
     Column("foresight", "boolean", "whether the predictor knows the actual run times", optional=True),
     Column("job_ids", "text", "type of the job ids, unless they are integers", values=("text",), optional=True),
     Column("attributes", "texts", "types of the attributes of jobs by name, if any", optional=True),
+    Column(
+        "window",
+        "floats",
+        "the window of a log: its number, begin of warm-up, start, end, and end of cool-down on the log's clock",
+        optional=True,
+    ),
     Column("parts", "texts", "names of the optional features of the cluster", optional=True),
     Column("num_nodes", "integer", "number of nodes, if the cluster has nodes", least=1, optional=True),
     Column("placement", "text", "policy that chooses nodes if an agent names none", optional=True),

@@ -27,6 +27,7 @@ from desim.tables import columns_of
 
 if TYPE_CHECKING:
     from desim.problems.batch.parts.dependencies import Dependency
+    from desim.problems.batch.windows import Window
 
 __all__ = ["Workload", "text_ids"]
 
@@ -73,6 +74,8 @@ class Workload(Sequence[Job]):
         Names of those that agents must not see.
     attributes : dict of str to str
         Types of the attributes of jobs by name: ``boolean``, ``integer``, ``float`` or ``text``.
+    window : Window or None
+        Place in the log that this workload is a window of, see :meth:`windows`; runs are measured only within it.
 
     Raises
     ------
@@ -90,12 +93,13 @@ class Workload(Sequence[Job]):
     'b'
     """
 
-    __slots__ = ("_columns", "_jobs", "_length", "attributes", "secret")
+    __slots__ = ("_columns", "_jobs", "_length", "attributes", "secret", "window")
     _columns: dict[str, _Column]
     _length: int
     _jobs: list[Job] | None
     secret: frozenset[str]
     attributes: dict[str, str]
+    window: Window | None
 
     def __init__(self, columns: Mapping[str, Any], *, secret: Collection[str] = ()) -> None:
         if missing := [name for name in _NEEDED if name not in columns]:
@@ -105,7 +109,9 @@ class Workload(Sequence[Job]):
         self._fill({name: column for name, column in encoded.items() if column is not None}, length, secret)
         self._check()
 
-    def _fill(self, columns: dict[str, _Column], length: int, secret: Collection[str]) -> None:
+    def _fill(
+        self, columns: dict[str, _Column], length: int, secret: Collection[str], window: Window | None = None
+    ) -> None:
         """Set the columns, sorted by submission time."""
         times = cast(_Plain, columns["submission_time"]).array
         if (times[1:] < times[:-1]).any():
@@ -115,7 +121,7 @@ class Workload(Sequence[Job]):
         further = sorted(name for name in columns if name not in Job._fields and name not in hidden)
         kinds = {name: cast(_Plain, columns[name]).kind for name in further}
         values = {"_columns": columns, "_length": length, "_jobs": None, "secret": hidden, "attributes": kinds}
-        for name, value in values.items():
+        for name, value in (values | {"window": window}).items():
             object.__setattr__(self, name, value)
 
     def _check(self) -> None:
@@ -139,9 +145,11 @@ class Workload(Sequence[Job]):
             check_acyclic({row: others for row, (others, _) in self.dependencies().items()}, self["job_id"].tolist())
 
     @classmethod
-    def _new(cls, columns: dict[str, _Column], length: int, secret: Collection[str]) -> Self:
+    def _new(
+        cls, columns: dict[str, _Column], length: int, secret: Collection[str], window: Window | None = None
+    ) -> Self:
         new = object.__new__(cls)
-        new._fill(columns, length, secret)
+        new._fill(columns, length, secret, window)
         return new
 
     @classmethod
@@ -262,7 +270,7 @@ class Workload(Sequence[Job]):
         columns = {
             name: column.take(wanted if name == "after" else by, self._length) for name, column in self._columns.items()
         }
-        return self._new(columns, len(wanted), self.secret)
+        return self._new(columns, len(wanted), self.secret, self.window)
 
     @overload
     def __getitem__(self, key: str) -> NDArray[Any]: ...
@@ -355,10 +363,67 @@ class Workload(Sequence[Job]):
                 known[name] = column
         if missing := [name for name in _NEEDED if name not in known]:
             raise InvalidConfiguration(f"columns: got no {missing[0]}, expected {', '.join(_NEEDED)}")
-        new = self._new(known, self._length, hidden)
+        if self.window is not None and "submission_time" in columns:
+            raise InvalidConfiguration(
+                "submission_time: got other times for a window, whose measured interval would be wrong; change the log "
+                "first, then call windows()"
+            )
+        new = self._new(known, self._length, hidden, self.window)
         if not columns.keys().isdisjoint(Job._fields):
             new._check()
         return new
+
+    def windows(
+        self,
+        length: float | str,
+        *,
+        sample: int | None = None,
+        seed: int = 0,
+        warm_up: float | str = 0.0,
+        cool_down: float | str = 0.0,
+    ) -> list[Workload]:
+        """Return windows of the workload: all consecutive ones, or a sample of given size.
+
+        A window is a workload whose runs are measured only within it: metrics cover its measured interval, although
+        jobs of its warm-up and cool-down are simulated, too. Its first instant, warm-up included, is time 0. Windows in
+        which no job is submitted are left out.
+
+        Parameters
+        ----------
+        length : float or str
+            Length of the measured interval: seconds, or a text such as ``"12h"``, ``"7d"`` or ``"2000jobs"``. Jobs
+            submitted at the same time are never separated.
+        sample : int, optional
+            Number of windows at random places; they overlap only if there is no room for so many. By default, windows
+            follow each other from the beginning, and what remains behind the last whole one is left out.
+        seed : int
+            Seed of the places of a sample.
+        warm_up, cool_down : float or str
+            Lengths of what is simulated before and behind a window, without being measured.
+
+        Returns
+        -------
+        list of Workload
+            Windows in order of time, each with its place in the attribute ``window``.
+
+        Raises
+        ------
+        InvalidConfiguration
+            If a length is invalid, or not a single window fits.
+
+        Examples
+        --------
+        >>> log = Workload.of([Job(day, 86_400.0 * day, 1, 60.0, 60.0) for day in range(21)])
+        >>> [week["job_id"].tolist() for week in log.windows("7d", warm_up="1d")]
+        [[0, 1, 2, 3, 4, 5, 6, 7], [7, 8, 9, 10, 11, 12, 13, 14]]
+        """
+        from desim.problems.batch.windows import cut
+
+        return cut(self, length, sample=sample, seed=seed, warm_up=warm_up, cool_down=cool_down)
+
+    def as_window(self, window: Window) -> Workload:
+        """Return the same jobs as a window of a log."""
+        return self._new(self._columns, self._length, self.secret, window)
 
     # content
 
@@ -368,6 +433,8 @@ class Workload(Sequence[Job]):
         for name in sorted(self._columns):
             found.update(f"\0{name}\0{name in self.secret}\0".encode())
             self._columns[name].add_to(found)
+        if self.window is not None:
+            found.update(repr(self.window).encode())
         return found.hexdigest()
 
     def __eq__(self, other: object) -> bool:
@@ -390,7 +457,7 @@ class Workload(Sequence[Job]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return how to rebuild the workload in another process."""
-        return type(self)._new, (self._columns, self._length, self.secret)
+        return type(self)._new, (self._columns, self._length, self.secret, self.window)
 
 
 def text_ids(jobs: Sequence[Job]) -> bool | None:
