@@ -595,7 +595,7 @@ def _written(
         kind=instance.kind,
         title=f"{instance.name}: agents compared",
         metrics=comparison.table,
-        notes=sentences(comparison),
+        notes=[*sentences(comparison), *filter(None, [instance.facts.get("citation")])],
         comparison=Shown(tables(comparison), comparison.ranking, comparison.profile, by) if several else None,
     )
     interactive = write_comparison(comparison, summaries, plain(described), directory / "view.html")
