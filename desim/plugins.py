@@ -23,6 +23,7 @@ __all__ = [
     "ExperimentFamily",
     "RepairReport",
     "Workload",
+    "catalogue",
     "create_agent",
     "describe_agents",
     "describe_workloads",
@@ -172,6 +173,11 @@ def describe_agents(problem: str) -> dict[str, str]:
 def describe_workloads(problem: str) -> dict[str, str]:
     """Return descriptions of a problem's workloads by name or file pattern."""
     return {name: text for module in _modules(problem, "workloads") for name, text in module.descriptions().items()}
+
+
+def catalogue() -> Any:
+    """Return the module that knows public workloads by name, :mod:`desim.workloads.catalogue`."""
+    return reference("desim.workloads.catalogue")
 
 
 def workload_provider(problem: str, source: str = "") -> Any:

@@ -38,6 +38,7 @@ __all__ = [
     "SeededProblemSpec",
     "Steps",
     "Until",
+    "cited",
     "failures",
     "generator",
     "measure",
@@ -212,6 +213,23 @@ def generator(seed: int) -> np.random.Generator:
     if seed < 0:
         raise InvalidConfiguration(f"--seed: got {seed}, expected an integer >= 0")
     return np.random.default_rng(seed)
+
+
+def cited(source: str) -> dict[str, str]:
+    """Return whom to acknowledge for a workload, as a fact of an instance.
+
+    Parameters
+    ----------
+    source : str
+        Value of the option --trace.
+
+    Returns
+    -------
+    dict of str to str
+        ``citation``, a sentence; nothing for a workload that is not in the catalogue.
+    """
+    sentence = plugins.catalogue().citation(source)
+    return {"citation": sentence} if sentence else {}
 
 
 def rereadable(workload: Iterable[Any] | None) -> Iterable[Any] | None:

@@ -28,6 +28,7 @@ from here by their short names, for example ``from desim.workloads import lublin
 `multiserver`                 systems and arrivals of multi-server jobs, from Alibaba's traces or models fitted to them
 `alibaba`                     all tables of Alibaba's cluster traces, their jobs as graphs, and a model of these jobs
 `azure`                       virtual machines of Azure's traces, as on-demand load or as deferrable jobs
+`catalogue`                   public logs and workflows by name: where to download them, whom to cite
 `report`                      the repair report of all readers
 ============================= =======================================================================================
 

@@ -16,6 +16,7 @@ from typing import IO, cast
 import numpy as np
 
 from desim.exceptions import DesimError, WorkloadError
+from desim.workloads.catalogue import located
 
 __all__ = ["Pathish", "chunks", "line_blocks", "open_binary", "plain_number", "read_bytes", "write_lines", "writing"]
 
@@ -35,7 +36,7 @@ def open_binary(path: Pathish) -> Iterator[IO[bytes]]:
     Parameters
     ----------
     path : str or path-like
-        File to read; gzip is recognized by its first two bytes, whatever its name.
+        File to read, or its name in the catalogue; gzip is recognized by its first two bytes, whatever its name.
 
     Yields
     ------
@@ -48,7 +49,7 @@ def open_binary(path: Pathish) -> Iterator[IO[bytes]]:
         If the file cannot be opened or read, or its gzip data is damaged.
     """
     try:
-        with Path(path).open("rb") as plain:
+        with Path(located(path)).open("rb") as plain:
             if plain.peek(2)[:2] == _GZIP_MAGIC:
                 with gzip.GzipFile(fileobj=plain, mode="rb") as unpacked:
                     yield cast(IO[bytes], unpacked)

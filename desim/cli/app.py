@@ -34,6 +34,7 @@ COMMANDS = {
     "fidelity": ("desim.cli.fidelity", "Fidelity"),
     "experiment": ("desim.cli.experiment", "Experiment"),
     "reproduce": ("desim.cli.reproduce", "Reproduce"),
+    "fetch": ("desim.cli.fetch", "Fetch"),
     "convert": ("desim.cli.convert", "Convert"),
     "list": ("desim.cli.listing", "List"),
     "demo": ("desim.cli.demo", "Demo"),
@@ -56,6 +57,7 @@ Examples:
   desim plot easy --out figures                             draw figures of stored runs
   desim view easy                                           write an interactive page of stored runs
   desim reproduce lachesis --quick                          reproduce a paper's tables and figures, with a report
+  desim fetch KTH-SP2                                       download a public log, then --trace KTH-SP2
   desim COMMAND --help                                      show the options of a command
 
 Exit status: 0 success; 1 a check or run failed or was interrupted; 2 invalid arguments or input."""

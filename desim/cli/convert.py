@@ -31,6 +31,7 @@ class Convert:
     Examples::
 
         desim convert KTH.swf.gz kth.json
+        desim convert KTH-SP2 kth.csv
         desim convert kth.json kth.parquet
         desim convert easy easy.csv
         desim convert easy jobs.csv --to batsim-csv
@@ -41,7 +42,7 @@ class Convert:
     """
 
     source: Annotated[Positional[Path], arg(metavar="IN")]
-    """Workload file, or directory of a result."""
+    """Workload file, name of a fetched log, or directory of a result."""
     target: Annotated[Positional[Path], arg(metavar="OUT")]
     """File to write; its suffix determines the format."""
     to: Annotated[Format | None, arg(help_behavior_hint="(default: csv)")] = None
@@ -79,7 +80,7 @@ class Convert:
             raise InvalidConfiguration(f"--to {self.to} is for results, but {self.source} is not a directory of one")
         check_new_file(self.target, force=self.force)
         provider = plugins.workload_provider("batch")
-        trace = provider.read(self.source)
+        trace = provider.read(str(self.source))  # a name of the catalogue is a text
         print_repairs(trace.report.as_dict())
         cores = trace.num_cores if self.cores is None else check_int("cores", self.cores, least=1)
         header = trace.header if self.cores is None else None

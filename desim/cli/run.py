@@ -107,7 +107,8 @@ class Run:
             if self.out is not None:
                 print_text(f"records: {self.out}")
         if self.out is not None:
-            keep(self.out, {"workload": instance.name, "agent": scenario.agent} | asdict(scenario.options))
+            data = {"data": instance.facts["citation"]} if "citation" in instance.facts else {}
+            keep(self.out, {"workload": instance.name, "agent": scenario.agent} | data | asdict(scenario.options))
         return 0 if found.validation["valid"] is not False and result.info["status"] == "complete" else 1
 
 

@@ -34,7 +34,7 @@ class Validate:
 
     directory: Annotated[Positional[Path], arg(metavar="DIR")]
     """Directory of the result."""
-    trace: Annotated[str | None, arg(metavar="FILE|lublin", help_behavior_hint="(default: not compared)")] = None
+    trace: Annotated[str | None, arg(metavar="FILE|NAME|lublin", help_behavior_hint="(default: not compared)")] = None
     """Simulated workload, to be given with the same workload options as in the run."""
     jobs: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: as for desim run)")] = None
     """Number of generated jobs, or the maximum number read from the file."""

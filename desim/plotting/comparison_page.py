@@ -103,6 +103,7 @@ def _settings(described: Mapping[str, Any]) -> dict[str, str]:
         elif value is not None and name not in ("as_json", "out", "workers"):
             found[name] = str(value)
     found[f"{described.get('pair', 'seed')}s"] = ", ".join(map(str, described["seeds"]))
+    found["data"] = described["workload"].get("citation", "")
     return {name: text for name, text in found.items() if text}
 
 

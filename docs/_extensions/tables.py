@@ -15,6 +15,7 @@ from sphinx.util.docutils import SphinxDirective
 
 if TYPE_CHECKING:
     from desim.tables import Column
+    from desim.workloads.catalogue import Entry
 
 __all__ = ["setup"]
 
@@ -69,6 +70,29 @@ def _agents(problem: str) -> Rows:
     return [("name", "what it does"), *((f"``{name}``", text) for name, text in describe_agents(problem).items())]
 
 
+def _catalogue(problem: str) -> Rows:
+    from desim.workloads.catalogue import entries
+
+    return [
+        ("name", "problem", "what it is"),
+        *((f"``{one.name}``", one.problem, _said(one)) for one in entries().values()),
+    ]
+
+
+def _said(entry: Entry) -> str:
+    """Return all that the catalogue says of a workload."""
+    sizes = [f"{count:,} {unit}" for count, unit in ((entry.jobs, "jobs"), (entry.cores, "cores")) if count is not None]
+    parts = {
+        "": "; ".join([entry.about, *sizes]),
+        "source": f"{entry.source}, `{entry.file.rpartition('/')[2]} <{entry.url}>`__",
+        "cite": entry.citation,
+        "licence": entry.licence,
+        "note": entry.oddities,
+        "digest known": "" if entry.sha256 else "no",
+    }
+    return ". ".join(f"*{name}*: {text}" if name else text for name, text in parts.items() if text)
+
+
 def _directive(rows: Callable[[str], Rows], widths: str) -> type[SphinxDirective]:
     class Table(SphinxDirective):
         optional_arguments = 1
@@ -90,4 +114,5 @@ def setup(app: Sphinx) -> None:
     app.add_directive("records-table", _directive(_records, "30 10 60"))
     app.add_directive("rules-table", _directive(_rules, "30 70"))
     app.add_directive("reasons-table", _directive(_reasons, "35 15 50"))
+    app.add_directive("catalogue-table", _directive(_catalogue, "15 12 73"))
     app.add_directive("agents-table", _directive(_agents, "40 60"))

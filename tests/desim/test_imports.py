@@ -10,7 +10,9 @@ from small_agents import python
 
 ROOT = Path(__file__).resolve().parents[2]
 FAKE = "loaded = True\n"
-HEAVY = ("torch", "matplotlib", "polars", "scipy", "highspy", "torch_geometric", "networkx", "pandas", "ortools")
+HEAVY = (
+    "torch", "matplotlib", "polars", "scipy", "highspy", "torch_geometric", "networkx", "pandas", "ortools", "pooch",
+)  # fmt: skip
 #: What is imported when it is wanted, by what that needs itself.
 LAZY = {
     "desim.core": {"desim.result"},
@@ -31,6 +33,7 @@ LIGHT = (
     "desim.workloads.batch.registry",
     "desim.workloads.dag.registry",
     "desim.workloads.batch.swf",
+    "desim.workloads.catalogue",
     "desim.workloads.multiserver",
     "desim.workloads.dag.tpch",
     "desim.workloads.dag.wfformat",

@@ -31,6 +31,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from desim.exceptions import InvalidConfiguration
+from desim.workloads.catalogue import located
 from desim.workloads.files import Pathish
 
 __all__ = ["TABLES", "Column", "TableSchema", "find_table"]
@@ -278,7 +279,7 @@ def find_table(path: Pathish, table: str | None = None, among: Iterable[str] = t
     """
     usable = tuple(among)
     if table is None:
-        file_name = PurePath(os.fspath(path)).name
+        file_name = PurePath(os.fspath(located(path))).name
         found = next((name for name in TABLES if re.match(rf"{name}(?![A-Za-z0-9])", file_name)), None)
         said = f"{os.fspath(path)}: the file name does not begin with that of a table"
         table = found

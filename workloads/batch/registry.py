@@ -22,6 +22,7 @@ from desim.workloads.batch.closed_loop import SESSION_GAP
 from desim.workloads.batch.swf import SWFStream
 from desim.workloads.batch.trace import Trace, TraceHeader, TraceReport
 from desim.workloads.batch.transform import rescale_load, thin
+from desim.workloads.catalogue import entries, located
 from desim.workloads.files import Pathish
 
 __all__ = ["Workload", "descriptions", "draw", "load", "read", "tells_nodes", "texts", "write"]
@@ -52,6 +53,7 @@ def descriptions() -> dict[str, str]:
     """
     return {
         "lublin": "Lublin-Feitelson model of supercomputer workloads, generated from a seed.",
+        "NAME": "Public log that `desim fetch NAME` has downloaded; `desim list workloads` shows them.",
         "FILE.swf, FILE.swf.gz": "Standard Workload Format log, as in the Parallel Workloads Archive.",
         "FILE.json, FILE.json.gz": "Batsim workload with delay profiles.",
         "FILE.parquet": "Job table with the columns of a result.",
@@ -159,7 +161,7 @@ def load(
     Parameters
     ----------
     source : str or path-like
-        ``"lublin"`` or a file, see `descriptions`.
+        ``"lublin"``, a file, see `descriptions`, or a log of `desim.workloads.catalogue` by its name.
     num_jobs : int, optional
         Number of jobs to generate (default: 10,000), or largest number to read.
     num_cores : int, optional
@@ -211,6 +213,7 @@ def load(
     ('lublin', 128, 100)
     """
     stretched = load if check_choice("load_by", load_by, ("time", "thinning")) == "time" else None
+    source = located(source)
     table, reader = _resolved(source, nodes)
     if attributes and (source == _GENERATED or stream or reader or _suffix(source) == ".json"):
         raise InvalidConfiguration(
@@ -322,9 +325,10 @@ def _read(
     """Return the jobs of a file; if nodes are given, check every request against them."""
     if num_cores is not None:
         check_int("num_cores", num_cores, least=1)
-    if os.fspath(source).isidentifier() and not Path(source).exists():
-        near = did_you_mean(source, [_GENERATED])
-        raise WorkloadError(f"{source}: no such file or generated workload{near}; try {_GENERATED} or a file")
+    if not Path(source).exists():
+        near = did_you_mean(source, [_GENERATED, *entries()])
+        if near or os.fspath(source).isidentifier():
+            raise WorkloadError(f"{source}: no such file or generated workload{near}; try {_GENERATED} or a file")
     if stream and reader is not None:
         raise InvalidConfiguration(
             f"{os.fspath(source)}: a file whose jobs request nodes cannot be streamed; try without stream"
@@ -374,6 +378,7 @@ def _resolved(source: Pathish, nodes: str | Sequence[Node]) -> tuple[NodeTable |
 
 def _reader_with_nodes(source: Pathish) -> Callable[..., Trace] | None:
     """Return the reader for a log that describes the nodes of its machine, or None."""
+    source = located(source)
     if source == _GENERATED or not Path(source).is_file():
         return None
     return next((log.read for log in _TELLING_NODES if log.is_such(source)), None)
@@ -410,7 +415,8 @@ def read(path: Pathish, *, max_jobs: int | None = None) -> Trace:
     Parameters
     ----------
     path : str or path-like
-        Workload file; its suffix determines the format. Other suffixes are read as Standard Workload Format.
+        Workload file; its suffix determines the format. Other suffixes are read as Standard Workload Format. A name
+        in `desim.workloads.catalogue` stands for its file.
     max_jobs : int, optional
         Largest number of jobs to keep, in the order of the file.
 
@@ -426,6 +432,7 @@ def read(path: Pathish, *, max_jobs: int | None = None) -> Trace:
     InvalidConfiguration
         If `max_jobs` is not positive.
     """
+    path = located(path)
     return _READERS.get(_suffix(path), swf.read)(path, max_jobs=max_jobs)
 
 

@@ -16,6 +16,7 @@ from desim.checks import check_choice, check_float, check_int, did_you_mean
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.dag.executors import Executors
 from desim.problems.dag.job import Job
+from desim.workloads.catalogue import entries, located
 from desim.workloads.dag import dax, jobshop, submissions, tpch, wfformat
 from desim.workloads.dag.executors import heterogeneous
 from desim.workloads.dag.random_dags import generate, with_ccr
@@ -41,6 +42,7 @@ def descriptions() -> dict[str, str]:
     """
     return {
         "tpch": "Queries like those of TPC-H, as in LACHESIS, generated from a seed.",
+        "NAME": "Public workflow that `desim fetch NAME` has downloaded; `desim list workloads` shows them.",
         "FILE.json, FILE.json.gz": "Recorded workflow in the WfFormat of WfCommons; separate several by commas.",
         "FILE.dax, FILE.xml": "Abstract workflow of Pegasus; separate several by commas.",
         "FILE.jsp": "Job shop in the standard format, with an executor for each machine.",
@@ -207,7 +209,8 @@ def read(path: Pathish, **options: Any) -> Job:
     Parameters
     ----------
     path : str or path-like
-        Workflow file; its suffix, optionally followed by ``.gz``, determines the format.
+        Workflow file; its suffix, optionally followed by ``.gz``, determines the format. A name in
+        `desim.workloads.catalogue` stands for its file.
     **options
         Options of `desim.workloads.dag.wfformat.read` or `desim.workloads.dag.dax.read`. By default, run times
         are those on an executor of LACHESIS' middle speed, `desim.workloads.dag.tpch.REFERENCE_SPEED`, and a
@@ -229,7 +232,7 @@ def read(path: Pathish, **options: Any) -> Job:
     suffix = _suffix(path)
     if suffix not in _READERS:
         if name.isidentifier() and not Path(name).exists():
-            near = did_you_mean(name, [_GENERATED])
+            near = did_you_mean(name, [_GENERATED, *entries()])
             raise WorkloadError(f"{name}: no such file or generated workload{near}; try {_GENERATED} or a file")
         raise InvalidConfiguration(
             f"{name}: unknown workload format; expected a suffix among {', '.join((*_READERS, _JOB_SHOP))}"
@@ -263,7 +266,7 @@ def read_all(path: Pathish, *, report: WorkflowReport | None = None) -> list[Job
 
 
 def _suffix(path: Pathish) -> str:
-    return Path(str(os.fspath(path)).removesuffix(".gz")).suffix
+    return Path(str(os.fspath(located(path))).removesuffix(".gz")).suffix
 
 
 def executors_of(path: Pathish) -> Executors | None:

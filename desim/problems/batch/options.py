@@ -22,7 +22,7 @@ from desim.problems.batch.cycles import parse_cycle
 from desim.problems.batch.kind import KIND
 from desim.problems.batch.parts import gathered, has_dependencies
 from desim.problems.batch.windows import sampled, seconds_of
-from desim.scenario import ProblemInstance, SeededProblemSpec, Steps, failures
+from desim.scenario import ProblemInstance, SeededProblemSpec, Steps, cited, failures
 
 __all__ = [
     "SYSTEM",
@@ -41,8 +41,9 @@ __all__ = [
 class WorkloadOptions:
     """Workload and machine."""
 
-    trace: Annotated[str, arg(metavar="FILE|lublin", aliases=["--workload"])] = "lublin"
-    """Workload file (.swf, .swf.gz, Batsim .json, job table .csv or .parquet), or lublin to generate jobs."""
+    trace: Annotated[str, arg(metavar="FILE|NAME|lublin", aliases=["--workload"])] = "lublin"
+    """Workload file (.swf, .swf.gz, Batsim .json, job table .csv or .parquet), name of a fetched log such as KTH-SP2,
+    or lublin to generate jobs."""
     cores: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: stated in the file, else 256)")] = None
     """Number of cores of the machine."""
     jobs: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: 10000, or the whole file)")] = None
@@ -202,7 +203,7 @@ class BatchSystem(SeededProblemSpec):
             or options.workload.load_by == "thinning",
             steps=Steps("completion", "jobs", workload.num_jobs),
             until=math.inf if options.system.until is None else options.system.until,
-            facts={"cores": workload.num_cores} | ({"nodes": len(nodes)} if nodes else {}),
+            facts={"cores": workload.num_cores} | ({"nodes": len(nodes)} if nodes else {}) | cited(known.trace),
             report=report,
             is_streamed=options.stream,
             decided=_decided(workload, options.site),
@@ -228,8 +229,9 @@ class BatchSystem(SeededProblemSpec):
     def identity(self, options: BatchOptions) -> dict[str, Any]:
         """Return the values that identify a run; a path stands for the content of its file."""
         trace = options.workload.trace
+        located = plugins.catalogue().located
         is_drawn = trace in plugins.describe_workloads(self.name)
-        workload = asdict(options.workload) | {"trace": trace if is_drawn else Path(trace)}
+        workload = asdict(options.workload) | {"trace": trace if is_drawn else Path(located(trace))}
         system = asdict(options.system)
         if system["cycle"] == "arrival":
             del system["cycle"]  # so that stored runs from before the option keep their identity

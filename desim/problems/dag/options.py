@@ -18,7 +18,7 @@ from desim.exceptions import InvalidConfiguration
 from desim.formatting import how_many
 from desim.problems.dag import DagCluster, Executors, Job, SharedLinks, TaskCluster
 from desim.problems.dag.kind import KIND
-from desim.scenario import ProblemInstance, Seed, SeededProblemSpec, Steps, Until, failures, generator
+from desim.scenario import ProblemInstance, Seed, SeededProblemSpec, Steps, Until, cited, failures, generator
 
 __all__ = ["SYSTEM", "DagOptions", "DagSystem", "cluster_for"]
 
@@ -31,9 +31,9 @@ BYTES_PER_SECOND = 1.25e8
 class DagOptions:
     """Options for the jobs and executors of a DAG problem."""
 
-    trace: Annotated[str, arg(metavar="FILE,...|tpch", aliases=["--workload"])] = GENERATED
-    """Workflow files (WfFormat .json, DAX .dax or .xml), job shops (.jsp), or tpch for generated queries like those of
-    TPC-H."""
+    trace: Annotated[str, arg(metavar="FILE,...|NAME,...|tpch", aliases=["--workload"])] = GENERATED
+    """Workflow files (WfFormat .json, DAX .dax or .xml), job shops (.jsp), names of fetched workflows such as Montage,
+    or tpch for generated queries like those of TPC-H."""
     jobs: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: 20; files: each once)")] = None
     """Number of jobs, sampled from the queries or files."""
     executors: Annotated[int, arg(metavar="N")] = 10
@@ -129,6 +129,7 @@ class DagSystem(SeededProblemSpec):
                 "nodes": sum(job.num_nodes for job in jobs),
                 **({"tasks": sum(int(job.num_tasks.sum()) for job in jobs)} if known.tasks else {}),
                 "executors": known.executors,
+                **cited(options.trace),
             },
             report=report,
         )
@@ -136,7 +137,7 @@ class DagSystem(SeededProblemSpec):
     def identity(self, options: DagOptions) -> dict[str, Any]:
         """Return the values that identify a run: a path stands for the content of its file."""
         files = [] if options.trace == GENERATED else options.trace.split(",")
-        source = [Path(file.strip()) for file in files] or options.trace
+        source = [Path(plugins.catalogue().located(file.strip())) for file in files] or options.trace
         return asdict(options) | {"trace": source}
 
 
