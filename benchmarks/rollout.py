@@ -89,9 +89,9 @@ def dag_rows(gap: float, kind: str) -> list[Row]:
 def main() -> None:
     """Print one table for each kind of workload."""
     for overestimate, what in ((1.0, "exact requests"), (3.0, "requests up to three times too long")):
-        for kind in ("rollout", "rollout-waiting_time"):
+        for kind in ("rollout", "rollout-waiting_time_mean"):
             print_table(f"{kind}, 200 jobs of Lublin's model, load 0.9, {what}", HEAD, batch_rows(overestimate, kind))
-    for gap, kind in ((0.0, "rollout"), (30.0, "rollout-completion_time")):
+    for gap, kind in ((0.0, "rollout"), (30.0, "rollout-turnaround_time_mean")):
         what = f"{gap:.0f} s apart in the mean" if gap else "all at once"
         print_table(f"{kind}, 20 queries, {what}", HEAD, dag_rows(gap, kind))
 

@@ -209,7 +209,7 @@ def with_pages(found: ComparisonResult, directory: Path | None) -> ComparisonRes
         kind=comparison.kind,
         title=f"{described['workload']['name']}: agents compared",
         metrics=comparison.table,
-        notes=[*sentences(comparison), *filter(None, [instance.facts.get("citation")])],
+        notes=[*sentences(comparison), *filter(None, [described["workload"].get("citation")])],
         comparison=Shown(tables(comparison), comparison.ranking, comparison.profile, by) if several else None,
     )
     interactive = write_comparison(comparison, summaries, described, directory / "view.html")

@@ -626,7 +626,7 @@ def simulate(
     """
     # Imported by name, because agent resolution knows problems, and problems know the kernel.
     decider: Agent = resolve_name("desim.agent_resolution:resolve_agent")(problem, agent)
-    attaches = hasattr(decider, "attach")
+    problem, attaches = problem.for_agent(decider), hasattr(decider, "attach")
     if attaches:
         problem.check_replayable()
     simulation = Simulation(problem, seed=seed, until=until, out=out, log_actions=attaches)
@@ -677,7 +677,7 @@ def run_to_end(problem: Problem, agent: Agent) -> Simulation:
     Simulation
         The simulation at its end.
     """
-    attaches = hasattr(agent, "attach")
+    problem, attaches = problem.for_agent(agent), hasattr(agent, "attach")
     if attaches:
         problem.check_replayable()
     simulation = Simulation(problem, log_actions=attaches)

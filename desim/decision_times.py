@@ -47,7 +47,7 @@ class DecisionTimes:
     >>> from desim import simulate
     >>> from desim.problems.dag import DagCluster, Executors, Job
     >>> timed = DecisionTimes(HEFT())
-    >>> result = simulate(DagCluster([Job(1, [2.0, 1.0], [(0, 1, 5.0)])], Executors([1.0]), plan_ahead=True), timed)
+    >>> result = simulate(DagCluster([Job(1, [2.0, 1.0], [(0, 1, 5.0)])], Executors([1.0])), timed)
     >>> result.info["agent"], len(timed.seconds)
     ('heft', 2)
     """

@@ -29,6 +29,7 @@ __all__ = [
     "describe_workloads",
     "episode_workload",
     "experiment_families",
+    "full_name",
     "modules",
     "training_settings",
     "trainings",
@@ -153,15 +154,40 @@ def create_agent(problem: str, name: str) -> Agent:
         raise
 
 
+def full_name(problem: str, name: str) -> str:
+    """Return the name under which an agent is recorded: ``easy`` is short for ``easy-fcfs``.
+
+    Parameters
+    ----------
+    problem : str
+        Name of the problem.
+    name : str
+        Name as for :func:`create_agent`.
+
+    Returns
+    -------
+    str
+        The agent's own name, which creates it as well; that of a user's own code is its reference.
+    """
+    agent = create_agent(problem, name)
+    is_own = user_code.is_reference(name) and not any(_creates(one, name) for one in _modules(problem, "agents"))
+    return name if is_own else str(getattr(agent, "name", name))
+
+
+def _creates(provider: Any, name: str) -> bool:
+    try:
+        provider.create(name)
+    except DesimError:
+        return False
+    return True
+
+
 def _home_of(name: str, besides: str) -> str:
     """Return another problem that has an agent of this name; empty if none has."""
     for problem in kinds():
         for provider in _modules(problem, "agents", needed=False) if problem != besides else ():
-            try:
-                provider.create(name)
-            except DesimError:
-                continue
-            return problem
+            if _creates(provider, name):
+                return problem
     return ""
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cache, partial
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
 
 import simpy
 
@@ -588,6 +588,16 @@ class Problem(Summarized):
         """Return objects in the state of a run that may be of a user's own classes; forks copy them by `deepcopy`."""
         return []
 
+    def for_agent(self, agent: Any) -> Self:
+        """Return the configuration for the run of an agent: by default this one.
+
+        Parameters
+        ----------
+        agent : Agent
+            Agent that will decide.
+        """
+        return self
+
     def hear(self, agent: Any) -> None:
         """Subscribe the methods of an agent that the problem calls as events happen; by default there are none.
 
@@ -621,6 +631,23 @@ class Problem(Summarized):
         self.foreground = []
         self.listeners = {event: [] for event in self.events}
         self.listening = False
+
+
+def declared(agent: Any, name: str, default: Any = None) -> Any:
+    """Return what an agent declares of itself in an attribute.
+
+    Parameters
+    ----------
+    agent : Agent
+        Agent. One that wraps another holds it in an attribute ``agent`` or ``base``, which then counts.
+    name : str
+        Name of the attribute, such as ``"plans_ahead"``.
+    default : object
+        Value if neither has the attribute.
+    """
+    while agent is not None and not hasattr(agent, name):
+        agent = getattr(agent, "agent", None) or getattr(agent, "base", None)
+    return getattr(agent, name, default)
 
 
 def _endless(names: Sequence[str]) -> str:

@@ -273,6 +273,8 @@ def failures(
         If only one of the two times is given, or a value is out of range.
     """
     if mean_time_to_failure is None and mean_time_to_repair is None:
+        if unit != 1:
+            raise InvalidConfiguration(f"--failure-unit: got {unit}, which has no effect without failures")
         return []
     if mean_time_to_failure is None or mean_time_to_repair is None:
         raise InvalidConfiguration("outages need both --mean-time-to-failure and --mean-time-to-repair")

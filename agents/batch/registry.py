@@ -71,7 +71,7 @@ def _accepting(base: str, *, released: bool = False) -> Agent:
 
 
 def _search(rest: str) -> Agent:
-    """Return the search agent for an objective and optionally a budget, such as ``waiting_time:300``."""
+    """Return the search agent for an objective and optionally a budget, such as ``waiting_time_mean:300``."""
     from desim.agents.batch.search import SearchAgent
 
     return SearchAgent.named(f"batch:{rest}")
@@ -157,14 +157,14 @@ _REGISTRY: Registry = Registry(
             "Try starts in simulation, with agent BASE for later decisions, to minimize the mean bounded slowdown.",
             lambda base: RolloutAgent(_REGISTRY.create(base)),
         ),
-        "rollout-waiting_time:BASE": Family(
+        "rollout-waiting_time_mean:BASE": Family(
             "As rollout, to minimize the mean waiting time.",
-            lambda base: RolloutAgent(_REGISTRY.create(base), objective="waiting_time"),
+            lambda base: RolloutAgent(_REGISTRY.create(base), objective="waiting_time_mean"),
         ),
         "search:batch:OBJECTIVE:BUDGET": Family(
             "Search over orders of the queue, and start what the best order starts now; needs numba.",
             _search,
-            "waiting_time",
+            "waiting_time_mean",
         ),
         "replay:FILE": Family(
             "Start each job at the time recorded in the log, or as soon as possible after it.", _recorded

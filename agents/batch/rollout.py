@@ -15,7 +15,7 @@ from desim.problems.batch import BatchObservation, Execution, Start, StartOnNode
 
 __all__ = ["RolloutAgent"]
 
-Objective = Literal["bounded_slowdown", "waiting_time"]
+Objective = Literal["bounded_slowdown_mean", "waiting_time_mean"]
 THRESHOLD = 10.0  # seconds, as in the metrics
 
 
@@ -29,7 +29,7 @@ class RolloutAgent(Lookahead):
     ----------
     base : Agent
         Base agent, see :class:`Lookahead`.
-    objective : {"bounded_slowdown", "waiting_time"}
+    objective : {"bounded_slowdown_mean", "waiting_time_mean"}
         Mean over the queued jobs that is minimized; slowdowns use requested times and a threshold of 10 s.
     width : int
         Largest number of other jobs to try, those with the shortest requested times first.
@@ -43,7 +43,7 @@ class RolloutAgent(Lookahead):
     """
 
     def __init__(
-        self, base: Agent, *, objective: Objective = "bounded_slowdown", width: int = 4, horizon: float = math.inf
+        self, base: Agent, *, objective: Objective = "bounded_slowdown_mean", width: int = 4, horizon: float = math.inf
     ) -> None:
         super().__init__(base, objective, get_args(Objective))
         self.width = check_int("width", width, least=0)
@@ -119,7 +119,7 @@ class _Starts:
         self._env = simulation.env
         self._queue = simulation.problem.observation.queue  # type: ignore[attr-defined]
         self._end = simulation.env.now + horizon
-        self._bounded = objective == "bounded_slowdown"
+        self._bounded = objective == "bounded_slowdown_mean"
         self._number = max(len(self._queue), 1)
         self._sum = 0.0
         simulation.problem.on("start", self._start)

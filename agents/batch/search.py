@@ -27,7 +27,7 @@ from desim.reprs import NamedRepr
 
 __all__ = ["OrderDecoder", "SearchAgent"]
 
-Objective = Literal["waiting_time", "bounded_slowdown", "turnaround_time", "slowdown"]
+Objective = Literal["waiting_time_mean", "bounded_slowdown_mean", "turnaround_time_mean", "slowdown_mean"]
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
@@ -172,7 +172,7 @@ class SearchAgent(NamedRepr):
 
     Parameters
     ----------
-    objective : {"waiting_time", "bounded_slowdown", "turnaround_time", "slowdown"}
+    objective : {"waiting_time_mean", "bounded_slowdown_mean", "turnaround_time_mean", "slowdown_mean"}
         Mean over the queued jobs that is minimized, by requested times. Waiting time and turnaround time have the same
         best plans. The bounded slowdown has a threshold of 10 s.
     budget : Budget, optional
@@ -181,7 +181,7 @@ class SearchAgent(NamedRepr):
     Attributes
     ----------
     name : str
-        Full name, such as ``"search:batch:waiting_time:300"``.
+        Full name, such as ``"search:batch:waiting_time_mean:300"``.
     score : float
         Score of the best plan at the last decision, see :class:`OrderDecoder`.
 
@@ -193,7 +193,7 @@ class SearchAgent(NamedRepr):
         If numba is not installed.
     """
 
-    def __init__(self, objective: Objective = "waiting_time", budget: Budget = MOVES) -> None:
+    def __init__(self, objective: Objective = "waiting_time_mean", budget: Budget = MOVES) -> None:
         self.objective = check_choice("objective", objective, get_args(Objective))
         self.budget = budget
         self.name = str(SearchName("batch", objective, budget))
@@ -223,7 +223,7 @@ class SearchAgent(NamedRepr):
 
     def reset(self, simulation_info: dict[str, Any], rng: np.random.Generator) -> None:
         """Begin a run with its random generator; raise InvalidConfiguration if the cluster has nodes."""
-        refuse_nodes(simulation_info, self.name, "rollout-waiting_time:easy-sjf")
+        refuse_nodes(simulation_info, self.name, "rollout-waiting_time_mean:easy-sjf")
         self._decoder = OrderDecoder(rng)
         self._plan = np.empty(0, np.int64)
         self.score = 0.0
@@ -246,9 +246,9 @@ class SearchAgent(NamedRepr):
 
     def _weights(self, times: Floats) -> Floats | float:
         """Return the weight of a second of waiting for each job."""
-        if self.objective == "bounded_slowdown":
+        if self.objective == "bounded_slowdown_mean":
             return 1.0 / np.maximum(times, THRESHOLD)
-        if self.objective == "slowdown":
+        if self.objective == "slowdown_mean":
             return 1.0 / np.maximum(times, SHORTEST)
         return 1.0
 

@@ -432,7 +432,7 @@ class InspectorTraining(_Inspecting):
         Number of cores of the cluster.
     episodes : EpisodeOptions
         Workloads.
-    reward : {"bounded_slowdown", "waiting_time"}
+    reward : {"bounded_slowdown_mean", "waiting_time_mean"}
         Metric whose relative improvement over the base policy is rewarded, and whose validation mean is minimized.
     """
 
@@ -456,7 +456,7 @@ class InspectorTraining(_Inspecting):
             validate_every=5,
         )
     )
-    reward: Literal["bounded_slowdown", "waiting_time"] = "bounded_slowdown"
+    reward: Literal["bounded_slowdown_mean", "waiting_time_mean"] = "bounded_slowdown_mean"
 
     def task(self) -> Task:
         """Return the learning task: environments, metrics and the objective."""
@@ -533,7 +533,7 @@ class SchedInspectorTraining(_Inspecting):
     def task(self) -> Task:
         """Return the learning task: environments, metrics and the objective."""
         make = make_schedinspector_env
-        return _task(self, make, measure_inspector, "bounded_slowdown", maximize=False, sampled=True)
+        return _task(self, make, measure_inspector, "bounded_slowdown_mean", maximize=False, sampled=True)
 
 
 def make_schedinspector_env(settings: SchedInspectorTraining, *, validation: bool = False) -> InspectorEnv:
@@ -561,5 +561,5 @@ def measure_inspector(gym_env: Any) -> dict[str, float]:
     """
     found: dict[str, float] = {}
     for prefix, metrics in zip(("", "base_"), gym_env.improvement.metrics, strict=True):
-        found |= {prefix + name: metrics[metric] for name, metric in OBJECTIVES.items()}
+        found |= {prefix + name: metrics[name] for name in OBJECTIVES}
     return found

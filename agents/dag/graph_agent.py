@@ -239,9 +239,14 @@ class GraphConfig(AgentConfig[Policy]):
         return self.mode == "idle"
 
     @property
+    def plans_ahead(self) -> bool:
+        """Whether nodes are assigned before their parents have finished."""
+        return self.mode == "planned"
+
+    @property
     def allocation(self) -> Allocation:
         """Rule that chooses executors: DEFT; in mode "planned", with insertion."""
-        return InsertionDEFT() if self.mode == "planned" else DEFT()
+        return InsertionDEFT() if self.plans_ahead else DEFT()
 
     def encoder(self, sizes: GraphSizes | None = None) -> GraphEncoder:
         """Return the encoder of the observation."""
@@ -292,6 +297,7 @@ class GraphAgent(LearnedAgent):
         self.network = GraphNetwork(policy)
         self.config = config
         self.name = name
+        self.plans_ahead = config.plans_ahead
         self.allocation = config.allocation
         self.reset({}, np.random.default_rng(0))
 
@@ -432,6 +438,7 @@ class CustomGraphAgent:
         self.policy = policy.eval()
         self.config = config
         self.name = name
+        self.plans_ahead = getattr(config, "plans_ahead", False)
         self.encoder = config.encoder()
 
     def act(self, observation: DagObservation) -> Assign | None:

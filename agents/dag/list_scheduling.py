@@ -143,9 +143,11 @@ class HEFT(ListScheduler):
     """Heterogeneous Earliest Finish Time: highest upward rank first, insertion-based EFT, no duplication.
 
     Source: H. Topcuoglu, S. Hariri and M.-Y. Wu, IEEE TPDS 13(3), 2002, section 4.1. HEFT plans a whole job when it
-    arrives, so the cluster needs ``plan_ahead=True``. Ties of rank go to the job that arrived first, then to the node
+    arrives. Ties of rank go to the job that arrived first, then to the node
     that is first in topological order; ties of finish time go to the first executor.
     """
+
+    plans_ahead = True
 
     def __init__(self) -> None:
         super().__init__(RankUp(), InsertionEFT())
@@ -161,7 +163,7 @@ def require_planning(name: str, info: Mapping[str, Any]) -> None:
     """Raise InvalidConfiguration unless the cluster accepts nodes whose parents have not finished."""
     if not info.get("plan_ahead"):
         raise InvalidConfiguration(
-            f"{name}: got a cluster without planning ahead, expected one with; try DagCluster(..., plan_ahead=True)"
+            f"{name}: got a cluster without planning ahead, expected one with; try it without plan_ahead=False"
         )
 
 

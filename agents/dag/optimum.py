@@ -470,7 +470,7 @@ class Optimum(PlanningAgent):
     """Agent that plans jobs that arrive together by :func:`optimal_schedule`, given the current state of the executors.
 
     If all jobs arrive at once, this is the optimum. A plan ignores jobs to come, and later jobs queue behind those
-    planned before. The cluster needs ``plan_ahead=True`` and no shared links. A node that has to run again after an
+    planned before. The cluster must not have shared links. A node that has to run again after an
     outage is assigned by upward rank and EFT.
 
     Parameters
@@ -498,7 +498,7 @@ class Optimum(PlanningAgent):
     >>> from desim.problems.dag import DagCluster
     >>> job = Job(1, [2.0, 1.0, 4.0], [("a", "c", 10.0), ("b", "c", 5.0)], names="abc")
     >>> agent = Optimum(resolution=0.5)
-    >>> result = simulate(DagCluster([job], Executors([1.0, 2.0], 10.0), plan_ahead=True), agent)
+    >>> result = simulate(DagCluster([job], Executors([1.0, 2.0], 10.0)), agent)
     >>> result.jobs["finish_time"].to_list(), agent.schedules[0].bound
     ([3.5], 3.5)
     """

@@ -335,6 +335,7 @@ class PlanningAgent(NamedRepr):
     """
 
     name = ""
+    plans_ahead = True
 
     def __init__(self) -> None:
         self._planned: dict[int, JobState] = {}

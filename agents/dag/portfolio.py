@@ -25,6 +25,7 @@ from desim.agents.dag.planning import (
 )
 from desim.core import Agent, run_to_end
 from desim.exceptions import InvalidConfiguration
+from desim.problem import declared
 from desim.problems.dag import Assign, Copy, DagCluster, DagObservation, Executors, Job, SharedLinks
 
 __all__ = ["Portfolio"]
@@ -112,7 +113,7 @@ class Portfolio(PlanningAgent):
         )
         runs = []
         for member in self.members:
-            ways = [False, True] if not _plans_ahead(member, make()) else [True]
+            ways = [True] if declared(member, "plans_ahead") else [False, True]
             runs += [_followed(make(plan_ahead=way), member, len(jobs)) for way in ways]
         seconds = np.sum([job.run_times_on(executors)[:, used].sum(axis=0) for job in new], axis=0)
         fastest = int(seconds.argmin())
@@ -209,23 +210,10 @@ def _end(plan: Sequence[Placed]) -> float:
 def _simulated(member: Agent, jobs: Sequence[Job], executors: Executors) -> list[tuple[int, int, int]]:
     """Return job, node and executor of the copies that a member starts, in order of start."""
     cluster = DagCluster(jobs, executors)
-    if _plans_ahead(member, cluster):
-        cluster = DagCluster(jobs, executors, plan_ahead=True)
     started: list[Copy] = []
     cluster.on("start", lambda time, copy: started.append(copy))
     run_to_end(cluster, member)
     return [(copy.state.job.job_id, copy.node, copy.executor) for copy in in_order_of_start(started)]
-
-
-def _plans_ahead(member: Agent, cluster: DagCluster) -> bool:
-    """Return whether a member only accepts clusters that plan ahead."""
-    reset: Any = getattr(member, "reset", None)
-    try:
-        if reset is not None:
-            reset(cluster.describe(), np.random.default_rng(0))
-    except InvalidConfiguration:
-        return True
-    return False
 
 
 def _behind(graph: UnionGraph, rows: Sequence[tuple[int, int]]) -> list[Placed]:

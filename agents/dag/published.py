@@ -44,7 +44,7 @@ class CPOP(ListScheduler):
     Among the nodes whose parents are assigned, the one on the longest path comes next (upward plus downward rank). The
     nodes of the critical path go to the executor with the smallest sum of their run times, also into idle intervals. If
     no executor may run all of them, they go to the one that may run most, and those that it may not run go by EFT.
-    CPOP plans whole jobs, so the cluster needs ``plan_ahead=True``.
+    CPOP plans whole jobs.
 
     Jobs that arrive together form one graph with one critical path; each group of later jobs has its own. A node that
     has to run again after an outage goes to the executor of its path if that is up, and otherwise by EFT. Ties of
@@ -56,10 +56,12 @@ class CPOP(ListScheduler):
     >>> from desim import simulate
     >>> from desim.problems.dag import DagCluster
     >>> job = Job(1, [2.0, 1.0, 4.0], [("a", "c", 10.0), ("b", "c", 5.0)], names="abc")
-    >>> result = simulate(DagCluster([job], Executors([1.0, 2.0], 10.0), plan_ahead=True), CPOP())
+    >>> result = simulate(DagCluster([job], Executors([1.0, 2.0], 10.0)), CPOP())
     >>> result.jobs["finish_time"].to_list()
     [3.5]
     """
+
+    plans_ahead = True
 
     def __init__(self) -> None:
         self._allocation = _PathOnOneExecutor()
@@ -204,7 +206,7 @@ class PEFT(ListScheduler):
 
     Among the nodes whose parents are assigned, the one with the highest mean of its table row comes next. It goes to
     the executor with the smallest sum of finish time (also in idle intervals) and table entry. PEFT plans a whole job
-    when it arrives, so the cluster needs ``plan_ahead=True``.
+    when it arrives.
 
     Ties within rounding errors: equal means go to the job that arrived first, then to the node that is first in
     topological order; equal sums go to the first executor.
@@ -214,10 +216,12 @@ class PEFT(ListScheduler):
     >>> from desim import simulate
     >>> from desim.problems.dag import DagCluster
     >>> job = Job(1, [2.0, 1.0, 4.0], [("a", "c", 10.0), ("b", "c", 5.0)], names="abc")
-    >>> result = simulate(DagCluster([job], Executors([1.0, 2.0], 10.0), plan_ahead=True), PEFT())
+    >>> result = simulate(DagCluster([job], Executors([1.0, 2.0], 10.0)), PEFT())
     >>> result.jobs["finish_time"].to_list()
     [3.5]
     """
+
+    plans_ahead = True
 
     def __init__(self) -> None:
         self._tables = PerJob(_table_of)

@@ -129,9 +129,9 @@ _REGISTRY: Registry = Registry(
             "Try assignments in simulation, with agent BASE for later decisions, to minimize the makespan.",
             lambda base: RolloutAgent(_REGISTRY.create(base)),
         ),
-        "rollout-completion_time:BASE": Family(
+        "rollout-turnaround_time_mean:BASE": Family(
             "As rollout, to minimize the mean time from arrival to completion.",
-            lambda base: RolloutAgent(_REGISTRY.create(base), objective="completion_time"),
+            lambda base: RolloutAgent(_REGISTRY.create(base), objective="turnaround_time_mean"),
         ),
         "portfolio:MEMBERS": Family(
             "Carry out the plan with the shortest simulated makespan among several agents (A+B+C); plans ahead.",

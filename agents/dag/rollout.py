@@ -19,7 +19,7 @@ __all__ = ["RolloutAgent"]
 
 Floats = NDArray[np.float64]
 
-Objective = Literal["makespan", "completion_time"]
+Objective = Literal["makespan", "turnaround_time_mean"]
 
 
 class RolloutAgent(Lookahead):
@@ -32,7 +32,7 @@ class RolloutAgent(Lookahead):
     ----------
     base : Agent
         Base agent, see :class:`Lookahead`.
-    objective : {"makespan", "completion_time"}
+    objective : {"makespan", "turnaround_time_mean"}
         Quantity to minimize: the end of the last job, or the mean time from submission to end.
     executors : int
         Largest number of other executors to try for the base agent's node, those with the earliest finish first.
@@ -165,7 +165,7 @@ class _Completions:
     def __init__(self, simulation: Simulation, objective: str) -> None:
         self._env = simulation.env
         self._jobs: dict[int, JobState] = simulation.problem.observation.jobs  # type: ignore[attr-defined]
-        self._mean = objective == "completion_time"
+        self._mean = objective == "turnaround_time_mean"
         self._number = max(len(self._jobs), 1)
         self._submissions: float = sum(state.job.submission_time for state in self._jobs.values())
         self._sum, self._last = 0.0, 0.0

@@ -32,7 +32,7 @@ from desim.reprs import NamedRepr
 
 __all__ = ["DagSearchState", "GuidedSearchAgent", "SearchAgent"]
 
-Objective = Literal["makespan", "completion_time", "job_slr"]
+Objective = Literal["makespan", "turnaround_time_mean", "job_slr_mean"]
 Floats = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
@@ -53,7 +53,7 @@ class DagSearchState:
     ----------
     observation : DagObservation
         Current observation.
-    objective : {"makespan", "completion_time", "job_slr"}
+    objective : {"makespan", "turnaround_time_mean", "job_slr_mean"}
         Quantity to minimize.
     gaps : bool
         Whether nodes may be inserted before waiting copies.
@@ -107,7 +107,7 @@ class DagSearchState:
     @staticmethod
     def _weight(state: JobState, objective: Objective) -> float:
         """Return the weight of a second of a job's end."""
-        if objective == "job_slr":
+        if objective == "job_slr_mean":
             return 1.0 / max(_critical_path(state), SHORTEST)
         return TIE if objective == "makespan" else 1.0
 
@@ -250,7 +250,7 @@ class SearchAgent(NamedRepr):
 
     Parameters
     ----------
-    objective : {"makespan", "completion_time", "job_slr"}
+    objective : {"makespan", "turnaround_time_mean", "job_slr_mean"}
         Quantity to minimize for the jobs in the system: end of the last job; mean end; or mean ratio of the time from
         submission to end to the longest path through the job.
     budget : Budget, optional
@@ -562,7 +562,7 @@ class GuidedSearchAgent(SearchAgent):
     ----------
     guide : Agent
         Agent whose plan is an additional starting point; it must not look ahead itself.
-    objective : {"makespan", "completion_time", "job_slr"}
+    objective : {"makespan", "turnaround_time_mean", "job_slr_mean"}
         Quantity to minimize for the jobs in the system.
     budget : Budget, optional
         Limit on each search. Default: 1,000 moves.

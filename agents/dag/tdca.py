@@ -277,7 +277,7 @@ class _Merging:
 class TDCA(PlanningAgent):
     """Task-Duplication based Clustering Algorithm (TDCA), after the description of its four phases.
 
-    TDCA plans whole jobs, with jobs that arrive together as one graph, so the cluster needs ``plan_ahead=True``. Where
+    TDCA plans whole jobs, with jobs that arrive together as one graph. Where
     the description leaves the phases open, we implement them as follows:
 
     1. Clustering: earliest completions are computed for unlimited executors, with mean transfer times. The favourite
@@ -302,7 +302,7 @@ class TDCA(PlanningAgent):
     >>> from desim import simulate
     >>> from desim.problems.dag import DagCluster, Executors, Job
     >>> job = Job(1, [2.0, 1.0, 4.0], [("a", "c", 10.0), ("b", "c", 5.0)], names="abc")
-    >>> result = simulate(DagCluster([job], Executors([1.0, 2.0], 10.0), plan_ahead=True), TDCA())
+    >>> result = simulate(DagCluster([job], Executors([1.0, 2.0], 10.0)), TDCA())
     >>> result.jobs["finish_time"].to_list()
     [3.5]
     """

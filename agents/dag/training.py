@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 from numpy.random import Generator
@@ -40,11 +40,8 @@ __all__ = [
     "patient",
 ]
 
-Objective = Literal["makespan", "completion_time"]
+Objective = Literal["makespan", "turnaround_time_mean"]
 """Names of the quantities to minimize: makespan, or mean time from arrival to completion of a job."""
-
-MEASURES = {"makespan": "makespan", "completion_time": "turnaround_time_mean"}
-"""Metric that selects the best weights, by objective."""
 
 CANDIDATES_PER_JOB = 4
 """Capacity for ready nodes in the arrays of an observation."""
@@ -104,7 +101,7 @@ def patient(observations: Arrays, order: str, most_delay: float) -> NDArray[Any]
 
 EXPERTS: dict[str, Callable[[Arrays], NDArray[Any]]] = {
     "makespan": partial(patient, order="before_by_rank", most_delay=PROMPT),
-    "completion_time": partial(patient, order="before_by_work", most_delay=SOON),
+    "turnaround_time_mean": partial(patient, order="before_by_work", most_delay=SOON),
 }
 """Rules that networks imitate, by objective."""
 
@@ -196,9 +193,9 @@ class GraphTraining(TrainingSettings[Policy]):
     Examples::
 
         desim train dag --quick --out quick
-        desim train dag --objective completion_time --warm-start 8 --out short-waits
+        desim train dag --objective turnaround_time_mean --warm-start 8 --out short-waits
         desim train dag --mode planned --intervals 0 --warm-start 6 --out batch
-        desim train dag --warm-start 6 --total-steps 0 --expert search:dag:completion_time:100 --out imitating
+        desim train dag --warm-start 6 --total-steps 0 --expert search:dag:turnaround_time_mean:100 --out imitating
 
     Ctrl-C interrupts a training. The same command resumes it and gives the same numbers as without the interruption.
 
@@ -212,7 +209,7 @@ class GraphTraining(TrainingSettings[Policy]):
         Length, seed and environments.
     episodes : GraphEpisodes
         Workloads.
-    objective : {"makespan", "completion_time"}
+    objective : {"makespan", "turnaround_time_mean"}
         Quantity to minimize: the time until all jobs are done, or the time that jobs spend in the system.
     reward : str
         Name of the reward: "objective", which follows from the objective, or MODULE:NAME, a custom reward, with which
@@ -221,7 +218,7 @@ class GraphTraining(TrainingSettings[Policy]):
         Number of rounds of imitating the expert before learning starts. With total_steps 0, only the warm start runs.
     expert : str
         Name of the agent to imitate in the warm start: "patient", a rule that waits for faster executors in mode idle;
-        or any DAG agent, such as "search:dag:completion_time:100", which sees the full state. Imitating an agent
+        or any DAG agent, such as "search:dag:turnaround_time_mean:100", which sees the full state. Imitating an agent
         teaches only the choice of the next node, not of its executor, and uses whole episodes and all past rounds.
         Agents that wait require mode idle.
     """
@@ -263,7 +260,7 @@ class GraphTraining(TrainingSettings[Policy]):
         make = partial(make_env, self)
         if self.reward != OBJECTIVE:
             return Task(make, make, measure)
-        return Task(make, make, measure, objective=MEASURES[self.objective], maximize=False)
+        return Task(make, make, measure, objective=self.objective, maximize=False)
 
     def warm_up(self, training: Training) -> float | None:
         """Train the network to imitate the expert on whole episodes; return the agreement of the last round."""
@@ -330,7 +327,7 @@ class _PrintedTraining(TrainingSettings[Policy]):
     def task(self) -> Task:
         """Return the learning task: environments, metrics and the objective."""
         make = partial(_printed_env, self)
-        return Task(make, make, measure, objective=MEASURES["makespan"], maximize=False)
+        return Task(make, make, measure, objective="makespan", maximize=False)
 
 
 @dataclass(frozen=True)
@@ -431,4 +428,4 @@ def measure(gym_env: Any) -> dict[str, float]:
     """
     metrics = gym_env.unwrapped.result().metrics()
     gap = metrics["makespan"] / metrics["lower_bound"] - 1.0
-    return {name: metrics[name] for name in MEASURES.values()} | {"gap": gap}
+    return {name: metrics[name] for name in get_args(Objective)} | {"gap": gap}

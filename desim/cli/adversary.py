@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from tyro.conf import Positional, arg
 
-from desim.cli.options import JsonFlag, listed
+from desim.cli.options import JsonFlag, listed_agents
 from desim.cli.output import print_json, print_table, print_text
 from desim.exceptions import InvalidConfiguration
 from desim.notes import progress
@@ -60,7 +60,8 @@ class Adversary:
 
     def execute(self) -> int:
         """Search, write and print."""
-        pairs = [pair for pair in product(listed(self.agents), listed(self.against)) if pair[0] != pair[1]]
+        agents, rivals = (listed_agents(self.problem, names) for names in (self.agents, self.against))
+        pairs = [pair for pair in product(agents, rivals) if pair[0] != pair[1]]
         if not pairs:
             raise InvalidConfiguration(
                 f"--agents {self.agents!r} --against {self.against!r}: expected at least one pair of different names"

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from tyro.conf import Positional, arg
 
 from desim import plugins
-from desim.cli.options import JsonFlag, listed
+from desim.cli.options import JsonFlag, listed_agents
 from desim.cli.output import print_json, print_table
 from desim.core import simulate
 from desim.exceptions import InvalidConfiguration
@@ -68,7 +68,7 @@ class Evaluate:
 
     def execute(self) -> int:
         """Simulate and print."""
-        names = listed(self.agents)
+        names = listed_agents(self.problem, self.agents)
         if not names or len(set(names)) < len(names):
             raise InvalidConfiguration(f"--agents: got {self.agents!r}, expected different names separated by commas")
         if self.episodes < 1 or self.workers < 1:
@@ -77,8 +77,6 @@ class Evaluate:
             )
         if self.episode_seed < 0:
             raise InvalidConfiguration(f"--episode-seed: got {self.episode_seed}, expected an integer >= 0")
-        for name in names:
-            plugins.create_agent(self.problem, name)  # before anything is simulated
         calls = [(name, number) for name in names for number in range(self.episodes)]
         done: dict[tuple[str, int], dict[str, float]] = {}
         simulated = run_tasks(self._episode, calls, Workers(self.workers))

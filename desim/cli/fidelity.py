@@ -19,7 +19,7 @@ from tyro.conf import arg
 
 from desim import plugins
 from desim.checks import check_int
-from desim.cli.options import JsonFlag, listed, problem_of
+from desim.cli.options import JsonFlag, listed_agents, problem_of
 from desim.cli.output import print_json, print_table, print_text
 from desim.cli.run import print_repairs
 from desim.exceptions import DesimError, InvalidConfiguration, RecordError
@@ -149,14 +149,12 @@ class Fidelity:
         if problem_of(self) != "batch":
             raise InvalidConfiguration(f"PROBLEM: got {problem_of(self)}, expected batch: only its logs record waits")
         options: BatchOptions = getattr(self, "options", None) or BatchOptions()
-        agents = listed(self.agents)
+        agents = listed_agents("batch", self.agents)
         changes = (options.workload.load, options.site.moldable, options.site.dependencies)
         if not agents or options.stream or changes not in ((None, None, None), (None, None, "drop")):
             raise InvalidConfiguration(
                 "expected --agents, and neither --stream nor --load, --moldable, --dependencies, which change the log"
             )
-        for agent in agents:
-            plugins.create_agent("batch", agent)
         setting = ProblemSetting("batch", "batch", options)
         instance, workload = shared_instance(setting), load_workload(options.workload)
         every = _log_of(workload, options, self.queue_field)

@@ -65,6 +65,7 @@ class Run:
             plugins.create_agent(problem, agent)  # before the workload is read
         instance = system.instance(options)
         made = plugins.create_agent(instance.kind.name, agent)  # before the directory is cleared
+        agent = plugins.full_name(instance.kind.name, agent)
         if self.out is not None:
             clear_result(self.out, force=self.force)
         with TemporaryDirectory(prefix="desim-") as elsewhere:  # long records that the user does not keep

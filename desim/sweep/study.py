@@ -322,7 +322,7 @@ class ComparisonPlan:
 
     def _named(self, kind: str) -> tuple[list[AgentByName | AgentByObject], str]:
         """Return the agents under their full names, and the baseline; each name is resolved once."""
-        full = {one: _full_name(kind, one) for one in self.agents if isinstance(one, str)}
+        full = {one: plugins.full_name(kind, one) for one in self.agents if isinstance(one, str)}
         found: dict[str, AgentByName | AgentByObject] = {}
         for one in self.agents:
             name = full[one] if isinstance(one, str) else one.policy
@@ -341,7 +341,7 @@ class ComparisonPlan:
             return list(found.values()), "fcfs" if "fcfs" in found else next(iter(found))
         baseline = self.baseline if self.baseline in found else full.get(self.baseline, "")
         if not baseline and not any(isinstance(one, AgentByObject) for one in self.agents):
-            baseline = _full_name(kind, self.baseline)
+            baseline = plugins.full_name(kind, self.baseline)
         if baseline not in found:
             near = did_you_mean(self.baseline, found)
             raise InvalidConfiguration(
@@ -450,16 +450,3 @@ def _raise(failed: Failed[Run]) -> NoReturn:
         print_note(failed.trace.rstrip())
     run = f"{failed.task.agent.policy}, {failed.task.setting.pair} {failed.task.seed}"
     raise DesimError(f"{run}: {failed.kind}: {failed.message}") from failed.error
-
-
-def _full_name(kind: str, name: str) -> str:
-    """Return the agent's own name if it denotes the same agent: ``easy`` becomes ``easy-fcfs``."""
-    agent = plugins.create_agent(kind, name)
-    full = str(getattr(agent, "name", name))
-    if full == name or user_code.is_reference(name):
-        return name
-    try:
-        other = plugins.create_agent(kind, full)
-    except InvalidConfiguration:
-        return name
-    return full if type(other) is type(agent) and getattr(other, "name", None) == full else name

@@ -55,7 +55,7 @@ class HeldOut(Study):
     @property
     def agents(self) -> dict[str, Choice]:
         """Agents compared with the rules: searches, and networks that score the jobs of any cluster."""
-        found = {f"search, {moves:,} moves": Choice(f"search:batch:waiting_time:{moves}") for moves in self.moves}
+        found = {f"search, {moves:,} moves": Choice(f"search:batch:waiting_time_mean:{moves}") for moves in self.moves}
         for name in pretrained_names("split-window"):
             if name == "desim-any" or name.startswith(IMITATING):
                 found[name] = with_weights("split-window", f"{name}@16-16" if name == "desim-any" else name)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from desim.experiments.drawing import facets
 from desim.experiments.frame import Choice, Frame, Panel, agent_of
-from desim.experiments.lachesis.simulate import AHEAD, CALIBRATED, Setting, perform, planning
+from desim.experiments.lachesis.simulate import CALIBRATED, Setting, perform
 from desim.experiments.learning_curves import trained_rows, with_weights
 from desim.experiments.report_blocks import Block, Drawing
 from desim.experiments.study import DataStudy
@@ -24,15 +24,15 @@ ROWS: dict[str, Choice] = {
     "FIFO-DEFT": Choice("fifo-deft"),
     "SJF-DEFT": Choice("sjf-deft"),
     "HRRN-DEFT": Choice("hrrn-deft"),
-    "HEFT": planning("heft"),
-    "TDCA": planning("tdca"),
+    "HEFT": Choice("heft"),
+    "TDCA": Choice("tdca"),
     RANK_UP: Choice("rank-up-deft"),
 }
 """Agents of section V-B. Desim's network is additional: a graph network that plans batches, and waits in streams."""
 
 RIVALS = ("FIFO-DEFT", "HEFT", "TDCA", DECIMA)
 """Baselines that the paper plots in figures 7 and 8."""
-BESIDE = {RANK_UP: ROWS[RANK_UP], OWN: with_weights("graph", "tpch-batch", AHEAD)}
+BESIDE = {RANK_UP: ROWS[RANK_UP], OWN: with_weights("graph", "tpch-batch")}
 """Agents that it does not plot there: its HighRankUp-DEFT, and desim's network, which plans batches with insertion."""
 
 

@@ -23,7 +23,7 @@ CALIBRATED = 3.5
 
 METRICS = ("makespan", "speedup", "slr", "turnaround_time_mean", "lower_bound", "num_duplicates", "data_moved")
 AHEAD = ("plan_ahead", True)
-"""Parameter of a choice that may assign nodes as soon as their parents are assigned."""
+"""Parameter of a choice of a rule that assigns nodes as soon as their parents are assigned; others decide alone."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Setting:
 
 
 def planning(policy: str) -> Choice:
-    """Return a rule that can assign nodes as soon as their parents are assigned."""
+    """Return a rule that does not plan by itself, but here assigns nodes as soon as their parents are assigned."""
     return Choice(policy, (AHEAD,))
 
 
@@ -98,7 +98,7 @@ def measure(jobs: list[Job], run: Run) -> dict[str, Any]:
     jobs : list of Job
         Jobs in order of submission.
     run : Run
-        Run with the agent, whether it plans ahead, the number of executors, and whether the records are checked.
+        Run with the agent, the number of executors, and whether the records are checked.
 
     Returns
     -------
@@ -108,7 +108,7 @@ def measure(jobs: list[Job], run: Run) -> dict[str, Any]:
     """
     machines = executors.heterogeneous(run.setting.num_executors, seed=run.seed)
     timed = DecisionTimes(create(run.agent.policy), process_time_ns)
-    ahead = AHEAD in run.agent.parameters
+    ahead = True if AHEAD in run.agent.parameters else None
     result = simulate(DagCluster(jobs, machines, plan_ahead=ahead), timed, seed=run.seed)
     found = result.metrics()
     middle, high = 1000.0 * np.quantile(timed.seconds, (0.5, 0.98))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from desim.agents.batch import (
     as_priority,
 )
 from desim.agents.learning.pretrained import pretrained_names
+from desim.problem import kinds
 from desim.problems.batch import BatchCluster, Job
 
 JOBS = [Job(number, float(number % 7), 1 + number % 4, 9.0, 1.0 + number % 5) for number in range(40)]
@@ -37,7 +39,7 @@ PARTS: dict[str, dict[str, list[str]]] = {
         "HEAD-TAIL": ["3-2"],
         "AGENT": ["f1", "easy", "conservative-specific-sjf", "easy-moldable-lcfs"],
         "BASE": ["easy", "conservative-specific-sjf", "window-aged-3-3"],
-        "OBJECTIVE": ["waiting_time", "slowdown"],
+        "OBJECTIVE": ["waiting_time_mean", "slowdown_mean"],
         "BUDGET": ["20", "0.001s"],
         "FILE": [str(Path(__file__).with_name("recorded.swf"))],
     },
@@ -46,7 +48,7 @@ PARTS: dict[str, dict[str, list[str]]] = {
         "ALLOCATION": DAG_ALLOCATIONS,
         "BASE": ["fifo", "heft", "dls", "least-work-patient"],
         "MEMBERS": ["heft", "cpop+fifo-patient+dls"],
-        "OBJECTIVE": ["completion_time", "job_slr"],
+        "OBJECTIVE": ["turnaround_time_mean", "job_slr_mean"],
         "BUDGET": ["20", "0.001s"],
     },
     "deferrable": {
@@ -103,8 +105,26 @@ def test_the_name_of_an_agent_makes_it(problem: str, name: str) -> None:
     agent: Any = plugins.create_agent(problem, name)
     again: Any = plugins.create_agent(problem, agent.name)
     assert again is not agent
-    assert again.name == agent.name
+    assert plugins.full_name(problem, name) == again.name == agent.name
     assert plain(again) == plain(agent)
+
+
+@pytest.mark.parametrize("problem", PARTS)
+def test_objectives_are_called_as_the_metrics_are(problem: str) -> None:
+    metrics = {metric.name for metric in kinds()[problem].metrics.described}
+    for pattern in plugins.describe_agents(problem):
+        rollout = re.fullmatch(r"rollout-(.+):BASE", pattern)
+        if rollout:
+            assert rollout[1] in metrics
+        if "OBJECTIVE" in pattern:
+            with pytest.raises(InvalidConfiguration, match="objective: got 'OBJECTIVE', expected one of") as refusal:
+                plugins.create_agent(problem, pattern)
+            assert metrics.issuperset(re.findall(r"'(\w+)'", str(refusal.value).partition("expected one of")[2]))
+    for name, settings in plugins.trainings().items():
+        for setting in ("objective", "reward"):
+            if name.partition("-")[0] == problem and setting in get_type_hints(plugins.training_settings(name)):
+                choices = get_args(get_type_hints(plugins.training_settings(name))[setting])
+                assert metrics.issuperset(choices), (settings, choices)
 
 
 @pytest.mark.parametrize("problem", PARTS)

@@ -140,7 +140,7 @@ def test_search_finds_the_best_of_all_orders() -> None:
         decoder.see(observation)
         orders = [np.array(order) for order in permutations(range(len(observation.queue)))]
         best = min(decoder.decode(order, easy=easy) for order in orders for easy in (False, True))
-        agent = SearchAgent("waiting_time", Budget(moves=2_000))
+        agent = SearchAgent("waiting_time_mean", Budget(moves=2_000))
         agent.reset({}, rng)
         agent.act(observation)
         assert agent.score >= best
@@ -165,7 +165,9 @@ def test_jobs_that_are_too_wide_for_what_is_up_do_not_count() -> None:
     assert result.jobs.sort("job_id")["starting_time"].to_list() == [50.0, 3.0, 8.0]
 
 
-@pytest.mark.parametrize("name", ["search:batch", "search:batch:bounded_slowdown:50", "search:batch:slowdown:0"])
+@pytest.mark.parametrize(
+    "name", ["search:batch", "search:batch:bounded_slowdown_mean:9", "search:batch:slowdown_mean:0"]
+)
 def test_runs_are_valid_and_repeated_by_their_seed(name: str) -> None:
     cluster = BatchCluster(lublin.generate(150, 64, seed=3, load=1.1, overestimate=3.0), 64)
     one, two = (simulate(cluster, create(name), seed=5) for _ in range(2))
@@ -174,8 +176,8 @@ def test_runs_are_valid_and_repeated_by_their_seed(name: str) -> None:
 
 
 def test_the_name_tells_all() -> None:
-    assert create("search:batch").name == SearchAgent().name == "search:batch:waiting_time:300"
-    assert create("search:batch:slowdown:0.5s").name == "search:batch:slowdown:0.5s"
+    assert create("search:batch").name == SearchAgent().name == "search:batch:waiting_time_mean:300"
+    assert create("search:batch:slowdown_mean:0.5s").name == "search:batch:slowdown_mean:0.5s"
 
 
 def test_an_agent_needs_no_past() -> None:
@@ -199,7 +201,7 @@ def test_more_moves_find_plans_that_are_no_worse() -> None:
     while (decision := simulation.advance()) is not None:
         found = []
         for moves in (0, 100, 1_000):
-            search = SearchAgent("waiting_time", Budget(moves=moves))
+            search = SearchAgent("waiting_time_mean", Budget(moves=moves))
             search.act(decision.observation)
             found.append(search.score)
         scores.append(found)
@@ -213,7 +215,7 @@ def test_more_moves_find_plans_that_are_no_worse() -> None:
 @pytest.mark.parametrize("again", [copy.deepcopy, lambda agent: pickle.loads(pickle.dumps(agent))])
 def test_a_copy_goes_on_as_the_agent_does(again: Callable[[SearchAgent], SearchAgent]) -> None:
     cluster = BatchCluster(lublin.generate(120, 64, seed=6, load=1.3), 64)
-    simulation, agent, twin = Simulation(cluster), SearchAgent("bounded_slowdown", Budget(moves=20)), None
+    simulation, agent, twin = Simulation(cluster), SearchAgent("bounded_slowdown_mean", Budget(moves=20)), None
     while (decision := simulation.advance()) is not None:
         if twin is None and simulation.env.now > cluster.jobs[60].submission_time:
             twin = again(agent)
@@ -225,10 +227,10 @@ def test_a_copy_goes_on_as_the_agent_does(again: Callable[[SearchAgent], SearchA
 
 def test_seconds_are_a_budget_too() -> None:
     cluster = BatchCluster(lublin.generate(30, 64, seed=5, load=1.3), 64)
-    assert len(simulate(cluster, create("search:batch:waiting_time:0.0001s")).jobs) == 30
+    assert len(simulate(cluster, create("search:batch:waiting_time_mean:0.0001s")).jobs) == 30
 
 
-@pytest.mark.parametrize("name", ["search:batch:makespan", "search:batch:waiting_time:1:2", "search:dag"])
+@pytest.mark.parametrize("name", ["search:batch:makespan", "search:batch:waiting_time_mean:1:2", "search:dag"])
 def test_names_that_mean_nothing_are_refused(name: str) -> None:
     with pytest.raises(InvalidConfiguration):
         create(name)

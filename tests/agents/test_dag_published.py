@@ -70,8 +70,8 @@ def test_peft_of_arabnejad_and_barbosa() -> None:
 
 @pytest.mark.parametrize("agent", [HEFT(), CPOP(), PEFT()])
 def test_what_plans_whole_jobs_says_so(agent: Agent) -> None:
-    with pytest.raises(InvalidConfiguration, match=r"expected one with; try DagCluster\(..., plan_ahead=True\)"):
-        simulate(DagCluster([Job(1, [1.0])], Executors([1.0])), agent)
+    with pytest.raises(InvalidConfiguration, match="expected one with; try it without plan_ahead=False"):
+        simulate(DagCluster([Job(1, [1.0])], Executors([1.0]), plan_ahead=False), agent)
 
 
 def test_the_critical_path_of_several_jobs() -> None:

@@ -176,7 +176,7 @@ class TestNetworks:
         )
         result = training.train()
         assert result.history[-1]["steps"] >= 100
-        assert {"return", "bounded_slowdown", "base_waiting_time"} <= set(result.best)
+        assert {"return", "bounded_slowdown_mean", "base_waiting_time_mean"} <= set(result.best)
         training.write(tmp_path / "small", result)
         agent = Inspector.load(tmp_path / "small")
         assert (agent.name, agent.inspection.base.name) == (f"inspector:{tmp_path}/small", "f1")

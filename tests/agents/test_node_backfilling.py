@@ -142,7 +142,7 @@ def test_conservative_on_one_node_is_that_of_cores(order: str) -> None:
         ("easy-moldable-fcfs", "easy-fcfs"),
         ("inspector:desim-f1", "easy-f1"),
         ("split-window:desim-any", "backfilling-sjf"),
-        ("search:batch:waiting_time:300", "rollout-waiting_time:easy-sjf"),
+        ("search:batch:waiting_time_mean:300", "rollout-waiting_time_mean:easy-sjf"),
         ("window-aged-9-1", "easy-sjf"),
         ("window-reserving-9-1", "easy-sjf"),
         ("rollout:window-weighing-9-1", "easy-sjf"),
@@ -159,7 +159,7 @@ def test_agents_that_count_cores_say_what_to_use_instead(name: str, instead: str
 
 
 @pytest.mark.parametrize(
-    "name", ["rollout:easy-sjf", "rollout-waiting_time:fcfs", "window-random-4-2", "window-first-3-0"]
+    "name", ["rollout:easy-sjf", "rollout-waiting_time_mean:fcfs", "window-random-4-2", "window-first-3-0"]
 )
 @settings(max_examples=2, deadline=None)
 @given(seed=st.integers(0, 2**32))

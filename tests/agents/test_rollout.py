@@ -96,9 +96,9 @@ class TestBatchByHand:
         jobs = exact((0.0, 2, 1.0), (1.0, 2, 40.0), (1.0, 1, 30.0), (1.0, 1, 30.0))
         short = [job._replace(requested_time=4.0, run_time=4.0) if job.job_id == 2 else job for job in jobs]
         for workload, objective, expected in (
-            (jobs, "waiting_time", {1: 0, 3: 1, 4: 1, 2: 31}),
-            (short, "waiting_time", {1: 0, 2: 1, 3: 5, 4: 5}),
-            (short, "bounded_slowdown", {1: 0, 2: 1, 3: 5, 4: 5}),
+            (jobs, "waiting_time_mean", {1: 0, 3: 1, 4: 1, 2: 31}),
+            (short, "waiting_time_mean", {1: 0, 2: 1, 3: 5, 4: 5}),
+            (short, "bounded_slowdown_mean", {1: 0, 2: 1, 3: 5, 4: 5}),
         ):
             blocked = [job._replace(submission_time=0.5 * (job.job_id > 1)) for job in workload]
             agent = RolloutAgent(create("lcfs"), objective=objective)  # type: ignore[arg-type]
@@ -134,7 +134,7 @@ class TestBatchByHand:
         jobs = exact((0.0, 1, 4.0), (2.0, 2, 5.0), (3.0, 1, 2.0), (3.5, 1, 1.0))
         cluster = BatchCluster(jobs, 2, processes=[planned_outages([Outage(1.0, np.inf, cores=[1])])])
         assert starts(simulate(cluster, create("easy"))) == {1: 0, 2: None, 3: 4, 4: 6}
-        agent = RolloutAgent(create("easy"), objective="waiting_time")
+        agent = RolloutAgent(create("easy"), objective="waiting_time_mean")
         assert starts(simulate(cluster, agent)) == {1: 0, 2: None, 3: 5, 4: 4}
 
 
@@ -150,7 +150,7 @@ def blocked(rows: list[tuple[int, int]], num_cores: int) -> list[Job]:
 def objective_of(result: Result, objective: str) -> float:
     jobs = result.jobs
     waiting, times = jobs["waiting_time"].to_numpy(), jobs["requested_time"].to_numpy()
-    if objective == "waiting_time":
+    if objective == "waiting_time_mean":
         return float(waiting.sum())
     return float(np.maximum((waiting + times) / np.maximum(times, 10.0), 1.0).sum())
 
@@ -172,7 +172,7 @@ class TestWhereAllIsKnown:
     @pytest.mark.parametrize("base", BASES)
     @ONCE
     @given(
-        st.sampled_from(["waiting_time", "bounded_slowdown"]),
+        st.sampled_from(["waiting_time_mean", "bounded_slowdown_mean"]),
         st.lists(st.tuples(st.integers(1, 4), st.integers(1, 40)), min_size=2, max_size=8),
         st.integers(1, 4),
     )
@@ -189,7 +189,7 @@ class TestWhereAllIsKnown:
     )
     def test_dags_are_never_worse(self, base: str) -> None:
         better = 0
-        for seed, objective in product(range(2), ("makespan", "completion_time")):
+        for seed, objective in product(range(2), ("makespan", "turnaround_time_mean")):
             cluster = dag_cluster(seed)
             plain = simulate(cluster, create_dag(base), seed=seed)
             ahead = simulate(cluster, DagRolloutAgent(create_dag(base), objective=objective), seed=seed)  # type: ignore[arg-type]
@@ -369,7 +369,7 @@ class TestTheFutureIsUnknown:
         executors = Executors([1.0, 2.0], 1.0)
 
         def run(workload: list[DagJob], *processes: Any) -> list[tuple[float, Any]]:
-            agent = Noting(DagRolloutAgent(create_dag(base), objective="completion_time"))
+            agent = Noting(DagRolloutAgent(create_dag(base), objective="turnaround_time_mean"))
             simulate(DagCluster(workload, executors, processes=processes), agent)
             return agent.taken
 
@@ -427,7 +427,7 @@ class TestRefusals:
         [
             (
                 lambda: RolloutAgent(FCFS(), objective="makespan"),
-                "objective: got 'makespan', expected one of 'bounded_slowdown'",
+                "objective: got 'makespan', expected one of 'bounded_slowdown_mean'",
             ),  # type: ignore[arg-type]
             (lambda: RolloutAgent(FCFS(), width=-1), "width: got -1"),
             (lambda: RolloutAgent(FCFS(), horizon=0.0), r"horizon: got 0\.0, expected a time in seconds above 0"),
@@ -436,7 +436,10 @@ class TestRefusals:
             (lambda: DagRolloutAgent(ListScheduler(FIFO()), executors=-2), "executors: got -2"),
             (lambda: create("rollout:nobody"), "unknown batch agent 'nobody'"),
             (lambda: create("rollout-makespan:fcfs"), "unknown batch agent 'rollout-makespan:fcfs'"),
-            (lambda: create_dag("rollout-waiting_time:heft"), "unknown dag agent 'rollout-waiting_time:heft'"),
+            (
+                lambda: create_dag("rollout-waiting_time_mean:heft"),
+                "unknown dag agent 'rollout-waiting_time_mean:heft'",
+            ),
         ],
     )
     def test_arguments(self, make: Callable[[], Any], message: str) -> None:

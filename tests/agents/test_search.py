@@ -5,16 +5,16 @@ import pytest
 from desim.agents.search import Budget, SearchName
 from desim.exceptions import InvalidConfiguration
 
-OBJECTIVES = ("waiting_time", "bounded_slowdown")
+OBJECTIVES = ("waiting_time_mean", "bounded_slowdown_mean")
 
 
 @pytest.mark.parametrize(
     ("rest", "full"),
     [
-        ("batch", "search:batch:waiting_time:300"),
-        ("batch:bounded_slowdown", "search:batch:bounded_slowdown:300"),
-        ("batch:waiting_time:0.1s", "search:batch:waiting_time:0.1s"),
-        ("batch:waiting_time:0", "search:batch:waiting_time:0"),
+        ("batch", "search:batch:waiting_time_mean:300"),
+        ("batch:bounded_slowdown_mean", "search:batch:bounded_slowdown_mean:300"),
+        ("batch:waiting_time_mean:0.1s", "search:batch:waiting_time_mean:0.1s"),
+        ("batch:waiting_time_mean:0", "search:batch:waiting_time_mean:0"),
     ],
 )
 def test_names_are_read_and_written(rest: str, full: str) -> None:
@@ -26,12 +26,12 @@ def test_names_are_read_and_written(rest: str, full: str) -> None:
 @pytest.mark.parametrize(
     ("rest", "message"),
     [
-        ("dag", "unknown batch agent 'search:dag'; try for example search:batch:waiting_time:300"),
-        ("batch:waiting_time:300:4", "try for example"),
+        ("dag", "unknown batch agent 'search:dag'; try for example search:batch:waiting_time_mean:300"),
+        ("batch:waiting_time_mean:300:4", "try for example"),
         ("batch:makespan", "objective"),
-        ("batch:waiting_time:many", "budget: got 'many', expected moves such as 300 or seconds such as 0.1s"),
-        ("batch:waiting_time:0s", "seconds: got 0.0"),
-        ("batch:waiting_time:-1", "budget: got '-1'"),
+        ("batch:waiting_time_mean:many", "budget: got 'many', expected moves such as 300 or seconds such as 0.1s"),
+        ("batch:waiting_time_mean:0s", "seconds: got 0.0"),
+        ("batch:waiting_time_mean:-1", "budget: got '-1'"),
     ],
 )
 def test_what_is_wrong_in_a_name_is_said(rest: str, message: str) -> None:

@@ -42,7 +42,7 @@ def test_transfers_share_links(desim: Desim) -> None:
             ["--links", "bus", "--transfers", "when_finished"],
             "--transfers: got when_finished, expected 'when_assigned' if links are given",
         ),
-        (["--tasks", "--agent", "heft"], "plan_ahead: got True, expected False"),
+        (["--tasks", "--agent", "heft"], "heft: got a cluster without planning ahead"),
     ],
 )
 def test_what_does_not_go_together(desim: Desim, options: list[str], message: str) -> None:

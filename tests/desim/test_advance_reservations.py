@@ -111,7 +111,7 @@ def test_no_job_runs_into_a_reservation(seed: int, agent: str) -> None:
 @settings(max_examples=20, deadline=None)
 @given(
     seed=st.integers(0, 2**32),
-    agent=st.sampled_from(["easy-fcfs", "conservative-fcfs", "search:batch:waiting_time:2"]),
+    agent=st.sampled_from(["easy-fcfs", "conservative-fcfs", "search:batch:waiting_time_mean:2"]),
     kill=st.booleans(),
     until=st.sampled_from([float("inf"), 150.0, 330.0]),
 )

@@ -84,8 +84,8 @@ def test_a_new_run_begins_with_no_times_and_resets_the_agent():
 
 
 def test_an_error_of_reset_reaches_the_caller():
-    with pytest.raises(InvalidConfiguration, match="plan_ahead=True"):
-        simulate(cluster(), DecisionTimes(HEFT()))
+    with pytest.raises(InvalidConfiguration, match="plan_ahead=False"):
+        simulate(cluster(plan_ahead=False), DecisionTimes(HEFT()))
 
 
 def test_a_decision_that_raises_is_not_counted():

@@ -33,7 +33,7 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("desim/Batch-v0", node_settings()),
     ("desim/Batch-v0", node_settings(action="job-on-node", skip_forced=True)),
     ("desim/Batch-v0", node_settings(observation="node-classes", reward="paper", arrivals="closed")),
-    ("desim/Dag-v0", {"reward": "completion_time", "max_nodes": 1}),
+    ("desim/Dag-v0", {"reward": "turnaround_time_mean", "max_nodes": 1}),
     ("desim/Deferrable-v0", {"max_jobs": 1, "rule": "skip", "threshold": 0.0, "reward": "utilization"}),
 ]
 

@@ -97,7 +97,7 @@ def test_the_agent_meets_the_same_questions(base: str, keeps: bool) -> None:
 
 
 def test_the_improvement_of_the_waiting_time() -> None:
-    env = make(reward="waiting_time")
+    env = make(reward="waiting_time_mean")
     _, rewards, _ = play(env, 1, 0.5)
     own, base = (waits_and_slowdowns(result)[0] for result in (env.result(), env.base_result()))
     assert sum(rewards) == pytest.approx((base - own) / base)
@@ -106,7 +106,7 @@ def test_the_improvement_of_the_waiting_time() -> None:
 @pytest.mark.parametrize(("floor", "earned"), [(-math.inf, -200.0), (-3.0, -3.0)])
 def test_a_base_without_waiting_counts_as_one_second(floor: float, earned: float) -> None:
     jobs = [Job(number, 1000.0 * number, 1, 10.0, 10.0) for number in range(3)]
-    env = InspectorEnv(BackfilledPriority("fcfs"), jobs, 1, num_jobs=3, reward="waiting_time", floor=floor)
+    env = InspectorEnv(BackfilledPriority("fcfs"), jobs, 1, num_jobs=3, reward="waiting_time_mean", floor=floor)
     env.reset(seed=0)
     rewards = [env.step(action)[1] for action in (0, 1, 1, 1)]
     assert rewards == [0.0, 0.0, 0.0, pytest.approx(earned)]  # one of three jobs has waited for 600 s

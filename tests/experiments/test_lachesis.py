@@ -45,7 +45,7 @@ def test_a_run_measures_what_its_simulation_gives(name: str) -> None:
     outcome = perform(Run(SMALL, choice, 3))
     machines = executors.heterogeneous(6, seed=3)
     jobs = jobs_of(SMALL, 3)
-    ahead = dict(choice.parameters).get("plan_ahead", False)
+    ahead = dict(choice.parameters).get("plan_ahead")
     result = simulate(DagCluster(jobs, machines, plan_ahead=ahead), create(choice.policy), seed=3)
     finish = result.jobs["finish_time"].to_numpy()
     work = sum(job.work.sum() for job in jobs)
@@ -97,7 +97,7 @@ def test_the_rivals_are_those_that_the_paper_plots() -> None:
     assert {setting.mean_interval for setting in stream.columns.values()} == {45.0}
     assert denser.name == DENSER and max(s.mean_interval for s in denser.columns.values()) == 45.0
     assert ROWS[LACHESIS].policy == "lachesis:tpch-lachesis" and ROWS[DECIMA].policy == "decima:tpch-decima"
-    assert ROWS["HEFT"] == Choice("heft", (("plan_ahead", True),))
+    assert ROWS["HEFT"] == Choice("heft")
 
 
 def test_the_scan_is_from_half_to_eight_around_the_ratio_that_is_used() -> None:

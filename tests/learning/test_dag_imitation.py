@@ -88,7 +88,7 @@ def test_a_search_gives_advice_whatever_is_done_with_it(guide: str) -> None:
     rng = np.random.default_rng(0)
     for seed in range(3):
         gym_env = make_env(GraphTraining(GraphConfig(), episodes=EVERYTHING))
-        advised = ExpertLabelledEnv(gym_env, create(f"search:dag:completion_time:20{guide}"))
+        advised = ExpertLabelledEnv(gym_env, create(f"search:dag:turnaround_time_mean:20{guide}"))
         seen, _ = advised.reset(seed=seed)
         over, advice_ = False, []
         while not over:
@@ -133,10 +133,10 @@ def test_a_network_learns_from_an_agent_that_sees_everything() -> None:
     pytest.importorskip("numba")
     told: list[dict[str, Any]] = []
     training = TrainingConfig(0, 0, num_envs=4, num_steps=400, whole_episodes=True, validation_episodes=1)
-    expert = "search:dag:completion_time:10"
+    expert = "search:dag:turnaround_time_mean:10"
     settings = GraphTraining(training=training, episodes=EVERYTHING, warm_start=3, expert=expert)
     result = settings.train(report=told.append)
-    assert "--expert search:dag:completion_time:10" in settings.command()
+    assert "--expert search:dag:turnaround_time_mean:10" in settings.command()
     assert 0.2 < told[0]["agreement"] < 1.0
     assert len(result.history) == 1
     with pytest.raises(InvalidConfiguration, match="nobody"):

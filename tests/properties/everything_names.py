@@ -98,7 +98,7 @@ def _patterns(problem: str) -> dict[str, Callable[[], list[str]]]:
             "schedinspector:NAME": _pretrained("schedinspector", "schedinspector"),
             "schedinspector-PRIORITY": lambda: [f"schedinspector-{priority}" for priority in ("fcfs", "f1")],
             "rollout:BASE": _on("rollout", "fcfs", "easy-f1", "window-shortest-3-2"),
-            "rollout-waiting_time:BASE": _on("rollout-waiting_time", "sjf", "conservative", "easy-specific"),
+            "rollout-waiting_time_mean:BASE": _on("rollout-waiting_time_mean", "sjf", "conservative", "easy-specific"),
             "search:batch:OBJECTIVE:BUDGET": _searching("batch", "waiting_time:20", "bounded_slowdown:5", "slowdown:0"),
             "replay:FILE": list,  # it refuses all jobs but those of its log
         }
@@ -113,10 +113,10 @@ def _patterns(problem: str) -> dict[str, Callable[[], list[str]]]:
             "decima:NAME": _pretrained("decima", "decima"),
             "portfolio:MEMBERS": lambda: ["portfolio:heft+fifo"],
             "rollout:BASE": _on("rollout", "rank-up-deft", "fifo-eft-idle", "heft"),
-            "rollout-completion_time:BASE": _on(
-                "rollout-completion_time", "sjf-insertion-deft", "least-work-eft-patient"
+            "rollout-turnaround_time_mean:BASE": _on(
+                "rollout-turnaround_time_mean", "sjf-insertion-deft", "least-work-eft-patient"
             ),
-            "search:dag:OBJECTIVE:BUDGET": _searching("dag", "makespan:20", "completion_time:5", "job_slr:0"),
+            "search:dag:OBJECTIVE:BUDGET": _searching("dag", "makespan:20", "turnaround_time_mean:5", "job_slr_mean:0"),
         }
     if problem == "deferrable":
         return {

@@ -16,6 +16,7 @@ from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch import Job, Node
 from desim.problems.batch import Workload as JobColumns
 from desim.problems.batch.nodes import NodeTable
+from desim.problems.batch.parts import has_dependencies
 from desim.workloads.batch import batsim, cerit, closed_loop, job_table, lublin, node_file, philly, swf
 from desim.workloads.batch import moldable as molding
 from desim.workloads.batch.closed_loop import SESSION_GAP
@@ -250,8 +251,9 @@ def load(
         raise InvalidConfiguration(
             f"session_gap: got {session_gap!r}, but it applies only with dependencies 'users' or 'sequential'"
         )
-    elif dependencies == "keep" and not isinstance(workload.trace, Trace):
-        what = "a generated workload has none" if workload.trace is None else "a stream reads none"
+    elif dependencies == "keep" and not (isinstance(workload.trace, Trace) and has_dependencies(workload.trace.jobs)):
+        others = "a generated workload has none" if workload.trace is None else "a stream reads none"
+        what = f"{os.fspath(source)} states none" if isinstance(workload.trace, Trace) else others
         raise InvalidConfiguration(f"dependencies: got 'keep', but {what}; try 'drop'")
     elif dependencies == "drop" and isinstance(workload.jobs, JobColumns):
         workload = replace(workload, jobs=workload.jobs.with_columns(after=None))

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desim.checks import check_choice, check_int
-from desim.exceptions import WorkloadError
+from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch.job import Job
 from desim.problems.batch.workload import Workload
 from desim.workloads.batch.selection import (
@@ -209,6 +209,8 @@ def read(
         found = texts(path, _ATTRIBUTES[name])
         given = [float(found[place]) for place in trace.place.tolist()]
         kept = [value if value >= 0 else None for value in given]
+        if all(value is None for value in kept):
+            raise InvalidConfiguration(f"attributes: got {name!r}, but {os.fspath(path)} states it for no job")
         columns[name] = kept if name == "requested_memory" else [value and int(value) for value in kept]
     if dependencies:
         trace.report.counts.pop(TraceReason.DEPENDENCY, None)

@@ -75,4 +75,7 @@ def draw(rng: Generator, *, settings: Settings | str = DEFAULT, **changes: Any) 
             raise InvalidConfiguration(f"unknown parameter {name!r} of deferrable jobs{near}; expected one of {there}")
     given: dict[str, Any] = {name: tuple(one) if isinstance(one, list) else one for name, one in changes.items()}
     settings = replace(settings, **given)
+    for what in ("arrival", "capacity"):
+        if f"{what}_phase" in given and not getattr(settings, f"{what}_swing"):
+            raise InvalidConfiguration(f"{what}_phase: has no effect without {what}_swing")
     return generate(settings, seed=rng)

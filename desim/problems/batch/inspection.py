@@ -275,8 +275,8 @@ requested time, or by 10 s if that is longer. Times and the delay are logarithms
 stands for 10^6 s and for a delay of 10^4.
 """
 
-OBJECTIVES = {"bounded_slowdown": "bounded_slowdown_mean", "waiting_time": "waiting_time_mean"}
-"""Metric of each objective; jobs that have not finished count with their values so far."""
+OBJECTIVES = ("bounded_slowdown_mean", "waiting_time_mean")
+"""Metrics that may be the objective; jobs that have not finished count with their values so far."""
 
 _LONGEST_LOG = float(np.log1p(1e6))
 _DELAY_LOG = float(np.log1p(1e4))
@@ -393,7 +393,7 @@ class Improvement:
     ----------
     agent : AcceptingAgent
         Base policy without inspection.
-    objective : {"bounded_slowdown", "waiting_time"}
+    objective : {"bounded_slowdown_mean", "waiting_time_mean"}
         Quantity whose mean over all jobs is compared. A mean of the base policy below 1 (for waiting time: 1 s) counts
         as 1.
     floor : float
@@ -418,7 +418,7 @@ class Improvement:
     def __init__(
         self,
         agent: AcceptingAgent,
-        objective: str = "bounded_slowdown",
+        objective: str = "bounded_slowdown_mean",
         *,
         floor: float = -math.inf,
         by_larger: bool = False,
@@ -457,7 +457,7 @@ class Improvement:
         self.own = simulation.finish(agent="gymnasium")
         self.base = simulate(problem, self.agent, seed=simulation.seed)
         self.metrics = [result.metrics(unfinished="include") for result in (self.own, self.base)]
-        own, base = (metrics[OBJECTIVES[self.objective]] for metrics in self.metrics)
+        own, base = (metrics[self.objective] for metrics in self.metrics)
         self._earned = max((base - own) / max(base, own if self.by_larger else 1.0, 1.0), self.floor)
 
     def pop_reward(self) -> float:
@@ -483,7 +483,7 @@ class InspectorEnv(SchedulingEnv):
         Number of cores of the cluster.
     num_jobs : int
         Number of jobs of a sequence cut from a trace. All of them are run to the end, and no others arrive.
-    reward : {"bounded_slowdown", "waiting_time"}
+    reward : {"bounded_slowdown_mean", "waiting_time_mean"}
         Quantity whose relative improvement is the reward at the end of a sequence.
     floor : float
         Lower limit of the reward of a sequence.
@@ -505,7 +505,7 @@ class InspectorEnv(SchedulingEnv):
         num_cores: int = 256,
         *,
         num_jobs: int = 128,
-        reward: Literal["bounded_slowdown", "waiting_time"] = "bounded_slowdown",
+        reward: Literal["bounded_slowdown_mean", "waiting_time_mean"] = "bounded_slowdown_mean",
         floor: float = -math.inf,
         released: bool = False,
         **rules: Any,

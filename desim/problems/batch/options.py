@@ -339,6 +339,14 @@ def cluster(workload: plugins.Workload, options: SystemOptions, site: SiteOption
     nodes = getattr(workload, "nodes", ())
     if not nodes and options.placement != SystemOptions.placement:
         raise InvalidConfiguration(f"placement: got {options.placement!r} without nodes; give --nodes as well")
+    if not outages and options.on_outage != SystemOptions.on_outage:
+        raise InvalidConfiguration(
+            f"--on-outage: got {options.on_outage}, but it has no effect without --mean-time-to-failure"
+        )
+    if not outages and site.qos is None and site.checkpoint_interval is not None:
+        raise InvalidConfiguration(
+            "--checkpoint-interval: has no effect if nothing interrupts jobs; give --mean-time-to-failure or --qos"
+        )
     arguments: dict[str, Any] = {"jobs": workload.jobs}
     for settings in reversed(gathered("settings", "options")):  # QOS levels before limits, which may be by QOS
         arguments |= settings(site, workload, arguments["jobs"])

@@ -19,7 +19,6 @@ from desim.core import Agent, Simulation
 from desim.problems.dag.cluster import DagCluster
 from desim.problems.dag.executors import Executors
 from desim.problems.dag.job import Job
-from desim.problems.dag.options import DagOptions, cluster_for
 
 __all__ = ["DagInstance"]
 
@@ -101,8 +100,8 @@ class DagInstance:
         return Executors(self.speeds, self.channels)
 
     def problem(self, agent: Agent) -> DagCluster:
-        """Return the cluster; agents that require planning ahead get it, as on the command line."""
-        return cluster_for([self.job()], self.executors(), DagOptions(transfers="when_finished", bandwidth=1.0), agent)
+        """Return the cluster for the run of an agent."""
+        return DagCluster([self.job()], self.executors()).for_agent(agent)
 
     def plain(self) -> dict[str, Any]:
         """Return the instance as a dictionary of plain values."""

@@ -6,8 +6,9 @@ Model: Luo et al., "Learning to Optimize DAG Scheduling in Heterogeneous Environ
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from copy import copy as shallow_copy
 from operator import attrgetter
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import simpy
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from desim.checks import check_bool, check_choice, items
 from desim.core import Decision
 from desim.exceptions import InfeasibleAction, InvalidConfiguration, WorkloadError
-from desim.problem import Problem, Process
+from desim.problem import Problem, Process, declared
 from desim.problems.dag.execution import Execution, Plan
 from desim.problems.dag.executors import Executors, SharedLinks
 from desim.problems.dag.job import Job, TaskTimes
@@ -48,8 +49,9 @@ class DagCluster(FailingCluster, Problem):
         Jobs in order of submission time. An iterator is consumed lazily, one job ahead of the clock.
     executors : Executors
         Executors of the cluster.
-    plan_ahead : bool
-        Whether nodes may be assigned as soon as their parents are assigned, instead of finished.
+    plan_ahead : bool, optional
+        Whether nodes may be assigned as soon as their parents are assigned, instead of finished. By default, the agent
+        of a run decides, by its attribute ``plans_ahead``: HEFT and similar agents plan whole jobs.
     transfers : {"when_finished", "when_assigned"}
         Time at which data transfers to other executors begin. ``"when_finished"`` (as in the paper): when the parent
         finishes, so data may be on their way before the node is assigned. ``"when_assigned"``: not before the node is
@@ -80,7 +82,7 @@ class DagCluster(FailingCluster, Problem):
     >>> from desim.agents.dag import HEFT
     >>> from desim import simulate
     >>> job = Job(1, [2.0, 1.0, 4.0], [("a", "c", 10.0), ("b", "c", 5.0)], names="abc")
-    >>> result = simulate(DagCluster([job], Executors([1.0, 2.0], 10.0), plan_ahead=True), HEFT())
+    >>> result = simulate(DagCluster([job], Executors([1.0, 2.0], 10.0)), HEFT())
     >>> result.jobs["finish_time"].to_list()
     [3.5]
     """
@@ -107,7 +109,7 @@ class DagCluster(FailingCluster, Problem):
         jobs: Iterable[Job],
         executors: Executors,
         *,
-        plan_ahead: bool = False,
+        plan_ahead: bool | None = None,
         transfers: Literal["when_finished", "when_assigned"] = "when_finished",
         outages_lose_data: bool = True,
         links: SharedLinks | None = None,
@@ -129,7 +131,7 @@ class DagCluster(FailingCluster, Problem):
         for job in self.jobs if isinstance(self.jobs, list | tuple) else ():
             if isinstance(job, Job):
                 job.check_eligible(executors)
-        self.plan_ahead = check_bool("plan_ahead", plan_ahead)
+        self.plan_ahead = None if plan_ahead is None else check_bool("plan_ahead", plan_ahead)
         self.transfers = transfers
         self.outages_lose_data = check_bool("outages_lose_data", outages_lose_data)
         self.links = links
@@ -140,11 +142,19 @@ class DagCluster(FailingCluster, Problem):
             "problem": self.name,
             "granularity": self.granularity,
             **self.executors.describe(),
-            "plan_ahead": self.plan_ahead,
+            "plan_ahead": bool(self.plan_ahead),
             "transfers": self.transfers,
             "outages_lose_data": self.outages_lose_data,
             "links": None if self.links is None else self.links.describe(),
         }
+
+    def for_agent(self, agent: Any) -> Self:
+        """Return the configuration for the run of an agent, which decides whether nodes are planned ahead."""
+        if self.plan_ahead is not None:
+            return self
+        found = shallow_copy(self)
+        found.plan_ahead = bool(declared(agent, "plans_ahead"))
+        return found
 
     # -- the run --------------------------------------------------------------------------------------
 
@@ -398,7 +408,7 @@ class DagCluster(FailingCluster, Problem):
 
     def _offer_anew(self, state: JobState) -> None:
         """Update which nodes are ready, now that some have to run again."""
-        for node, ready in enumerate(state.ready(plan_ahead=self.plan_ahead)):
+        for node, ready in enumerate(state.ready(plan_ahead=bool(self.plan_ahead))):
             if not ready:
                 self._hide(state, node)
             elif state.tickets[node] is None:

@@ -362,7 +362,7 @@ class CompletionTimeReward(MakespanReward):
         return -spent / self.scale
 
 
-REWARDS: dict[str, Callable[[], Reward]] = {"makespan": MakespanReward, "completion_time": CompletionTimeReward}
+REWARDS: dict[str, Callable[[], Reward]] = {"makespan": MakespanReward, "turnaround_time_mean": CompletionTimeReward}
 """Rewards by name."""
 
 
@@ -387,7 +387,7 @@ class DagEnv(SchedulingEnv):
         ``desim.agents.dag.DEFT().allocate``. An action is then a node alone.
     observation : {"nodes"} or Encoder
         Name of an encoder, or a custom encoder; with a custom one, max_nodes and allocation are ignored.
-    reward : {"makespan", "completion_time"} or Reward
+    reward : {"makespan", "turnaround_time_mean"} or Reward
         Name of a reward, or a custom reward.
     num_jobs : int
         Number of jobs per episode of the default workload.

@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import numpy as np
 from tyro.conf import arg
 
 from desim import plugins
@@ -20,7 +19,7 @@ from desim.problems.dag import DagCluster, Executors, Job, SharedLinks, TaskClus
 from desim.problems.dag.kind import KIND
 from desim.scenario import ProblemInstance, Seed, SeededProblemSpec, Steps, Until, cited, failures, generator
 
-__all__ = ["SYSTEM", "DagOptions", "DagSystem", "cluster_for"]
+__all__ = ["SYSTEM", "DagOptions", "DagSystem"]
 
 GENERATED = "tpch"
 #: Transfer speed for workflow files, whose data sizes are in bytes: 1 Gbit/s.
@@ -36,8 +35,10 @@ class DagOptions:
     or tpch for generated queries like those of TPC-H."""
     jobs: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: 20; files: each once)")] = None
     """Number of jobs, sampled from the queries or files."""
-    executors: Annotated[int, arg(metavar="N")] = 10
-    """Number of executors, with random speeds of 2.1 to 3.6 GHz as in LACHESIS; ignored if files state executors."""
+    executors: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: 10, or those a file states)")] = (
+        None
+    )
+    """Number of executors, with random speeds of 2.1 to 3.6 GHz as in LACHESIS."""
     mean_interval: Annotated[float, arg(metavar="S")] = 0.0
     """Mean time between submissions in seconds (Poisson process); 0 submits all jobs at time 0."""
     ccr: Annotated[float | None, arg(metavar="X", help_behavior_hint="(default: .5; files: as they state)")] = None
@@ -48,7 +49,7 @@ class DagOptions:
     seed: Seed = 0
     """Seed of all random numbers: executors, jobs, data sizes, submissions, outages."""
     plan_ahead: Literal["auto", "yes", "no"] = "auto"
-    """Whether nodes may be assigned before their parents finish; auto: only for agents that require it."""
+    """Whether nodes may be assigned before their parents finish; auto: as the agent decides."""
     transfers: Annotated[
         Literal["when_finished", "when_assigned"] | None,
         arg(help_behavior_hint="(default: when_finished; with links, when_assigned)"),
@@ -74,8 +75,8 @@ class DagOptions:
 class DagSystem(SeededProblemSpec):
     """Random DAG problem: each seed generates executors, jobs, data sizes and submissions.
 
-    HEFT, CPOP, PEFT and TDCA plan whole jobs. With --plan-ahead auto, these agents may assign nodes before their
-    parents finish, while other agents may not. Use --plan-ahead yes to compare all agents on equal terms.
+    Agents that plan whole jobs, such as HEFT, may assign nodes before their parents finish, while other agents may not.
+    Use --plan-ahead yes to compare all agents on equal terms.
     """
 
     name = "dag"
@@ -99,8 +100,13 @@ class DagSystem(SeededProblemSpec):
         if options.links != "none" and options.bandwidth is None:
             known = replace(known, bandwidth=known.transfer_speed)
         stated = _stated_executors(options.trace) if is_read else None
-        if stated is not None:
-            known = replace(known, executors=stated.num_executors)
+        if stated is not None and options.executors not in (None, stated.num_executors):
+            raise InvalidConfiguration(
+                f"--executors: got {options.executors}, but {options.trace} states its {stated.num_executors} executors"
+            )
+        if known.executors is None:
+            known = replace(known, executors=10 if stated is None else stated.num_executors)
+        assert known.executors is not None
         jobs, executors = plugins.episode_workload(self.name)(
             generator(known.seed),
             executors=stated,
@@ -112,7 +118,9 @@ class DagSystem(SeededProblemSpec):
             templates=templates,
             task_times=known.tasks,
         )
-        _cluster(jobs, executors, known, plan_ahead=False)  # reports unusable options early
+        if len(jobs) == 1 and known.mean_interval:
+            raise InvalidConfiguration("--mean-interval: has no effect, because there is only one job")
+        _cluster(jobs, executors, known)  # reports unusable options early
         place = how_many(known.executors, "executor")
         return ProblemInstance(
             name=", ".join(Path(part.strip()).name for part in options.trace.split(",")),
@@ -120,7 +128,7 @@ class DagSystem(SeededProblemSpec):
             place=place,
             options=known,
             kind=KIND,
-            make=partial(cluster_for, jobs, executors, known),
+            make=partial(_cluster, jobs, executors, known),
             workload=jobs,
             steps=Steps("job_completion", "jobs", len(jobs)),
             until=math.inf if options.until is None else options.until,
@@ -163,9 +171,9 @@ def _stated_executors(trace: str) -> Executors | None:
     return stated
 
 
-def _cluster(jobs: Sequence[Job], executors: Executors, options: DagOptions, *, plan_ahead: bool) -> DagCluster:
+def _cluster(jobs: Sequence[Job], executors: Executors, options: DagOptions, agent: Agent | None = None) -> DagCluster:
     shared: dict[str, Any] = {
-        "plan_ahead": plan_ahead,
+        "plan_ahead": {"auto": None, "yes": True, "no": False}[options.plan_ahead],
         "transfers": options.transfers,
         "processes": failures(options.mean_time_to_failure, options.mean_time_to_repair),
     }
@@ -183,40 +191,3 @@ def _links(count: int, options: DagOptions) -> SharedLinks | None:
     if options.links == "bus":
         return SharedLinks.bus(count, options.bandwidth)
     return SharedLinks.star([options.bandwidth] * count)
-
-
-def cluster_for(jobs: Sequence[Job], executors: Executors, options: DagOptions, agent: Agent) -> DagCluster:
-    """Return the cluster for an agent.
-
-    Parameters
-    ----------
-    jobs : sequence of Job
-        Jobs that arrive.
-    executors : Executors
-        Executors of the cluster.
-    options : DagOptions
-        Options of the cluster. With ``plan_ahead="auto"``, the agent's requirements decide.
-    agent : Agent
-        Agent that makes the decisions.
-
-    Returns
-    -------
-    DagCluster
-        Cluster, not yet simulated.
-    """
-    make = partial(_cluster, jobs, executors, options)
-    if options.plan_ahead != "auto":
-        return make(plan_ahead=options.plan_ahead == "yes")
-    return make(plan_ahead=_refuses(agent, make(plan_ahead=False)))
-
-
-def _refuses(agent: Agent, cluster: DagCluster) -> bool:
-    """Return whether an agent rejects a cluster; its ``reset`` is called again when the run begins."""
-    reset = getattr(agent, "reset", None)
-    if reset is None:
-        return False
-    try:
-        reset(cluster.describe(), np.random.default_rng(0))
-    except InvalidConfiguration:
-        return True
-    return False

@@ -403,8 +403,8 @@ class TaskCluster(DagCluster):
         Jobs in order of submission time, see :class:`DagCluster`.
     executors : Executors
         Executors of the cluster.
-    plan_ahead : bool
-        Must be False for tasks.
+    plan_ahead : bool, optional
+        Must not be True for tasks.
     transfers : {"when_finished", "when_assigned"}
         Time at which data transfers to other executors begin, see :class:`DagCluster`.
     outages_lose_data : bool
@@ -438,13 +438,20 @@ class TaskCluster(DagCluster):
         jobs: Iterable[Job],
         executors: Executors,
         *,
-        plan_ahead: bool = False,
+        plan_ahead: bool | None = None,
         transfers: Literal["when_finished", "when_assigned"] = "when_finished",
         outages_lose_data: bool = True,
         moving_delay: float = 0.0,
         processes: Iterable[Process] = (),
     ) -> None:
-        super().__init__(jobs, executors, transfers=transfers, outages_lose_data=outages_lose_data, processes=processes)
+        super().__init__(
+            jobs,
+            executors,
+            plan_ahead=False,
+            transfers=transfers,
+            outages_lose_data=outages_lose_data,
+            processes=processes,
+        )
         if plan_ahead:
             raise InvalidConfiguration(
                 "plan_ahead: got True, expected False: the inputs of tasks are known only when parent stages finish"

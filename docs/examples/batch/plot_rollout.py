@@ -49,7 +49,7 @@ for order, marker in (("fcfs", "o"), ("sjf", "^")):
     pairs = []
     for seed in range(5):
         base = EASYBackfilling(order)
-        ahead = RolloutAgent(EASYBackfilling(order), objective="waiting_time")
+        ahead = RolloutAgent(EASYBackfilling(order), objective="waiting_time_mean")
         pairs.append((mean_waiting(seed, base), mean_waiting(seed, ahead)))
     better = sum(new < old for old, new in pairs)
     axes.plot(*zip(*pairs, strict=True), marker, label=f"{base.name}: {better} of {len(pairs)} better")

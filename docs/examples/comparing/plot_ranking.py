@@ -19,13 +19,12 @@ from desim.statistics import paired_tests, performance_profile, rank_agents
 from desim.workloads import executors, random_dags
 
 machines = executors.heterogeneous(8, seed=0)
-planning = ("heft", "peft", "cpop", "tdca")
-names = (*planning, "dls", "rank-up-eft", "rank-up-deft", "random-eft")
+names = ("heft", "peft", "cpop", "tdca", "dls", "rank-up-eft", "rank-up-deft", "random-eft")
 makespans = {name: [] for name in names}
 for seed in range(12):
     job = random_dags.generate(40, ccr=1.0, seed=seed)
     for name in names:
-        cluster = DagCluster([job], machines, plan_ahead=name in planning)
+        cluster = DagCluster([job], machines)
         makespans[name].append(simulate(cluster, create(name), seed=seed).metrics()["makespan"])
 
 # %%

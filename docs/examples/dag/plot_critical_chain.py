@@ -21,7 +21,7 @@ from desim.workloads import executors, random_dags
 machines = executors.heterogeneous(4, seed=2)
 job = random_dags.generate(24, shape=0.8, out_degree=2, ccr=2.0, seed=5)
 runs = {
-    name: simulate(DagCluster([job], machines, plan_ahead=name == "heft"), create(name))
+    name: simulate(DagCluster([job], machines), create(name))
     for name in ("random-eft", "heft", "rank-up-insertion-deft")
 }
 for name, result in runs.items():

@@ -26,7 +26,7 @@ for ratio in ratios:
     for seed in range(6):
         job = random_dags.generate(60, ccr=ratio, seed=seed)
         for name in names:
-            metrics = simulate(DagCluster([job], machines, plan_ahead=name == "heft"), create(name)).metrics()
+            metrics = simulate(DagCluster([job], machines), create(name)).metrics()
             gaps[name][ratio].append(100.0 * metrics["gap_to_lower_bound"])
             if name in copies:
                 copies[name][ratio].append(metrics["num_duplicates"])
