@@ -278,7 +278,7 @@ class BatchCluster(FailingCluster, Problem):
         tables = self.simulation.records.tables
         self.resources = self.resources.begun(tables)
         self.failures = self.resources.failures
-        self._state = BatchState(self.env, self.resources)
+        self._state = BatchState(self.env, self.resources, self.can_wait)
         # rows and jobs that arrived while a cycle was open, which does not show them
         self._inbox: deque[tuple[int, Job]] = deque()
         self._num_arrived = 0  # the row of the next job
@@ -334,6 +334,11 @@ class BatchCluster(FailingCluster, Problem):
         """Return whether no job is running and nothing is due: no reservation, no think time and no wake-up."""
         is_due = any(part.is_due() for part in self.parts)
         return not (self._state.running or is_due or self._wakes or self._is_planned)
+
+    def can_wait(self) -> bool:
+        """Return whether anything may still happen if no job starts at this decision, see :class:`BatchObservation`."""
+        is_due = bool(self._inbox) or self._is_missed or not self.is_idle()
+        return is_due or any(process.is_alive for process in self.foreground)
 
     def tables(self) -> dict[str, Table]:
         """Return the tables of a run, those of custom parts included; large clusters use smaller chunks of jobs."""
