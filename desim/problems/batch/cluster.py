@@ -26,7 +26,7 @@ from desim.problems.batch.cycles import Cycle, check_cycle, describe_cycle, next
 from desim.problems.batch.execution import Execution
 from desim.problems.batch.executions import NO_PAST, PastExecutions
 from desim.problems.batch.job import Job, Start, StartPreempting, StartWithSize, WaitForCores, WaitUntil, check_job
-from desim.problems.batch.nodes import CompiledRequest, Node, NodeAllocation, NodeTable
+from desim.problems.batch.nodes import CompiledRequest, Node, NodeAllocation, NodeAllocations, NodeTable
 from desim.problems.batch.observation import BatchObservation, BatchState
 from desim.problems.batch.parts import Part, check_parts, hooks, standard_parts
 from desim.problems.batch.placement import PlacementPolicy
@@ -148,6 +148,7 @@ class BatchCluster(FailingCluster, Problem):
         Request,
         CompiledRequest,
         NodeAllocation,
+        NodeAllocations,
     )
     work_tables: ClassVar[tuple[str, ...]] = ("jobs", "interruptions")
     events: ClassVar[tuple[str, ...]] = (
