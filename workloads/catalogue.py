@@ -78,6 +78,8 @@ class Entry:
         Texts that the beginning of the content has.
     sha256 : str
         Digest of the unpacked content; empty if it is unknown to us.
+    needs : tuple of str
+        Names of files to fetch with it.
     """
 
     name: str
@@ -93,6 +95,7 @@ class Entry:
     cores: int | None = None
     begins: tuple[str, ...] = ()
     sha256: str = ""
+    needs: tuple[str, ...] = ()
 
     @property
     def url(self) -> str:
@@ -169,7 +172,8 @@ def entries() -> dict[str, Entry]:
     found = {}
     for name, own in document["workload"].items():
         known = {**document["collection"].get(own.pop("collection", ""), {}), **own}
-        found[name] = Entry(name, **known | {"begins": tuple(known.get("begins", ()))})
+        lists = {key: tuple(known.get(key, ())) for key in ("begins", "needs")}
+        found[name] = Entry(name, **known | lists)
     return found
 
 
@@ -222,7 +226,7 @@ def citation(source: str) -> str:
 
 
 def fetch(name: str, *, force: bool = False) -> Path:
-    """Download a workload into the cache, unless it is there, and check it.
+    """Download a workload, and what it needs, into the cache, unless it is there, and check it.
 
     Parameters
     ----------
@@ -252,6 +256,8 @@ def fetch(name: str, *, force: bool = False) -> Path:
     100
     """
     entry = entries()[check_choice("name", name, entries())]
+    for other in entry.needs:
+        fetch(other, force=force)
     if (path := entry.path) is not None and not force:
         entry.check(path)
         return path

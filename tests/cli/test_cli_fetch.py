@@ -35,6 +35,7 @@ SHARED = Path("/work/shared/data")
 #: Copies, with a known origin, of files whose digests the catalogue has.
 COPIES = {
     "CERIT-SC": "swf/wagap-2013.swf.gz",
+    "CERIT-SC-machines": "swf/wagap-2013.swf.machines",
     "Theta-train": "swf/theta-2018-train.swf.gz",
     "Theta-validate": "swf/theta-2018-validate.swf.gz",
     "Lublin-256": "swf/lublin_256.swf",
@@ -273,6 +274,13 @@ def test_the_catalogue_is_listed(desim: Desim, cached: Path) -> None:
     assert "NAME is missing" in desim("fetch").err
 
 
+def test_what_a_log_needs_is_fetched_with_it(known: dict[str, Entry], cached: Path) -> None:
+    known["Table"] = replace(known["Tiny"], name="Table", file="plain.swf")
+    known["Tiny"] = replace(known["Tiny"], needs=("Table",))
+    assert catalogue.fetch("Tiny") == cached / "log.swf.gz"
+    assert catalogue.located("Table") == cached / "plain.swf"
+
+
 def test_every_entry_is_complete() -> None:
     for name, one in catalogue.entries().items():
         assert "," not in name and name == one.name
@@ -294,6 +302,7 @@ def test_copies_with_a_known_origin_are_what_the_catalogue_describes(cached: Pat
             assert not entry.differences(content)
             trace = registry.read(name, max_jobs=50)
             assert trace.num_cores in (None, entry.cores)
+    assert registry.load("CERIT-SC", nodes="log", num_jobs=9).jobs[0].queue == "q_1d"
     assert registry.load("Philly", nodes="log", num_jobs=9).num_cores == 2490
     assert [workflows.read(name).num_nodes for name in ("Montage", "1000Genome")] == [58, 52]
     assert len(machines("openb-gpu-nodes")) == 1213

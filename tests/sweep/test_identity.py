@@ -264,6 +264,20 @@ def test_classes_of_a_notebook(place: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert first.endswith("False, False] [0.0, 0.0]")
 
 
+def test_tables_of_stored_runs(tmp_path: Path) -> None:
+    def stored(out: Path) -> set[str]:
+        desim.simulate(BatchCluster(lublin.generate(20, 16, seed=0), 16), create("fcfs"), out=out)
+        desim.Result.load(out)
+        return {str(path) for path in out.rglob("*") if path.is_file()}
+
+    files = stored(tmp_path / "earlier")
+    with recording.recording() as heard:
+        assert not stored(tmp_path / "own") & heard.used()["files"].keys()  # what a run has written is its own
+        assert len(desim.Result.load(tmp_path / "earlier").jobs) == 20
+    assert any(path.endswith(".parquet") for path in files)
+    assert files <= heard.used()["files"].keys()
+
+
 def test_identities() -> None:
     pairs: list[tuple[Any, Any]] = [
         ([1, 2], (1, 2)), ({1, 2}, {1, 3}), (np.ones(2), np.ones(2, int)), (np.ones(4), np.ones((2, 2))),

@@ -45,7 +45,7 @@ class DagOptions:
     """Communication-to-computation ratio to which data sizes are generated: mean transfer time between two executors,
     divided by mean run time on the executors (for tpch at transfer speed 1: run time at 2.85 GHz, as in LACHESIS)."""
     transfer_speed: Annotated[float | None, arg(metavar="X", help_behavior_hint="(default: 1; files: 1.25e8)")] = None
-    """Units of data per second between two executors (bytes per second for files)."""
+    """Units of data per second between two executors (bytes per second for files); refused if files state executors."""
     seed: Seed = 0
     """Seed of all random numbers: executors, jobs, data sizes, submissions, outages."""
     plan_ahead: Literal["auto", "yes", "no"] = "auto"
@@ -100,6 +100,11 @@ class DagSystem(SeededProblemSpec):
         if options.links != "none" and options.bandwidth is None:
             known = replace(known, bandwidth=known.transfer_speed)
         stated = _stated_executors(options.trace) if is_read else None
+        if stated is not None and options.transfer_speed not in (None, BYTES_PER_SECOND):
+            raise InvalidConfiguration(
+                f"--transfer-speed: got {options.transfer_speed}, but {options.trace} states executors and transfer "
+                "speeds; try without it"
+            )
         if stated is not None and options.executors not in (None, stated.num_executors):
             raise InvalidConfiguration(
                 f"--executors: got {options.executors}, but {options.trace} states its {stated.num_executors} executors"
