@@ -30,10 +30,8 @@ COMMANDS = {
     "view": ("desim.cli.view", "View"),
     "train": ("desim.cli.train", "Train"),
     "tune": ("desim.cli.train", "Tune"),
-    "evaluate": ("desim.cli.evaluate", "Evaluate"),
     "adversary": ("desim.cli.adversary", "Adversary"),
     "fidelity": ("desim.cli.fidelity", "Fidelity"),
-    "experiment": ("desim.cli.experiment", "Experiment"),
     "reproduce": ("desim.cli.reproduce", "Reproduce"),
     "convert": ("desim.cli.convert", "Convert"),
     "list": ("desim.cli.listing", "List"),
@@ -52,7 +50,7 @@ Examples:
   desim compare comparison/study.toml                       repeat a comparison, or start one from a file
   desim train batch --quick --out quick                     train an agent
   desim tune batch --quick --out search                     search for the best training settings
-  desim evaluate batch --agents split-window:quick/split-window-16-16,backfilling-sjf
+  desim compare batch --agents split-window:quick/split-window-16-16,backfilling-sjf
   desim adversary dag --agents heft --against cpop          find instances on which an agent does worst
   desim fidelity batch --trace KTH.swf --agents fcfs,easy   compare simulated with recorded waiting times
   desim plot easy --out figures                             draw figures of stored runs
@@ -129,18 +127,10 @@ def _parse(arguments: list[str]) -> Command:
                 return _comparison(problem, rest)
             command = _with_options(name, problem)
             return _options(command, f"desim {name} {problem}", _help_of(command), rest)
-        if name == "experiment":
-            from desim.cli.experiment import ACTIONS, run_directly
+        if name == "reproduce" and len(rest) > 1 and not any(word.startswith("-") for word in rest[:2]):
+            from desim.cli.reproduce import ReproduceOne
 
-            if rest and not rest[0].startswith("-") and rest[0] not in ACTIONS:
-                near = did_you_mean(rest[0], ACTIONS)
-                raise InvalidConfiguration(
-                    f"unknown action {rest[0]!r}{near}; use desim experiment {'|'.join(ACTIONS)}"
-                )
-
-            directly = run_directly(rest)
-            if directly is not None:
-                return directly
+            return ReproduceOne(rest[0], rest[1], tuple(rest[2:]))
         return _options(_class(name), f"desim {name}", _help_of(_class(name)), rest)
     if arguments and not arguments[0].startswith("-"):
         near = did_you_mean(arguments[0], COMMANDS)

@@ -206,7 +206,7 @@ SYSTEM = BatchSystem()
 
 def load_workload(
     options: WorkloadOptions, site: SiteOptions | None = None, *, stream: bool = False
-) -> plugins.Workload:
+) -> plugins.LoadedWorkload:
     """Return the workload that the options describe, generated or read.
 
     Parameters
@@ -220,7 +220,7 @@ def load_workload(
 
     Returns
     -------
-    Workload
+    LoadedWorkload
         Workload with a known number of cores.
 
     Raises
@@ -237,7 +237,7 @@ def load_workload(
     for name in ("moldable", "users", *gathered("OF_WORKLOAD", "options")):
         if site is not None and getattr(site, name) != getattr(SiteOptions, name):
             machine[name] = getattr(site, name)
-    workload: plugins.Workload = provider.load(
+    workload: plugins.LoadedWorkload = provider.load(
         options.trace,
         num_jobs=options.jobs,
         num_cores=options.cores,
@@ -254,7 +254,7 @@ def load_workload(
     return workload
 
 
-def cluster(workload: plugins.Workload, options: SystemOptions, site: SiteOptions | None = None) -> BatchCluster:
+def cluster(workload: plugins.LoadedWorkload, options: SystemOptions, site: SiteOptions | None = None) -> BatchCluster:
     """Return the cluster with its jobs.
 
     Parameters
@@ -299,7 +299,7 @@ def cluster(workload: plugins.Workload, options: SystemOptions, site: SiteOption
     )
 
 
-def _in_advance(workload: plugins.Workload) -> Sequence[Job]:
+def _in_advance(workload: plugins.LoadedWorkload) -> Sequence[Job]:
     """Return the jobs if they are known in advance."""
     return workload.jobs if isinstance(workload.jobs, Sequence) else ()
 
@@ -311,7 +311,7 @@ def _for_run(problem: BatchCluster, agent: Agent) -> BatchCluster:
     return problem
 
 
-def _decided(workload: plugins.Workload, site: SiteOptions) -> tuple[str, ...]:
+def _decided(workload: plugins.LoadedWorkload, site: SiteOptions) -> tuple[str, ...]:
     """Return the job columns that depend on the agent: submission times with dependencies, sizes of moldable jobs."""
     times = ("submission_time",) if has_dependencies(_in_advance(workload)) else ()
     sizes = ("requested_number_of_resources", "requested_time", "run_time") if site.moldable is not None else ()
