@@ -87,7 +87,7 @@ def test_everything_is_written(desim: Desim, tmp_path: Path) -> None:
     assert outcome.status == 0
     files = {path.name for path in out.iterdir()}
     figures = {"gantt.png", "utilization.png", "queue.png", "waiting.png", "metrics.png"}
-    assert files == {"runs", "comparison.csv", "comparison.json", "report.html", "view.html"} | figures
+    assert files == {"runs", "comparison.csv", "comparison.json", "study.toml", "report.html", "view.html"} | figures
     for name in files - {"runs"}:
         assert f"written: {out / name}\n" in outcome.out
     document = json.loads((out / "comparison.json").read_text())

@@ -179,7 +179,7 @@ class BatchSystem(SeededProblemSpec):
         size = f"{whole.size}; {how_many(len(windows), 'window')} of {length}"
         return replace(whole, size=size, num_windows=len(windows), window_of=window_of)
 
-    def _instance(self, options: BatchOptions, workload: plugins.Workload) -> ProblemInstance:
+    def _instance(self, options: BatchOptions, workload: plugins.LoadedWorkload) -> ProblemInstance:
         problem = cluster(workload, options.system, options.site)
         assert workload.num_cores is not None, "load_workload refuses a machine of unknown size"
         report = workload.report
@@ -262,7 +262,7 @@ SYSTEM = BatchSystem()
 
 def load_workload(
     options: WorkloadOptions, site: SiteOptions | None = None, *, stream: bool = False
-) -> plugins.Workload:
+) -> plugins.LoadedWorkload:
     """Return the workload that the options describe, generated or read.
 
     Parameters
@@ -276,7 +276,7 @@ def load_workload(
 
     Returns
     -------
-    Workload
+    LoadedWorkload
         Workload with a known number of cores.
 
     Raises
@@ -293,7 +293,7 @@ def load_workload(
     for name in ("moldable", "users", *gathered("OF_WORKLOAD", "options")):
         if site is not None and getattr(site, name) != getattr(SiteOptions, name):
             machine[name] = getattr(site, name)
-    workload: plugins.Workload = provider.load(
+    workload: plugins.LoadedWorkload = provider.load(
         options.trace,
         num_jobs=options.jobs,
         num_cores=options.cores,
@@ -311,7 +311,7 @@ def load_workload(
     return workload
 
 
-def cluster(workload: plugins.Workload, options: SystemOptions, site: SiteOptions | None = None) -> BatchCluster:
+def cluster(workload: plugins.LoadedWorkload, options: SystemOptions, site: SiteOptions | None = None) -> BatchCluster:
     """Return the cluster with its jobs.
 
     Parameters
@@ -376,7 +376,7 @@ class _Part:
     nodes: Sequence[Any]
 
 
-def _windows(options: BatchOptions, workload: plugins.Workload) -> list[Workload]:
+def _windows(options: BatchOptions, workload: plugins.LoadedWorkload) -> list[Workload]:
     """Return the windows that the options ask for."""
     split, sample = options.windows.split, options.windows.sample
     if (split is None) == (sample is None):
@@ -403,7 +403,7 @@ def _windows(options: BatchOptions, workload: plugins.Workload) -> list[Workload
     )
 
 
-def _in_advance(workload: plugins.Workload) -> Sequence[Job]:
+def _in_advance(workload: plugins.LoadedWorkload) -> Sequence[Job]:
     """Return the jobs if they are known in advance."""
     return workload.jobs if isinstance(workload.jobs, Sequence) else ()
 
@@ -415,7 +415,7 @@ def _for_run(problem: BatchCluster, agent: Agent) -> BatchCluster:
     return problem
 
 
-def _decided(workload: plugins.Workload, site: SiteOptions) -> tuple[str, ...]:
+def _decided(workload: plugins.LoadedWorkload, site: SiteOptions) -> tuple[str, ...]:
     """Return the job columns that depend on the agent: submission times with dependencies, sizes of moldable jobs."""
     times = ("submission_time",) if has_dependencies(_in_advance(workload)) else ()
     sizes = ("requested_number_of_resources", "requested_time", "run_time") if site.moldable is not None else ()
