@@ -432,8 +432,12 @@ class ComparisonPlan:
         instance, known = replace(instance, kind=instance.kind.with_metrics(own)), instance.kind
         entrants, baseline = self._named(instance.kind.name)
         for one in entrants:
+            made = one.made(instance.kind.name)
+            problem = instance.make(made)
             if isinstance(one, AgentByObject):
-                resolve_agent(instance.make(one.agent), one.agent)
+                resolve_agent(problem, made)
+            if disregarded := problem.disregarded(made):
+                print_note(f"desim: {disregarded}")
         runs = self._runs(entrants, instance, setting)
         if known is kinds().get(known.name):  # a user's own kind need not describe all metrics
             check_criterion(instance.kind, metric, self.better)
