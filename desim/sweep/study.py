@@ -212,7 +212,7 @@ class StudyOptions:
         arg(metavar="N ...", help_behavior_hint="(default: 10; for a workload file 1)"),
     ] = None
     """Number of seeds, counted from --seed, or the seeds themselves, if several are given; more than one is refused
-    where nothing is drawn."""
+    where nothing is drawn, and any for windows."""
     baseline: Annotated[str | None, arg(metavar="NAME", help_behavior_hint="(default: fcfs, else the first)")] = None
     """Agent that the others are compared with, seed by seed."""
     metric: Annotated[str | None, arg(metavar="NAME", help_behavior_hint="(default: the problem's main metric)")] = None
@@ -295,8 +295,12 @@ class ComparisonPlan(StudyOptions):
         instance, known = replace(instance, kind=instance.kind.with_metrics(own)), instance.kind
         entrants, baseline = self._named(instance.kind.name)
         for one in entrants:
+            made = one.made(instance.kind.name)
+            problem = instance.make(made)
             if isinstance(one, AgentByObject):
-                resolve_agent(instance.make(one.agent), one.agent)
+                resolve_agent(problem, made)
+            if disregarded := problem.disregarded(made):
+                print_note(f"desim: {disregarded}")
         runs = self._runs(entrants, instance, setting)
         if known is kinds().get(known.name):  # a user's own kind need not describe all metrics
             check_criterion(instance.kind, metric, self.better)

@@ -155,6 +155,8 @@ def load(
     users: int | None = None,
     moldable: float | None = None,
     attributes: Collection[str] = (),
+    columns: Mapping[str, str] | None = None,
+    unknown_profile: batsim.UnknownProfile = "error",
 ) -> LoadedWorkload:
     """Generate or read a workload.
 
@@ -193,6 +195,10 @@ def load(
         `desim.workloads.batch.moldable`. By default, jobs are not moldable.
     attributes : collection of str
         Further columns of a job table, or fields of a Standard Workload Format log, to keep as attributes of jobs.
+    columns : mapping of str to str, optional
+        Names of the columns of a job table by what they hold, see `desim.workloads.batch.job_table.read`.
+    unknown_profile : {"error", "drop"}
+        What happens to jobs of a Batsim workload that have no known run time.
 
     Returns
     -------
@@ -215,11 +221,14 @@ def load(
     stretched = load if check_choice("load_by", load_by, ("time", "thinning")) == "time" else None
     source = located(source)
     table, reader = _resolved(source, nodes)
-    if attributes and (source == _GENERATED or stream or reader or _suffix(source) == ".json"):
-        raise InvalidConfiguration(
-            f"attributes: got {', '.join(attributes)}, but only job tables and Standard Workload Format logs that are "
-            "read as a whole have further columns"
-        )
+    further = _reader_options(
+        source,
+        is_special=stream or reader is not None,
+        attributes=attributes,
+        columns=columns,
+        unknown_profile=None if unknown_profile == "error" else unknown_profile,
+        dependencies=dependencies == "keep",
+    )
     if table is not None and num_cores not in (None, table.num_cores):
         raise InvalidConfiguration(
             f"num_cores: got {num_cores}, but the nodes have {table.num_cores} cores; try without num_cores"
@@ -231,10 +240,6 @@ def load(
     else:
         if overestimate != 1:
             raise InvalidConfiguration(f"overestimate: got {overestimate!r}, but {source} has its own requested times")
-        links = dependencies == "keep" and _READERS.get(_suffix(source), swf.read) is swf.read
-        further: dict[str, Any] = ({"attributes": attributes} if attributes else {}) | (
-            {"dependencies": True} if links else {}
-        )
         workload = _read(
             source, num_jobs, num_cores, stretched, stream=stream, table=table, reader=reader, further=further
         )
@@ -257,6 +262,38 @@ def load(
     elif dependencies == "drop" and isinstance(workload.jobs, Workload):
         workload = replace(workload, jobs=workload.jobs.with_columns(after=None))
     return workload if moldable is None else _molded(workload, moldable)
+
+
+#: Options of readers that a user gives, and the readers that have each.
+_OPTIONS: Mapping[str, tuple[Callable[..., Trace], ...]] = {
+    "attributes": (job_table.read, swf.read),
+    "columns": (job_table.read,),
+    "unknown_profile": (batsim.read,),
+}
+
+
+def _reader_options(source: Pathish, *, is_special: bool, dependencies: bool, **given: Any) -> dict[str, Any]:
+    """Return the given options of the reader of a file; refuse those that it does not have."""
+    read = None if source == _GENERATED or is_special else _READERS.get(_suffix(source), swf.read)
+    found = {name: value for name, value in given.items() if value}
+    for name, value in found.items():
+        if read not in _OPTIONS[name]:
+            formats = " and ".join(_FORMATS[reader] for reader in _OPTIONS[name])
+            raise InvalidConfiguration(f"{name}: got {_shown(value)}, but only {formats} read as a whole have that")
+    return found | ({"dependencies": True} if dependencies and read is swf.read else {})
+
+
+_FORMATS = {
+    swf.read: "Standard Workload Format logs",
+    job_table.read: "job tables",
+    batsim.read: "Batsim workloads",
+}
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}={column}" for name, column in value.items())
+    return value if isinstance(value, str) else ", ".join(value)
 
 
 def _thinned(workload: LoadedWorkload, load: float | None, rng: Generator, *, stream: bool) -> LoadedWorkload:

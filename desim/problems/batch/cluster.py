@@ -244,6 +244,14 @@ class BatchCluster(FailingCluster, Problem):
             description |= part.describe()
         return description | describe_predictor(as_predictor(self.predictor)) | self.resources.describe()
 
+    def features(self) -> dict[str, str]:
+        """Return the features that not every agent takes into account, by name, with what other agents do."""
+        found = {"preemption": "preempts no job"} if any(part.name == "preemption" for part in self.parts) else {}
+        columns = getattr(self.jobs, "columns", None)  # of a Workload
+        known = self.jobs if columns is None and isinstance(self.jobs, Sequence) else ()
+        is_moldable = "sizes" in (columns or ()) or any(getattr(job, "sizes", ()) for job in known)
+        return found | ({"moldable": "starts jobs in their first size"} if is_moldable else {})
+
     def hear(self, agent: Any) -> None:
         """Call an agent's methods ``on_submit``, ``on_start`` and ``on_end``, if it has them, as events happen.
 

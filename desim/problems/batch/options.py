@@ -64,6 +64,10 @@ class WorkloadOptions:
     attributes: Annotated[str | None, arg(metavar="NAME,...", help_behavior_hint="(default: none)")] = None
     """Further columns of a job table, or fields of a log (requested_memory, group, executable), to keep as attributes
     of jobs: limits can group jobs by them, agents see them, and results contain them."""
+    columns: Annotated[str | None, arg(metavar="NAME=COLUMN,...", help_behavior_hint="(default: known names)")] = None
+    """Columns of a job table by what they hold, e.g. run_time=Elapsed,requested_cores=NCPUS."""
+    unknown_profile: Literal["error", "drop"] = "error"
+    """What happens to jobs of a Batsim workload that have no known run time."""
 
 
 @dataclass(frozen=True)
@@ -237,8 +241,9 @@ class BatchSystem(SeededProblemSpec):
             del system["cycle"]  # so that stored runs from before the option keep their identity
         if system["predictor"] == "request":
             del system["predictor"]
-        if workload["attributes"] is None:
-            del workload["attributes"]
+        for name in ("attributes", "columns", "unknown_profile"):
+            if workload[name] == getattr(WorkloadOptions, name):
+                del workload[name]
         if workload["load_by"] == "time":
             del workload["load_by"]
         nodes = workload.pop("nodes")
@@ -290,6 +295,10 @@ def load_workload(
     machine: dict[str, Any] = {} if options.nodes is None else {"nodes": options.nodes}
     if options.attributes is not None:
         machine["attributes"] = tuple(filter(None, map(str.strip, options.attributes.split(","))))
+    if options.columns is not None:
+        machine["columns"] = _pairs(options.columns)
+    if options.unknown_profile != "error":
+        machine["unknown_profile"] = options.unknown_profile
     for name in ("moldable", "users", *gathered("OF_WORKLOAD", "options")):
         if site is not None and getattr(site, name) != getattr(SiteOptions, name):
             machine[name] = getattr(site, name)
@@ -309,6 +318,15 @@ def load_workload(
             f"cores: unknown, because {options.trace} does not state them as an integer; give --cores N"
         )
     return workload
+
+
+def _pairs(text: str) -> dict[str, str]:
+    """Return the columns by what they hold."""
+    pairs = [part.partition("=") for part in text.split(",") if part.strip()]
+    found = {name.strip(): column.strip() for name, _, column in pairs}
+    if not found or len(found) < len(pairs) or not all(name and column for name, column in found.items()):
+        raise InvalidConfiguration(f"--columns: got {text!r}, expected NAME=COLUMN,..., each name once")
+    return found
 
 
 def cluster(workload: plugins.LoadedWorkload, options: SystemOptions, site: SiteOptions | None = None) -> BatchCluster:
@@ -339,18 +357,10 @@ def cluster(workload: plugins.LoadedWorkload, options: SystemOptions, site: Site
     nodes = getattr(workload, "nodes", ())
     if not nodes and options.placement != SystemOptions.placement:
         raise InvalidConfiguration(f"placement: got {options.placement!r} without nodes; give --nodes as well")
-    if not outages and options.on_outage != SystemOptions.on_outage:
-        raise InvalidConfiguration(
-            f"--on-outage: got {options.on_outage}, but it has no effect without --mean-time-to-failure"
-        )
-    if not outages and site.qos is None and site.checkpoint_interval is not None:
-        raise InvalidConfiguration(
-            "--checkpoint-interval: has no effect if nothing interrupts jobs; give --mean-time-to-failure or --qos"
-        )
     arguments: dict[str, Any] = {"jobs": workload.jobs}
     for settings in reversed(gathered("settings", "options")):  # QOS levels before limits, which may be by QOS
         arguments |= settings(site, workload, arguments["jobs"])
-    return BatchCluster(
+    found = BatchCluster(
         num_cores=None if nodes else workload.num_cores,
         **({"nodes": nodes, "placement": options.placement} if nodes else {}),
         **arguments,
@@ -362,6 +372,15 @@ def cluster(workload: plugins.LoadedWorkload, options: SystemOptions, site: Site
         predictor=options.predictor,
         processes=outages,
     )
+    if not outages and options.on_outage != SystemOptions.on_outage:
+        raise InvalidConfiguration(
+            f"--on-outage: got {options.on_outage}, but it has no effect without --mean-time-to-failure"
+        )
+    if not outages and site.qos is None and site.checkpoint_interval is not None:
+        raise InvalidConfiguration(
+            "--checkpoint-interval: has no effect if nothing interrupts jobs; give --mean-time-to-failure or --qos"
+        )
+    return found
 
 
 @dataclass(frozen=True)
