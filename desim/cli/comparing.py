@@ -443,6 +443,11 @@ class ComparisonPlan:
         if self.tell is not None:
             self.tell(instance, runs)
         summaries, failed = self._summaries(runs)
+        if self.seeds is not None and len(runs) > len(entrants) and _are_alike(summaries):
+            raise InvalidConfiguration(
+                f"seeds: got {short_repr(self.seeds)}, but all of them gave the same runs: nothing is drawn in "
+                f"{instance.name}, nor by an agent; leave seeds out, or compare windows"
+            )
         agents = [one.policy for one in entrants if one.policy not in failed]
         comparison = compare_runs(
             summaries,
@@ -628,6 +633,14 @@ def _bars(comparison: Comparison) -> list[Axes]:
         agent: {name: (item.low, item.high) for name, item in row.items()} for agent, row in comparison.means.items()
     }
     return compare_metrics(comparison.table, problem=comparison.kind, unfinished=comparison.unfinished, intervals=ends)
+
+
+def _are_alike(summaries: Sequence[RunSummary]) -> bool:
+    """Return whether the runs of each agent have the same workload and the same metrics."""
+    found: dict[str, set[str]] = {}
+    for one in summaries:
+        found.setdefault(one.agent, set()).add(f"{one.workload} {one.metrics}")
+    return all(len(different) == 1 for different in found.values())
 
 
 def _summary(run: Run, outcome: dict[str, Any], records: Path | None, *, is_reused: bool) -> RunSummary:
