@@ -11,11 +11,13 @@ from tyro.conf import arg
 
 from desim.cli.comparing import ComparisonPlan, ComparisonResult
 from desim.cli.comparison import print_comparison
+from desim.cli.figures import FigureFormat
 from desim.cli.options import JsonFlag, listed, problem_of
 from desim.cli.output import command_line, print_json, print_text
 from desim.cli.run import print_repairs
 from desim.exceptions import DesimError, InvalidConfiguration
 from desim.notes import print_note
+from desim.plotting.axes import Style
 from desim.plotting.formatting import how_many
 from desim.problem import Better
 from desim.scenario import ProblemInstance
@@ -62,7 +64,11 @@ class Compare:
     interval: IntervalKind = "t"
     """Method for confidence intervals: Student's t distribution, or the bootstrap, which assumes no distribution."""
     out: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(default: nothing is written)")] = None
-    """Directory for runs, comparison.csv, comparison.json, report.html, the interactive view.html, and figures."""
+    """Directory for runs, comparison.csv, comparison.json, the interactive page view.html, and figures."""
+    style: Style = "screen"
+    """Use of the figures: paper fills one column of a two-column page (3.5 inches), paper-wide both (7.16 inches)."""
+    format: FigureFormat = "png"
+    """File format of the figures."""
     workers: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: one per processor)")] = None
     """Number of worker processes."""
     backend: Backend = "local"
@@ -103,6 +109,8 @@ class Compare:
             address=self.address,
             tell=None if self.as_json else _print_workload,
             command=command_line(),
+            style=self.style,
+            format=self.format,
         )
         try:
             return plan.run()

@@ -18,12 +18,13 @@ import numpy as np
 from desim import plugins, user_code
 from desim.agent_resolution import resolve_agent
 from desim.checks import check_int, did_you_mean, short_repr
-from desim.cli.comparison import heading, print_comparison, sentences, tables
-from desim.cli.figures import draw_figures, make_directory, save_figure
+from desim.cli.comparison import print_comparison, sentences, tables
+from desim.cli.figures import FigureFormat, draw_comparison, figures_of, make_directory
 from desim.cli.view import write_comparison
 from desim.core import Agent
 from desim.exceptions import ComparisonWarning, DesimError, InvalidConfiguration
 from desim.notes import plain, print_note
+from desim.plotting.axes import Style
 from desim.problem import Better, Metric, Problem, kinds
 from desim.records import write_atomically
 from desim.reprs import html_rows
@@ -200,15 +201,9 @@ class ComparisonResult:
         return Result.load(directory)
 
     def figures(self) -> dict[str, list[Axes]]:
-        """Return figures by name: ``metrics``, and ``ranks`` and ``profiles`` if available."""
-        from desim.plotting.comparison import critical_differences, performance_profiles
-
-        found = {"metrics": _bars(self.comparison)}
-        if self.comparison.ranking is not None:
-            found["ranks"] = [critical_differences(self.comparison.ranking)]
-        if self.comparison.profile is not None:
-            found["profiles"] = [performance_profiles(self.comparison.profile)]
-        return found
+        """Return figures by name, such as ``metrics`` and ``ranks``; those of runs need runs that were stored."""
+        drawn = {name: draw() for name, draw in figures_of(self.comparison, self.summaries).items()}
+        return {name: axes if isinstance(axes, list) else [axes] for name, axes in drawn.items()}
 
 
 def compare(
@@ -255,7 +250,7 @@ def compare(
     interval : {"t", "bootstrap"}
         Method for confidence intervals: Student's t distribution, or the bootstrap.
     out : path, optional
-        Directory for runs, tables, report and figures. A stored run is reused, so that an interrupted comparison
+        Directory for runs, tables, the page and figures. A stored run is reused, so that an interrupted comparison
         continues, unless something that it has used has changed: code of desim, your code, files that it has read,
         environment variables that your modules name, or the state of an object that you pass.
     workers : int, optional
@@ -382,6 +377,8 @@ class ComparisonPlan:
         Called with the workload and the runs before the runs start.
     command : str or None
         Command line, which is stored with the results.
+    style, format : str
+        Use and file format of the figures.
     """
 
     problem: str | ProblemByObject
@@ -399,6 +396,8 @@ class ComparisonPlan:
     address: str | None = None
     tell: Callable[[ProblemInstance, Sequence[Run]], None] | None = field(default=None, repr=False)
     command: str | None = None
+    style: Style = "screen"
+    format: FigureFormat = "png"
 
     def run(self) -> ComparisonResult:
         """Simulate, compare, and write the results.
@@ -456,7 +455,8 @@ class ComparisonPlan:
             "options": self._described(agents),
             **document(comparison, summaries),
         }
-        files = [] if self.out is None else _written(self.out, comparison, summaries, described, instance)
+        look = {"style": self.style, "file_format": self.format}
+        files = [] if self.out is None else _written(self.out, comparison, summaries, described, look)
         return ComparisonResult(comparison, tuple(summaries), failed, described, tuple(files))
 
     def _measures(self) -> tuple[str | None, tuple[Metric, ...]]:
@@ -560,7 +560,7 @@ class ComparisonPlan:
         mine = {
             item.name: getattr(self, item.name)
             for item in fields(self)
-            if item.name not in ("options", "tell", "command", "metrics")
+            if item.name not in ("options", "tell", "command", "metrics", "style", "format")
         }
         found = {"problem": str(self.problem)} | mine | {"problem": str(self.problem), "agents": ",".join(agents)}
         if isinstance(self.options, ObjectOptions):
@@ -574,47 +574,15 @@ def _written(
     comparison: Comparison,
     summaries: Sequence[RunSummary],
     described: dict[str, object],
-    instance: ProblemInstance,
+    look: Mapping[str, Any],
 ) -> list[Path]:
-    """Write tables, report and figures; return the paths."""
-    from desim.plotting.reports import Comparison as Shown
-    from desim.plotting.reports import report
-
+    """Write tables, page and figures; return the paths."""
     text = json.dumps(plain(described), indent=2, allow_nan=False) + "\n"
     path = directory / "comparison.json"
     write_atomically(path, lambda draft: draft.write_text(text))
-    files = [write_csv(comparison, directory / "comparison.csv"), path]
-    first = [summary for summary in summaries if summary.seed == comparison.seeds[0]]
-    results = {summary.agent: Result.load(str(summary.directory)) for summary in first}
-    criterion = comparison.criterion
-    by = "" if criterion is None else heading(comparison, criterion.metric)
-    several = len(comparison.seeds) > 1
-    page = report(
-        results,
-        directory / "report.html",
-        kind=instance.kind,
-        title=f"{instance.name}: agents compared",
-        metrics=comparison.table,
-        notes=sentences(comparison),
-        comparison=Shown(tables(comparison), comparison.ranking, comparison.profile, by) if several else None,
-    )
-    interactive = write_comparison(comparison, summaries, plain(described), directory / "view.html")
-    files += [page, interactive, *draw_figures(results, directory, instance.kind)]
-    if len(comparison.table) > 1:
-        bars = _bars(comparison)[0].get_figure(root=True)
-        assert bars is not None
-        files.append(save_figure(bars, directory / "metrics.png", "png"))
-    return files
-
-
-def _bars(comparison: Comparison) -> list[Axes]:
-    """Draw the means with their intervals."""
-    from desim.plotting.comparison import compare_metrics
-
-    ends = {
-        agent: {name: (item.low, item.high) for name, item in row.items()} for agent, row in comparison.means.items()
-    }
-    return compare_metrics(comparison.table, problem=comparison.kind, unfinished=comparison.unfinished, intervals=ends)
+    page = write_comparison(comparison, summaries, plain(described), directory / "view.html")
+    figures = draw_comparison(comparison, summaries, directory, **look)
+    return [write_csv(comparison, directory / "comparison.csv"), path, page, *figures]
 
 
 def _summary(run: Run, outcome: dict[str, Any], records: Path | None, *, is_reused: bool) -> RunSummary:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,16 +12,13 @@ from tyro.conf import Positional, arg
 from desim.cli.comparison import heading, sentences, tables
 from desim.cli.figures import make_directory
 from desim.cli.output import print_text
-from desim.cli.plot import load_named
 from desim.cli.provenance import provenance, provenance_of
-from desim.exceptions import InvalidConfiguration, RecordError
-from desim.problem import kind_of
+from desim.cli.stored import directory_of, is_comparison, load_comparison, load_named
+from desim.exceptions import InvalidConfiguration
 from desim.result import Result
-from desim.sweep.comparison import LEVEL, Comparison, RunSummary, compare_runs
+from desim.sweep.comparison import LEVEL, Comparison, RunSummary
 
 __all__ = ["View", "write_comparison"]
-
-COMPARISON = "comparison.json"
 
 
 @dataclass(frozen=True)
@@ -54,14 +50,12 @@ class View:
         out = first / "view.html" if self.out is None else self.out
         if out.is_dir():
             raise InvalidConfiguration(f"--out: got the directory {out}, expected a file")
-        is_comparison = (first / COMPARISON).is_file()
-        if is_comparison and len(self.directories) > 1:
-            raise InvalidConfiguration(f"{first} is a comparison, which can only be shown by itself")
-        if not is_comparison and self.seed is not None:
+        compared = is_comparison(self.directories)
+        if not compared and self.seed is not None:
             raise InvalidConfiguration("--seed is only for a comparison, but the directories are single runs")
         if self.out is not None:
             make_directory(out.parent)
-        page = self._comparison(first, out) if is_comparison else self._runs(out)
+        page = write_comparison(*load_comparison(first), out, seed=self.seed) if compared else self._runs(out)
         print_text(str(page))
         return 0
 
@@ -74,26 +68,6 @@ class View:
         problem = next(iter(results.values())).info.get("problem", "batch")
         title = f"{names}: {problem}" if len(names) < 80 else f"{len(results)} runs: {problem}"
         return view(results, out, title=title, made=provenance() | provenance_of(self.directories, list(results)))
-
-    def _comparison(self, directory: Path, out: Path) -> Path:
-        """Write the page of a comparison from its stored files."""
-        described = _read(directory / COMPARISON)
-        summaries = [
-            RunSummary(
-                run["agent"],
-                run["seed"],
-                {name: float("nan") if value is None else value for name, value in run["metrics"].items()},
-                {"valid": run["valid"], "violations": run["violations"], "counts": {}},
-                run["workload"],
-                _records(directory, run["records"]),
-            )
-            for run in described["runs"]
-        ]
-        kind = kind_of(Result.load(_directory(summaries[0])))
-        options = described["options"]
-        chosen = {name: options.get(name) for name in ("metric", "better")}
-        comparison = compare_runs(summaries, described["baseline"], kind, interval=described["interval"], **chosen)
-        return write_comparison(comparison, summaries, described, out, seed=self.seed)
 
 
 def write_comparison(
@@ -135,7 +109,7 @@ def write_comparison(
     drawn = comparison.seeds[0] if seed is None else seed
     if drawn not in comparison.seeds:
         raise InvalidConfiguration(f"--seed: got {drawn}, expected one of {', '.join(map(str, comparison.seeds))}")
-    results = {one.agent: Result.load(_directory(one)) for one in summaries if one.seed == drawn}
+    results = {one.agent: Result.load(directory_of(one)) for one in summaries if one.seed == drawn}
     criterion, several = comparison.criterion, len(comparison.seeds) > 1
     by = "" if criterion is None else heading(comparison, criterion.metric)
     notes = sentences(comparison)
@@ -148,7 +122,7 @@ def write_comparison(
         title=f"{described['workload']['name']}: agents compared",
         metrics=comparison.table,
         notes=notes,
-        comparison=Compared(tables(comparison), comparison.ranking, comparison.profile, by) if several else None,
+        comparison=Compared(tables(comparison), comparison.profile, by) if several else None,
         estimates=_estimates(comparison) if several else (),
         made=_settings(described) | provenance() | _command(described),
     )
@@ -189,23 +163,3 @@ def _settings(described: Mapping[str, Any]) -> dict[str, str]:
 def _command(described: Mapping[str, Any]) -> dict[str, str]:
     """Return the command line that produced a comparison, if it is known."""
     return {"command": str(described["command"])} if described.get("command") else {}
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        found: dict[str, Any] = json.loads(path.read_text())
-        found["runs"][0]["records"]
-    except (OSError, ValueError, KeyError, IndexError, TypeError) as error:
-        raise RecordError(f"{path} is not a readable comparison: {error}") from error
-    return found
-
-
-def _records(directory: Path, stored: str | None) -> Path | None:
-    """Return the directory of a run's records, also after the comparison was moved; never outside its directory."""
-    return None if stored is None else directory / "runs" / Path(stored).name
-
-
-def _directory(summary: RunSummary) -> Path:
-    if summary.directory is None:
-        raise InvalidConfiguration(f"{summary.agent}, seed {summary.seed}: the records were not stored")
-    return summary.directory

@@ -443,7 +443,7 @@ def _name_classes(axes: Axes, counts: list[list[int]]) -> None:
     if crowded and room * NAME_CHARACTER < 2 * LABEL_LINES:  # two rotated lines would overlap the next name
         names = [name.partition("\n")[0] for name in names]
         axes.set_xlabel("cores requested")
-    class_axis(axes, names, fontsize=8 if crowded else 9, **turned)
+    class_axis(axes, names, fontsize="small", **turned)
 
 
 def _workload(result: Result) -> dict[str, float]:
