@@ -44,6 +44,7 @@ __all__ = [
     "new_panels",
     "panel_pixels",
     "plain",
+    "scale_durations",
     "set_titles",
     "slot_axis",
     "text_scale",
@@ -64,6 +65,8 @@ TITLE_CHARACTER, REMARK_CHARACTER, LEGEND_CHARACTER = 9.0, 6.0, 6.5
 #: Height of the name of a row, and widths of a tick label of a slot axis and of a time axis, in the same pixels.
 NAME_HEIGHT, TICK_WIDTH, TIME_WIDTH = 12.0, 60.0, 50.0
 MOST_TICKS = 9
+#: An axis of durations is logarithmic if these reach the first number of seconds; it is linear up to the second.
+LOGARITHMIC_FROM, DURATION_LINEAR = 200.0, 10.0
 #: Height of a line of text in inches, at a font size of ten points.
 LINE = 0.2
 
@@ -373,6 +376,15 @@ def duration_axis(axis: Any, longest: float) -> None:
     axis.set_major_locator(FixedLocator([mark for mark in DURATIONS if mark <= longest]))
     axis.set_major_formatter(FuncFormatter(lambda value, _: DURATIONS.get(float(value), f"{value:g} s")))
     axis.set_minor_locator(NullLocator())
+
+
+def scale_durations(axes: Axes, which: Literal["x", "y"], longest: float) -> bool:
+    """Make an axis of durations linear to 10 s and then logarithmic if they are long; return whether they are."""
+    if longest < LOGARITHMIC_FROM:
+        return False
+    getattr(axes, f"set_{which}scale")("symlog", linthresh=DURATION_LINEAR, linscale=0.5)
+    duration_axis(getattr(axes, f"{which}axis"), longest)
+    return True
 
 
 def color_bar(panels: Sequence[Axes], scale: ScalarMappable, label: str, *, times: bool = False) -> Axis:

@@ -17,8 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from desim.exceptions import InvalidConfiguration
 from desim.plotting.axes import (
+    DURATION_LINEAR,
     add_legend,
-    duration_axis,
     figure_width,
     group_digits,
     label_panels,
@@ -26,6 +26,7 @@ from desim.plotting.axes import (
     new_panels,
     panel_pixels,
     plain,
+    scale_durations,
     slot_axis,
     text_scale,
     time_axis,
@@ -82,8 +83,6 @@ BOUND_COLOR = "#555555"
 SQUASHING = 20.0
 #: Largest ratio on a linear axis; larger ones make the axis logarithmic.
 LARGEST_LINEAR = 5.0
-#: An axis of durations from this number of seconds is logarithmic; it is linear below its first mark.
-LOGARITHMIC_FROM, FIRST_MARK = 200.0, 10.0
 #: Percentile of the decision times that is marked.
 PERCENTILE = 98.0
 #: Number of quantiles that a curve of more decisions is drawn through.
@@ -537,11 +536,9 @@ def distributions(
     panel.set(xlim=(low, high), ylim=(0.0, 102.0), ylabel=f"{things} (%)")
     panel.set_xlabel(f"{label} ({unit})" if unit else label, parse_math=False)
     group_digits(panel.xaxis)
-    if unit == "s" and low >= 0.0 and high >= LOGARITHMIC_FROM:
-        panel.set_xscale("symlog", linthresh=FIRST_MARK, linscale=0.5)
+    if unit == "s" and low >= 0.0 and scale_durations(panel, "x", high):
         panel.set_xlim(0.0, high)
-        panel.set_xlabel(f"{label} (logarithmic from {FIRST_MARK:g} s)", parse_math=False)
-        duration_axis(panel.xaxis, high)
+        panel.set_xlabel(f"{label} (logarithmic from {DURATION_LINEAR:g} s)", parse_math=False)
     plain(panel, grid="both")
     add_legend([panel], zip(values, lines, strict=True))
     return panel

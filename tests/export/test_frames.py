@@ -47,9 +47,7 @@ def test_tables_for_pandas_and_arrow(result: Result) -> None:
 
 
 @pytest.mark.parametrize("call", ["to_pandas", "to_arrow"])
-def test_a_missing_package_is_named_with_its_extra(
-    result: Result, call: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_package_is_named_with_its_extra(result: Result, call: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(MissingDependency, match=rf"{call} needs pyarrow.*pip install 'desim\[pandas\]'"):
         getattr(result, call)()
