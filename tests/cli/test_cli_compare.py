@@ -371,7 +371,7 @@ def test_demo(desim: Desim, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     for agent in demo.AGENTS:
         assert any(line.startswith(agent) for line in outcome.out.splitlines())
     assert f"open {out / 'view.html'}" in outcome.out
-    assert {"ranks.png", "profiles.png"} <= {path.name for path in out.iterdir()}
+    assert (out / "ranks.png").exists()
     assert "30 runs" in outcome.out and "Tests against fcfs" in outcome.out
     assert "too few" not in outcome.out
 

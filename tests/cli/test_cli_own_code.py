@@ -369,6 +369,7 @@ def test_a_report_of_a_problem_of_ones_own(desim: Desim, place: Path) -> None:
         "comparison.json",
         "view.html",
         "metrics.png",
+        "profiles.png",
     }
     assert "mean wait" in (out / "view.html").read_text()
 
