@@ -65,6 +65,8 @@ EXTRAS = {
     "ortools": "optimum",
     "numba": "search",
     "optuna": "tune",
+    "pandas": "pandas",
+    "pyarrow": "pandas",
 }
 
 

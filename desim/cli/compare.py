@@ -17,6 +17,8 @@ from desim.comparing import with_pages
 from desim.exceptions import DesimError, InvalidConfiguration
 from desim.formatting import how_many
 from desim.notes import console, print_note
+from desim.plotting.axes import Style
+from desim.plotting.files import FigureFormat
 from desim.problem import Better
 from desim.provenance import command_line
 from desim.scenario import ProblemInstance
@@ -65,7 +67,11 @@ class Compare:
     interval: IntervalKind = "t"
     """Method for confidence intervals: Student's t distribution, or the bootstrap, which assumes no distribution."""
     out: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(default: nothing is written)")] = None
-    """Directory for runs, comparison.csv, comparison.json, report.html, the interactive view.html, and figures."""
+    """Directory for runs, comparison.csv, comparison.json, the interactive page view.html, and figures."""
+    style: Style = "screen"
+    """Use of the figures: paper fills one column of a two-column page (3.5 inches), paper-wide both (7.16 inches)."""
+    format: FigureFormat = "png"
+    """File format of the figures."""
     workers: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: one per processor)")] = None
     """Number of worker processes."""
     backend: Backend = "local"
@@ -108,7 +114,7 @@ class Compare:
             command=command_line(),
         )
         try:
-            return with_pages(plan.run(), self.out)
+            return with_pages(plan.run(), self.out, style=self.style, file_format=self.format)
         except SweepInterrupted as interruption:
             print_note(f"desim: interrupted: {interruption}")
             return None
