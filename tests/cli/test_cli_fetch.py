@@ -14,7 +14,6 @@ from contextlib import suppress
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
 from command_line import HEADER, INTERRUPTIBLE, ROWS, Desim, swf_row
@@ -230,7 +229,7 @@ def test_a_name_is_not_a_file_of_that_name(
 def test_stored_runs_know_the_file_by_its_content(
     known: dict[str, Entry], cached: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("desim.cli.comparing._written", lambda *arguments: [])
+    monkeypatch.setattr("desim.comparing.with_pages", lambda found, *arguments: found)
     known["Tiny"] = replace(known["Tiny"], sha256="")
 
     def reused(trace: str) -> bool:
@@ -251,12 +250,8 @@ def test_pages_cite(known: dict[str, Entry], desim: Desim, tmp_path: Path, no_fi
     assert desim("run", "batch", "--trace", "Tiny", "--agent", "easy", "--out", tmp_path / "run").status == 0
     assert desim("view", tmp_path / "run", "--out", tmp_path / "run.html").status == 0
     assert sentence in (tmp_path / "run.html").read_text()
-    notes: list[Any] = []
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("desim.plotting.reports.report", lambda *arguments, **options: notes.append(options["notes"]))
-        arguments = ("--trace", "Tiny", "--agents", "easy,fcfs", "--out", tmp_path / "out", "--workers", "1")
-        assert desim("compare", "batch", *arguments).status == 0
-    assert notes == [[sentence]]
+    arguments = ("--trace", "Tiny", "--agents", "easy,fcfs", "--out", tmp_path / "out", "--workers", "1")
+    assert desim("compare", "batch", *arguments).status == 0
     assert json.loads((tmp_path / "out" / "comparison.json").read_text())["workload"]["citation"] == sentence
     assert desim("view", tmp_path / "out", "--out", tmp_path / "out.html").status == 0
     assert sentence in (tmp_path / "out.html").read_text()
